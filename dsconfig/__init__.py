@@ -1,0 +1,1 @@
+"""Declarative schema and validation toolkit for DeepSpeed configuration."""
