@@ -1,0 +1,137 @@
+"""The vocabulary of the model: what stands on a field, and the section every part of the config derives from.
+
+A field of the model is the only place that knows a key. Its annotation is what the newest release that reads the
+key takes, its default what DeepSpeed uses when the key is absent, its docstring the prose, and `Key` the rest:
+releases, unit, aliases, replacement, earlier types, who fills "auto". `dsconfig.model.walk` turns all of it into
+`KeyInfo`, and `dsconfig.generate` writes the table that the checker works on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Consumer: TypeAlias = Literal["transformers", "accelerate", "lightning"]
+Shape: TypeAlias = Literal["null", "true", "false", "[]", "list", "string", "number", "auto"]
+"""A JSON value that is no object, given where a section belongs."""
+
+Auto: TypeAlias = Literal["auto"]
+PositiveInt: TypeAlias = Annotated[int, Field(gt=0)]
+NonNegativeInt: TypeAlias = Annotated[int, Field(ge=0)]
+NonNegativeFloat: TypeAlias = Annotated[float, Field(ge=0)]
+Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+FreeForm: TypeAlias = dict[str, Any]
+"""A section whose keys belong to somebody else (a model, a script, a plugin); every use says whose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another name under which a release reads the key."""
+
+    name: str
+    since: str
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Was:
+    """An earlier type of a key: what releases up to and including `until` took."""
+
+    until: str
+    type: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Takes:
+    """What else than an object a release takes where a section belongs, without complaint.
+
+    Only needed for sections that DeepSpeed opens by hand; inside a pydantic section the type says it.
+    """
+
+    shapes: tuple[Shape, ...]
+    since: str = "0.3.1"
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """What is known of one key beside its type, default and prose.
+
+    `since` and `until` are the first and last release that look at the key (`until` None: still read); `spans`
+    replaces them where a key came, went and came back. `source` is the DeepSpeed file and symbol that reads it.
+    """
+
+    since: str
+    source: str = ""
+    until: str | None = None
+    spans: tuple[tuple[str, str | None], ...] = ()
+    refused_from: str | None = None
+    """First release that raises when the key is present at all, whatever its value."""
+    deprecated: str | None = None
+    """First release that warns about the key or names a successor."""
+    replaced_by: str | None = None
+    """Dotted path of the key to use instead, or a short phrase where it is no key."""
+    aliases: tuple[Alias, ...] = ()
+    unit: str | None = None
+    was: tuple[Was, ...] = ()
+    """Earlier types, oldest first; the annotation is the newest."""
+    defaults: tuple[tuple[str, Any], ...] = ()
+    """Earlier defaults as (last release that used it, value), oldest first; the field's default is the newest."""
+    takes: tuple[Takes, ...] = ()
+    fills: tuple[Consumer, ...] = ()
+    """Consumers that replace "auto" here by a value of their own."""
+    auto_is_value: bool = False
+    """DeepSpeed itself gives "auto" a meaning here; elsewhere it strips it, or stumbles over it."""
+    known: tuple[str, ...] = ()
+    """Values that exist today where the set is open, or checked only later than at load."""
+    fold_case: bool = False
+    """Words are compared without regard to case."""
+    unread: bool = False
+    """Taken, and never looked at again."""
+    internal: bool = False
+    """Meant for DeepSpeed itself, not for users."""
+    not_json: bool = False
+    """Cannot be given a meaningful value in JSON."""
+    wrong_type: Literal["crashes", "altered", "ignored"] | None = None
+    """Usual effect of a wrong type where the release does not check it at load; None: by the type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """How the releases of a span read a section.
+
+    `by` is "hand" (dictionary look-ups, no conversion) or "pydantic" (1 up to 0.14.5, 2 from 0.15.0 on).
+    `unknown` says what happens to a key that the section does not know. `drops_auto`: keys whose value is the
+    string "auto" are removed before reading, so that their defaults apply.
+    """
+
+    by: Literal["hand", "pydantic"]
+    since: str = "0.3.1"
+    until: str | None = None
+    unknown: Literal["ignored", "kept", "rejected"] = "ignored"
+    drops_auto: bool = False
+
+
+HAND = (Reads("hand"),)
+
+
+class Section(BaseModel):
+    """One JSON object of the config.
+
+    Building one in Python is strict: a misspelt key or a wrong type raises `pydantic.ValidationError` at once.
+    """
+
+    READS: ClassVar[tuple[Reads, ...]] = HAND
+    SOURCE: ClassVar[str] = ""
+    """DeepSpeed file and symbol that reads the section; keys without a source of their own inherit it."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        validate_assignment=True,
+        protected_namespaces=(),
+        populate_by_name=True,
+        use_attribute_docstrings=False,  # costs 45 ms at import; the walker reads them when somebody asks
+    )
