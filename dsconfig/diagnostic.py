@@ -1,0 +1,148 @@
+"""The currency that everything trades in: what a finding is, what it does to the user, and how it may be mended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, TypeAlias
+
+Path: TypeAlias = tuple["str | int", ...]
+Severity: TypeAlias = Literal["error", "warning", "info"]
+
+
+class Effect(str, Enum):
+    """What a finding does to the user; severity follows from it and is never taste."""
+
+    REJECTED = "rejected"
+    CRASHES = "crashes"
+    IGNORED = "ignored"
+    ALTERED = "altered"
+    DEPRECATED = "deprecated"
+    WASTEFUL = "wasteful"
+
+    @property
+    def severity(self) -> Severity:
+        """`error` for what stops the run, `info` for what only costs, `warning` for the rest."""
+        return _SEVERITY[self]
+
+
+_SEVERITY: dict[Effect, Severity] = {
+    Effect.REJECTED: "error",
+    Effect.CRASHES: "error",
+    Effect.IGNORED: "warning",
+    Effect.ALTERED: "warning",
+    Effect.DEPRECATED: "warning",
+    Effect.WASTEFUL: "info",
+}
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+"""Gravest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A stretch of the source text. Lines and columns are 1-based, columns count code points; the end is exclusive."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that the finding speaks of."""
+
+    message: str
+    path: Path
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Give the key at `path` this value (adding it where it is absent)."""
+
+    path: Path
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Take the key at `path` out."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Give the key at `path` another name, value and place unchanged."""
+
+    path: Path
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Take the key at `path` out and put it, with its value, at `to`."""
+
+    path: Path
+    to: Path
+
+
+Operation: TypeAlias = "Set | Remove | Rename | Move"
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A way to mend the finding: operations on paths, never on text.
+
+    `safe` is claimed only where the values that DeepSpeed ends up using do not change, or where it refused the
+    file, only one reading is possible and nothing written is lost.
+    """
+
+    title: str
+    operations: tuple[Operation, ...]
+    safe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding.
+
+    `releases` are the releases checked to which it applies, oldest first; `location` is None where the source has
+    no text (a dict). A key that is absent is located at its nearest existing parent.
+    """
+
+    code: str
+    name: str
+    effect: Effect
+    message: str
+    path: Path = ()
+    help: str | None = None
+    location: Location | None = None
+    releases: tuple[str, ...] = ()
+    related: tuple[Related, ...] = ()
+    fix: Fix | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """The effect's severity."""
+        return self.effect.severity
+
+    @property
+    def dotted(self) -> str:
+        """The path as people write it: `zero_optimization.stage`, `groups[0].name`."""
+        return dotted(self.path)
+
+
+def dotted(path: Path) -> str:
+    """A path as people write it: keys joined by dots, list indices in brackets; empty for the root."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
