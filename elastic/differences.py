@@ -1,0 +1,156 @@
+"""Where `compute_elastic_config` differs from DeepSpeed: the whole list, each entry with its predicate.
+
+DeepSpeed returns these answers, or trips over them later; they cannot be trained with, so here they are errors
+that say why and what to change.  The last entry is no refusal: exact integers in place of 64-bit ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from elastic.answer import Answer
+from elastic.config import ElasticityConfig
+from elastic.errors import ElasticityConfigError, ElasticityError, ElasticityIncompatibleWorldSize
+
+Result = tuple[int, list[int]] | tuple[int, list[int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One way in which the answer differs; `holds` decides on DeepSpeed's answer, `explain` writes the error."""
+
+    name: str
+    summary: str
+    holds: Callable[[Answer], bool]
+    explain: Callable[[Answer], str]
+    error: type[ElasticityError] | None
+    """What is raised; `None` where the answer is only more exact than DeepSpeed's."""
+
+
+def refuse_unusable(answer: Answer) -> Result:
+    """The answer in DeepSpeed's shape, or the error of the first difference that holds."""
+    for difference in DIFFERENCES:
+        if difference.error is not None and difference.holds(answer):
+            raise difference.error(difference.explain(answer))
+    sizes = answer.world_sizes or []
+    if answer.has_micro_batch and answer.micro_batch_size is not None:
+        return answer.batch_size, sizes, answer.micro_batch_size
+    return answer.batch_size, sizes
+
+
+def no_world_sizes(config: ElasticityConfig) -> str:
+    """Why a block admits no world size at all, and what to change."""
+    return (
+        f"no world size from `min_gpus` {config.min_gpus} to `max_gpus` {config.max_gpus} splits a batch of at "
+        f"most `max_train_batch_size` {config.max_acceptable_batch_size} into whole micro batches of "
+        f"{config.micro_batches}; widen the range or raise the cap"
+    )
+
+
+def overflows(micro_batches: Sequence[int], cap: float) -> bool:
+    """Whether DeepSpeed's 64-bit arithmetic wraps or stops: in the least common multiple, or at the cap."""
+    return cap >= 2**63 or math.lcm(*micro_batches) >= 2**63
+
+
+def _has_nonpositive_size(answer: Answer) -> bool:
+    ranks = answer.ranks
+    return bool(answer.world_sizes) and (answer.world_sizes[0] < 1 or (ranks is not None and ranks < 1))
+
+
+def _is_uneven(answer: Answer) -> bool:
+    """Micro batch times ranks must divide the batch; v0.2's sums are in floats and GPUs, so may not."""
+    if answer.has_micro_batch and answer.micro_batch_size and answer.ranks:
+        return answer.batch_size % (answer.micro_batch_size * answer.ranks) != 0
+    if answer.fallback and answer.world_sizes:
+        ranks = answer.world_sizes[0]
+        return all(answer.batch_size % (micro * ranks) for micro in answer.config.micro_batches)
+    return False
+
+
+def _explain_zero(answer: Answer) -> str:
+    smallest = min(answer.config.micro_batches)
+    return (
+        f"`max_train_batch_size` {answer.config.max_acceptable_batch_size} leaves no batch for this world size: "
+        f"one step of {answer.world_sizes} ranks takes at least {smallest} samples each; use fewer GPUs, a "
+        "smaller micro batch or a higher cap (without `prefer_larger_batch` every micro batch must fit)"
+    )
+
+
+def _explain_cap(answer: Answer) -> str:
+    return (
+        f"batch {answer.batch_size} exceeds `max_train_batch_size` {answer.config.max_acceptable_batch_size}: "
+        f"it is the least common multiple of {answer.config.micro_batches}, which releases up to 0.19.5 do not "
+        "hold against the cap; drop a micro batch, raise the cap or plan with 0.19.6"
+    )
+
+
+def _explain_micro(answer: Answer) -> str:
+    return (
+        f"no micro batch of {answer.config.micro_batches} fits batch {answer.batch_size} on this world size; "
+        "choose one of the admissible sizes, or add a smaller micro batch"
+    )
+
+
+def _explain_uneven(answer: Answer) -> str:
+    return (
+        f"batch {answer.batch_size} is no whole number of micro batches on {answer.ranks or answer.world_sizes} "
+        "data-parallel ranks: v0.2 divides by GPUs where it means ranks; use whole nodes, or `elastic.plan`"
+    )
+
+
+DIFFERENCES: tuple[Difference, ...] = (
+    Difference(
+        "no-world-sizes",
+        "the list of world sizes is empty or `None` (in v0.2 and with a world size, a TypeError about `None`)",
+        lambda answer: not answer.world_sizes,
+        lambda answer: no_world_sizes(answer.config),
+        ElasticityConfigError,
+    ),
+    Difference(
+        "nonpositive-world-size",
+        "v0.2 plans for a negative world size or for less than one data-parallel rank",
+        _has_nonpositive_size,
+        lambda answer: (
+            f"this world size makes {answer.ranks if answer.ranks is not None else answer.world_sizes} data-"
+            f"parallel ranks; it must hold at least one model of {answer.config.model_parallel_size} GPUs"
+        ),
+        ElasticityIncompatibleWorldSize,
+    ),
+    Difference(
+        "zero-batch",
+        "v0.2's fallback returns batch 0 where the cap is below one micro batch a rank",
+        lambda answer: answer.batch_size == 0,
+        _explain_zero,
+        ElasticityIncompatibleWorldSize,
+    ),
+    Difference(
+        "above-cap",
+        "up to 0.19.5 the batch may be a least common multiple above `max_train_batch_size`",
+        lambda answer: answer.batch_size > answer.config.max_acceptable_batch_size,
+        _explain_cap,
+        ElasticityConfigError,
+    ),
+    Difference(
+        "no-micro-batch",
+        "v0.2 returns `None` as micro batch",
+        lambda answer: answer.has_micro_batch and answer.micro_batch_size is None,
+        _explain_micro,
+        ElasticityIncompatibleWorldSize,
+    ),
+    Difference(
+        "uneven-share",
+        "micro batch x ranks does not divide the batch, so no accumulation makes up the triplet",
+        _is_uneven,
+        _explain_uneven,
+        ElasticityIncompatibleWorldSize,
+    ),
+    Difference(
+        "int64-overflow",
+        "from 2**63 on DeepSpeed's numpy integers wrap or raise OverflowError; these functions are exact",
+        lambda answer: overflows(answer.config.micro_batches, answer.config.max_acceptable_batch_size),
+        lambda answer: f"least common multiple of {answer.config.micro_batches} beyond 64 bits",
+        None,
+    ),
+)

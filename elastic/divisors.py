@@ -1,0 +1,85 @@
+"""Divisors and dominance: the number theory under the solver, pure integers.
+
+A batch `b` runs on `w` ranks with micro batch `m` exactly when `m * w` divides `b`.  So the sizes of a batch
+are the divisors of its quotients `b // m`, and listing divisors from prime factors replaces counting up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def prime_powers(number: int, limit: float) -> list[tuple[int, int]]:
+    """Primes up to `limit` that divide `number` (>= 1), each with its exponent, smallest first.
+
+    Costs at most `min(sqrt(number), limit)` trial divisions: larger primes cannot be in a divisor up to `limit`.
+    """
+    powers: list[tuple[int, int]] = []
+    prime, step = 2, 1
+    while prime * prime <= number and prime <= limit:
+        exponent = 0
+        while not number % prime:
+            number //= prime
+            exponent += 1
+        if exponent:
+            powers.append((prime, exponent))
+        prime += step
+        step = 2
+    # What is left is 1, a prime, or (stopped at the limit) made of primes above the limit.
+    if 1 < number <= limit:
+        powers.append((number, 1))
+    return powers
+
+
+def divisors_up_to(number: int, limit: float) -> list[int]:
+    """All divisors of `number` (>= 1) that are at most `limit`, in no particular order."""
+    if limit < 1:
+        return []
+    found = [1]
+    bounded = number > limit
+    # Large primes first: the lists stay short while the limit cuts most.
+    for prime, exponent in reversed(prime_powers(number, limit)):
+        layer = found
+        fits = limit // prime
+        for _ in range(exponent):
+            layer = [d * prime for d in layer if d <= fits] if bounded else [d * prime for d in layer]
+            found = found + layer
+    return found
+
+
+def maximal(numbers: Iterable[int]) -> list[int]:
+    """The positive `numbers` that divide no other of them: their divisors include those of all the rest."""
+    kept: list[int] = []
+    for number in sorted(set(numbers), reverse=True):
+        for larger in kept:
+            if not larger % number:
+                break
+        else:
+            kept.append(number)
+    return kept
+
+
+def minimal(numbers: Iterable[int]) -> list[int]:
+    """The positive `numbers` that are multiples of no other of them, smallest first."""
+    kept: list[int] = []
+    for number in sorted(set(numbers)):
+        for smaller in kept:
+            if not number % smaller:
+                break
+        else:
+            kept.append(number)
+    return kept
+
+
+def world_sizes(batch: int, micro_batches: Sequence[int], low: float, high: float) -> list[int]:
+    """Sizes within `low..high` at which `batch` (>= 1) splits into whole micro batches, ascending."""
+    quotients = [batch // micro for micro in minimal(micro_batches) if not batch % micro]
+    if len(quotients) == 1:
+        sizes = divisors_up_to(quotients[0], high)
+        sizes.sort()
+    else:
+        union: set[int] = set()
+        for quotient in maximal(quotients):
+            union.update(divisors_up_to(quotient, high))
+        sizes = sorted(union)
+    return sizes if low <= 1 else [size for size in sizes if size >= low]

@@ -1,0 +1,93 @@
+"""What DeepSpeed's releases disagree about, each set of answers under a name.
+
+Source: `elasticity/elasticity.py` and `elasticity/config.py` of every release tag from 0.3.9 to 0.19.7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from elastic.errors import ElasticityError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Semantics:
+    """The behaviour of one span of releases; `name` is the first of them."""
+
+    name: str
+    until: str
+    """The last release of the span."""
+    summary: str
+    latest_version: float
+    """Highest `elasticity.version` understood, and the default where none is written."""
+    small_cap_error: type[Exception]
+    """Raised when a micro batch is larger than the cap."""
+    parts_compared: bool = False
+    """Whether major, minor and patch of the target release are compared each on its own."""
+    keeps_to_cap: bool = False
+    """Whether a least common multiple above the cap is left out of the candidates."""
+    reads_world_size: bool = False
+    """Whether v0.1 takes an unset world size from `WORLD_SIZE`, to pick a micro batch."""
+
+
+SEMANTICS: tuple[Semantics, ...] = (
+    Semantics(
+        name="0.3.9",
+        until="0.3.16",
+        summary="v0.1 only; 0.4.0 counts as older than 0.3.8, since 0 < 8",
+        latest_version=0.1,
+        small_cap_error=AssertionError,
+        parts_compared=True,
+    ),
+    Semantics(
+        name="0.4.0",
+        until="0.5.7",
+        summary="v0.1 only; releases compared as versions",
+        latest_version=0.1,
+        small_cap_error=AssertionError,
+    ),
+    Semantics(
+        name="0.5.8",
+        until="0.6.7",
+        summary="v0.1 only; a cap below a micro batch is a ValueError",
+        latest_version=0.1,
+        small_cap_error=ValueError,
+    ),
+    Semantics(
+        name="0.7.0",
+        until="0.19.5",
+        summary="adds v0.2: nodes and model parallelism; the batch may exceed the cap",
+        latest_version=0.2,
+        small_cap_error=ValueError,
+    ),
+    Semantics(
+        name="0.19.6",
+        until="0.19.7",
+        summary="the batch keeps to the cap; v0.1 reads WORLD_SIZE for a micro batch",
+        latest_version=0.2,
+        small_cap_error=ValueError,
+        keeps_to_cap=True,
+        reads_world_size=True,
+    ),
+)
+
+LATEST: Semantics = SEMANTICS[-1]
+
+
+def semantics_for(release: str) -> Semantics:
+    """The semantics that DeepSpeed `release` ("0.14.5") has; releases without elasticity get the last.
+
+    Raises `ElasticityError` for a release before 0.3.9, which had no elasticity, or for no release at all.
+    """
+    wanted = _numbers(release)
+    fitting = [entry for entry in SEMANTICS if _numbers(entry.name) <= wanted]
+    if not fitting:
+        raise ElasticityError(f"DeepSpeed {release} has no elasticity; it came with {SEMANTICS[0].name}")
+    return fitting[-1]
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    parts = release.split("+", 1)[0].split(".")
+    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts[:3]):
+        raise ElasticityError(f"`{release}` is not a DeepSpeed release such as 0.19.7")
+    return tuple(int(part) for part in parts[:3])
