@@ -1,0 +1,39 @@
+"""The reader: JSON, JSONC, Hjson and YAML text becomes a located tree. Imports nothing else of this package."""
+
+from dsconfig.document.reader import read_base64, read_bytes, read_dict, read_file, read_text
+from dsconfig.document.text import Document
+from dsconfig.document.tree import (
+    KINDS,
+    MAX_DEPTH,
+    MAX_SIZE,
+    MAX_VALUES,
+    Format,
+    Member,
+    Node,
+    Parser,
+    Path,
+    Position,
+    Problem,
+    Span,
+)
+
+__all__ = [
+    "KINDS",
+    "MAX_DEPTH",
+    "MAX_SIZE",
+    "MAX_VALUES",
+    "Document",
+    "Format",
+    "Member",
+    "Node",
+    "Parser",
+    "Path",
+    "Position",
+    "Problem",
+    "Span",
+    "read_base64",
+    "read_bytes",
+    "read_dict",
+    "read_file",
+    "read_text",
+]

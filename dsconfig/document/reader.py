@@ -1,0 +1,238 @@
+"""The reader: text, bytes, a file, a mapping or base64 becomes a `Document`. Nothing that is read can make it raise."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from dsconfig.document.recovery import Recovery
+from dsconfig.document.scanner import Scanner
+from dsconfig.document.strings import Fault, number
+from dsconfig.document.text import Document
+from dsconfig.document.tree import (
+    BOTH_JSON,
+    EVERYBODY,
+    MAX_DEPTH,
+    MAX_SIZE,
+    MAX_VALUES,
+    ONLY_JSON,
+    Format,
+    Node,
+    Problem,
+    Span,
+    Tree,
+)
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+
+class _NotPlain(Exception):
+    """The text is JSON, but not of the plain kind that hjson and json read alike."""
+
+
+def read_text(text: str, name: str = "<text>", format: Format = "json") -> Document:
+    """Read a text as a file that holds it would be read."""
+    if len(text) > MAX_SIZE:
+        return too_large(name, format)
+    if format == "yaml":
+        from dsconfig.document.yaml import read_yaml
+
+        return Document(name, text, format, tree=read_yaml(text))
+    return _read_json(text, name)
+
+
+def read_bytes(data: bytes, name: str = "<bytes>", format: Format = "json") -> Document:
+    """Read bytes as UTF-8, as DeepSpeed's `open(path)` does in a UTF-8 locale."""
+    if len(data) > MAX_SIZE:
+        return too_large(name, format)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        return _undecodable(data, name, format, error)
+    return read_text(text, name, format)
+
+
+def read_file(path: str | os.PathLike[str]) -> Document:
+    """Read a file; YAML by its suffix. An `OSError` is the caller's."""
+    name = str(path)
+    with open(path, "rb") as file:
+        data = file.read(MAX_SIZE + 1)
+    return read_bytes(data, name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
+
+
+def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
+    """A document of a config that never was text: it gives back the very data, and has no places."""
+    return Document(name, "", "json", tree=Tree(None, ()), value=mapping)
+
+
+def read_base64(text: str, name: str = "<base64>") -> Document:
+    """Read the urlsafe base64 of an Hjson text, which launchers pass (`DeepSpeedConfig.__init__`)."""
+    import base64
+    import binascii
+
+    try:
+        data = base64.urlsafe_b64decode(text)
+    except (binascii.Error, ValueError) as error:
+        problem = Problem("not-text", Span(0, len(text)), (), str(error), EVERYBODY)
+        return Document(name, text, "json", tree=Tree(None, (problem,)))
+    if len(data) > MAX_SIZE:
+        return too_large(name, "json")
+    try:
+        decoded = data.decode()
+    except UnicodeDecodeError as error:
+        return _undecodable(data, name, "json", error)
+    return _read_json(decoded, name, translate=False)
+
+
+def too_large(name: str, format: Format) -> Document:
+    """The document of a text that is not read at all."""
+    return Document(name, "", format, tree=Tree(None, (Problem("too-large", Span(0, 0), (), "", EVERYBODY),)))
+
+
+def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeError) -> Document:
+    """Bytes that no parser gets to see. What is text around the bad ones is still located."""
+    if b"\0" in data[:1024]:
+        return Document(
+            name, "", format, tree=Tree(None, (Problem("not-text", Span(0, 0), (), "", EVERYBODY),))
+        )
+    text = data.decode(errors="replace")
+    start = len(data[: error.start].decode())
+    detail = f"byte 0x{data[error.start]:02x}"
+    found = read_text(text, name, format).tree
+    problem = Problem("invalid-utf8", Span(start, start + 1), (), detail, EVERYBODY)
+    return Document(name, text, format, tree=found._replace(problems=(problem, *found.problems)))
+
+
+# -- JSON and Hjson -------------------------------------------------------------------------------------------------
+
+
+def _read_json(text: str, name: str, *, translate: bool = True) -> Document:
+    try:
+        value = _plain(text)
+    except (ValueError, RecursionError, _NotPlain):
+        return Document(name, text, "json", tree=_located(text, translate=translate))
+    return Document(name, text, "json", value=value, grow=lambda: Scanner(text, translate=translate).read())
+
+
+def _plain(text: str) -> dict[str, object]:
+    """The value of strict JSON that hjson reads alike, by json's own C scanner. Anything else raises."""
+    if "\\u" in text or text.count(",") > MAX_VALUES // 2 or not text.isascii():
+        _refuse_surrogates(text)
+    value = _DECODER.decode(text)
+    if type(value) is not dict or (
+        text.count("{") + text.count("[") > MAX_DEPTH and _depth(value) > MAX_DEPTH
+    ):
+        raise _NotPlain
+    return value
+
+
+def _refuse_surrogates(text: str) -> None:
+    """Also a text with more values than are located."""
+    if "\\ud" in text or "\\uD" in text or text.count(",") > MAX_VALUES // 2:
+        raise _NotPlain
+    text.encode()  # raises on a lone surrogate
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise _NotPlain  # duplicate keys
+    return value
+
+
+def _float(word: str) -> int | float:
+    try:
+        return number(word)
+    except OverflowError:
+        raise _NotPlain from None  # json gives infinity, hjson fails
+
+
+def _constant(word: str) -> object:
+    raise _NotPlain(word)  # NaN and Infinity: words to hjson
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+
+
+def _depth(value: object) -> int:
+    """How deep a value is nested, without recursion."""
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            child
+            for parent in level
+            for child in (
+                parent.values() if isinstance(parent, dict) else parent if isinstance(parent, list) else ()
+            )
+            if isinstance(child, dict | list)
+        ]
+    return depth
+
+
+def _located(text: str, *, translate: bool) -> Tree:
+    """The tree of any text: exact where hjson accepts it, else recovered."""
+    try:
+        tree = Scanner(text, translate=translate).read()
+    except Fault as fault:
+        tree = _recovered(text, fault, translate=translate)
+    return _with_verdict_of_json(text, tree)
+
+
+def _recovered(text: str, fault: Fault, *, translate: bool) -> Tree:
+    limits = EVERYBODY if fault.kind in ("too-deep", "too-large") else None
+    first = Problem(fault.kind, Span(fault.start, fault.end), (), fault.detail, limits or BOTH_JSON)
+    if limits:
+        return Tree(None, (first,))
+    if "\0" in text:
+        return Tree(None, (first._replace(kind="not-text"),))
+    recovery = Recovery(text, translate=translate)
+    tree = recovery.read()
+    if recovery.unclosed:
+        again = Recovery(text, translate=translate, by_indent=True)
+        by_indent = again.read()
+        tree = by_indent if again.closed_by_indent else tree
+    if any("hjson" in problem.refused_by for problem in tree.problems):
+        return tree
+    return tree._replace(problems=(*tree.problems, first))
+
+
+def _with_verdict_of_json(text: str, tree: Tree) -> Tree:
+    """json itself says whether json takes the text: the problems must agree with it."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if any("json" in problem.refused_by for problem in tree.problems):
+            return tree
+        at = getattr(error, "pos", 0)
+        return tree._replace(
+            problems=(*tree.problems, Problem("unexpected", Span(at, at), (), str(error), ONLY_JSON))
+        )
+    if any(problem.kind in ("too-deep", "too-large") for problem in tree.problems):
+        return tree
+    kept = (problem._replace(refused_by=problem.refused_by - ONLY_JSON) for problem in tree.problems)
+    return tree._replace(problems=tuple(problem for problem in kept))
+
+
+def json_value(document: Document) -> object:
+    """What `json.load` gives: json's own reading where it accepts the text, else the recovered tree."""
+    try:
+        return json.loads(document.text)
+    except (ValueError, RecursionError):
+        return _numbers_of_json(document, document.root)
+
+
+def _numbers_of_json(document: Document, node: Node | None) -> object:
+    """A recovered value with json's numbers: `1e3` is a float to it. The depth is bounded by MAX_DEPTH."""
+    if node is None:
+        return None
+    if node.kind == "object":
+        return {member.key: _numbers_of_json(document, member.node) for member in node.members}
+    if node.kind == "array":
+        return [_numbers_of_json(document, item) for item in node.items]
+    if node.kind == "number" and isinstance(node.value, int):
+        raw = document.text[node.span.start : node.span.end]
+        return node.value if raw.lstrip("-").isdigit() else float(raw)
+    return node.value

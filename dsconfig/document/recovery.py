@@ -1,0 +1,325 @@
+"""The forgiving reading of a text that hjson refuses: says what is wrong, goes on, and keeps every key it can.
+
+It guesses as a person would: a string ends with its line, a word at the comma, an object where the indentation ends.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from dsconfig.document.scanner import KEY, Frame, Scanner
+from dsconfig.document.strings import NUMBER, SIMPLE, TO_LINE_END, Fault, NotBare, bare, multiline, unescape
+from dsconfig.document.tree import (
+    BOTH_JSON,
+    EVERYBODY,
+    NOBODY,
+    ONLY_HJSON,
+    ONLY_JSON,
+    Node,
+    Parser,
+    Span,
+    Tree,
+)
+
+_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\$\{[^}\r\n]*\}|<%.*?%>")
+_WORD: Final = re.compile(r"(?:[^,}\]\[{\r\n#/\"']|/(?![/*]))*[\"']?")
+_KEY_WORD: Final = re.compile(r"[^\s:{}\[\],=\"'#]+[\"']?")
+_LITERAL: Final = re.compile(r"(?:true|false|null)(?=[ \t]+[\"'\w{\[]|[\"'{\[])")
+_ENTRY: Final = re.compile(r"[,}\]\s]*(?:\"[^\"\r\n]*\"|'[^'\r\n]*'|[\w.$-]+)[ \t]*:")
+"""What follows a bracket that closed the root too early: another entry."""
+_WHOLE: Final = re.compile(r"[ \t]*,?[ \t]*(?=[\r\n]|\Z)")
+
+
+class Recovery(Scanner):
+    """Reads any text to its end. `by_indent`: an entry indented less than its section closes that section."""
+
+    def __init__(self, text: str, *, translate: bool = True, by_indent: bool = False) -> None:
+        super().__init__(text, translate=translate)
+        self.by_indent = by_indent
+        self.closed_by_indent = False
+        self.unclosed = False
+
+    def read(self) -> Tree:
+        """The whole text, whatever it is."""
+        try:
+            self.skip_mark()
+            first = self.skip()
+            if not first:
+                self.note("empty", 0, self.pos, refused_by=BOTH_JSON)
+            elif first == "[" or (first == "{" and not _TEMPLATE.match(self.text, self.pos)):
+                self.value()
+            elif first == "{" or _ENTRY.match(self.text, self.pos) or KEY.match(self.text, self.pos):
+                self.open(is_object=True, braces=False)
+            elif first:
+                self.value()
+            self.run()
+            if self.skip():
+                self.note("unexpected", self.pos, len(self.text), "after the end", BOTH_JSON)
+        except Fault as fault:  # too deep or too large: nothing below it is read
+            self.note(fault.kind, fault.start, fault.end, fault.detail, EVERYBODY)
+            self.root = None
+        if self.root and self.root.kind != "object":
+            self.note("root-not-object", *self.root.span, self.root.kind, NOBODY, path=())
+        return self.tree()
+
+    def run(self) -> None:
+        """Read until every open bracket is closed; each turn moves on."""
+        while self.stack:
+            frame = self.stack[-1]
+            if not self.close_or_go_on(frame):
+                before = self.pos
+                self.element(frame)
+                if self.pos == before and self.stack and self.stack[-1] is frame:
+                    self.step_over(1)
+
+    def step_over(self, length: int) -> None:
+        """Leave out what does not belong here."""
+        piece = self.text[self.pos : self.pos + length]
+        kind = "placeholder" if _TEMPLATE.fullmatch(piece) else "unexpected"
+        self.note(kind, self.pos, self.pos + length, piece[:80], BOTH_JSON)
+        self.pos += length
+
+    def skip(self) -> str:
+        """Step over white space and comments; a comment without end takes the rest."""
+        try:
+            return super().skip()
+        except Fault as fault:
+            self.note(fault.kind, fault.start, fault.end, fault.detail, BOTH_JSON)
+            self.pos = len(self.text)
+            return ""
+
+    # -- between values -----------------------------------------------------------------------------------------
+
+    def close_or_go_on(self, frame: Frame) -> bool:
+        """Read the commas, if any; close the frame where it ends, or where it should have ended. True: closed."""
+        frame.key = None
+        comma = -1
+        while char := self.skip():
+            if char == "," and comma < 0 and len(frame):
+                comma = self.pos
+                self.pos += 1
+            elif char == "," or (char in "]}" and not any(char == outer.closer for outer in self.stack)):
+                self.step_over(1)
+            elif char == frame.closer and len(self.stack) == 1 and self.goes_on(self.pos + 1):
+                self.step_over(1)
+            else:
+                break
+        if char == frame.closer and (char or len(frame)):
+            if comma >= 0 and char:
+                self.note("trailing-comma", comma, comma + 1)
+            self.pos += len(char)
+            self.close(frame)
+            return True
+        if not char or char in "]}" or self.ends_by_indent(frame):
+            self.close_unclosed(frame)
+            return True
+        if len(frame) and comma < 0:
+            self.note_missing_comma(frame)
+        return False
+
+    def close_unclosed(self, frame: Frame) -> None:
+        """The frame's bracket never comes."""
+        if frame.braces:
+            self.unclosed = True
+            self.note("unclosed", frame.start, frame.start + 1, self.text[frame.start], BOTH_JSON)
+        self.close(frame)
+
+    def goes_on(self, at: int) -> bool:
+        """The root's bracket stands here, but more entries follow it."""
+        return _ENTRY.match(self.text, at) is not None
+
+    def ends_by_indent(self, frame: Frame) -> bool:
+        """What comes next starts its line no further right than the line that opened this section."""
+        if not self.by_indent or len(self.stack) < 2:
+            return False
+        here, opened = self.line_start(self.pos), self.line_start(frame.start)
+        if here == opened or self.text[here : self.pos].strip(" \t"):
+            return False
+        first = len(self.text[opened : frame.start]) - len(self.text[opened : frame.start].lstrip(" \t"))
+        ends = self.pos - here <= first
+        self.closed_by_indent |= ends
+        return ends
+
+    def line_start(self, at: int) -> int:
+        """Where the line of this offset starts."""
+        return max(self.text.rfind("\n", 0, at), self.text.rfind("\r", 0, at)) + 1
+
+    def note_missing_comma(self, frame: Frame) -> None:
+        """hjson needs no comma after a string or bracket, nor at a line's end."""
+        node = frame.members[-1].node if frame.is_object else frame.items[-1]
+        end = node.span.end
+        closed = self.text[end - 1 : end] in ("'", '"', "}", "]")
+        same_line = self.line_start(end) == self.line_start(self.pos)
+        self.note("missing-comma", end, end, refused_by=BOTH_JSON if same_line and not closed else ONLY_JSON)
+
+    # -- entries ------------------------------------------------------------------------------------------------
+
+    def element(self, frame: Frame) -> None:
+        """One entry, as far as there is one."""
+        if match := _TEMPLATE.match(self.text, self.pos):
+            if frame.is_object:
+                self.step_over(match.end() - self.pos)
+                return
+        elif frame.is_object and (self.text[self.pos] in ":[{=" or not self.read_key(frame)):
+            return
+        self.value()
+
+    def read_key(self, frame: Frame) -> bool:
+        """The key and its colon. False: what stands here is no key."""
+        start = self.pos
+        if self.text[start] in "\"'":
+            key = self.quoted(self.text[start], is_key=True)
+        elif match := _KEY_WORD.match(self.text, start):
+            word = match.group()
+            key, self.pos = word.rstrip("\"'"), match.end()
+            if key != word:
+                self.note("unclosed", self.pos - 1, self.pos, word[-1], BOTH_JSON)
+            else:
+                self.note("unquoted-key", start, self.pos, word[:80])
+        else:
+            return False
+        end = self.pos
+        if not self.colon(start):
+            return False
+        frame.key, frame.key_span = key, Span(start, end)
+        self.skip()
+        return True
+
+    def colon(self, key_start: int) -> bool:
+        """The colon behind a key. False: there is none, and no value either; the key is left out."""
+        end = self.pos
+        char = self.skip()
+        if char in ("'", '"') and re.compile(r"[ \t]*:").match(self.text, self.pos + 1):
+            self.step_over(1)
+            char = self.skip()
+        if char == ":" or char == "=":
+            if char == "=":
+                self.note("missing-colon", self.pos, self.pos + 1, "=", BOTH_JSON)
+            self.pos += 1
+            while self.skip() == ":":
+                self.step_over(1)
+            return True
+        same_line = self.line_start(end) == self.line_start(self.pos)
+        if char and char not in ",}]" and same_line:
+            self.note("missing-colon", end, end, "", BOTH_JSON)
+            return True
+        self.pos = end
+        lone_quote = self.text[key_start : key_start + 1] in ("'", '"') and self.text[end - 1] not in "'\""
+        if lone_quote or end - key_start == 1:
+            self.pos = key_start
+            self.step_over(1)
+        else:
+            self.note("unexpected", key_start, end, self.text[key_start:end][:80], BOTH_JSON)
+        return False
+
+    def value(self) -> None:
+        """Whatever value starts here, or a null that stands for none."""
+        start = self.pos
+        char = self.text[start : start + 1]
+        if not char or char in ",}]":
+            self.note("missing-value", start, start, char, BOTH_JSON)
+            self.scalar("null", start, start, None)
+        elif self.text.startswith("'''", start):
+            self.multiline(start)
+        elif char in "{[" and not _TEMPLATE.match(self.text, start):
+            self.open(is_object=char == "{")
+        elif char in "\"'":
+            value = self.quoted(char)
+            self.scalar("string", start, self.pos, value)
+        elif char != ":":
+            self.bare()
+
+    def multiline(self, start: int) -> None:
+        """A string in triple quotes; one without end takes its line."""
+        try:
+            value, self.pos = multiline(self.text, start, translate=self.translate)
+            self.note("multiline-string", start, self.pos)
+        except Fault as fault:
+            self.note(fault.kind, start, start + 3, fault.detail, BOTH_JSON)
+            self.pos = max(fault.end, start + 3)
+            value = self.text[start + 3 : self.pos].strip("'")
+        self.scalar("string", start, self.pos, value)
+
+    def quoted(self, quote: str, *, is_key: bool = False) -> str:
+        """The string in these quotes, or what is left of it on this line."""
+        start, before = self.pos, len(self.problems)
+        try:
+            return super().quoted(quote)
+        except Fault:
+            del self.problems[before:]
+        if quote == "'":
+            self.note("single-quotes", start, start + 1)
+        text, end, chunks = self.text, start + 1, []
+        while True:
+            after = SIMPLE[quote].match(text, end).end()  # type: ignore[union-attr]
+            chunks.append(text[end:after])
+            char = text[after : after + 1]
+            if char == quote:
+                self.pos = after + 1
+                return "".join(chunks)
+            if char in ("", "\r", "\n"):
+                return self.unclosed_string(start, after, "".join(chunks), is_key=is_key)
+            piece, end = self.odd_piece(char, after)
+            chunks.append(piece)
+
+    def odd_piece(self, char: str, at: int) -> tuple[str, int]:
+        """A control character or an escape inside a string."""
+        if char != "\\":
+            self.note("control-character", at, at + 1, char, BOTH_JSON)
+            return char, at + 1
+        try:
+            return unescape(self.text, at)
+        except Fault as fault:
+            self.note(fault.kind, fault.start, fault.end, fault.detail, BOTH_JSON)
+            return self.text[at : at + 2].rstrip("\r\n"), at + len(self.text[at : at + 2].rstrip("\r\n"))
+
+    def unclosed_string(self, start: int, end: int, content: str, *, is_key: bool) -> str:
+        """A string that its line ends: a key stops at its colon, a value before its comma."""
+        self.note("unclosed", start, start + 1, self.text[start], BOTH_JSON)
+        raw = self.text[start + 1 : end]
+        cut = raw.find(":") if is_key else len(raw.rstrip(", \t"))
+        self.pos = start + 1 + cut if cut >= 0 else end
+        return raw[:cut].rstrip() if cut >= 0 and content == raw else content.rstrip(", \t")
+
+    def bare(self) -> None:
+        """A number, true, false or null; else a word, up to the comma or bracket behind it."""
+        text, start = self.text, self.pos
+        if match := _LITERAL.match(text, start) or NUMBER.match(text, start):
+            rest = text[match.end() : match.end() + 1]
+            if match.end() > start and rest in ("'", '"', "{", "["):
+                self.known(start, *bare(match.group().strip(), 0)[::2], end=match.end())
+                return
+        try:
+            value, end, word = bare(text, start)
+            self.known(start, value, word, end=end)
+        except NotBare:
+            self.word(start)
+        except Fault as fault:  # hjson overflows where json gives infinity
+            self.note(fault.kind, start, fault.end, fault.detail, BOTH_JSON)
+            self.pos = fault.end
+            value = float("-inf" if text[start] == "-" else "inf")
+            self.scalar("number", start, fault.end, value)
+
+    def known(self, start: int, value: bool | int | float | None, word: str, *, end: int) -> None:
+        """A literal or number."""
+        self.pos = end
+        kind = "null" if value is None else "boolean" if isinstance(value, bool) else "number"
+        self.attach(Node(kind, Span(start, start + len(word)), value))  # type: ignore[arg-type]
+
+    def word(self, start: int) -> None:
+        """A word without quotes. hjson takes the whole line: it refuses unless the word is the whole line."""
+        text = self.text
+        match = _TEMPLATE.match(text, start) or _WORD.match(text, start)
+        end = start + len(match.group().rstrip()) if match else start
+        if end == start:
+            end = max(start + 1, TO_LINE_END.match(text, start).end())  # type: ignore[union-attr]
+        word = text[start:end]
+        refused: frozenset[Parser] = NOBODY if _WHOLE.match(text, end) else ONLY_HJSON
+        self.pos = end
+        if word[-1] in "\"'" and len(word) > 1:
+            self.note("unclosed", end - 1, end, word[-1], BOTH_JSON)
+            word = word[:-1].rstrip()
+        else:
+            self.note_word(start, word, refused)
+        self.scalar("string", start, end, word)

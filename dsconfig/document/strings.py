@@ -1,0 +1,146 @@
+"""Strings and numbers as hjson 3.1.0 reads them: escapes, triple quotes, bare words.
+
+Functions take the text and an offset and say what stands there; the parser decides what to do about it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from dsconfig.document.tree import MAX_DIGITS
+
+SIMPLE: Final = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
+"""The run of ordinary characters inside a string, by its quote."""
+NUMBER: Final = re.compile(r"[\t ]*(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?[\t ]*")
+"""hjson `decoder.py`, `NUMBER_RE`: `\\d` takes the digits of every script, as there."""
+WORD_END: Final = re.compile(r"[,}\]#\r\n]|/[/*]|\Z")
+"""Where `scantfnns` first asks whether a bare word is a number, true, false or null."""
+TO_LINE_END: Final = re.compile(r"[^\r\n]*")
+JSON_ESCAPES: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})?)')
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_LITERALS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
+_ESCAPES: Final = {
+    '"': '"',
+    "'": "'",
+    "\\": "\\",
+    "/": "/",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+}
+_NEWLINES: Final = re.compile("\r\n?")
+
+
+class Fault(Exception):
+    """What hjson refuses. `fatal`: it raises something else than its own error, and does not try another reading."""
+
+    def __init__(self, kind: str, start: int, end: int, detail: str, *, fatal: bool = False) -> None:
+        super().__init__(detail)
+        self.kind, self.start, self.end, self.detail, self.fatal = kind, start, end, detail, fatal
+
+
+class NotBare(Exception):
+    """The bare word is neither a number nor a literal."""
+
+
+def unescape(text: str, at: int) -> tuple[str, int]:
+    """The character that the escape at `at` (its backslash) stands for, and where it ends. Raises `Fault`."""
+    letter = text[at + 1 : at + 2]
+    if letter != "u":
+        if letter in _ESCAPES:
+            return _ESCAPES[letter], at + 2
+        raise Fault("bad-escape", at, min(at + 2, len(text)), f"\\{letter}")
+    code = _unit(text, at)
+    end = at + 6
+    if code & 0xFC00 == 0xD800 and text[end : end + 2] == "\\u":
+        low = _unit(text, end, pair=True)
+        if low & 0xFC00 == 0xDC00:
+            code, end = 0x10000 + ((code - 0xD800) << 10 | (low - 0xDC00)), end + 6
+    return chr(code), end
+
+
+def _unit(text: str, at: int, *, pair: bool = False) -> int:
+    """The number of a `\\uXXXX`. hjson's `scanstring` reads it with int(): signs, spaces and underscores pass."""
+    digits = text[at + 2 : at + 6]
+    if len(digits) != 4 or digits[1] in "xX":
+        if pair:  # the second half is then read again as an escape of its own
+            return 0
+        raise Fault("bad-escape", at, min(at + 6, len(text)), text[at : at + 6])
+    try:
+        code = int(digits, 16)
+    except ValueError:
+        raise Fault("bad-escape", at, at + 6, text[at : at + 6]) from None
+    if code < 0 and not pair:
+        raise Fault("bad-escape", at, at + 6, text[at : at + 6], fatal=True)
+    return code
+
+
+def number(word: str) -> int | float:
+    """The number that hjson makes of a match of NUMBER: a float without fraction below 1e10 becomes an int."""
+    if word.lstrip("-").isdigit():
+        if len(word) > MAX_DIGITS and len(word.lstrip("-")) > MAX_DIGITS:
+            raise OverflowError(word)
+        return int(word)
+    value = float(word)
+    if value in (float("inf"), float("-inf")):
+        raise OverflowError(word)
+    return int(value) if abs(value) < 1e10 and int(value) == value else value
+
+
+def bare(text: str, start: int) -> tuple[bool | int | float | None, int, str]:
+    """The number or literal at `start`, where its reading ends, and its own text. Raises `NotBare` or `Fault`."""
+    stop = WORD_END.search(text, start).start()  # type: ignore[union-attr]  # it matches at the end
+    word = text[start:stop].strip()
+    if word in _LITERALS:
+        return _LITERALS[word], stop, word
+    if text[start] in "-0123456789" and (match := NUMBER.match(text, start)) and match.end() == stop:
+        word = "".join(group for group in match.groups() if group)
+        try:
+            return number(word), stop, word
+        except OverflowError:
+            raise Fault("huge-number", start, start + len(word), word[:20], fatal=True) from None
+    raise NotBare
+
+
+def multiline(text: str, start: int, *, translate: bool) -> tuple[str, int]:
+    """The string in triple quotes that opens at `start`, and its end (hjson `mlscanstring`). Raises `Fault`.
+
+    `translate`: line ends are taken as `open()` gives them to hjson, `\\r` and `\\r\\n` as `\\n`.
+    """
+    indent = _column(text, start, translate=translate)
+    close = text.find("'''", start + 3)
+    if close < 0:
+        at_end = not text[start + 3 :].strip(" \t\r")
+        raise Fault("unclosed", start, start + 3, "'''", fatal=at_end or indent is None)
+    if indent is None:  # its search for a line end runs off the front of the text: IndexError
+        raise Fault("multiline-string", start, close + 3, "no line end in the whole text", fatal=True)
+    body = text[start + 3 : close]
+    body = _NEWLINES.sub("\n", body) if translate else body
+    first = body.lstrip(" \t\r")
+    lines = first.split("\n")
+    if len(lines) > 1 and not lines[0]:
+        del lines[0]
+        lines[0] = _dedent(lines[0], indent)
+    value = "\n".join([lines[0], *(_dedent(line, indent) for line in lines[1:])]).replace("\r", "")
+    return value.removesuffix("\n"), close + 3
+
+
+def _dedent(line: str, indent: int) -> str:
+    stripped = line.lstrip(" \t\r")
+    return line[min(indent, len(line) - len(stripped)) :]
+
+
+def _column(text: str, at: int, *, translate: bool) -> int | None:
+    """Characters before `at` on its line. On the first line hjson counts on, from the end of the text backwards."""
+
+    def line_start(end: int) -> int:
+        return max(text.rfind("\n", 0, end), text.rfind("\r", 0, end) if translate else -1) + 1
+
+    before = line_start(at)
+    if before:
+        return at - before
+    last = line_start(len(text))
+    return at + len(text) - last if last else None

@@ -1,0 +1,168 @@
+"""`Document`: a text, the value each parser makes of it, and the way from a path to its place."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from dsconfig.document.tree import Format, Node, Parser, Part, Path, Position, Problem, Span, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_LINE_END: Final = re.compile(r"\r\n?|\n")
+_UNREAD: Final = object()
+
+
+class Document:
+    """A config that was read. Its values are shared, not copied: do not change them.
+
+    For plain JSON the tree is built when a place is first asked for: most files have no findings.
+    """
+
+    __slots__ = ("_grow", "_index", "_json", "_lines", "_tree", "_value", "format", "name", "text")
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        format: Format,
+        *,
+        tree: Tree | None = None,
+        value: object = _UNREAD,
+        grow: Callable[[], Tree] | None = None,
+    ) -> None:
+        self.name, self.text, self.format = name, text, format
+        self._tree, self._value, self._grow = tree, value, grow
+        self._json: object = _UNREAD
+        self._lines: list[int] = []
+        self._index: dict[int, dict[str, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"Document({self.name!r}, {len(self.text)} characters of {self.format})"
+
+    # -- what was read ------------------------------------------------------------------------------------------
+
+    @property
+    def tree(self) -> Tree:
+        """The located tree."""
+        if self._tree is None:
+            assert self._grow is not None
+            self._tree = self._grow()
+        return self._tree
+
+    @property
+    def root(self) -> Node | None:
+        """The root's node; None where nothing could be read."""
+        return self.tree.root
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Every oddity of the text, by place."""
+        return () if self._tree is None else self._tree.problems  # a tree still to grow has none
+
+    @property
+    def comments(self) -> tuple[tuple[Span, str], ...]:
+        """Every comment, with its marks."""
+        return () if self._tree is None else self._tree.comments
+
+    def readable(self, parser: Parser = "hjson") -> bool:
+        """Whether this parser takes the text. YAML text has one parser, whichever is asked for."""
+        parser = "yaml" if self.format == "yaml" else parser
+        return not any(parser in problem.refused_by for problem in self.problems)
+
+    def value(self, parser: Parser = "hjson") -> object:
+        """What this parser gives, the last duplicate winning; what could be read where it refuses the text."""
+        if self._value is _UNREAD:
+            root = self.tree.root
+            self._value = None if root is None else root.value
+        if parser != "json" or self.format == "yaml" or self.is_data:
+            return self._value
+        if self._json is _UNREAD:
+            from dsconfig.document.reader import json_value
+
+            self._json = json_value(self)
+        return self._json
+
+    @property
+    def is_data(self) -> bool:
+        """Whether this was read from a mapping, not from text."""
+        return (
+            self._grow is None and self._value is not _UNREAD and self.tree.root is None and not self.problems
+        )
+
+    # -- from a path to its place -------------------------------------------------------------------------------
+
+    def node(self, path: Path) -> Node | None:
+        """The node at a path, if the text has it."""
+        found = self._entry(path)
+        return found[1] if found else None
+
+    def located(self, path: Path) -> bool:
+        """Whether the text has this very path."""
+        return self._entry(path) is not None
+
+    def span(self, path: Path, part: Part = "value") -> Span:
+        """The place of a path. One that the text lacks gets the key of its nearest parent that it has."""
+        while (found := self._entry(path)) is None:
+            if not path:
+                return Span(0, 0)
+            path, part = path[:-1], "key"
+        key, node = found
+        if part == "value" or (part == "entry" and key is None):
+            return node.span
+        if key is not None:
+            return key if part == "key" else Span(key.start, max(key.end, node.span.end))
+        if path:
+            return node.span
+        return Span(node.span.start, min(node.span.start + 1, node.span.end))  # the root's opening bracket
+
+    def _entry(self, path: Path) -> tuple[Span | None, Node] | None:
+        node, key = self.root, None
+        for step in path:
+            if node is None:
+                return None
+            if node.kind == "object" and isinstance(step, str):
+                index = self._keys(node).get(step)
+                if index is None:
+                    return None
+                _, key, node = node.members[index]
+            elif node.kind == "array" and isinstance(step, int) and 0 <= step < len(node.items):
+                node, key = node.items[step], None
+            else:
+                return None
+        return None if node is None else (key, node)
+
+    def _keys(self, node: Node) -> dict[str, int]:
+        """Where each key stands among the members; the last duplicate wins."""
+        keys = self._index.get(id(node))
+        if keys is None:
+            keys = self._index[id(node)] = {member.key: index for index, member in enumerate(node.members)}
+        return keys
+
+    # -- lines --------------------------------------------------------------------------------------------------
+
+    def position(self, offset: int) -> Position:
+        """The line and column of an offset; UTF-16 columns are what editors count."""
+        from bisect import bisect_right
+
+        starts = self._line_starts()
+        offset = max(0, min(offset, len(self.text)))
+        line = bisect_right(starts, offset)
+        start = starts[line - 1]
+        before = self.text[start:offset]
+        wide = 0 if before.isascii() else sum(char > "\uffff" for char in before)
+        return Position(offset, line, offset - start + 1, offset - start + wide + 1)
+
+    def line(self, number: int) -> str:
+        """The text of a line, counted from 1, without its end."""
+        starts = self._line_starts()
+        if not 1 <= number <= len(starts):
+            return ""
+        end = starts[number] if number < len(starts) else len(self.text)
+        return self.text[starts[number - 1] : end].rstrip("\r\n")
+
+    def _line_starts(self) -> list[int]:
+        if not self._lines:
+            self._lines = [0, *(match.end() for match in _LINE_END.finditer(self.text))]
+        return self._lines

@@ -1,0 +1,123 @@
+"""The located tree: what every reader yields, each key and value knowing its place in the text.
+
+The values are named tuples and not dataclasses: importing `dataclasses` alone costs 6 ms of CPU at each start.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+Path = tuple[str | int, ...]
+Parser = Literal["hjson", "json", "yaml"]
+Format = Literal["json", "yaml"]
+Part = Literal["value", "key", "entry"]
+NodeKind = Literal["object", "array", "string", "number", "boolean", "null"]
+
+MAX_SIZE: Final = 16 * 1024 * 1024
+"""Longest text that is read, in bytes of a file or code points of a text; more is one `too-large` problem."""
+MAX_VALUES: Final = 250_000
+"""Most keys and values located in one text."""
+MAX_DEPTH: Final = 256
+"""Deepest nesting read. Python's own parsers give up near 490 (hjson) and 990 (json) levels, by the caller's stack."""
+MAX_DIGITS: Final = 4300
+"""Longest integer read: the default of `sys.get_int_max_str_digits`."""
+MAX_PROBLEMS: Final = 1000
+"""Most problems kept of one text; later ones only add to `refused_by` of the last."""
+
+KINDS: Final = {
+    # the text as a whole
+    "empty": "nothing but white space and comments",
+    "not-text": "binary data",
+    "invalid-utf8": "bytes that are not UTF-8",
+    "bom": "a byte order mark at the start",
+    "too-large": "longer, or with more values, than is read",
+    "too-deep": "nested deeper than is read",
+    "root-not-object": "the root is no object",
+    # what only Hjson takes
+    "comment": "a comment",
+    "trailing-comma": "a comma before a closing bracket",
+    "missing-comma": "no comma between two entries",
+    "unquoted-key": "a key without quotes",
+    "unquoted-string": "a string without quotes; Hjson reads it to the end of the line",
+    "single-quotes": "a string in single quotes",
+    "multiline-string": "a string in triple quotes",
+    "missing-root-braces": "the entries of the root stand without braces",
+    "nan": "NaN or Infinity: a number to json, a word to Hjson",
+    # what no parser takes, or what each takes differently
+    "duplicate-key": "a key given twice in one object: the last one wins, DeepSpeed's own hook refuses it",
+    "unclosed": "a bracket, string or comment that is never closed",
+    "unexpected": "something that does not belong there",
+    "missing-colon": "no colon between key and value",
+    "missing-value": "a key without a value",
+    "control-character": "a raw control character, a tab or line end among them, in a quoted string",
+    "bad-escape": "an unknown escape sequence",
+    "bad-number": "a number in a form that JSON does not know",
+    "huge-number": "an integer beyond 4300 digits, or a float beyond the largest",
+    "lone-surrogate": "half of a UTF-16 pair: no character",
+    "placeholder": "a template's placeholder that was never filled",
+    # YAML
+    "yaml-error": "not YAML, or a tag that the safe loader does not know",
+    "alias-bomb": "aliases that multiply to more values than are read",
+    "non-string-key": "a key that is no string",
+}
+"""Every kind of problem and what it means: the one table of them."""
+
+
+class Span(NamedTuple):
+    """A piece of the text: offsets in code points, the end exclusive."""
+
+    start: int
+    end: int
+
+
+class Position(NamedTuple):
+    """A place in the text: line and columns count from 1."""
+
+    offset: int
+    line: int
+    column: int
+    utf16_column: int
+
+
+class Problem(NamedTuple):
+    """One oddity of the text. `refused_by` names the real parsers that raise because of it."""
+
+    kind: str
+    span: Span
+    path: Path
+    detail: str
+    refused_by: frozenset[Parser]
+
+
+class Node(NamedTuple):
+    """A value and its place. `value` is what the format's own loader gives (for JSON text: hjson)."""
+
+    kind: NodeKind
+    span: Span
+    value: object
+    members: tuple[Member, ...] = ()
+    items: tuple[Node, ...] = ()
+
+
+class Member(NamedTuple):
+    """An entry of an object."""
+
+    key: str
+    key_span: Span
+    node: Node
+
+
+class Tree(NamedTuple):
+    """What one reading of a text found."""
+
+    root: Node | None
+    problems: tuple[Problem, ...]
+    comments: tuple[tuple[Span, str], ...] = ()
+
+
+NOBODY: Final[frozenset[Parser]] = frozenset()
+ONLY_JSON: Final[frozenset[Parser]] = frozenset(("json",))
+ONLY_HJSON: Final[frozenset[Parser]] = frozenset(("hjson",))
+ONLY_YAML: Final[frozenset[Parser]] = frozenset(("yaml",))
+BOTH_JSON: Final[frozenset[Parser]] = frozenset(("hjson", "json"))
+EVERYBODY: Final[frozenset[Parser]] = frozenset(("hjson", "json", "yaml"))
