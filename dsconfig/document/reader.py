@@ -105,7 +105,7 @@ def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeErr
     return Document(name, text, format, tree=found._replace(problems=(problem, *found.problems)))
 
 
-# -- JSON and Hjson -------------------------------------------------------------------------------------------------
+# -- JSON and Hjson --------------------------------------------------------------------------------
 
 
 def _read_json(text: str, name: str, *, translate: bool = True) -> Document:

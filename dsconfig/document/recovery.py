@@ -89,7 +89,7 @@ class Recovery(Scanner):
             self.pos = len(self.text)
             return ""
 
-    # -- between values -----------------------------------------------------------------------------------------
+    # -- between values ----------------------------------------------------------------------------
 
     def close_or_go_on(self, frame: Frame) -> bool:
         """Read the commas, if any; close the frame where it ends, or where it should have ended. True: closed."""
@@ -99,9 +99,7 @@ class Recovery(Scanner):
             if char == "," and comma < 0 and len(frame):
                 comma = self.pos
                 self.pos += 1
-            elif char == "," or (char in "]}" and not any(char == outer.closer for outer in self.stack)):
-                self.step_over(1)
-            elif char == frame.closer and len(self.stack) == 1 and self.goes_on(self.pos + 1):
+            elif char == "," or (char in "]}" and not any(char == outer.closer for outer in self.stack)) or (char == frame.closer and len(self.stack) == 1 and self.goes_on(self.pos + 1)):
                 self.step_over(1)
             else:
                 break
@@ -153,7 +151,7 @@ class Recovery(Scanner):
         same_line = self.line_start(end) == self.line_start(self.pos)
         self.note("missing-comma", end, end, refused_by=BOTH_JSON if same_line and not closed else ONLY_JSON)
 
-    # -- entries ------------------------------------------------------------------------------------------------
+    # -- entries -----------------------------------------------------------------------------------
 
     def element(self, frame: Frame) -> None:
         """One entry, as far as there is one."""
@@ -301,7 +299,7 @@ class Recovery(Scanner):
             value = float("-inf" if text[start] == "-" else "inf")
             self.scalar("number", start, fault.end, value)
 
-    def known(self, start: int, value: bool | int | float | None, word: str, *, end: int) -> None:
+    def known(self, start: int, value: bool | float | None, word: str, *, end: int) -> None:
         """A literal or number."""
         self.pos = end
         kind = "null" if value is None else "boolean" if isinstance(value, bool) else "number"

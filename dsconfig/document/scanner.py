@@ -70,7 +70,7 @@ class Scanner:
         self.problems: list[Problem] = []
         self.comments: list[tuple[Span, str]] = []
 
-    # -- what is found ------------------------------------------------------------------------------------------
+    # -- what is found -----------------------------------------------------------------------------
 
     def note(
         self, kind: str, start: int, end: int, detail: str = "", refused_by: frozenset[Parser] = ONLY_JSON,
@@ -94,7 +94,7 @@ class Scanner:
         self.problems.sort(key=lambda problem: problem.span)
         return Tree(self.root, tuple(self.problems), tuple(self.comments))
 
-    # -- the text as a whole ------------------------------------------------------------------------------------
+    # -- the text as a whole -----------------------------------------------------------------------
 
     def read(self) -> Tree:
         """The whole text (hjson `HjsonDecoder.raw_decode` and `decode`). Raises `Fault`."""
@@ -154,7 +154,7 @@ class Scanner:
             if not self.close_or_go_on(frame):
                 self.element(frame)
 
-    # -- between values -----------------------------------------------------------------------------------------
+    # -- between values ----------------------------------------------------------------------------
 
     def skip(self) -> str:
         """Step over white space and comments (`getNext`); the character there, or an empty string at the end."""
@@ -230,7 +230,7 @@ class Scanner:
                 self.note("duplicate-key", *member.key_span, member.key, NOBODY, (*around, member.key))
             seen.add(member.key)
 
-    # -- entries ------------------------------------------------------------------------------------------------
+    # -- entries -----------------------------------------------------------------------------------
 
     def element(self, frame: Frame) -> None:
         """One entry of an object, or one item of an array: either a scalar, or the bracket that opens it."""

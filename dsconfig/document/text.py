@@ -41,7 +41,7 @@ class Document:
     def __repr__(self) -> str:
         return f"Document({self.name!r}, {len(self.text)} characters of {self.format})"
 
-    # -- what was read ------------------------------------------------------------------------------------------
+    # -- what was read -----------------------------------------------------------------------------
 
     @property
     def tree(self) -> Tree:
@@ -91,7 +91,7 @@ class Document:
             self._grow is None and self._value is not _UNREAD and self.tree.root is None and not self.problems
         )
 
-    # -- from a path to its place -------------------------------------------------------------------------------
+    # -- from a path to its place ------------------------------------------------------------------
 
     def node(self, path: Path) -> Node | None:
         """The node at a path, if the text has it."""
@@ -140,7 +140,7 @@ class Document:
             keys = self._index[id(node)] = {member.key: index for index, member in enumerate(node.members)}
         return keys
 
-    # -- lines --------------------------------------------------------------------------------------------------
+    # -- lines -------------------------------------------------------------------------------------
 
     def position(self, offset: int) -> Position:
         """The line and column of an offset; UTF-16 columns are what editors count."""
