@@ -1,0 +1,96 @@
+"""Autotuning: search for the fastest ZeRO stage and micro-batch size with short trial runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from dsconfig.model.base import Key, Section, Takes, Was
+
+_Directory = Annotated[str, Field(min_length=1)]
+
+
+class ModelInfo(Section):
+    """What the tuner would otherwise find out with a profiling run."""
+
+    SOURCE = "autotuning/config.py:get_model_info_config"
+
+    profile: Annotated[bool, Key(since="0.5.7")] = False
+    """Run the model once to fill in this section."""
+    num_params: Annotated[int | None, Key(since="0.5.7", unit="elements")] = None
+    """Parameters of the model."""
+    hidden_size: Annotated[int | None, Key(since="0.9.3")] = None
+    """Width of the hidden states."""
+    num_layers: Annotated[int | None, Key(since="0.5.7")] = None
+    """Layers of the model."""
+    hideen_size: Annotated[
+        int | None, Key(since="0.5.7", until="0.9.2", replaced_by="autotuning.model_info.hidden_size")
+    ] = None
+    """Width of the hidden states, under the misspelt name that these releases look for."""
+
+
+class Autotuning(Section):
+    """The autotuner, started with `deepspeed --autotuning tune` or `run`."""
+
+    SOURCE = "autotuning/config.py:DeepSpeedAutotuningConfig._initialize"
+
+    enabled: Annotated[bool, Key(since="0.5.7")] = False
+    """Run the autotuner when the launcher asks for it."""
+    fast: Annotated[bool, Key(since="0.5.7")] = True
+    """Tune stage and micro-batch size only; false also tries other ZeRO settings, which takes far longer."""
+    results_dir: Annotated[
+        _Directory, Key(since="0.5.7", was=(Was("0.7.4", str | None),), defaults=(("0.7.4", None),))
+    ] = "autotuning_results"
+    """Directory for results. Must not be empty, even while autotuning is off."""
+    exps_dir: Annotated[
+        _Directory, Key(since="0.5.7", was=(Was("0.7.4", str | None),), defaults=(("0.7.4", None),))
+    ] = "autotuning_exps"
+    """Directory for the descriptions of the experiments. Must not be empty, even while autotuning is off."""
+    overwrite: Annotated[bool, Key(since="0.5.7")] = True
+    """Run experiments again whose results already exist."""
+    start_profile_step: Annotated[int, Key(since="0.5.7", unit="steps")] = 3
+    """Step at which measuring starts; earlier ones are warm-up."""
+    end_profile_step: Annotated[int, Key(since="0.5.7", unit="steps")] = 5
+    """Step at which an experiment ends; more steps measure better and take longer."""
+    metric: Annotated[str, Key(since="0.5.7", known=("latency", "throughput", "flops"))] = "throughput"
+    """What to optimise."""
+    metric_path: Annotated[str | None, Key(since="0.5.7")] = None
+    """File where an experiment leaves its metric; the tuner sets it."""
+    tuner_type: Annotated[
+        Literal["gridsearch", "random", "model_based"], Key(since="0.5.7", wrong_type="altered")
+    ] = "gridsearch"
+    """Order of the experiments: all in turn, by chance, or by a cost model that learns from earlier ones."""
+    tuner_early_stopping: Annotated[int, Key(since="0.5.7", unit="experiments")] = 5
+    """Experiments without a better result after which a search ends."""
+    tuner_num_trials: Annotated[int, Key(since="0.5.7", unit="experiments")] = 50
+    """Most experiments in one search."""
+    arg_mappings: Annotated[
+        dict[str, str] | None,
+        Key(
+            since="0.5.7", takes=(Takes(("null", "true", "false", "[]", "list", "string", "number", "auto")),)
+        ),
+    ] = None
+    """Flags of the training script by config key, so that the tuner can replace what the script is given.
+
+    The keys are config keys such as `train_micro_batch_size_per_gpu`; the values belong to the script.
+    """
+    model_info: Annotated[
+        ModelInfo | None,
+        Key(since="0.5.7", source="autotuning/config.py:get_model_info_config", takes=(Takes(("null",)),)),
+    ] = None
+    """Size of the model, to save the profiling run."""
+    model_info_path: Annotated[str | None, Key(since="0.5.7")] = None
+    """File where the profiling run leaves the model's size; the tuner sets it."""
+    mp_size: Annotated[int, Key(since="0.5.7")] = 1
+    """GPUs that share one copy of the model."""
+    max_train_batch_size: Annotated[int | None, Key(since="0.5.7", unit="samples")] = None
+    """Largest global batch to try; null sets no limit."""
+    min_train_batch_size: Annotated[int, Key(since="0.5.7", unit="samples")] = 1
+    """Smallest global batch to try."""
+    max_train_micro_batch_size_per_gpu: Annotated[int, Key(since="0.5.7", unit="samples")] = 1024
+    """Largest micro batch to try."""
+    min_train_micro_batch_size_per_gpu: Annotated[int, Key(since="0.5.7", unit="samples")] = 1
+    """Smallest micro batch to try."""
+    num_tuning_micro_batch_sizes: Annotated[int, Key(since="0.5.7")] = 3
+    """How many micro-batch sizes to try for each stage."""

@@ -1,0 +1,82 @@
+"""Monitors: where the engine writes loss, learning rate and loss scale while it trains."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from dsconfig.model.base import Key, Reads, Section
+
+_STRICT = (
+    Reads("pydantic", since="0.6.6", until="0.8.0", unknown="rejected"),
+    Reads("pydantic", since="0.8.1", unknown="rejected", drops_auto=True),
+)
+
+
+class Tensorboard(Section):
+    """Event files for TensorBoard; needs the `tensorboard` package."""
+
+    SOURCE = "monitor/config.py:TensorBoardConfig"
+    READS = (Reads("hand", until="0.6.5"), *_STRICT)
+
+    enabled: Annotated[bool, Key(since="0.1.0")] = False
+    """Write event files, on rank 0 only."""
+    output_path: Annotated[str, Key(since="0.1.0")] = ""
+    """Directory for the files; empty means below the directory the script was started in."""
+    job_name: Annotated[str, Key(since="0.1.0")] = "DeepSpeedJobName"
+    """Name of the run, used as a sub-directory of `output_path`; runs of one name share it."""
+
+
+class Wandb(Section):
+    """Weights & Biases; needs the `wandb` package."""
+
+    SOURCE = "monitor/config.py:WandbConfig"
+    READS = _STRICT
+
+    enabled: Annotated[bool, Key(since="0.6.6")] = False
+    """Send metrics to Weights & Biases, from rank 0 only."""
+    group: Annotated[str | None, Key(since="0.6.6")] = None
+    """Group under which the service shows the run with others."""
+    team: Annotated[str | None, Key(since="0.6.6")] = None
+    """Team or user that owns the run; null takes the account's default entity."""
+    project: Annotated[str, Key(since="0.6.6")] = "deepspeed"
+    """Project that receives the run."""
+
+
+class CsvMonitor(Section):
+    """One CSV file per metric."""
+
+    SOURCE = "monitor/config.py:CSVConfig"
+    READS = _STRICT
+
+    enabled: Annotated[bool, Key(since="0.6.6")] = False
+    """Write CSV files, on rank 0 only."""
+    output_path: Annotated[str, Key(since="0.6.6")] = ""
+    """Directory for the files; empty means below the directory the script was started in."""
+    job_name: Annotated[str, Key(since="0.6.6")] = "DeepSpeedJobName"
+    """Name of the run, a sub-directory of `output_path`; runs of one name append to the same files."""
+
+
+class Comet(Section):
+    """Comet; needs the `comet_ml` package. Keys left out come from Comet's own settings."""
+
+    SOURCE = "monitor/config.py:CometConfig"
+    READS = (Reads("pydantic", since="0.14.3", unknown="rejected", drops_auto=True),)
+
+    enabled: Annotated[bool, Key(since="0.14.3")] = False
+    """Send metrics to Comet, from rank 0 only."""
+    samples_log_interval: Annotated[int, Key(since="0.14.3", unit="samples")] = 100
+    """Samples between two submissions; fewer give a finer curve and more traffic."""
+    project: Annotated[str | None, Key(since="0.14.3")] = None
+    """Project that receives the experiment."""
+    workspace: Annotated[str | None, Key(since="0.14.3")] = None
+    """Workspace of the project."""
+    api_key: Annotated[str | None, Key(since="0.14.3")] = None
+    """Key of the account. A config is easily shared: rather set COMET_API_KEY in the environment."""
+    experiment_name: Annotated[str | None, Key(since="0.14.3")] = None
+    """Display name of the experiment."""
+    experiment_key: Annotated[str | None, Key(since="0.14.3")] = None
+    """Identity of the experiment, 32 to 50 letters and digits; lets a restarted job continue its curves."""
+    online: Annotated[bool | None, Key(since="0.14.3")] = None
+    """True sends to the server, false keeps an experiment on disk, null leaves it to Comet (online)."""
+    mode: Annotated[str | None, Key(since="0.14.3", known=("get", "create", "get_or_create"))] = None
+    """Continue the experiment of `experiment_key`, start a new one, or whichever is possible."""

@@ -1,0 +1,80 @@
+"""Profilers: FLOPs of the model, traffic of the collectives, throughput of the engine."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from dsconfig.model.base import Key, Reads, Section
+
+
+class FlopsProfiler(Section):
+    """Counts operations, parameters and latency of each module during one step."""
+
+    SOURCE = "profiling/config.py:DeepSpeedFlopsProfilerConfig._initialize"
+
+    enabled: Annotated[bool, Key(since="0.3.11")] = False
+    """Profile one step, which is then slow; also turns on the timers of `wall_clock_breakdown`."""
+    recompute_fwd_factor: Annotated[float, Key(since="0.9.3")] = 0.0
+    """Extra forward passes to count in each step: 1.0 when all activations are recomputed."""
+    profile_step: Annotated[int, Key(since="0.3.12", unit="steps")] = 1
+    """Global step to profile; a later one leaves out the warm-up."""
+    module_depth: Annotated[int, Key(since="0.3.11")] = -1
+    """Depth of the module tree down to which totals are printed; -1 prints the innermost modules."""
+    top_modules: Annotated[int, Key(since="0.3.11", defaults=(("0.3.16", 3),))] = 1
+    """Modules to list at each depth, the heaviest first."""
+    detailed: Annotated[bool, Key(since="0.3.12")] = True
+    """Print the whole module tree with its figures, not only the totals."""
+    output_file: Annotated[str | None, Key(since="0.4.0")] = None
+    """File for the report; null prints it."""
+    start_step: Annotated[
+        int, Key(since="0.3.11", until="0.3.11", replaced_by="flops_profiler.profile_step")
+    ] = 5
+    """First step to profile."""
+    end_step: Annotated[
+        int, Key(since="0.3.11", until="0.3.11", replaced_by="flops_profiler.profile_step")
+    ] = 6
+    """Step at which profiling ends."""
+
+
+class CommsLogger(Section):
+    """Logs size, time and bandwidth of every collective that goes through `deepspeed.comm`."""
+
+    SOURCE = "comm/config.py:CommsLoggerConfig"
+    READS = (
+        Reads("pydantic", since="0.7.0", until="0.14.5", unknown="rejected"),
+        Reads("pydantic", since="0.15.0", unknown="rejected", drops_auto=True),
+    )
+
+    enabled: Annotated[bool, Key(since="0.7.0")] = False
+    """Log collectives; each of them is then synchronised, which costs speed."""
+    prof_all: Annotated[bool, Key(since="0.7.0")] = True
+    """Log every operation, whatever `prof_ops` says."""
+    prof_ops: Annotated[list[str], Key(since="0.7.0")] = []
+    """Operations to log when `prof_all` is false, by the names of `deepspeed.comm`."""
+    verbose: Annotated[bool, Key(since="0.7.0")] = False
+    """Print each collective as it happens, not only a summary on request."""
+    debug: Annotated[bool, Key(since="0.7.0")] = False
+    """Add the calling function to the name of each entry."""
+
+
+class ThroughputTimer(Section):
+    """Timer behind the samples per second that the engine prints."""
+
+    SOURCE = "utils/config.py:DeepSpeedThroughputTimerConfig"
+    READS = (Reads("pydantic", since="0.14.3", unknown="rejected", drops_auto=True),)
+
+    enabled: Annotated[bool, Key(since="0.14.3")] = True
+    """Measure throughput."""
+    synchronized: Annotated[bool, Key(since="0.14.3")] = True
+    """Wait for the device before reading the clock: exact, but it stalls the pipeline of kernels."""
+
+
+class Timers(Section):
+    """Timers of the engine. Only `throughput` is read."""
+
+    SOURCE = "utils/config.py:get_timers_config"
+
+    throughput: Annotated[ThroughputTimer, Key(since="0.14.3")] = Field(default_factory=ThroughputTimer)
+    """Settings of the throughput timer."""

@@ -1,0 +1,23 @@
+"""Progressive layer dropping: skip more and more layers at random as training goes on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from dsconfig.model.base import Key, Reads, Section
+
+
+class ProgressiveLayerDrop(Section):
+    """Every key beside `enabled` becomes an argument of the dropper, so an unknown one crashes when enabled."""
+
+    SOURCE = "runtime/progressive_layer_drop.py:ProgressiveLayerDrop.__init__"
+    READS = (Reads("hand", unknown="kept"),)
+
+    enabled: Annotated[
+        bool, Key(since="0.3.1", until="0.19.7", source="runtime/config.py:get_pld_enabled, get_pld_params")
+    ]
+    """Turn layer dropping on. The section is refused without this key."""
+    theta: Annotated[float, Key(since="0.3.1", until="0.19.7")] = 0.5
+    """Share of layers kept in the end; lower trains faster and less robustly."""
+    gamma: Annotated[float, Key(since="0.3.1", until="0.19.7")] = 0.001
+    """How fast the share falls from 1 to `theta`, per step."""

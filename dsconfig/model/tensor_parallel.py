@@ -1,0 +1,121 @@
+"""AutoTP: tensor-parallel training of a model that was not written for it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from dsconfig.model.base import ABSENT, Alias, Key, Reads, Section
+
+_STRICT = (Reads("pydantic", since="0.16.4", unknown="rejected", drops_auto=True),)
+
+
+class TensorParallelGroup(Section):
+    """Inner settings, shared with the inference engine's parser."""
+
+    SOURCE = "runtime/tensor_parallel/config.py:TPConfig"
+    READS = _STRICT
+
+    tp_size: Annotated[int, Key(since="0.16.4")] = 1
+    """Tensor-parallel degree as the parser records it; set `autotp_size` to turn training on."""
+    tp_grain_size: Annotated[int, Key(since="0.16.4", unit="elements")] = 1
+    """Multiple to which split MLP and LM-head sizes are kept; not active in training yet."""
+    mpu: Annotated[object, Key(since="0.16.4", not_json=True)] = None
+    """Model-parallel unit, a Python object."""
+    tp_group: Annotated[object, Key(since="0.16.4", not_json=True)] = None
+    """Process group, a Python object."""
+
+
+class LayerSpec(Section):
+    """One partition rule."""
+
+    SOURCE = "module_inject/autotp_config.py:AutoTPConfig.from_dict"
+
+    patterns: Annotated[list[str], Key(since="0.18.6")] = []
+    """Regular expressions, matched from the start of a parameter's name."""
+    partition_type: Annotated[
+        Literal["column", "row", "skip"], Key(since="0.18.6", fold_case=True, wrong_type="crashes")
+    ] = "column"
+    """Split the output dimension, the input dimension, or leave the parameter whole on every rank."""
+    shape: Annotated[list[int | list[int]] | None, Key(since="0.18.6")] = None
+    """View of a fused weight before it is split: -1 is inferred, a nested list gives unequal parts."""
+    partition_dim: Annotated[int | None, Key(since="0.18.6")] = None
+    """Dimension to split, in that view; null means 0 for column and 1 for row."""
+    model_types: Annotated[list[str] | None, Key(since="0.18.6")] = None
+    """Model types the rule is for; null means all."""
+    gather_output: Annotated[bool, Key(since="0.19.4")] = False
+    """Gather the output of a column split, so that every rank has all of it; costs a collective."""
+    grad_allreduce: Annotated[bool, Key(since="0.19.6")] = False
+    """With skip: sum the parameter's gradient over the ranks, where each sees only its share of the work."""
+
+
+class PartitionConfig(Section):
+    """Partition rules of one's own. Taken over as a dictionary and opened when the engine starts."""
+
+    SOURCE = "module_inject/autotp_config.py:AutoTPConfig.from_dict"
+    READS = (Reads("hand", since="0.18.6", unknown="kept"),)
+
+    tp_size: Annotated[int, Key(since="0.18.6")] = 1
+    """Degree of the rule set; `autotp_size` overwrites it."""
+    layer_specs: Annotated[list[LayerSpec], Key(since="0.18.6")] = []
+    """Rules in order; the first that matches a parameter counts."""
+    embedding_partition_dim: Annotated[int, Key(since="0.18.6")] = 1
+    """Dimension along which embeddings are split."""
+    lm_head_patterns: Annotated[list[str], Key(since="0.18.6")] = ["lm_head", "embed_out"]
+    """Names by which the LM head is found."""
+    use_default_specs: Annotated[bool, Key(since="0.18.6")] = True
+    """Add these rules to those of `preset_model`; false replaces them."""
+    strict_mode: Annotated[bool, Key(since="0.18.6")] = False
+    """Fail when a parameter matches no rule, instead of leaving it whole."""
+
+
+class TensorParallel(Section):
+    """Splits the weights of each layer over ranks; combines with ZeRO up to stage 2."""
+
+    SOURCE = "runtime/tensor_parallel/config.py:TPTrainingConfig"
+    READS = _STRICT
+
+    autotp_size: Annotated[int, Key(since="0.16.4")] = 0
+    """Ranks that share each layer; 0 turns it off."""
+    tp_overlap_comm: Annotated[bool, Key(since="0.16.6")] = False
+    """Overlap the all-reduce of a layer with computation."""
+    vocab_parallel_lm_head: Annotated[bool | None, Key(since="0.19.8")] = None
+    """Split the LM head over the vocabulary: true insists, false forbids, null follows the model's plan."""
+    vocab_parallel_ce_backend: Annotated[Literal["torch", "liger"], Key(since="0.19.8")] = "torch"
+    """Cross entropy for a split LM head; liger needs the `liger-kernel` package and takes less memory."""
+    preset_model: Annotated[
+        str | None,
+        Key(
+            since="0.18.6",
+            known=("llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi3"),
+            fold_case=True,
+        ),
+    ] = None
+    """Built-in partition rules of a model family; an unknown name means none."""
+    partition_config: Annotated[PartitionConfig | None, Key(since="0.18.6")] = None
+    """Partition rules of one's own, for models without a preset."""
+    injection_policy_tuple: Annotated[list[str] | None, Key(since="0.16.4")] = None
+    """Names of the layers after which the ranks' results are summed, for models the parser does not know."""
+    keep_module_on_host: Annotated[bool, Key(since="0.16.4")] = False
+    """Leave loaded weights in host memory; slower, for models too large for the device."""
+    kernel_inject: Annotated[
+        bool,
+        Key(
+            since="0.16.4",
+            aliases=(Alias("replace_with_kernel_inject", since="0.16.4"),),
+            source="runtime/tensor_parallel/config.py:TPTrainingConfig.replace_with_kernel_inject",
+        ),
+    ] = False
+    """Put inference kernels in; there for the parser shared with inference."""
+    tp: Annotated[
+        TensorParallelGroup,
+        Key(
+            since="0.16.4",
+            aliases=(Alias("tensor_parallel", since="0.16.4"),),
+            source="runtime/tensor_parallel/config.py:TPTrainingConfig.tensor_parallel",
+        ),
+    ] = Field(default_factory=TensorParallelGroup)
+    """Inner settings."""
+    dtype: Annotated[str, Key(since="0.16.4", not_json=True)] = ABSENT
+    """Data type of the model, a torch.dtype (by default torch.float16): no JSON value is accepted."""
