@@ -1,17 +1,23 @@
-"""The vocabulary of the model: what stands on a field, and the section every part of the config derives from.
+"""The vocabulary of the model: what stands on a field, and the section every part of the config derives
+from.
 
-A field of the model is the only place that knows a key. Its annotation is what the newest release that reads the
-key takes, its default what DeepSpeed uses when the key is absent, its docstring the prose, and `Key` the rest:
-releases, unit, aliases, replacement, earlier types, who fills "auto". `dsconfig.model.walk` turns all of it into
-`KeyInfo`, and `dsconfig.generate` writes the table that the checker works on.
+A field of the model is the only place that knows a key. Its annotation is what the newest release that reads
+the key takes, its default what DeepSpeed uses when the key is absent, its docstring the prose, and `Key` the
+rest: releases, unit, aliases, replacement, earlier types, who fills "auto". `dsconfig.model.walk` turns all
+of it into `KeyInfo`, and `dsconfig.generate` writes the table that the checker works on.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+    from typing_extensions import Self
 
 Consumer: TypeAlias = Literal["transformers", "accelerate", "lightning"]
 Shape: TypeAlias = Literal["null", "true", "false", "[]", "list", "string", "number", "auto"]
@@ -22,8 +28,14 @@ PositiveInt: TypeAlias = Annotated[int, Field(gt=0)]
 NonNegativeInt: TypeAlias = Annotated[int, Field(ge=0)]
 NonNegativeFloat: TypeAlias = Annotated[float, Field(ge=0)]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Pair: TypeAlias = Annotated[list[float], Field(min_length=2, max_length=2)]
 FreeForm: TypeAlias = dict[str, Any]
 """A section whose keys belong to somebody else (a model, a script, a plugin); every use says whose."""
+ABSENT: Any = None
+"""Default of a key that may be left out, has no default of its own, and does not take null."""
+DERIVED: Any = None
+"""Default of a key that may be left out but does not take null: DeepSpeed works the value out, the docstring
+says how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +71,9 @@ class Takes:
 class Key:
     """What is known of one key beside its type, default and prose.
 
-    `since` and `until` are the first and last release that look at the key (`until` None: still read); `spans`
-    replaces them where a key came, went and came back. `source` is the DeepSpeed file and symbol that reads it.
+    `since` and `until` are the first and last release that look at the key (`until` None: still read);
+    `spans` replaces them where a key came, went and came back. `source` is the DeepSpeed file and symbol
+    that reads it.
     """
 
     since: str
@@ -78,7 +91,8 @@ class Key:
     was: tuple[Was, ...] = ()
     """Earlier types, oldest first; the annotation is the newest."""
     defaults: tuple[tuple[str, Any], ...] = ()
-    """Earlier defaults as (last release that used it, value), oldest first; the field's default is the newest."""
+    """Earlier defaults as (last release that used it, value), oldest first; the field's default is the
+    newest."""
     takes: tuple[Takes, ...] = ()
     fills: tuple[Consumer, ...] = ()
     """Consumers that replace "auto" here by a value of their own."""
@@ -103,8 +117,8 @@ class Reads:
     """How the releases of a span read a section.
 
     `by` is "hand" (dictionary look-ups, no conversion) or "pydantic" (1 up to 0.14.5, 2 from 0.15.0 on).
-    `unknown` says what happens to a key that the section does not know. `drops_auto`: keys whose value is the
-    string "auto" are removed before reading, so that their defaults apply.
+    `unknown` says what happens to a key that the section does not know. `drops_auto`: keys whose value is
+    the string "auto" are removed before reading, so that their defaults apply.
     """
 
     by: Literal["hand", "pydantic"]
@@ -120,7 +134,8 @@ HAND = (Reads("hand"),)
 class Section(BaseModel):
     """One JSON object of the config.
 
-    Building one in Python is strict: a misspelt key or a wrong type raises `pydantic.ValidationError` at once.
+    Building one in Python is strict: a misspelt key or a wrong type raises `pydantic.ValidationError` at
+    once.
     """
 
     READS: ClassVar[tuple[Reads, ...]] = HAND
@@ -135,3 +150,44 @@ class Section(BaseModel):
         populate_by_name=True,
         use_attribute_docstrings=False,  # costs 45 ms at import; the walker reads them when somebody asks
     )
+
+    @classmethod
+    def absent(cls) -> Self:
+        """The section as it is when nobody wrote it, also where it has required keys."""
+        return cls.model_construct()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return exactly what was set, under the keys of the JSON and in its types."""
+        plain = {}
+        for name, field in type(self).model_fields.items():
+            if name not in self.__dict__:  # a required key of an absent section
+                continue
+            value = self.__dict__[name]
+            if name in self.model_fields_set or _touched(value, field):
+                plain[field.alias or name] = _plain(value)
+        for name, value in (self.model_extra or {}).items():
+            plain[name] = _plain(value)
+        return plain
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """Return `to_dict()` as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+
+def _touched(value: object, field: FieldInfo) -> bool:
+    """Whether something was set inside a value that stands there by default."""
+    if isinstance(value, Section):
+        return bool(value.to_dict())
+    if isinstance(value, (list, dict)):
+        return bool(value != field.get_default(call_default_factory=True))
+    return False
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, Section):
+        return value.to_dict()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,26 @@
+"""Recomputing activations in the backward pass instead of keeping them."""
+
+from typing import Annotated
+
+from dsconfig.model.base import Key, Section
+
+
+class ActivationCheckpointing(Section):
+    """Settings of `deepspeed.checkpointing`; without effect unless the script calls its `configure`."""
+
+    SOURCE = "runtime/activation_checkpointing/config.py:DeepSpeedActivationCheckpointingConfig._initialize"
+
+    partition_activations: Annotated[bool, Key(since="0.2.0")] = False
+    """Split kept activations over the model-parallel ranks: less memory, an all-gather in the backward
+    pass."""
+    contiguous_memory_optimization: Annotated[bool, Key(since="0.2.0")] = False
+    """Copy split activations into one buffer, so that they do not fragment memory; needs
+    `number_checkpoints`."""
+    cpu_checkpointing: Annotated[bool, Key(since="0.2.0")] = False
+    """Keep split activations in host memory; saves GPU memory and costs transfers."""
+    number_checkpoints: Annotated[int | None, Key(since="0.2.0")] = None
+    """Checkpoints that one forward pass makes; gives the contiguous buffers their size."""
+    synchronize_checkpoint_boundary: Annotated[bool, Key(since="0.2.0")] = False
+    """Wait for the device at each checkpoint, which makes timings exact and training slower."""
+    profile: Annotated[bool, Key(since="0.2.0")] = False
+    """Log how long each checkpointed function takes forward and backward."""

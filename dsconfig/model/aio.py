@@ -1,0 +1,28 @@
+"""Asynchronous file I/O between host memory and NVMe."""
+
+from typing import Annotated
+
+from dsconfig.model.base import Key, Section
+
+
+class Aio(Section):
+    """Asynchronous NVMe reads and writes, as ZeRO-Infinity and the fast checkpoint writer use them."""
+
+    SOURCE = "runtime/swap_tensor/aio_config.py:get_aio_config"
+
+    block_size: Annotated[int, Key(since="0.3.15", unit="bytes")] = 1_048_576
+    """Size of one request. Larger ones give more throughput on fast drives, smaller ones spread better."""
+    queue_depth: Annotated[int, Key(since="0.3.15")] = 8
+    """Requests that one thread keeps in flight."""
+    intra_op_parallelism: Annotated[int, Key(since="0.16.4", unit="threads")] = 1
+    """Threads that work on a single read or write together."""
+    thread_count: Annotated[
+        int, Key(since="0.3.15", until="0.16.3", replaced_by="aio.intra_op_parallelism", unit="threads")
+    ] = 1
+    """First name of `intra_op_parallelism`; later releases pass over it in silence."""
+    single_submit: Annotated[bool, Key(since="0.3.15")] = False
+    """Hand requests to the kernel one at a time instead of many in one call; slower, easier to trace."""
+    overlap_events: Annotated[bool, Key(since="0.3.15")] = True
+    """Submit further requests while earlier ones are still under way."""
+    use_gds: Annotated[bool, Key(since="0.15.0")] = False
+    """Move data between drive and GPU directly with NVIDIA GPUDirect Storage; needs a CUDA device."""

@@ -1,0 +1,69 @@
+"""The batch triplet, and what else decides how many samples one optimizer step takes."""
+
+from typing import Annotated
+
+from dsconfig.model.base import DERIVED, Key, PositiveInt, Section, Was
+
+
+class BatchKeys(Section):
+    """Root keys about batches: of the first three, two decide the third."""
+
+    train_batch_size: Annotated[
+        PositiveInt | None,
+        Key(
+            since="0.1.0",
+            source="runtime/config.py:get_train_batch_size",
+            unit="samples",
+            fills=("transformers", "accelerate"),
+            defaults=(("0.1.0", 1),),
+        ),
+    ] = None
+    """Samples that all ranks together consume per optimizer step: micro-batch times accumulation steps times
+    data-parallel size. Derived when absent; this or `train_micro_batch_size_per_gpu` must be given."""
+    train_micro_batch_size_per_gpu: Annotated[
+        PositiveInt | None,
+        Key(
+            since="0.1.0",
+            source="runtime/config.py:get_train_micro_batch_size_per_gpu",
+            unit="samples",
+            fills=("transformers", "accelerate"),
+        ),
+    ] = None
+    """Samples that one rank takes through a single forward and backward pass; larger fills the GPU better
+    and needs more activation memory. Derived from the other two when absent."""
+    gradient_accumulation_steps: Annotated[
+        PositiveInt | None,
+        Key(
+            since="0.1.0",
+            source="runtime/config.py:get_gradient_accumulation_steps",
+            unit="micro-batches",
+            fills=("transformers", "accelerate"),
+        ),
+    ] = None
+    """Micro-batches summed up on a rank before the optimizer steps; more of them mean larger batches without
+    more memory. Derived from the other two when absent, 1 if only one of them is given."""
+    managed_gradient_accumulation: Annotated[
+        bool, Key(since="0.19.4", source="runtime/config.py:get_managed_gradient_accumulation")
+    ] = True
+    """Let the engine count micro-batches and step only at the end of a batch; when false every
+    `engine.step()` is an update and the caller keeps count."""
+    sequence_parallel_size: Annotated[
+        PositiveInt,
+        Key(
+            since="0.15.0",
+            source="runtime/config.py:DeepSpeedConfig.__init__",
+            unit="ranks",
+            was=(Was("0.19.2", PositiveInt | None),),
+        ),
+    ] = DERIVED
+    """Ranks that share one sequence (Ulysses). Divides the world size in the batch arithmetic; given
+    together with `data_parallel_size`, DeepSpeed builds a device mesh from both. 1 when absent."""
+    data_parallel_size: Annotated[
+        PositiveInt, Key(since="0.15.0", source="__init__.py:initialize", unit="ranks")
+    ] = DERIVED
+    """Data-parallel ranks of the device mesh that is built when `sequence_parallel_size` is given too."""
+    dataloader_drop_last: Annotated[
+        bool, Key(since="0.5.2", source="runtime/config.py:get_dataloader_drop_last")
+    ] = False
+    """Leave out the last, incomplete batch in the data loader that the engine builds from
+    `training_data`."""

@@ -1,0 +1,75 @@
+"""What the training engine itself does: clipping, logging, optimizers it will not refuse."""
+
+from typing import Annotated, Literal
+
+from dsconfig.model.base import Key, NonNegativeFloat, Section
+
+
+class EngineKeys(Section):
+    """Root keys about the engine."""
+
+    gradient_clipping: Annotated[
+        NonNegativeFloat,
+        Key(
+            since="0.1.0",
+            source="runtime/config.py:get_gradient_clipping",
+            fills=("transformers", "accelerate"),
+            defaults=(("0.19.2", 0.0),),
+            wrong_type="crashes",
+        ),
+    ] = 1.0
+    """Largest norm that all gradients together may have; above, they are scaled down. 0 clips nothing."""
+    steps_per_print: Annotated[
+        int | None,
+        Key(
+            since="0.1.0",
+            source="runtime/config.py:get_steps_per_print",
+            unit="steps",
+            defaults=(("0.15.1", 10),),
+            wrong_type="crashes",
+        ),
+    ] = None
+    """Optimizer steps from one progress line to the next; null logs none."""
+    wall_clock_breakdown: Annotated[
+        bool, Key(since="0.1.0", source="runtime/config.py:get_wall_clock_breakdown")
+    ] = False
+    """Time forward, backward and step, and log the result; makes the device wait. Also on with the flops
+    profiler."""
+    memory_breakdown: Annotated[bool, Key(since="0.2.0", source="runtime/config.py:get_memory_breakdown")] = (
+        False
+    )
+    """Log device memory at several points of a step."""
+    dump_state: Annotated[bool, Key(since="0.1.0", source="runtime/config.py:get_dump_state")] = False
+    """Print the engine's whole configuration when it is ready."""
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error", "critical"] | None,
+        Key(since="0.19.3", source="runtime/config.py:get_log_level", fold_case=True),
+    ] = None
+    """How much DeepSpeed's own logger says; null leaves it as it is."""
+    disable_python_gc: Annotated[
+        bool, Key(since="0.19.8", source="runtime/config.py:get_disable_python_gc")
+    ] = False
+    """Switch Python's collector of cycles off while training, whose pauses come at a different time on every
+    rank; cycles then stay in memory."""
+    vocabulary_size: Annotated[
+        int | None, Key(since="0.1.0", source="runtime/config.py:DeepSpeedConfig._do_warning_check")
+    ] = None
+    """Only to warn when it is no multiple of 8, which tensor cores would like."""
+    zero_allow_untested_optimizer: Annotated[
+        bool, Key(since="0.1.0", source="runtime/config.py:get_zero_allow_untested_optimizer")
+    ] = False
+    """Let ZeRO work with an optimizer that DeepSpeed has not been tested with."""
+    zero_force_ds_cpu_optimizer: Annotated[
+        bool, Key(since="0.8.3", source="runtime/config.py:get_zero_force_ds_cpu_optimizer")
+    ] = True
+    """With an offloaded optimizer, refuse any but DeepSpeed's CPU ones; false lets slower ones through."""
+    graph_harvesting: Annotated[
+        bool,
+        Key(
+            since="0.12.6",
+            until="0.19.7",
+            refused_from="0.19.8",
+            source="runtime/config.py:get_graph_harvesting",
+        ),
+    ] = False
+    """Replay the repeated work of the bf16 optimizer as CUDA graphs."""

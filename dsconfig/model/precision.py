@@ -1,0 +1,149 @@
+"""Number formats: half precision with and without loss scaling, autocast, buffers."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field
+
+from dsconfig.model.base import DERIVED, Auto, Key, Reads, Section, Was
+
+DtypeWord: TypeAlias = Literal[
+    "torch.float16",
+    "fp16",
+    "float16",
+    "half",
+    "torch.float32",
+    "fp32",
+    "float32",
+    "float",
+    "torch.int8",
+    "int8",
+    "torch.bfloat16",
+    "bf16",
+    "bfloat16",
+]
+"""What DeepSpeed's `DtypeEnum` understands; upper case is not among it."""
+
+PRECISION_READS = (
+    Reads("hand", until="0.17.0"),
+    Reads("pydantic", since="0.17.1", unknown="rejected", drops_auto=True),
+)
+
+
+class Fp16(Section):
+    """Mixed precision in IEEE half precision, with loss scaling against underflow."""
+
+    SOURCE = "runtime/precision_config.py:DeepSpeedFP16Config"
+    READS = PRECISION_READS
+
+    enabled: Annotated[bool, Key(since="0.1.0", fills=("transformers", "accelerate"))] = False
+    """Train in fp16; excludes `bf16`."""
+    auto_cast: Annotated[bool, Key(since="0.7.0")] = False
+    """Cast the floating-point inputs of `forward` to fp16."""
+    loss_scale: Annotated[
+        Annotated[float, Field(ge=0, allow_inf_nan=False)], Key(since="0.1.0", was=(Was("0.18.7", float),))
+    ] = 0.0
+    """Factor on the loss that keeps small gradients from vanishing; 0 lets DeepSpeed adapt it. From 0.18.8
+    on a boolean is refused too."""
+    initial_scale_power: Annotated[int, Key(since="0.1.0", defaults=(("0.7.7", 32),))] = 16
+    """Power of two at which the adapting loss scale starts. Too high costs skipped steps at the
+    beginning."""
+    loss_scale_window: Annotated[int, Key(since="0.1.0", unit="steps")] = 1000
+    """Steps without overflow after which the adapting scale doubles. From 0.19.3 on it must be positive
+    where fp16 is enabled with a scale that adapts."""
+    hysteresis: Annotated[int, Key(since="0.1.0", unit="overflows")] = 2
+    """Overflows that are let pass before the adapting scale is halved."""
+    consecutive_hysteresis: Annotated[bool, Key(since="0.9.3")] = False
+    """Count only overflows in a row: a step without one fills the allowance up again."""
+    min_loss_scale: Annotated[int, Key(since="0.1.0")] = 1
+    """Floor of the adapting scale. From 0.19.3 on it must be positive where fp16 is enabled with a scale
+    that adapts."""
+    fp16_master_weights_and_grads: Annotated[bool, Key(since="0.5.0")] = False
+    """Keep master weights and gradients in fp16 too: half the memory, less accuracy. Needs ZeRO and CPU
+    Adam."""
+
+
+class Bf16(Section):
+    """Mixed precision in bfloat16, which needs no loss scaling."""
+
+    SOURCE = "runtime/precision_config.py:DeepSpeedBF16Config"
+    READS = PRECISION_READS
+
+    enabled: Annotated[bool, Key(since="0.5.5", fills=("transformers", "accelerate"))] = False
+    """Train in bfloat16; excludes `fp16`."""
+    immediate_grad_update: Annotated[
+        bool, Key(since="0.13.3", defaults=(("0.16.4", False), ("0.17.0", True)))
+    ] = False
+    """Add each gradient to its fp32 sum as soon as it exists, instead of all after the backward pass; frees
+    the bfloat16 copy early."""
+    check_grad_overflow: Annotated[bool, Key(since="0.17.1", defaults=(("0.19.2", False),))] = True
+    """Look for infinite and undefined gradients before a step, and leave the step out if there are any."""
+    bf16_master_weights_and_grads: Annotated[bool, Key(since="0.18.3")] = False
+    """Keep master weights and gradients in bfloat16 too; for ZeRO stages 1 to 3."""
+    bf16_optimizer_states: Annotated[bool, Key(since="0.18.3")] = False
+    """Keep the optimizer's moments in bfloat16; only with `bf16_master_weights_and_grads`."""
+
+
+class Amp(Section):
+    """Mixed precision by NVIDIA Apex; its keys beyond these go to `apex.amp.initialize`."""
+
+    SOURCE = "runtime/config.py:get_amp_params"
+    READS = (Reads("hand", unknown="kept"),)
+    model_config = ConfigDict(extra="allow")
+
+    enabled: Annotated[
+        bool,
+        Key(
+            since="0.3.0",
+            until="0.19.7",
+            source="runtime/config.py:get_amp_enabled",
+            replaced_by="torch_autocast.enabled",
+            fills=("transformers",),
+        ),
+    ]
+    """Hand model and optimizer to Apex. The section is refused without this key."""
+    opt_level: Annotated[
+        str,
+        Key(
+            since="0.3.0",
+            until="0.19.7",
+            source="apex.amp.initialize",
+            known=("O0", "O1", "O2", "O3"),
+            fills=("transformers",),
+        ),
+    ] = "O1"
+    """How much Apex casts: O0 nothing, O1 what is safe, O2 nearly all, O3 all."""
+
+
+class TorchAutocast(Section):
+    """Run the forward pass under `torch.autocast`, managed by the engine."""
+
+    SOURCE = "runtime/config.py:get_torch_autocast_enabled"
+
+    enabled: Annotated[bool, Key(since="0.17.2")] = False
+    """Switch managed autocast on."""
+    dtype: Annotated[DtypeWord, Key(since="0.17.2", source="runtime/config.py:get_torch_autocast_dtype")] = (
+        DERIVED
+    )
+    """Number format of autocast; when absent, PyTorch's own for the device."""
+    lower_precision_safe_modules: Annotated[
+        list[str], Key(since="0.17.2", source="runtime/config.py:get_lower_precision_safe_modules")
+    ] = DERIVED
+    """Full names of module classes whose parameters may travel in the autocast format; when absent, linear
+    layers and convolutions."""
+
+
+class DataTypes(Section):
+    """Number formats of buffers, accumulated gradients and parameters."""
+
+    SOURCE = "runtime/config.py:DeepSpeedConfig._initialize_params"
+
+    grad_accum_dtype: Annotated[DtypeWord | None, Key(since="0.7.6")] = None
+    """Format in which gradients add up over micro-batches; null follows the model. fp32 loses nothing and
+    takes twice the memory."""
+    param_dtype: Annotated[DtypeWord | None, Key(since="0.19.2")] = None
+    """Format of the parameters. It can only repeat what `fp16` or `bf16` says, and null means just that."""
+    buffer_dtype: Annotated[DtypeWord | None, Key(since="0.19.2")] = None
+    """Cast the buffers of the model to this format; null leaves them as they were loaded."""
+    keep_in_fp32_modules: Annotated[list[str] | Auto, Key(since="0.19.8", auto_is_value=True)] = "auto"
+    """Buffers that stay in fp32: name patterns, none for an empty list, or "auto" for the list that a
+    Transformers model brings along."""

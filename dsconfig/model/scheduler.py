@@ -1,0 +1,183 @@
+"""The learning-rate scheduler that DeepSpeed builds, and the params that each type of it takes."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import SerializeAsAny
+
+from dsconfig.model.base import DERIVED, FreeForm, Key, PositiveInt, Reads, Section, Takes, Was
+
+Rates: TypeAlias = float | list[float]
+"""One learning rate, or one for each parameter group."""
+
+
+class SchedulerParams(Section):
+    """Keyword arguments of a scheduler; this class holds what DeepSpeed's own share."""
+
+    SOURCE = "runtime/config.py:get_scheduler_params"
+    READS = (Reads("hand", unknown="kept"),)
+
+    last_batch_iteration: Annotated[int, Key(since="0.1.0", source="runtime/lr_schedules.py")] = -1
+    """Step after which to go on; -1 begins anew."""
+
+
+class LRRangeTestParams(SchedulerParams):
+    """Raise the learning rate until training breaks, to learn how high it may go."""
+
+    SOURCE = "runtime/lr_schedules.py:LRRangeTest"
+
+    lr_range_test_min_lr: Annotated[Rates, Key(since="0.1.0")] = 1e-3
+    """Learning rate to begin with."""
+    lr_range_test_step_size: Annotated[
+        PositiveInt, Key(since="0.1.0", unit="steps", was=(Was("0.19.3", int),))
+    ] = 2000
+    """Steps from one rise to the next."""
+    lr_range_test_step_rate: Annotated[float, Key(since="0.1.0")] = 1.0
+    """How much the learning rate gains in that time, as a multiple of the first one."""
+    lr_range_test_staircase: Annotated[bool, Key(since="0.1.0")] = False
+    """Rise in jumps instead of at every step."""
+
+
+class OneCycleParams(SchedulerParams):
+    """Up, down, and then slowly towards nothing; the momentum goes the other way."""
+
+    SOURCE = "runtime/lr_schedules.py:OneCycle"
+
+    cycle_min_lr: Annotated[Rates, Key(since="0.1.0")]
+    """Learning rate at both ends of the cycle."""
+    cycle_max_lr: Annotated[Rates, Key(since="0.1.0")]
+    """Learning rate at the top of the cycle."""
+    cycle_first_step_size: Annotated[int, Key(since="0.1.0", unit="steps")] = 2000
+    """Length of the way up."""
+    cycle_second_step_size: Annotated[int | None, Key(since="0.1.0", unit="steps")] = None
+    """Length of the way down; null makes it as long as the way up."""
+    cycle_first_stair_count: Annotated[int, Key(since="0.1.0")] = 0
+    """Stairs on the way up; 0 is a smooth slope."""
+    cycle_second_stair_count: Annotated[int | None, Key(since="0.1.0")] = None
+    """Stairs on the way down; null takes as many as on the way up."""
+    decay_step_size: Annotated[int, Key(since="0.1.0", unit="steps")] = 0
+    """Steps of one decay after the cycle; 0 decays not at all."""
+    decay_lr_rate: Annotated[float, Key(since="0.1.0")] = 0.0
+    """How strongly the learning rate falls with each decay."""
+    cycle_momentum: Annotated[bool, Key(since="0.1.0")] = True
+    """Move the momentum too; writes over the optimizer's betas."""
+    cycle_min_mom: Annotated[float, Key(since="0.1.0")] = 0.8
+    """Momentum at the top of the cycle."""
+    cycle_max_mom: Annotated[float, Key(since="0.1.0")] = 0.9
+    """Momentum at both ends of the cycle."""
+    decay_mom_rate: Annotated[float, Key(since="0.1.0")] = 0.0
+    """How strongly the momentum changes with each decay."""
+
+
+class WarmupLRParams(SchedulerParams):
+    """Up to a learning rate, and then stay there."""
+
+    SOURCE = "runtime/lr_schedules.py:WarmupLR"
+
+    warmup_min_lr: Annotated[Rates, Key(since="0.1.0", fills=("transformers", "accelerate"))] = 0.0
+    """Learning rate to begin with."""
+    warmup_max_lr: Annotated[
+        Rates | None,
+        Key(since="0.1.0", fills=("transformers", "accelerate"), defaults=(("0.17.1", 0.001),)),
+    ] = None
+    """Learning rate to reach; null takes the optimizer's."""
+    warmup_num_steps: Annotated[
+        PositiveInt,
+        Key(
+            since="0.1.0",
+            unit="steps",
+            fills=("transformers", "accelerate"),
+            was=(Was("0.19.2", int),),
+        ),
+    ] = 1000
+    """Length of the way up; 1 counts as 2."""
+    warmup_type: Annotated[Literal["log", "linear"], Key(since="0.5.7")] = "log"
+    """Shape of the way up: steep at first, or straight. Any other word becomes log, with a warning."""
+
+
+class WarmupDecayLRParams(WarmupLRParams):
+    """Up to a learning rate, and then straight down to zero."""
+
+    SOURCE = "runtime/lr_schedules.py:WarmupDecayLR"
+
+    total_num_steps: Annotated[
+        int | float, Key(since="0.3.1", unit="steps", fills=("transformers", "accelerate"))
+    ]
+    """Length of the whole schedule, the way up included."""
+    warmup_max_lr: Annotated[Rates | None, Key(since="0.3.1", fills=("transformers", "accelerate"))] = 0.001
+    """Learning rate to reach; null takes the optimizer's."""
+
+
+class WarmupCosineLRParams(SchedulerParams):
+    """Up to the optimizer's learning rate, and then down along a cosine; in shares of that rate."""
+
+    SOURCE = "runtime/lr_schedules.py:WarmupCosineLR"
+
+    total_num_steps: Annotated[
+        int | float, Key(since="0.12.3", unit="steps", fills=("transformers", "accelerate"))
+    ]
+    """Length of the whole schedule, the way up included."""
+    warmup_min_ratio: Annotated[float, Key(since="0.12.3")] = 0.0
+    """Share of the learning rate to begin with."""
+    warmup_num_steps: Annotated[
+        PositiveInt,
+        Key(
+            since="0.12.3",
+            unit="steps",
+            fills=("transformers", "accelerate"),
+            was=(Was("0.19.2", int),),
+        ),
+    ] = 1000
+    """Length of the way up; 1 counts as 2."""
+    cos_min_ratio: Annotated[float, Key(since="0.12.3")] = 0.0001
+    """Share of the learning rate to end with."""
+    warmup_type: Annotated[Literal["log", "linear"], Key(since="0.12.3")] = "log"
+    """Shape of the way up: steep at first, or straight. Any other word becomes log, with a warning."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerType:
+    """A class of DeepSpeed's own, named exactly so."""
+
+    name: str
+    params: type[SchedulerParams]
+    since: str
+    until: str | None = None
+    required: tuple[str, ...] = ()
+    notes: str = ""
+
+
+SCHEDULERS: tuple[SchedulerType, ...] = (
+    SchedulerType("LRRangeTest", LRRangeTestParams, "0.1.0"),
+    SchedulerType("OneCycle", OneCycleParams, "0.1.0", required=("cycle_min_lr", "cycle_max_lr")),
+    SchedulerType("WarmupLR", WarmupLRParams, "0.1.0"),
+    SchedulerType("WarmupDecayLR", WarmupDecayLRParams, "0.3.1", required=("total_num_steps",)),
+    SchedulerType("WarmupCosineLR", WarmupCosineLRParams, "0.12.3", required=("total_num_steps",)),
+)
+"""DeepSpeed's own types; any other name is looked up in `torch.optim.lr_scheduler`, letter by letter."""
+
+
+class Scheduler(Section):
+    """The learning-rate scheduler that the engine builds, and moves on after every optimizer step."""
+
+    SOURCE = "runtime/config.py:get_scheduler_name"
+
+    type: Annotated[str | None, Key(since="0.1.0", known=tuple(kind.name for kind in SCHEDULERS))] = None
+    """Name of the scheduler: one of DeepSpeed's own or a class of `torch.optim.lr_scheduler`. The latter
+    work only without ZeRO, in fp32. Without it the whole section has no effect."""
+    params: Annotated[
+        SerializeAsAny[SchedulerParams] | FreeForm,
+        Key(
+            since="0.1.0",
+            source="runtime/config.py:get_scheduler_params",
+            takes=(
+                Takes(
+                    ("null", "true", "false", "[]", "list", "string", "number", "auto"),
+                    since="0.1.0",
+                ),
+            ),
+        ),
+    ] = DERIVED
+    """Arguments for the scheduler: the params class of its type, or, for a class of PyTorch, a free mapping
+    with that class's own keywords. Must be there, if only as an empty object; no release looks at its shape
+    at load."""
