@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.document.recovery import Recovery
 from dsconfig.document.scanner import Scanner
-from dsconfig.document.strings import Fault, number
+from dsconfig.document.strings import ReadError, number
 from dsconfig.document.text import Document
 from dsconfig.document.tree import (
     BOTH_JSON,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class _NotPlain(Exception):
+class _NotPlainError(Exception):
     """The text is JSON, but not of the plain kind that hjson and json read alike."""
 
 
@@ -111,7 +111,7 @@ def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeErr
 def _read_json(text: str, name: str, *, translate: bool = True) -> Document:
     try:
         value = _plain(text)
-    except (ValueError, RecursionError, _NotPlain):
+    except (ValueError, RecursionError, _NotPlainError):
         return Document(name, text, "json", tree=_located(text, translate=translate))
     return Document(name, text, "json", value=value, grow=lambda: Scanner(text, translate=translate).read())
 
@@ -124,21 +124,21 @@ def _plain(text: str) -> dict[str, object]:
     if type(value) is not dict or (
         text.count("{") + text.count("[") > MAX_DEPTH and _depth(value) > MAX_DEPTH
     ):
-        raise _NotPlain
+        raise _NotPlainError
     return value
 
 
 def _refuse_surrogates(text: str) -> None:
     """Also a text with more values than are located."""
     if "\\ud" in text or "\\uD" in text or text.count(",") > MAX_VALUES // 2:
-        raise _NotPlain
+        raise _NotPlainError
     text.encode()  # raises on a lone surrogate
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise _NotPlain  # duplicate keys
+        raise _NotPlainError  # duplicate keys
     return value
 
 
@@ -146,11 +146,11 @@ def _float(word: str) -> int | float:
     try:
         return number(word)
     except OverflowError:
-        raise _NotPlain from None  # json gives infinity, hjson fails
+        raise _NotPlainError from None  # json gives infinity, hjson fails
 
 
 def _constant(word: str) -> object:
-    raise _NotPlain(word)  # NaN and Infinity: words to hjson
+    raise _NotPlainError(word)  # NaN and Infinity: words to hjson
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
@@ -176,12 +176,12 @@ def _located(text: str, *, translate: bool) -> Tree:
     """The tree of any text: exact where hjson accepts it, else recovered."""
     try:
         tree = Scanner(text, translate=translate).read()
-    except Fault as fault:
+    except ReadError as fault:
         tree = _recovered(text, fault, translate=translate)
     return _with_verdict_of_json(text, tree)
 
 
-def _recovered(text: str, fault: Fault, *, translate: bool) -> Tree:
+def _recovered(text: str, fault: ReadError, *, translate: bool) -> Tree:
     limits = EVERYBODY if fault.kind in ("too-deep", "too-large") else None
     first = Problem(fault.kind, Span(fault.start, fault.end), (), fault.detail, limits or BOTH_JSON)
     if limits:

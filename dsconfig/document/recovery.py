@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 from dsconfig.document.scanner import KEY, Frame, Scanner
-from dsconfig.document.strings import NUMBER, SIMPLE, TO_LINE_END, Fault, NotBare, bare, multiline, unescape
+from dsconfig.document.strings import SIMPLE, TO_LINE_END, ReadError, bare, multiline, unescape
 from dsconfig.document.tree import (
     BOTH_JSON,
     EVERYBODY,
@@ -25,7 +25,10 @@ from dsconfig.document.tree import (
 _TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\$\{[^}\r\n]*\}|<%.*?%>")
 _WORD: Final = re.compile(r"(?:[^,}\]\[{\r\n#/\"']|/(?![/*]))*[\"']?")
 _KEY_WORD: Final = re.compile(r"[^\s:{}\[\],=\"'#]+[\"']?")
-_LITERAL: Final = re.compile(r"(?:true|false|null)(?=[ \t]+[\"'\w{\[]|[\"'{\[])")
+_BEFORE_ENTRY: Final = re.compile(
+    r"(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?:[ \t]*(?=[\"'{\[])|[ \t]+(?=[\w.]+[ \t]*:))"
+)
+"""A number or literal that the next entry follows without a comma."""
 _ENTRY: Final = re.compile(r"[,}\]\s]*(?:\"[^\"\r\n]*\"|'[^'\r\n]*'|[\w.$-]+)[ \t]*:")
 """What follows a bracket that closed the root too early: another entry."""
 _WHOLE: Final = re.compile(r"[ \t]*,?[ \t]*(?=[\r\n]|\Z)")
@@ -56,7 +59,7 @@ class Recovery(Scanner):
             self.run()
             if self.skip():
                 self.note("unexpected", self.pos, len(self.text), "after the end", BOTH_JSON)
-        except Fault as fault:  # too deep or too large: nothing below it is read
+        except ReadError as fault:  # too deep or too large: nothing below it is read
             self.note(fault.kind, fault.start, fault.end, fault.detail, EVERYBODY)
             self.root = None
         if self.root and self.root.kind != "object":
@@ -84,7 +87,7 @@ class Recovery(Scanner):
         """Step over white space and comments; a comment without end takes the rest."""
         try:
             return super().skip()
-        except Fault as fault:
+        except ReadError as fault:
             self.note(fault.kind, fault.start, fault.end, fault.detail, BOTH_JSON)
             self.pos = len(self.text)
             return ""
@@ -99,7 +102,7 @@ class Recovery(Scanner):
             if char == "," and comma < 0 and len(frame):
                 comma = self.pos
                 self.pos += 1
-            elif char == "," or (char in "]}" and not any(char == outer.closer for outer in self.stack)) or (char == frame.closer and len(self.stack) == 1 and self.goes_on(self.pos + 1)):
+            elif char == "," or self.is_stray(char, frame):
                 self.step_over(1)
             else:
                 break
@@ -116,16 +119,20 @@ class Recovery(Scanner):
             self.note_missing_comma(frame)
         return False
 
+    def is_stray(self, char: str, frame: Frame) -> bool:
+        """A closing bracket that closes nothing, or the root before its last entry."""
+        if char not in "]}":
+            return False
+        if char == frame.closer and len(self.stack) == 1:
+            return _ENTRY.match(self.text, self.pos + 1) is not None
+        return not any(char == outer.closer for outer in self.stack)
+
     def close_unclosed(self, frame: Frame) -> None:
         """The frame's bracket never comes."""
         if frame.braces:
             self.unclosed = True
             self.note("unclosed", frame.start, frame.start + 1, self.text[frame.start], BOTH_JSON)
         self.close(frame)
-
-    def goes_on(self, at: int) -> bool:
-        """The root's bracket stands here, but more entries follow it."""
-        return _ENTRY.match(self.text, at) is not None
 
     def ends_by_indent(self, frame: Frame) -> bool:
         """What comes next starts its line no further right than the line that opened this section."""
@@ -191,7 +198,7 @@ class Recovery(Scanner):
         if char in ("'", '"') and re.compile(r"[ \t]*:").match(self.text, self.pos + 1):
             self.step_over(1)
             char = self.skip()
-        if char == ":" or char == "=":
+        if char in (":", "="):
             if char == "=":
                 self.note("missing-colon", self.pos, self.pos + 1, "=", BOTH_JSON)
             self.pos += 1
@@ -233,7 +240,7 @@ class Recovery(Scanner):
         try:
             value, self.pos = multiline(self.text, start, translate=self.translate)
             self.note("multiline-string", start, self.pos)
-        except Fault as fault:
+        except ReadError as fault:
             self.note(fault.kind, start, start + 3, fault.detail, BOTH_JSON)
             self.pos = max(fault.end, start + 3)
             value = self.text[start + 3 : self.pos].strip("'")
@@ -244,7 +251,7 @@ class Recovery(Scanner):
         start, before = self.pos, len(self.problems)
         try:
             return super().quoted(quote)
-        except Fault:
+        except ReadError:
             del self.problems[before:]
         if quote == "'":
             self.note("single-quotes", start, start + 1)
@@ -268,7 +275,7 @@ class Recovery(Scanner):
             return char, at + 1
         try:
             return unescape(self.text, at)
-        except Fault as fault:
+        except ReadError as fault:
             self.note(fault.kind, fault.start, fault.end, fault.detail, BOTH_JSON)
             return self.text[at : at + 2].rstrip("\r\n"), at + len(self.text[at : at + 2].rstrip("\r\n"))
 
@@ -283,17 +290,15 @@ class Recovery(Scanner):
     def bare(self) -> None:
         """A number, true, false or null; else a word, up to the comma or bracket behind it."""
         text, start = self.text, self.pos
-        if match := _LITERAL.match(text, start) or NUMBER.match(text, start):
-            rest = text[match.end() : match.end() + 1]
-            if match.end() > start and rest in ("'", '"', "{", "["):
-                self.known(start, *bare(match.group().strip(), 0)[::2], end=match.end())
-                return
+        if match := _BEFORE_ENTRY.match(text, start):
+            text = text[: match.end()]  # only a comma is missing
         try:
-            value, end, word = bare(text, start)
-            self.known(start, value, word, end=end)
-        except NotBare:
-            self.word(start)
-        except Fault as fault:  # hjson overflows where json gives infinity
+            found = bare(text, start)
+            if found is None:
+                self.word(start)
+            else:
+                self.known(start, found[0], found[2], end=found[1])
+        except ReadError as fault:  # hjson overflows where json gives infinity
             self.note(fault.kind, start, fault.end, fault.detail, BOTH_JSON)
             self.pos = fault.end
             value = float("-inf" if text[start] == "-" else "inf")

@@ -1,4 +1,4 @@
-"""The exact reading: what hjson 3.1.0 accepts becomes a tree with its values, anything else raises `Fault`.
+"""The exact reading: what hjson 3.1.0 accepts becomes a tree with its values, anything else raises `ReadError`.
 
 One loop over an explicit stack, so that no nesting can exhaust Python's own. What hjson takes and json does not is
 noted on the way. `recovery.py` builds on this class and goes on where this one stops.
@@ -7,7 +7,7 @@ noted on the way. `recovery.py` builds on this class and goes on where this one 
 from __future__ import annotations
 
 import re
-from typing import Final, Literal
+from typing import Final
 
 from dsconfig.document.strings import (
     JSON_ESCAPES,
@@ -15,8 +15,7 @@ from dsconfig.document.strings import (
     SIMPLE,
     SURROGATE,
     TO_LINE_END,
-    Fault,
-    NotBare,
+    ReadError,
     bare,
     multiline,
     unescape,
@@ -97,7 +96,7 @@ class Scanner:
     # -- the text as a whole -----------------------------------------------------------------------
 
     def read(self) -> Tree:
-        """The whole text (hjson `HjsonDecoder.raw_decode` and `decode`). Raises `Fault`."""
+        """The whole text (hjson `HjsonDecoder.raw_decode` and `decode`). Raises `ReadError`."""
         start = self.skip_mark()
         first = self.skip()
         if not first and not start:
@@ -110,7 +109,7 @@ class Scanner:
         else:
             self.read_bare_root()
         if self.skip():
-            raise Fault("unexpected", self.pos, len(self.text), "after the end")
+            raise ReadError("unexpected", self.pos, len(self.text), "after the end")
         if self.root and self.root.kind != "object":
             self.note("root-not-object", *self.root.span, self.root.kind, NOBODY)
         return self.tree()
@@ -130,7 +129,7 @@ class Scanner:
         try:
             self.open(is_object=True, braces=False)
             self.run()
-        except Fault as fault:
+        except ReadError as fault:
             if fault.fatal:
                 raise
             self.pos, self.comments, self.problems, self.stack, self.root = (
@@ -144,7 +143,7 @@ class Scanner:
                 if start >= len(self.text):
                     raise fault
                 self.value()
-            except Fault:
+            except ReadError:
                 raise fault from None
 
     def run(self) -> None:
@@ -167,7 +166,7 @@ class Scanner:
             elif char == "/" and text[start + 1 : start + 2] == "*":
                 close = text.find("*/", start + 2)
                 if close < 0:
-                    raise Fault("unclosed", start, start + 2, "/*", fatal=True)
+                    raise ReadError("unclosed", start, start + 2, "/*", fatal=True)
                 self.pos = close + 2
             else:
                 return char
@@ -177,7 +176,7 @@ class Scanner:
     def open(self, *, is_object: bool, braces: bool = True) -> None:
         """Go down into an object or array."""
         if len(self.stack) >= MAX_DEPTH:
-            raise Fault("too-deep", self.pos, self.pos + 1, str(MAX_DEPTH), fatal=True)
+            raise ReadError("too-deep", self.pos, self.pos + 1, str(MAX_DEPTH), fatal=True)
         closer = "" if not braces else "}" if is_object else "]"
         self.stack.append(Frame(self.pos, closer, is_object=is_object, braces=braces))
         if braces:
@@ -237,7 +236,7 @@ class Scanner:
         if frame.is_object:
             frame.key, frame.key_span = self.key()
             if self.skip() != ":":
-                raise Fault("missing-colon", self.pos, self.pos + 1, self.text[self.pos : self.pos + 1])
+                raise ReadError("missing-colon", self.pos, self.pos + 1, self.text[self.pos : self.pos + 1])
             self.pos += 1
             self.skip()
         self.value()
@@ -251,7 +250,7 @@ class Scanner:
             return key, Span(start, self.pos)
         match = KEY.match(text, start)
         if not match:
-            raise Fault("unclosed" if not quote else "unexpected", start, start + len(quote), quote)
+            raise ReadError("unclosed" if not quote else "unexpected", start, start + len(quote), quote)
         word, space = match.groups()
         self.pos = match.end() - 1
         self.note("unquoted-key", start, start + len(word), word)
@@ -264,14 +263,14 @@ class Scanner:
         if char == '"' or (char == "'" and self.text[start : start + 3] != "'''"):
             value = self.quoted(char)
             self.scalar("string", start, self.pos, value)
-        elif char == "{" or char == "[":
+        elif char in ("{", "["):
             self.open(is_object=char == "{")
         elif char == "'":
             value, self.pos = multiline(self.text, start, translate=self.translate)
             self.note("multiline-string", start, self.pos)
             self.scalar("string", start, self.pos, value)
         elif not char or char in "}],:":
-            raise Fault("missing-value" if char else "unclosed", start, start + len(char), char)
+            raise ReadError("missing-value" if char else "unclosed", start, start + len(char), char)
         else:
             self.bare()
 
@@ -289,7 +288,7 @@ class Scanner:
         while (char := text[end : end + 1]) != quote:
             if char != "\\":
                 kind = "control-character" if char else "unclosed"
-                raise Fault(kind, end if char else start, end + 1 if char else start + 1, char or quote)
+                raise ReadError(kind, end if char else start, end + 1 if char else start + 1, char or quote)
             piece, after = unescape(text, end)
             if not JSON_ESCAPES.fullmatch(text, end, after):
                 self.note("bad-escape", end, after, text[end:after])
@@ -305,18 +304,15 @@ class Scanner:
     def bare(self) -> None:
         """A number, true, false or null; else a word that goes on to the end of the line (`scantfnns`)."""
         start = self.pos
-        try:
-            value, stop, word = bare(self.text, start)
-        except NotBare:
+        found = bare(self.text, start)
+        if found is None:
             self.pos = TO_LINE_END.match(self.text, start).end()  # type: ignore[union-attr]
             word = self.text[start : self.pos].strip()
             self.note_word(start, word, NOBODY)
             self.scalar("string", start, start + len(word), word)
         else:
-            self.pos = stop
-            kind: Literal["null", "boolean", "number"] = (
-                "null" if value is None else "boolean" if isinstance(value, bool) else "number"
-            )
+            value, self.pos, word = found
+            kind: NodeKind = "null" if value is None else "boolean" if isinstance(value, bool) else "number"
             self.scalar(kind, start, start + len(word), value)
 
     def note_word(self, start: int, word: str, hjson: frozenset[Parser]) -> None:
@@ -331,7 +327,7 @@ class Scanner:
         """Put a finished value where it belongs."""
         self.values += 1
         if self.values > MAX_VALUES:
-            raise Fault("too-large", *node.span, str(MAX_VALUES), fatal=True)
+            raise ReadError("too-large", *node.span, str(MAX_VALUES), fatal=True)
         if not self.stack:
             self.root = node
             return

@@ -34,7 +34,7 @@ _ESCAPES: Final = {
 _NEWLINES: Final = re.compile("\r\n?")
 
 
-class Fault(Exception):
+class ReadError(Exception):
     """What hjson refuses. `fatal`: it raises something else than its own error, and does not try another reading."""
 
     def __init__(self, kind: str, start: int, end: int, detail: str, *, fatal: bool = False) -> None:
@@ -42,17 +42,13 @@ class Fault(Exception):
         self.kind, self.start, self.end, self.detail, self.fatal = kind, start, end, detail, fatal
 
 
-class NotBare(Exception):
-    """The bare word is neither a number nor a literal."""
-
-
 def unescape(text: str, at: int) -> tuple[str, int]:
-    """The character that the escape at `at` (its backslash) stands for, and where it ends. Raises `Fault`."""
+    """The character that the escape at `at` (its backslash) stands for, and where it ends. Raises `ReadError`."""
     letter = text[at + 1 : at + 2]
     if letter != "u":
         if letter in _ESCAPES:
             return _ESCAPES[letter], at + 2
-        raise Fault("bad-escape", at, min(at + 2, len(text)), f"\\{letter}")
+        raise ReadError("bad-escape", at, min(at + 2, len(text)), f"\\{letter}")
     code = _unit(text, at)
     end = at + 6
     if code & 0xFC00 == 0xD800 and text[end : end + 2] == "\\u":
@@ -68,13 +64,13 @@ def _unit(text: str, at: int, *, pair: bool = False) -> int:
     if len(digits) != 4 or digits[1] in "xX":
         if pair:  # the second half is then read again as an escape of its own
             return 0
-        raise Fault("bad-escape", at, min(at + 6, len(text)), text[at : at + 6])
+        raise ReadError("bad-escape", at, min(at + 6, len(text)), text[at : at + 6])
     try:
         code = int(digits, 16)
     except ValueError:
-        raise Fault("bad-escape", at, at + 6, text[at : at + 6]) from None
+        raise ReadError("bad-escape", at, at + 6, text[at : at + 6]) from None
     if code < 0 and not pair:
-        raise Fault("bad-escape", at, at + 6, text[at : at + 6], fatal=True)
+        raise ReadError("bad-escape", at, at + 6, text[at : at + 6], fatal=True)
     return code
 
 
@@ -90,23 +86,23 @@ def number(word: str) -> int | float:
     return int(value) if abs(value) < 1e10 and int(value) == value else value
 
 
-def bare(text: str, start: int) -> tuple[bool | int | float | None, int, str]:
-    """The number or literal at `start`, where its reading ends, and its own text. Raises `NotBare` or `Fault`."""
+def bare(text: str, start: int) -> tuple[bool | float | None, int, str] | None:
+    """The number or literal at `start`, where its reading ends, and its own text; None for other words."""
     stop = WORD_END.search(text, start).start()  # type: ignore[union-attr]  # it matches at the end
     word = text[start:stop].strip()
-    if word in _LITERALS:
+    if word in _LITERALS and word[0] == text[start]:
         return _LITERALS[word], stop, word
     if text[start] in "-0123456789" and (match := NUMBER.match(text, start)) and match.end() == stop:
         word = "".join(group for group in match.groups() if group)
         try:
             return number(word), stop, word
         except OverflowError:
-            raise Fault("huge-number", start, start + len(word), word[:20], fatal=True) from None
-    raise NotBare
+            raise ReadError("huge-number", start, start + len(word), word[:20], fatal=True) from None
+    return None
 
 
 def multiline(text: str, start: int, *, translate: bool) -> tuple[str, int]:
-    """The string in triple quotes that opens at `start`, and its end (hjson `mlscanstring`). Raises `Fault`.
+    """The string in triple quotes that opens at `start`, and its end (hjson `mlscanstring`). Raises `ReadError`.
 
     `translate`: line ends are taken as `open()` gives them to hjson, `\\r` and `\\r\\n` as `\\n`.
     """
@@ -114,9 +110,9 @@ def multiline(text: str, start: int, *, translate: bool) -> tuple[str, int]:
     close = text.find("'''", start + 3)
     if close < 0:
         at_end = not text[start + 3 :].strip(" \t\r")
-        raise Fault("unclosed", start, start + 3, "'''", fatal=at_end or indent is None)
+        raise ReadError("unclosed", start, start + 3, "'''", fatal=at_end or indent is None)
     if indent is None:  # its search for a line end runs off the front of the text: IndexError
-        raise Fault("multiline-string", start, close + 3, "no line end in the whole text", fatal=True)
+        raise ReadError("multiline-string", start, close + 3, "no line end in the whole text", fatal=True)
     body = text[start + 3 : close]
     body = _NEWLINES.sub("\n", body) if translate else body
     first = body.lstrip(" \t\r")

@@ -33,7 +33,7 @@ _LINE: Final = re.compile(r"[^\r\n]*")
 _ATTEMPTS: Final = 8
 
 
-class _Limit(Exception):
+class _LimitError(Exception):
     """More than is read."""
 
     def __init__(self, kind: str, at: int) -> None:
@@ -50,7 +50,7 @@ def read_yaml(text: str) -> Tree:
     try:
         reading.check_limits()
         reading.read(text[mark:])
-    except _Limit as limit:
+    except _LimitError as limit:
         reading.note(limit.kind, limit.at, limit.at)
         reading.root = None
     return reading.tree()
@@ -88,7 +88,7 @@ class _Reading:
     # -- limits ------------------------------------------------------------------------------------
 
     def check_limits(self) -> None:
-        """Raise `_Limit` before PyYAML recurses through 100,000 levels in C, or multiplies aliases."""
+        """Raise `_LimitError` before PyYAML recurses through 100,000 levels in C, or multiplies aliases."""
         text = self.text
         if "*" not in text and len(text) < MAX_VALUES and sum(1 for _ in _NESTING.finditer(text)) < MAX_DEPTH:
             return
@@ -110,13 +110,13 @@ class _Reading:
                 if event.anchor:
                     sizes.pop(event.anchor, None)
                 if len(stack) > MAX_DEPTH:
-                    raise _Limit("too-deep", at)
+                    raise _LimitError("too-deep", at)
                 continue
             if isinstance(event, yaml.CollectionEndEvent):
                 anchor, size, depth = stack.pop()
             elif isinstance(event, yaml.AliasEvent):
                 if any(frame[0] == event.anchor for frame in stack):
-                    raise _Limit("alias-bomb", at)  # it holds itself
+                    raise _LimitError("alias-bomb", at)  # it holds itself
                 anchor, (size, depth) = None, sizes.get(event.anchor or "", (1, 1))
             elif isinstance(event, yaml.ScalarEvent):
                 anchor, size, depth = event.anchor, 1, 1
@@ -133,9 +133,9 @@ class _Reading:
             stack[-1][2] = max(stack[-1][2], depth + 1)
             size = stack[-1][1]
         if len(stack) + depth > MAX_DEPTH:
-            raise _Limit("too-deep", at)
+            raise _LimitError("too-deep", at)
         if size > MAX_VALUES or total >= MAX_VALUES:
-            raise _Limit("alias-bomb" if is_alias else "too-large", at)
+            raise _LimitError("alias-bomb" if is_alias else "too-large", at)
         return total + 1
 
     # -- reading -----------------------------------------------------------------------------------
