@@ -34,8 +34,7 @@ FreeForm: TypeAlias = dict[str, Any]
 ABSENT: Any = None
 """Default of a key that may be left out, has no default of its own, and does not take null."""
 DERIVED: Any = None
-"""Default of a key that may be left out but does not take null: DeepSpeed works the value out, the docstring
-says how."""
+"""The same, where DeepSpeed works the value out; the docstring says how."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import SerializeAsAny
 
-from dsconfig.model.base import DERIVED, FreeForm, Key, PositiveInt, Reads, Section, Takes, Was
+from dsconfig.model.base import ABSENT, FreeForm, Key, PositiveInt, Reads, Section, Takes, Was
 
 Rates: TypeAlias = float | list[float]
 """One learning rate, or one for each parameter group."""
@@ -177,7 +177,7 @@ class Scheduler(Section):
                 ),
             ),
         ),
-    ] = DERIVED
+    ] = ABSENT
     """Arguments for the scheduler: the params class of its type, or, for a class of PyTorch, a free mapping
     with that class's own keywords. Must be there, if only as an empty object; no release looks at its shape
     at load."""
