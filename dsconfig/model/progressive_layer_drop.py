@@ -8,7 +8,7 @@ from dsconfig.model.base import Key, Reads, Section
 
 
 class ProgressiveLayerDrop(Section):
-    """Every key beside `enabled` becomes an argument of the dropper, so an unknown one crashes when enabled."""
+    """Every key but `enabled` becomes an argument of the dropper: an unknown one crashes when enabled."""
 
     SOURCE = "runtime/progressive_layer_drop.py:ProgressiveLayerDrop.__init__"
     READS = (Reads("hand", unknown="kept"),)

@@ -183,11 +183,19 @@ class WeightQuantization(Section):
 
     enabled: Annotated[bool, Key(since="0.10.3", unread=True)] = True
     """Inherited from a shared model; what counts is which of the two sections below is filled."""
-    num_bits: Annotated[int, Key(since="0.10.3", unit="bits", unread=True)] = 8
+    num_bits: Annotated[
+        int,
+        Key(since="0.10.3", unit="bits", unread=True, source="inference/config.py:BaseQuantConfig.num_bits"),
+    ] = 8
     """Inherited from a shared model; the width of each group section counts."""
-    q_type: Annotated[Literal["symmetric", "asymmetric"], Key(since="0.10.3", unread=True)] = "symmetric"
+    q_type: Annotated[
+        Literal["symmetric", "asymmetric"],
+        Key(since="0.10.3", unread=True, source="inference/config.py:BaseQuantConfig.q_type"),
+    ] = "symmetric"
     """Inherited from a shared model."""
-    q_groups: Annotated[int, Key(since="0.10.3", unread=True)] = 1
+    q_groups: Annotated[
+        int, Key(since="0.10.3", unread=True, source="inference/config.py:BaseQuantConfig.q_groups")
+    ] = 1
     """Inherited from a shared model."""
     quantized_initialization: Annotated[GroupQuantization, Key(since="0.10.3")] = Field(
         default_factory=GroupQuantization

@@ -19,5 +19,7 @@ class Group(Section):
 class DenseRatio(Section):
     """Parameters of a pruned group."""
 
+    SOURCE = "compression/config.py:get_params"
+
     dense_ratio: Annotated[Fraction, Key(since="0.7.0", until="0.19.6")]
     """Share of weights that stay; 0.1 removes nine tenths. The config is refused without it."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import ABSENT, DERIVED, Key, Section, Was
+from dsconfig.model.base import ABSENT, Key, Section, Was
 from dsconfig.model.compression.groups import DenseRatio, Group
 
 _OpenFraction = Annotated[float, Field(gt=0, lt=1)]
@@ -37,7 +37,7 @@ class SparseParameters(_Parameters):
     """Share of weights that stay. For snip_momentum, and checked only with it."""
     excluded_modules: Annotated[list[str], Key(since="0.9.3", until="0.19.6")] = []
     """Modules to leave alone. For snip_momentum."""
-    schedule_offset_end: Annotated[int, Key(since="0.9.3", until="0.19.6", unit="steps")] = DERIVED
+    schedule_offset_end: Annotated[int, Key(since="0.9.3", until="0.19.6", unit="steps")] = ABSENT
     """Last pruning step, not before `schedule_offset`, which is also its default. For snip_momentum."""
     schedule_offset_stride: Annotated[int, Key(since="0.9.3", until="0.19.6", unit="steps")] = 1
     """Steps from one pruning to the next. For snip_momentum."""

@@ -39,7 +39,7 @@ class LengthSchedule(Section):
             replaced_by=f"{_METRIC}.schedule_config.difficulty_step",
         ),
     ] = ABSENT
-    """Difficulty is rounded down to a multiple of this; 8 or 16 suits tensor cores. Not for fixed_discrete."""
+    """Difficulty is rounded to multiples of this; 8 or 16 suits tensor cores. Not for fixed_discrete."""
     root_degree: Annotated[
         int,
         Key(

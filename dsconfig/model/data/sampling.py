@@ -21,7 +21,7 @@ class MetricSchedule(Section):
     total_curriculum_step: Annotated[int, Key(since="0.8.0", unit="steps")] = ABSENT
     """Steps from the lowest to the highest difficulty. For fixed_linear and fixed_root."""
     difficulty_step: Annotated[int, Key(since="0.8.0")] = ABSENT
-    """Difficulty is rounded down to a multiple of this; 8 or 16 suits tensor cores. Not for fixed_discrete."""
+    """Difficulty is rounded to multiples of this; 8 or 16 suits tensor cores. Not for fixed_discrete."""
     root_degree: Annotated[int, Key(since="0.8.0")] = ABSENT
     """Degree of the root: 1 is linear, 2 rises fast and then slows down. For fixed_root."""
     difficulty: Annotated[list[int], Key(since="0.8.0")] = ABSENT
