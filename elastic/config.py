@@ -6,8 +6,7 @@ where they are first compared); `elastic.strict` is the reading for new code.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from elastic import constants as c
@@ -63,7 +62,7 @@ class ElasticityConfig:
         self.max_gpus = get(c.MAX_GPUS, c.MAX_GPUS_DEFAULT)
         _at_least(1, c.MIN_GPUS, self.min_gpus)
         _at_least(1, c.MAX_GPUS, self.max_gpus)
-        if _compare(operator.lt, c.MAX_GPUS, self.max_gpus, self.min_gpus):
+        if self.max_gpus < self.min_gpus:
             raise ElasticityConfigError(f"`max_gpus` {self.max_gpus} is below `min_gpus` {self.min_gpus}")
         self.model_parallel_size, self.num_gpus_per_node = 1, 1
         if semantics.latest_version >= 0.2:
@@ -102,13 +101,9 @@ def _check_micro_batches(micro_batches: object) -> None:
 
 
 def _at_least(bound: int, key: str, value: Any) -> None:
-    if _compare(operator.lt, key, value, bound):
-        raise ElasticityConfigError(f"`{key}` must be at least {bound}, not {value!r}")
-
-
-def _compare(compare: Callable[[Any, Any], bool], key: str, value: Any, bound: Any) -> bool:
-    """Compare as Python does; a value that cannot be compared ends in a `TypeError` that names its key."""
     try:
-        return compare(value, bound)
+        below = value < bound
     except TypeError:
         raise TypeError(f"`{key}` must be a number, not {value!r}") from None
+    if below:
+        raise ElasticityConfigError(f"`{key}` must be at least {bound}, not {value!r}")

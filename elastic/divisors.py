@@ -32,18 +32,19 @@ def prime_powers(number: int, limit: float) -> list[tuple[int, int]]:
 
 
 def divisors_up_to(number: int, limit: float) -> list[int]:
-    """All divisors of `number` (>= 1) that are at most `limit`, in no particular order."""
+    """All divisors of `number` (>= 1) that are at most `limit`, ascending."""
     if limit < 1:
         return []
+    limit = min(number, limit)
     found = [1]
-    bounded = number > limit
-    # Large primes first: the lists stay short while the limit cuts most.
-    for prime, exponent in reversed(prime_powers(number, limit)):
+    for prime, exponent in prime_powers(number, limit):
         layer = found
         fits = limit // prime
         for _ in range(exponent):
-            layer = [d * prime for d in layer if d <= fits] if bounded else [d * prime for d in layer]
+            layer = [divisor * prime for divisor in layer if divisor <= fits]
             found = found + layer
+        # Sorted after each prime, a list is a few ascending runs, which merge in linear time.
+        found.sort()
     return found
 
 
@@ -76,7 +77,6 @@ def world_sizes(batch: int, micro_batches: Sequence[int], low: float, high: floa
     quotients = [batch // micro for micro in minimal(micro_batches) if not batch % micro]
     if len(quotients) == 1:
         sizes = divisors_up_to(quotients[0], high)
-        sizes.sort()
     else:
         union: set[int] = set()
         for quotient in maximal(quotients):

@@ -39,9 +39,7 @@ def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
     return gpus_per_node // model_parallel_size
 
 
-def compatible_v02(
-    config: ElasticityConfig, semantics: Semantics = LATEST
-) -> tuple[int, list[int]]:
+def compatible_v02(config: ElasticityConfig, semantics: Semantics = LATEST) -> tuple[int, list[int]]:
     """Batch size and data-parallel sizes of v0.2, which plans whole nodes.
 
     The truncating divisions are DeepSpeed's: a `max_gpus` below one node becomes 0, which lifts the bound.

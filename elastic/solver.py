@@ -116,12 +116,12 @@ def _environment_world_size(who: str) -> int:
     )
 
 
-def _for_world_size(
-    answer: Answer, world_size: int, return_microbatch: bool, semantics: Semantics
-) -> Answer:
+def _for_world_size(answer: Answer, world_size: int, return_microbatch: bool, semantics: Semantics) -> Answer:
     if world_size > 0:
         return _with_micro_batch(answer, world_size)
     if not return_microbatch:
+        if not answer.has_micro_batch:
+            return answer
         return Answer(answer.config, answer.batch_size, answer.world_sizes, fallback=answer.fallback)
     if float(answer.config.version) == 0.2:
         return answer

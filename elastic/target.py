@@ -10,6 +10,8 @@ from elastic.errors import ElasticityError
 from elastic.semantics import LATEST, Semantics
 
 _MINIMUM = (0, 3, 8)
+_WIDTH = 20
+_PADDED_MINIMUM = [str(part).zfill(_WIDTH) for part in _MINIMUM]
 
 
 def check_target(release: str, semantics: Semantics = LATEST) -> None:
@@ -29,11 +31,11 @@ def check_target(release: str, semantics: Semantics = LATEST) -> None:
 
 
 def _is_new_enough(release: str) -> bool:
-    if isinstance(release, str) and release.isascii():
+    # Plain numbers, padded, compare as text; importing packaging costs more than a whole plan.
+    if isinstance(release, str) and len(release) <= _WIDTH and release.isascii():
         parts = release.split(".")
-        # Plain numbers need no parser: importing packaging costs more than a whole plan.
-        if all(part.isdigit() for part in parts):
-            return tuple([int(part) for part in parts]) >= _MINIMUM
+        if "" not in parts and release.replace(".", "").isdigit():
+            return [part.zfill(_WIDTH) for part in parts] >= _PADDED_MINIMUM
     from packaging.version import Version
 
     return Version(release) >= Version(MINIMUM_DEEPSPEED_VERSION)

@@ -1,0 +1,152 @@
+"""`Block`: the `elasticity` block read strictly, for new code.
+
+Where DeepSpeed takes 2000.0, `True` or a numpy integer and goes wrong later, this names the key at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from elastic import constants as c
+from elastic.errors import ElasticityConfigError
+from elastic.semantics import LATEST, Semantics
+
+LARGEST_BATCH = 10**12
+"""Samples a step; beyond it a plan is a typing mistake."""
+LARGEST_COUNT = 10**7
+"""GPUs, ranks or minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A valid, enabled `elasticity` block; micro batches ascending, each once."""
+
+    max_train_batch_size: int
+    micro_batch_sizes: tuple[int, ...]
+    min_gpus: int
+    max_gpus: int
+    num_gpus_per_node: int
+    model_parallel_size: int
+    prefer_larger_batch: bool
+    ignore_non_elastic_batch_info: bool
+    version: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The block as DeepSpeed reads it."""
+        keys: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        return {c.ENABLED: True, **keys, c.MICRO_BATCHES: list(self.micro_batch_sizes)}
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Data-parallel ranks on a node in v0.2, which admits whole nodes only; 1 in v0.1."""
+        return self.num_gpus_per_node // self.model_parallel_size if self.version == 0.2 else 1
+
+
+def read_block(config: Mapping[str, Any], semantics: Semantics = LATEST) -> Block:
+    """The `elasticity` block of a whole DeepSpeed config.
+
+    Raises `ElasticityConfigError`, which names the key, for anything but plain ints, bools and a version the
+    release knows; also for keys that contradict each other.
+    """
+    block = config.get(c.ELASTICITY) if isinstance(config, Mapping) else None
+    if not isinstance(block, Mapping):
+        raise ElasticityConfigError(f"the config has no `elasticity` object: {block!r}")
+    if not _flag(block, c.ENABLED, c.ENABLED_DEFAULT):
+        raise ElasticityConfigError("`elasticity.enabled` is false; write `true` to plan with it")
+    for key in (c.MAX_ACCEPTABLE_BATCH_SIZE, c.MICRO_BATCHES):
+        if key not in block:
+            raise ElasticityConfigError(f"`elasticity.{key}` is missing")
+    _count(block, c.MIN_TIME, c.MIN_TIME_DEFAULT, least=0)
+    read = Block(
+        max_train_batch_size=_integer(
+            c.MAX_ACCEPTABLE_BATCH_SIZE, block[c.MAX_ACCEPTABLE_BATCH_SIZE], 1, LARGEST_BATCH
+        ),
+        micro_batch_sizes=_micro_batches(block[c.MICRO_BATCHES]),
+        min_gpus=_count(block, c.MIN_GPUS, c.MIN_GPUS_DEFAULT),
+        max_gpus=_count(block, c.MAX_GPUS, c.MAX_GPUS_DEFAULT),
+        num_gpus_per_node=_count(block, c.NUM_GPUS_PER_NODE, c.NUM_GPUS_PER_NODE_DEFAULT),
+        model_parallel_size=_count(block, c.MODEL_PARALLEL_SIZE, c.MODEL_PARALLEL_SIZE_DEFAULT),
+        prefer_larger_batch=_flag(block, c.PREFER_LARGER_BATCH, c.PREFER_LARGER_BATCH_DEFAULT),
+        ignore_non_elastic_batch_info=_flag(
+            block, c.IGNORE_NON_ELASTIC_BATCH_INFO, c.IGNORE_NON_ELASTIC_BATCH_INFO_DEFAULT
+        ),
+        version=_version(block.get(c.VERSION, semantics.latest_version), semantics),
+    )
+    _check_together(read)
+    return read
+
+
+def _integer(key: str, value: object, least: int, most: int) -> int:
+    # `type` and not `isinstance`: a bool is an int to Python, and means something else in a config.
+    if type(value) is not int:
+        kind = type(value).__name__
+        raise ElasticityConfigError(f"`elasticity.{key}` must be a plain int, not the {kind} {value!r}")
+    if not least <= value <= most:
+        shown = value if abs(value) < 10**30 else f"a number of {value.bit_length()} bits"
+        raise ElasticityConfigError(f"`elasticity.{key}` must be from {least} to {most}, not {shown}")
+    return value
+
+
+def _count(block: Mapping[str, Any], key: str, default: int, least: int = 1) -> int:
+    return _integer(key, block.get(key, default), least, LARGEST_COUNT)
+
+
+def _flag(block: Mapping[str, Any], key: str, default: bool) -> bool:
+    value = block.get(key, default)
+    if not isinstance(value, bool):
+        raise ElasticityConfigError(f"`elasticity.{key}` must be true or false, not {value!r}")
+    return value
+
+
+def _micro_batches(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list | tuple) or not value:
+        raise ElasticityConfigError(f"`elasticity.{c.MICRO_BATCHES}` must be a list of ints, not {value!r}")
+    sizes = {_integer(f"{c.MICRO_BATCHES}[{i}]", size, 1, LARGEST_BATCH) for i, size in enumerate(value)}
+    return tuple(sorted(sizes))
+
+
+def _version(value: object, semantics: Semantics) -> float:
+    if type(value) is float and value in (0.1, 0.2) and value <= semantics.latest_version:
+        return value
+    known = "0.1" if semantics.latest_version < 0.2 else "0.1 or 0.2"
+    raise ElasticityConfigError(f"`elasticity.{c.VERSION}` must be {known}, not {value!r}")
+
+
+def _check_together(block: Block) -> None:
+    if block.max_gpus < block.min_gpus:
+        raise ElasticityConfigError(
+            f"`elasticity.max_gpus` {block.max_gpus} is below `elasticity.min_gpus` {block.min_gpus}"
+        )
+    if max(block.micro_batch_sizes) > block.max_train_batch_size:
+        raise ElasticityConfigError(
+            f"`elasticity.micro_batch_sizes` holds {max(block.micro_batch_sizes)}, more than the "
+            f"`elasticity.max_train_batch_size` of {block.max_train_batch_size}"
+        )
+    if block.version != 0.2 and block.model_parallel_size > 1:
+        raise ElasticityConfigError(
+            f"`elasticity.model_parallel_size` {block.model_parallel_size} needs `elasticity.version` 0.2"
+        )
+    if block.version == 0.2:
+        _check_nodes(block)
+
+
+def _check_nodes(block: Block) -> None:
+    """What v0.2 needs; DeepSpeed lets the last two pass and drops the bound, or fails on the smaller cap."""
+    if block.num_gpus_per_node % block.model_parallel_size:
+        raise ElasticityConfigError(
+            f"`elasticity.num_gpus_per_node` {block.num_gpus_per_node} is not a multiple of "
+            f"`elasticity.model_parallel_size` {block.model_parallel_size}"
+        )
+    if block.max_gpus < block.num_gpus_per_node:
+        raise ElasticityConfigError(
+            f"`elasticity.max_gpus` {block.max_gpus} is less than a node of `elasticity.num_gpus_per_node` "
+            f"{block.num_gpus_per_node}, and v0.2 plans whole nodes"
+        )
+    share = block.max_train_batch_size // block.ranks_per_node
+    if max(block.micro_batch_sizes) > share:
+        raise ElasticityConfigError(
+            f"`elasticity.max_train_batch_size` {block.max_train_batch_size} over {block.ranks_per_node} ranks a "
+            f"node is {share}, less than the micro batch {max(block.micro_batch_sizes)}"
+        )
