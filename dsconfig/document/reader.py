@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from dsconfig.document.recovery import Recovery
-from dsconfig.document.scanner import Scanner
-from dsconfig.document.strings import ReadError, number
+from dsconfig.document.numbers import number
 from dsconfig.document.text import Document
 from dsconfig.document.tree import (
-    BOTH_JSON,
     EVERYBODY,
     MAX_DEPTH,
     MAX_SIZE,
     MAX_VALUES,
-    ONLY_JSON,
     Format,
-    Node,
     Problem,
     Span,
     Tree,
@@ -112,8 +107,16 @@ def _read_json(text: str, name: str, *, translate: bool = True) -> Document:
     try:
         value = _plain(text)
     except (ValueError, RecursionError, _NotPlainError):
-        return Document(name, text, "json", tree=_located(text, translate=translate))
-    return Document(name, text, "json", value=value, grow=lambda: Scanner(text, translate=translate).read())
+        from dsconfig.document.tolerant import read_any
+
+        return Document(name, text, "json", tree=read_any(text, translate=translate))
+    return Document(name, text, "json", value=value, grow=lambda: _located(text))
+
+
+def _located(text: str) -> Tree:
+    from dsconfig.document.scanner import Scanner
+
+    return Scanner(text).read()
 
 
 def _plain(text: str) -> dict[str, object]:
@@ -170,69 +173,3 @@ def _depth(value: object) -> int:
             if isinstance(child, dict | list)
         ]
     return depth
-
-
-def _located(text: str, *, translate: bool) -> Tree:
-    """The tree of any text: exact where hjson accepts it, else recovered."""
-    try:
-        tree = Scanner(text, translate=translate).read()
-    except ReadError as fault:
-        tree = _recovered(text, fault, translate=translate)
-    return _with_verdict_of_json(text, tree)
-
-
-def _recovered(text: str, fault: ReadError, *, translate: bool) -> Tree:
-    limits = EVERYBODY if fault.kind in ("too-deep", "too-large") else None
-    first = Problem(fault.kind, Span(fault.start, fault.end), (), fault.detail, limits or BOTH_JSON)
-    if limits:
-        return Tree(None, (first,))
-    if "\0" in text:
-        return Tree(None, (first._replace(kind="not-text"),))
-    recovery = Recovery(text, translate=translate)
-    tree = recovery.read()
-    if recovery.unclosed:
-        again = Recovery(text, translate=translate, by_indent=True)
-        by_indent = again.read()
-        tree = by_indent if again.closed_by_indent else tree
-    if any("hjson" in problem.refused_by for problem in tree.problems):
-        return tree
-    return tree._replace(problems=(*tree.problems, first))
-
-
-def _with_verdict_of_json(text: str, tree: Tree) -> Tree:
-    """json itself says whether json takes the text: the problems must agree with it."""
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError) as error:
-        if any("json" in problem.refused_by for problem in tree.problems):
-            return tree
-        at = getattr(error, "pos", 0)
-        return tree._replace(
-            problems=(*tree.problems, Problem("unexpected", Span(at, at), (), str(error), ONLY_JSON))
-        )
-    if any(problem.kind in ("too-deep", "too-large") for problem in tree.problems):
-        return tree
-    kept = (problem._replace(refused_by=problem.refused_by - ONLY_JSON) for problem in tree.problems)
-    return tree._replace(problems=tuple(problem for problem in kept))
-
-
-def json_value(document: Document) -> object:
-    """What `json.load` gives: json's own reading where it accepts the text, else the recovered tree."""
-    try:
-        return json.loads(document.text)
-    except (ValueError, RecursionError):
-        return _numbers_of_json(document, document.root)
-
-
-def _numbers_of_json(document: Document, node: Node | None) -> object:
-    """A recovered value with json's numbers: `1e3` is a float to it. The depth is bounded by MAX_DEPTH."""
-    if node is None:
-        return None
-    if node.kind == "object":
-        return {member.key: _numbers_of_json(document, member.node) for member in node.members}
-    if node.kind == "array":
-        return [_numbers_of_json(document, item) for item in node.items]
-    if node.kind == "number" and isinstance(node.value, int):
-        raw = document.text[node.span.start : node.span.end]
-        return node.value if raw.lstrip("-").isdigit() else float(raw)
-    return node.value

@@ -76,7 +76,10 @@ class Scanner:
         path: Path | None = None,
     ) -> None:  # fmt: skip
         """Keep an oddity as data."""
-        problem = Problem(kind, Span(start, end), self.path() if path is None else path, detail, refused_by)
+        end = min(end, len(self.text))
+        problem = Problem(
+            kind, Span(min(start, end), end), self.path() if path is None else path, detail, refused_by
+        )
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
         else:

@@ -1,4 +1,4 @@
-"""Strings and numbers as hjson 3.1.0 reads them: escapes, triple quotes, bare words.
+"""Strings and bare words as hjson 3.1.0 reads them: escapes, triple quotes, bare words.
 
 Functions take the text and an offset and say what stands there; the parser decides what to do about it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from dsconfig.document.tree import MAX_DIGITS
+from dsconfig.document.numbers import number
 
 SIMPLE: Final = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
 """The run of ordinary characters inside a string, by its quote."""
@@ -72,18 +72,6 @@ def _unit(text: str, at: int, *, pair: bool = False) -> int:
     if code < 0 and not pair:
         raise ReadError("bad-escape", at, at + 6, text[at : at + 6], fatal=True)
     return code
-
-
-def number(word: str) -> int | float:
-    """The number that hjson makes of a match of NUMBER: a float without fraction below 1e10 becomes an int."""
-    if word.lstrip("-").isdigit():
-        if len(word) > MAX_DIGITS and len(word.lstrip("-")) > MAX_DIGITS:
-            raise OverflowError(word)
-        return int(word)
-    value = float(word)
-    if value in (float("inf"), float("-inf")):
-        raise OverflowError(word)
-    return int(value) if abs(value) < 1e10 and int(value) == value else value
 
 
 def bare(text: str, start: int) -> tuple[bool | float | None, int, str] | None:

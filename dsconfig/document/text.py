@@ -79,9 +79,9 @@ class Document:
         if parser != "json" or self.format == "yaml" or self.is_data:
             return self._value
         if self._json is _UNREAD:
-            from dsconfig.document.reader import json_value
+            from dsconfig.document.tolerant import json_value
 
-            self._json = json_value(self)
+            self._json = json_value(self.text, None if self._tree is None else self._tree.root)
         return self._json
 
     @property
