@@ -107,7 +107,7 @@ class Key:
     """Meant for DeepSpeed itself, not for users."""
     not_json: bool = False
     """Cannot be given a meaningful value in JSON."""
-    wrong_type: Literal["crashes", "altered", "ignored"] | None = None
+    wrong_type: Literal["rejected", "crashes", "altered", "ignored"] | None = None
     """Usual effect of a wrong type where the release does not check it at load; None: by the type."""
 
 

@@ -18,19 +18,18 @@ class ExpertParallel(Section):
 
     enabled: Annotated[bool, Key(since="0.19.2")] = False
     """Replace the MoE layers of the model."""
-    autoep_size: Annotated[PositiveInt, Key(since="0.19.2", wrong_type="crashes")] = 1
+    autoep_size: Annotated[PositiveInt, Key(since="0.19.2")] = 1
     """Ranks that share one set of experts; must divide the experts and the ranks of a pipeline stage."""
-    expert_tensor_parallel_size: Annotated[PositiveInt, Key(since="0.19.3", wrong_type="crashes")] = 1
+    expert_tensor_parallel_size: Annotated[PositiveInt, Key(since="0.19.3")] = 1
     """Tensor-parallel degree inside an expert; only 1 is supported."""
-    validate_folding_routing: Annotated[bool, Key(since="0.19.3", wrong_type="crashes")] = False
+    validate_folding_routing: Annotated[bool, Key(since="0.19.3")] = False
     """Check routing while running, when expert and tensor parallelism share ranks; slow."""
-    async_split_plan: Annotated[bool, Key(since="0.19.8", wrong_type="crashes")] = False
+    async_split_plan: Annotated[bool, Key(since="0.19.8")] = False
     """Work out the sizes of the all-to-all while other work goes on; not together with tensor parallelism."""
     preset_model: Annotated[
         Literal["mixtral", "qwen3_moe", "qwen3_5_moe", "deepseek_v2", "deepseek_v3", "minimax_m3"] | None,
         Key(
             since="0.19.2",
-            wrong_type="crashes",
             was=(
                 Was(
                     "0.19.7",
@@ -44,45 +43,38 @@ class ExpertParallel(Section):
     """Run all experts of a rank in one grouped multiplication; false loops over them."""
     disable_triton_grouped_mm: Annotated[bool, Key(since="0.19.4")] = False
     """Do not use the Triton kernel on devices older than Hopper."""
-    gate_up_impl: Annotated[Literal["separate", "fused"], Key(since="0.19.8", wrong_type="crashes")] = (
-        "separate"
-    )
+    gate_up_impl: Annotated[Literal["separate", "fused"], Key(since="0.19.8")] = "separate"
     """Run gate and up projection one after the other, or as one grouped multiplication."""
-    score_apply: Annotated[
-        Literal["auto", "pre", "post"], Key(since="0.19.2", auto_is_value=True, wrong_type="crashes")
-    ] = "auto"
+    score_apply: Annotated[Literal["auto", "pre", "post"], Key(since="0.19.2", auto_is_value=True)] = "auto"
     """Multiply by the router's scores before or after the experts; auto follows the preset."""
     combine_impl: Annotated[
         Literal["auto", "weighted_sum", "fused_weighted_sum", "legacy_bmm"],
         Key(
             since="0.19.2",
             auto_is_value=True,
-            wrong_type="crashes",
             was=(Was("0.19.6", Literal["auto", "weighted_sum", "legacy_bmm"]),),
         ),
     ] = "auto"
     """How a token's expert outputs are added up; the fused form excludes tensor parallelism and DeepEP."""
     row_weighting_impl: Annotated[
-        Literal["auto", "eager", "fused"], Key(since="0.19.8", auto_is_value=True, wrong_type="crashes")
+        Literal["auto", "eager", "fused"], Key(since="0.19.8", auto_is_value=True)
     ] = "auto"
     """How rows are weighted by their scores; fused needs `comm_backend` deepep."""
-    comm_backend: Annotated[Literal["comm", "deepep"], Key(since="0.19.7", wrong_type="crashes")] = "comm"
+    comm_backend: Annotated[Literal["comm", "deepep"], Key(since="0.19.7")] = "comm"
     """All-to-all of DeepSpeed, or DeepEP's kernels, which need the `deep_ep` package."""
-    comm_num_sm: Annotated[PositiveInt, Key(since="0.19.7", wrong_type="crashes")] = 12
+    comm_num_sm: Annotated[PositiveInt, Key(since="0.19.7")] = 12
     """Multiprocessors DeepEP may take; more move data faster and leave fewer for computing."""
-    comm_qp_margin: Annotated[NonNegativeInt, Key(since="0.19.7", wrong_type="crashes")] = 4
+    comm_qp_margin: Annotated[NonNegativeInt, Key(since="0.19.7")] = 4
     """RDMA queue pairs DeepEP gets beyond what it needs."""
-    comm_max_tokens_per_rank: Annotated[
-        NonNegativeInt, Key(since="0.19.7", unit="tokens", wrong_type="crashes")
-    ] = 0
+    comm_max_tokens_per_rank: Annotated[NonNegativeInt, Key(since="0.19.7", unit="tokens")] = 0
     """Most tokens that one rank routes, for DeepEP's buffers; with DeepEP it must be above 0."""
-    num_expert_groups: Annotated[PositiveInt | None, Key(since="0.19.2", wrong_type="crashes")] = None
+    num_expert_groups: Annotated[PositiveInt | None, Key(since="0.19.2")] = None
     """Groups of experts for routing by group; null takes it from the model."""
-    num_limited_groups: Annotated[PositiveInt | None, Key(since="0.19.2", wrong_type="crashes")] = None
+    num_limited_groups: Annotated[PositiveInt | None, Key(since="0.19.2")] = None
     """Groups a token may choose from, at most `num_expert_groups`; null takes it from the model."""
-    score_func: Annotated[
-        Literal["auto", "softmax", "sigmoid"], Key(since="0.19.2", auto_is_value=True, wrong_type="crashes")
-    ] = "auto"
+    score_func: Annotated[Literal["auto", "softmax", "sigmoid"], Key(since="0.19.2", auto_is_value=True)] = (
+        "auto"
+    )
     """Function that makes scores of the router's output; auto follows the preset."""
     top_k: Annotated[int | Auto, Key(since="0.19.2", auto_is_value=True)] = "auto"
     """Experts for each token; auto reads it from the model's config."""
@@ -90,36 +82,34 @@ class ExpertParallel(Section):
     """Scale the chosen scores to a sum of 1; null follows the preset."""
     route_scale: Annotated[float, Key(since="0.19.2")] = 1.0
     """Factor on the router's scores."""
-    routed_scaling_factor: Annotated[
-        float | Auto, Key(since="0.19.2", auto_is_value=True, wrong_type="crashes")
-    ] = "auto"
+    routed_scaling_factor: Annotated[float | Auto, Key(since="0.19.2", auto_is_value=True)] = "auto"
     """Factor on the routed experts' sum; auto reads it from the model's config."""
-    load_balance_coeff: Annotated[None, Key(since="0.19.2")] = None
+    load_balance_coeff: Annotated[None, Key(since="0.19.2", wrong_type="rejected")] = None
     """Reserved: anything but null is refused."""
     moe_layer_pattern: Annotated[str | None, Key(since="0.19.2")] = None
     """Regular expression over module names that finds the MoE layers."""
-    router_pattern: Annotated[str | None, Key(since="0.19.2", wrong_type="crashes")] = None
+    router_pattern: Annotated[str | None, Key(since="0.19.2")] = None
     """Attribute of a MoE layer that holds its router."""
-    expert_pattern: Annotated[str | None, Key(since="0.19.2", wrong_type="crashes")] = None
+    expert_pattern: Annotated[str | None, Key(since="0.19.2")] = None
     """Attribute of a MoE layer that holds its experts."""
-    expert_w1: Annotated[str | None, Key(since="0.19.2", wrong_type="crashes")] = None
+    expert_w1: Annotated[str | None, Key(since="0.19.2")] = None
     """Name of an expert's gate weight, or of gate and up in one."""
-    expert_w2: Annotated[str | None, Key(since="0.19.2", wrong_type="crashes")] = None
+    expert_w2: Annotated[str | None, Key(since="0.19.2")] = None
     """Name of an expert's down projection."""
-    expert_w3: Annotated[str | None, Key(since="0.19.2", wrong_type="crashes")] = ABSENT
+    expert_w3: Annotated[str | None, Key(since="0.19.2")] = ABSENT
     """Name of an expert's up projection. Null: it is part of `expert_w1`; left out: the preset decides."""
     expert_activation: Annotated[
         Literal["swiglu", "geglu_tanh", "swiglu_clamped", "swiglu_oai"] | None,
-        Key(since="0.19.8", wrong_type="crashes"),
+        Key(since="0.19.8"),
     ] = None
     """Activation inside an expert; null follows the preset."""
-    num_experts_attr: Annotated[str | None, Key(since="0.19.2", wrong_type="crashes")] = None
+    num_experts_attr: Annotated[str | None, Key(since="0.19.2")] = None
     """Attribute of the model's config with the number of experts."""
-    top_k_attr: Annotated[str | None, Key(since="0.19.2", wrong_type="crashes")] = None
+    top_k_attr: Annotated[str | None, Key(since="0.19.2")] = None
     """Attribute of the model's config with the experts for each token."""
-    has_shared_experts: Annotated[bool | None, Key(since="0.19.2", wrong_type="crashes")] = None
+    has_shared_experts: Annotated[bool | None, Key(since="0.19.2")] = None
     """Whether some experts see every token; null follows the preset."""
-    shared_experts_pattern: Annotated[str | None, Key(since="0.19.2", wrong_type="crashes")] = None
+    shared_experts_pattern: Annotated[str | None, Key(since="0.19.2")] = None
     """Attribute of a MoE layer that holds the shared experts."""
-    shared_experts_gate_pattern: Annotated[str | None, Key(since="0.19.2", wrong_type="crashes")] = None
+    shared_experts_gate_pattern: Annotated[str | None, Key(since="0.19.2")] = None
     """Attribute of a MoE layer that holds the shared experts' gate."""

@@ -165,13 +165,13 @@ class GroupQuantization(Section):
     SOURCE = "inference/quantization/utils.py:Quantizer"
     READS = (Reads("hand", since="0.10.3", unknown="kept"),)
 
-    num_bits: Annotated[Literal[4, 8], Key(since="0.10.3", unit="bits", wrong_type="crashes")] = ABSENT
+    num_bits: Annotated[Literal[4, 8], Key(since="0.10.3", unit="bits")] = ABSENT
     """Width of a weight: 4 halves the memory of 8 and loses more."""
     group_size: Annotated[int, Key(since="0.10.3", unit="elements")] = ABSENT
     """Elements that share a scale; must divide the size along `group_dim`. Fewer are more exact."""
     group_dim: Annotated[int, Key(since="0.10.3")] = ABSENT
     """Dimension that is cut into groups."""
-    symmetric: Annotated[Literal[False], Key(since="0.10.3", wrong_type="crashes")] = ABSENT
+    symmetric: Annotated[Literal[False], Key(since="0.10.3")] = ABSENT
     """Only false is supported."""
 
 

@@ -14,7 +14,12 @@ class SparseAttention(Section):
 
     mode: Annotated[
         Literal["dense", "fixed", "variable", "bigbird", "bslongformer"],
-        Key(since="0.3.0", until="0.19.6", source="runtime/config.py:get_sparse_attention_mode"),
+        Key(
+            since="0.3.0",
+            until="0.19.6",
+            source="runtime/config.py:get_sparse_attention_mode",
+            wrong_type="rejected",
+        ),
     ] = "fixed"
     """Family of layouts. Compared exactly."""
     block: Annotated[
@@ -28,9 +33,9 @@ class SparseAttention(Section):
     """Blocks in a local window. Mode fixed."""
     num_global_blocks: Annotated[int, Key(since="0.3.0", until="0.19.6", unit="blocks")] = 1
     """Blocks of a window that stand for it globally. Modes fixed and bigbird."""
-    attention: Annotated[
-        Literal["unidirectional", "bidirectional"], Key(since="0.3.0", until="0.19.6", wrong_type="crashes")
-    ] = "bidirectional"
+    attention: Annotated[Literal["unidirectional", "bidirectional"], Key(since="0.3.0", until="0.19.6")] = (
+        "bidirectional"
+    )
     """Whether tokens see only what precedes them. Modes fixed and variable."""
     horizontal_global_attention: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = False
     """Let global blocks also attend to all others; only when bidirectional. Modes fixed and variable."""

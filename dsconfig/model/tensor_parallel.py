@@ -34,9 +34,9 @@ class LayerSpec(Section):
 
     patterns: Annotated[list[str], Key(since="0.18.6")] = []
     """Regular expressions, matched from the start of a parameter's name."""
-    partition_type: Annotated[
-        Literal["column", "row", "skip"], Key(since="0.18.6", fold_case=True, wrong_type="crashes")
-    ] = "column"
+    partition_type: Annotated[Literal["column", "row", "skip"], Key(since="0.18.6", fold_case=True)] = (
+        "column"
+    )
     """Split the output dimension, the input dimension, or leave the parameter whole on every rank."""
     shape: Annotated[list[int | list[int]] | None, Key(since="0.18.6")] = None
     """View of a fused weight before it is split: -1 is inferred, a nested list gives unequal parts."""
@@ -95,7 +95,7 @@ class TensorParallel(Section):
     """Built-in partition rules of a model family; an unknown name means none."""
     partition_config: Annotated[PartitionConfig | None, Key(since="0.18.6")] = None
     """Partition rules of one's own, for models without a preset."""
-    injection_policy_tuple: Annotated[list[str] | None, Key(since="0.16.4")] = None
+    injection_policy_tuple: Annotated[list[str] | list[object] | None, Key(since="0.16.4")] = None
     """Names of the layers after which the ranks' results are summed, for models the parser does not know."""
     keep_module_on_host: Annotated[bool, Key(since="0.16.4")] = False
     """Leave loaded weights in host memory; slower, for models too large for the device."""

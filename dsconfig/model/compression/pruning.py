@@ -28,7 +28,7 @@ class SparseParameters(_Parameters):
 
     method: Annotated[
         Literal["l1", "topk", "snip_momentum"],
-        Key(since="0.7.0", until="0.19.6", was=(Was("0.9.2", Literal["l1", "topk"]),)),
+        Key(since="0.7.0", until="0.19.6", was=(Was("0.9.2", Literal["l1", "topk"]),), wrong_type="rejected"),
     ] = "l1"
     """Rank weights by size, by a learned score, or by SNIP scores, which needs `neural_compressor`."""
     block_pattern: Annotated[str, Key(since="0.9.3", until="0.19.6")] = "4x1"
@@ -64,7 +64,9 @@ class SparsePruning(Section):
         ),
     ] = Field(default_factory=SparseParameters)
     """Settings for all groups."""
-    different_groups: Annotated[dict[str, SparseGroup], Key(since="0.7.0", until="0.19.6")]
+    different_groups: Annotated[
+        dict[str, SparseGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+    ]
     """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""
 
 
@@ -73,7 +75,7 @@ class RowParameters(_Parameters):
 
     SOURCE = "compression/config.py:get_row_pruning_shared_parameters"
 
-    method: Annotated[Literal["l1", "topk"], Key(since="0.7.0", until="0.19.6")] = "l1"
+    method: Annotated[Literal["l1", "topk"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")] = "l1"
     """Rank rows by size, or by a learned score."""
 
 
@@ -96,7 +98,9 @@ class RowPruning(Section):
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_row_pruning_shared_parameters"),
     ] = Field(default_factory=RowParameters)
     """Settings for all groups."""
-    different_groups: Annotated[dict[str, RowGroup], Key(since="0.7.0", until="0.19.6")]
+    different_groups: Annotated[
+        dict[str, RowGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+    ]
     """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""
 
 
@@ -105,7 +109,9 @@ class HeadParameters(_Parameters):
 
     SOURCE = "compression/config.py:get_head_pruning_shared_parameters"
 
-    method: Annotated[Literal["l1", "topk"], Key(since="0.7.0", until="0.19.6")] = "topk"
+    method: Annotated[Literal["l1", "topk"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")] = (
+        "topk"
+    )
     """Ranking of heads; only topk, a learned score, is implemented."""
     num_heads: Annotated[int, Key(since="0.7.0", until="0.19.6")] = ABSENT
     """Attention heads of a layer. Must be given when the technique is on."""
@@ -130,7 +136,9 @@ class HeadPruning(Section):
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_head_pruning_shared_parameters"),
     ] = Field(default_factory=HeadParameters)
     """Settings for all groups."""
-    different_groups: Annotated[dict[str, HeadGroup], Key(since="0.7.0", until="0.19.6")]
+    different_groups: Annotated[
+        dict[str, HeadGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+    ]
     """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""
 
 
@@ -139,7 +147,7 @@ class ChannelParameters(_Parameters):
 
     SOURCE = "compression/config.py:get_channel_pruning_shared_parameters"
 
-    method: Annotated[Literal["l1", "topk"], Key(since="0.7.0", until="0.19.6")] = "l1"
+    method: Annotated[Literal["l1", "topk"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")] = "l1"
     """Rank channels by size, or by a learned score."""
 
 
@@ -166,5 +174,7 @@ class ChannelPruning(Section):
         ),
     ] = Field(default_factory=ChannelParameters)
     """Settings for all groups."""
-    different_groups: Annotated[dict[str, ChannelGroup], Key(since="0.7.0", until="0.19.6")]
+    different_groups: Annotated[
+        dict[str, ChannelGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+    ]
     """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""

@@ -36,13 +36,15 @@ class WeightParameters(Section):
     """Groups of a weight matrix with scales of their own; more are more exact and cost more."""
     quantize_verbose: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
     """Log what is quantised."""
-    quantization_type: Annotated[Literal["symmetric", "asymmetric"], Key(since="0.7.0", until="0.19.6")] = (
-        "symmetric"
-    )
+    quantization_type: Annotated[
+        Literal["symmetric", "asymmetric"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+    ] = "symmetric"
     """Grid around zero, or between the extremes."""
     quantize_weight_in_forward: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
     """Quantise in the forward pass rather than in the optimizer step; fp32 training needs it."""
-    rounding: Annotated[Literal["nearest", "stochastic"], Key(since="0.7.0", until="0.19.6")] = "nearest"
+    rounding: Annotated[
+        Literal["nearest", "stochastic"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+    ] = "nearest"
     """Round to the nearest value, or by chance, which is unbiased and noisier."""
     fp16_mixed_quantize: Annotated[MixedFp16, Key(since="0.7.0", until="0.19.6")] = Field(
         default_factory=MixedFp16
@@ -86,7 +88,9 @@ class QuantizedWeights(Section):
         ),
     ] = Field(default_factory=WeightParameters)
     """Settings for all groups."""
-    different_groups: Annotated[dict[str, WeightGroup], Key(since="0.7.0", until="0.19.6")]
+    different_groups: Annotated[
+        dict[str, WeightGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+    ]
     """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""
 
 
@@ -97,11 +101,13 @@ class ActivationParameters(Section):
 
     enabled: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
     """Quantise activations."""
-    quantization_type: Annotated[Literal["symmetric", "asymmetric"], Key(since="0.7.0", until="0.19.6")] = (
-        "symmetric"
-    )
+    quantization_type: Annotated[
+        Literal["symmetric", "asymmetric"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+    ] = "symmetric"
     """Grid around zero, or between the extremes."""
-    range_calibration: Annotated[Literal["dynamic", "static"], Key(since="0.7.0", until="0.19.6")] = "dynamic"
+    range_calibration: Annotated[
+        Literal["dynamic", "static"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+    ] = "dynamic"
     """Find the range for each batch, or keep one that training found: faster, less exact."""
     schedule_offset: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="steps")] = 1000
     """Steps before quantisation begins."""
@@ -139,5 +145,7 @@ class QuantizedActivations(Section):
         ),
     ] = Field(default_factory=ActivationParameters)
     """Settings for all groups."""
-    different_groups: Annotated[dict[str, ActivationGroup], Key(since="0.7.0", until="0.19.6")]
+    different_groups: Annotated[
+        dict[str, ActivationGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+    ]
     """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""

@@ -118,7 +118,6 @@ class CurriculumLearning(Section):
             since="0.5.0",
             until="0.19.7",
             deprecated="0.8.0",
-            wrong_type="crashes",
             replaced_by=f"{_METRIC}.schedule_type",
         ),
     ] = ABSENT

@@ -66,7 +66,6 @@ class CurriculumMetric(Section):
         Literal["fixed_linear", "fixed_root", "fixed_discrete", "custom"],
         Key(
             since="0.8.0",
-            wrong_type="crashes",
             source="runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__",
         ),
     ] = ABSENT
@@ -114,19 +113,17 @@ class DynamicBatching(Section):
         Key(since="0.16.5", source="runtime/data_pipeline/data_sampling/variable_batch_size_and_lr.py"),
     ] = ABSENT
     """Directory of the data analyser's sequence lengths; needed unless lengths are passed in from Python."""
-    lr_scaling_method: Annotated[
-        Literal["linear", "sqrt", "none"], Key(since="0.16.5", wrong_type="crashes")
-    ] = "linear"
+    lr_scaling_method: Annotated[Literal["linear", "sqrt", "none"], Key(since="0.16.5")] = "linear"
     """How the learning rate follows the size of the batch."""
-    min_batch_size: Annotated[int, Key(since="0.16.5", unit="samples")] = 1
+    min_batch_size: Annotated[int, Key(since="0.16.5", unit="samples", wrong_type="rejected")] = 1
     """Smaller batches are dropped."""
-    max_batch_size: Annotated[int, Key(since="0.16.5", unit="samples")] = ABSENT
+    max_batch_size: Annotated[int, Key(since="0.16.5", unit="samples", wrong_type="rejected")] = ABSENT
     """Most samples in a batch; leave it out for no limit, null is refused."""
     max_tokens: Annotated[int, Key(since="0.16.5", unit="tokens")] = ABSENT
     """Most tokens in a batch. Must be given when dynamic batching is on."""
-    sequence_picking_order: Annotated[
-        Literal["random", "seqlen", "dataloader"], Key(since="0.16.5", wrong_type="crashes")
-    ] = "dataloader"
+    sequence_picking_order: Annotated[Literal["random", "seqlen", "dataloader"], Key(since="0.16.5")] = (
+        "dataloader"
+    )
     """Order in which sequences are packed: by chance, by length (least padding), or as they come."""
     verbose: Annotated[bool, Key(since="0.16.5")] = False
     """Log the batches that are built."""
