@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 Consumer: TypeAlias = Literal["transformers", "accelerate", "lightning"]
 Shape: TypeAlias = Literal["null", "true", "false", "[]", "list", "string", "number", "auto"]
 """A JSON value that is no object, given where a section belongs."""
+
+
+def _exact_int(value: object) -> object:
+    if type(value) is not int:
+        raise ValueError("Input should be an integer, not a float, a boolean or a string")
+    return value
+
+
+EXACT_INT = BeforeValidator(_exact_int)
+"""Stands beside a `Literal` of integers, to which pydantic would let `True` and `3.0` through."""
 
 Auto: TypeAlias = Literal["auto"]
 PositiveInt: TypeAlias = Annotated[int, Field(gt=0)]

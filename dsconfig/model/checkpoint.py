@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.base import Key, Reads, Section, Takes
+from dsconfig.model.base import ABSENT, Key, Reads, Section, Takes
 
 
 class CheckpointWriter(Section):
@@ -102,7 +102,7 @@ class DatastatesCkpt(Section):
     READS = (Reads("hand", unknown="kept"),)
     model_config = ConfigDict(extra="allow")
 
-    host_cache_size: Annotated[
-        float | None, Key(since="0.18.1", source="the DataStates package", unit="GB")
-    ] = None
-    """Pinned host memory in which checkpoints wait to be written."""
+    host_cache_size: Annotated[float, Key(since="0.18.1", source="the DataStates package", unit="GB")] = (
+        ABSENT
+    )
+    """Pinned host memory in which checkpoints wait to be written; when absent, that package decides."""

@@ -7,9 +7,7 @@ from pydantic import Field, SerializeAsAny
 
 from dsconfig.model.base import DERIVED, FreeForm, Key, NonNegativeFloat, Pair, Reads, Section, Takes
 
-Rate: TypeAlias = Annotated[
-    float, Key(since="0.1.0", source="runtime/engine.py", fills=("transformers", "accelerate"))
-]
+Rate: TypeAlias = Annotated[float, Key(since="0.1.0", fills=("transformers", "accelerate"))]
 Decay: TypeAlias = Annotated[NonNegativeFloat, Key(since="0.1.0", fills=("transformers", "accelerate"))]
 Betas: TypeAlias = Annotated[Pair, Key(since="0.1.0", fills=("transformers",))]
 Epsilon: TypeAlias = Annotated[float, Key(since="0.1.0", fills=("transformers",))]
@@ -222,7 +220,7 @@ class ZeroOneAdamParams(OneBitParams):
 
     var_freeze_step: Annotated[int, Key(since="0.6.1", until="0.19.6", unit="steps")] = 100_000
     """Last step at which the variance still changes."""
-    var_update_scaler: Annotated[int, Key(since="0.6.1", until="0.19.6")] = 16
+    var_update_scaler: Annotated[int, Key(since="0.6.1", until="0.19.6", unit="steps")] = 16
     """How fast the interval between updates of the variance grows."""
     local_step_scaler: Annotated[int, Key(since="0.6.1", until="0.19.6", unit="steps")] = 32_678
     """Steps after which the interval between messages grows."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import SerializeAsAny
 
-from dsconfig.model.base import ABSENT, FreeForm, Key, PositiveInt, Reads, Section, Takes, Was
+from dsconfig.model.base import ABSENT, FreeForm, Key, NonNegativeInt, PositiveInt, Reads, Section, Takes, Was
 
 Rates: TypeAlias = float | list[float]
 """One learning rate, or one for each parameter group."""
@@ -47,9 +47,13 @@ class OneCycleParams(SchedulerParams):
     """Learning rate at both ends of the cycle."""
     cycle_max_lr: Annotated[Rates, Key(since="0.1.0")]
     """Learning rate at the top of the cycle."""
-    cycle_first_step_size: Annotated[int, Key(since="0.1.0", unit="steps")] = 2000
+    cycle_first_step_size: Annotated[
+        PositiveInt, Key(since="0.1.0", unit="steps", was=(Was("0.19.3", int),))
+    ] = 2000
     """Length of the way up."""
-    cycle_second_step_size: Annotated[int | None, Key(since="0.1.0", unit="steps")] = None
+    cycle_second_step_size: Annotated[
+        NonNegativeInt | None, Key(since="0.1.0", unit="steps", was=(Was("0.19.3", int | None),))
+    ] = None
     """Length of the way down; null makes it as long as the way up."""
     cycle_first_stair_count: Annotated[int, Key(since="0.1.0")] = 0
     """Stairs on the way up; 0 is a smooth slope."""

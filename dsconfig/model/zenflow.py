@@ -23,9 +23,10 @@ class ZenFlow(Section):
     """What the interval between two selections of columns is counted in."""
     select_interval: Annotated[int | Auto, Key(since="0.17.5", auto_is_value=True)] = "auto"
     """How many steps or epochs a selection holds."""
-    update_interval: Annotated[PositiveInt | Auto, Key(since="0.17.5", unit="steps", auto_is_value=True)] = (
-        "auto"
-    )
+    update_interval: Annotated[
+        PositiveInt | Auto,
+        Key(since="0.17.5", unit="steps", auto_is_value=True, was=(Was("0.19.5", int | Auto),)),
+    ] = "auto"
     """Steps for which unimportant gradients gather before they are applied; longer means less traffic and
     staler weights."""
     overlap_step: Annotated[bool, Key(since="0.17.5")] = False

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.base import Alias, Key, NonNegativeInt, PositiveInt, Reads, Section, Takes, Was
+from dsconfig.model.base import EXACT_INT, Alias, Key, NonNegativeInt, PositiveInt, Reads, Section, Takes, Was
 from dsconfig.model.offload import OffloadOptimizer, OffloadParam
 from dsconfig.model.zenflow import ZenFlow
 
@@ -55,7 +55,7 @@ class ZeroOptimization(Section):
         Reads("pydantic", since="0.7.0", unknown="rejected", drops_auto=True),
     )
 
-    stage: Annotated[Literal[0, 1, 2, 3], Key(since="0.2.0", fills=("accelerate",))] = 0
+    stage: Annotated[Literal[0, 1, 2, 3], EXACT_INT, Key(since="0.2.0", fills=("accelerate",))] = 0
     """What is sharded: nothing (0), optimizer state (1), gradients too (2), parameters too (3)."""
 
     contiguous_gradients: Annotated[bool, Key(since="0.2.0", defaults=(("0.4.2", False),))] = True
