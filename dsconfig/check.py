@@ -1,0 +1,200 @@
+"""`check`: read → judge for each release → merge → suppress → sort → `Report`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dsconfig import document as reader
+from dsconfig import releases, suppress
+from dsconfig.diagnostic import Diagnostic, Location, Path, Related
+from dsconfig.releases import NUMBERS, Target
+from dsconfig.rules import Outcome, Rule, evaluate
+from dsconfig.rules._context import Finding, Source
+
+if TYPE_CHECKING:
+    from dsconfig.document import Document, Span
+
+CONSUMERS = ("deepspeed", "transformers", "accelerate", "lightning")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found in one config, and under which assumptions."""
+
+    name: str
+    target: Target
+    consumer: str
+    world_size: int | None
+    diagnostics: tuple[Diagnostic, ...]
+    suppressed: tuple[Diagnostic, ...] = ()
+    world_sizes: str | None = None
+    """In words, the world sizes at which the batch triplet works; None where any does, or one was given."""
+    document: Document | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether DeepSpeed takes the config and gets through initialisation: no diagnostic is an error."""
+        return not any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
+
+    def __iter__(self) -> Iterator[Diagnostic]:
+        return iter(self.diagnostics)
+
+    def __len__(self) -> int:
+        return len(self.diagnostics)
+
+
+def check(
+    source: str | bytes | os.PathLike[str] | Mapping[str, Any],
+    target: str | Target | None = None,
+    world_size: int | None = None,
+    consumer: str | None = None,
+) -> Report:
+    """Check a config: a path, text, bytes, or a dict.
+
+    A string with a line end or a brace is text, any other string a path. Text is judged as DeepSpeed judges a file
+    (Hjson, duplicate keys), a dict as it judges a dict.
+
+    Args:
+        source: what to check.
+        target: a release (`0.19.8`), a range (`>=0.14,<0.19.8`) or `installed`; None: the installed DeepSpeed, else
+            the latest release known.
+        world_size: number of ranks (GPUs); None: only what fails at every world size is an error.
+        consumer: who reads the file: `deepspeed` (default), `transformers`, `accelerate` or `lightning`.
+
+    Raises:
+        OSError: the path cannot be read.
+        UnknownReleaseError: the target names no release.
+        ValueError: the consumer or the world size is impossible.
+    """
+    chosen = target if isinstance(target, Target) else releases.resolve(target)
+    return check_document(
+        read(source), chosen, world_size=world_size, consumer="deepspeed" if consumer is None else consumer
+    )
+
+
+def read(source: str | bytes | os.PathLike[str] | Mapping[str, Any]) -> Document:
+    """The document behind a source: see `check`.
+
+    Raises:
+        OSError: the path cannot be read.
+    """
+    if isinstance(source, Mapping):
+        return reader.read_dict(source)
+    if isinstance(source, bytes):
+        return reader.read_bytes(source, "<bytes>")
+    if isinstance(source, str) and is_text(source):
+        return reader.read_text(source)
+    return reader.read_file(source)
+
+
+def is_text(source: str) -> bool:
+    """Whether a string is a config's text rather than the path of a file."""
+    return not source or any(char in source for char in "{\n")
+
+
+def check_document(
+    document: Document, target: Target, *, world_size: int | None = None, consumer: str = "deepspeed"
+) -> Report:
+    """Check a document that was read already; see `check`."""
+    if consumer not in CONSUMERS:
+        raise ValueError(f"unknown consumer {consumer!r}: expected one of {', '.join(CONSUMERS)}")
+    if world_size is not None and (isinstance(world_size, bool) or world_size < 1):
+        raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
+    source = Source(document, consumer, world_size)
+    diagnostics = _located(document, _judge(source, target.releases))
+    result = suppress.apply(document, diagnostics)
+    return Report(
+        document.name,
+        target,
+        consumer,
+        world_size,
+        tuple(sorted((*result.kept, *result.unused), key=_place)),
+        tuple(result.suppressed),
+        _world_sizes(source, target),
+        document,
+    )
+
+
+@dataclass(slots=True)
+class _Merged:
+    """One finding over the releases that share it; words are the newest release's."""
+
+    rule: Rule
+    finding: Finding
+    releases: list[str]
+
+
+def _judge(source: Source, names: tuple[str, ...]) -> list[_Merged]:
+    """The findings over all releases, each evaluated once for its class of releases that behave alike."""
+    merged: dict[tuple[Any, ...], _Merged] = {}
+    outcome: Outcome | None = None
+    for name in reversed(names):
+        number = NUMBERS[name]
+        if outcome is None or not outcome.low <= number < outcome.high:
+            outcome = evaluate(source, number)
+        for rule, finding in outcome.findings:
+            key = (rule.code, finding.path, finding.effect, finding.span, finding.part)
+            found = merged.setdefault(key, _Merged(rule, finding, []))
+            if not found.releases or found.releases[-1] != name:
+                found.releases.append(name)
+    return list(merged.values())
+
+
+def _located(document: Document, merged: list[_Merged]) -> list[Diagnostic]:
+    locate = _Locator(document)
+    return [
+        Diagnostic(
+            code=item.rule.code,
+            name=item.rule.name,
+            effect=item.finding.effect or item.rule.effect,
+            message=item.finding.message,
+            path=item.finding.path,
+            help=item.finding.help,
+            location=locate.finding(item.finding),
+            releases=tuple(reversed(item.releases)),
+            related=tuple(
+                Related(text, path, locate.path(path)) for text, path in item.finding.related
+            ),
+            fix=item.finding.fix,
+        )
+        for item in merged
+    ]
+
+
+class _Locator:
+    """Turns paths and spans into locations; a dict has none."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+
+    def finding(self, finding: Finding) -> Location | None:
+        if finding.span is not None:
+            return self.span(finding.span)
+        return self.path(finding.path, finding.part)
+
+    def path(self, path: Path, part: str = "value") -> Location | None:
+        if self.document.is_data:
+            return None
+        return self.span(self.document.span(path, "key" if part == "key" else "value"))
+
+    def span(self, span: Span) -> Location | None:
+        if self.document.is_data:
+            return None
+        start, end = self.document.position(span.start), self.document.position(span.end)
+        return Location(span.start, span.end, start.line, start.column, end.line, end.column)
+
+
+def _place(diagnostic: Diagnostic) -> tuple[int, str, str]:
+    return (diagnostic.location.start if diagnostic.location else 0, diagnostic.code, diagnostic.dotted)
+
+
+def _world_sizes(source: Source, target: Target) -> str | None:
+    """A note for reports without a world size: where the batch works. Of several releases the newest speaks."""
+    if source.world_size is not None:
+        return None
+    from dsconfig.rules.batch import sizes
+
+    return sizes(source, NUMBERS[target.releases[-1]])

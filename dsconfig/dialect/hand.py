@@ -1,0 +1,56 @@
+"""Sections that DeepSpeed reads by hand: the value is taken as it is, whatever its type.
+
+Nothing here refuses for DeepSpeed; the verdict only says that the value is not what the code behind it expects.
+Booleans are tested for truth, so anything counts as one of the two.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dsconfig.dialect.verdict import Coerced, Refused, Spec, Verdict, elements, entries, out_of_bounds, union
+
+
+def read(spec: Spec, value: Any) -> Verdict:
+    """The verdict of code that expects `spec` and checks nothing."""
+    kind = spec[0]
+    if kind == "any" or kind == "section":
+        return None
+    if kind == "bool":
+        return None if isinstance(value, bool) else Coerced(bool(value))
+    if kind == "null":
+        return None if value is None else Refused("type", spec, value)
+    if kind == "str":
+        return None if isinstance(value, str) else _refused(spec, value)
+    if kind in ("int", "float"):
+        return _number(spec, value)
+    if kind == "enum":
+        return _member(spec, value)
+    if kind == "list":
+        return elements(spec, value, "hand") if isinstance(value, list) else _refused(spec, value)
+    if kind == "map":
+        return entries(spec, value, "hand") if isinstance(value, dict) else _refused(spec, value)
+    return union(spec, value, "hand")
+
+
+def _refused(spec: Spec, value: Any) -> Refused:
+    return Refused("null" if value is None else "type", spec, value)
+
+
+def _number(spec: Spec, value: Any) -> Verdict:
+    if isinstance(value, bool):
+        return Coerced(int(value))
+    if isinstance(value, float) and spec[0] == "int" and not value.is_integer():
+        return Refused("fraction" if math.isfinite(value) else "type", spec, value)
+    if not isinstance(value, int | float):
+        return Refused("text" if isinstance(value, str) else _refused(spec, value).why, spec, value)
+    return Refused("bound", spec, value) if out_of_bounds(spec, value) else None
+
+
+def _member(spec: Spec, value: Any) -> Verdict:
+    if not isinstance(value, str | int | float | bool):
+        return _refused(spec, value)
+    if any(value == member and isinstance(value, bool) == isinstance(member, bool) for member in spec[1:]):
+        return None
+    return Refused("member", spec, value)

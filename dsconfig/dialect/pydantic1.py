@@ -1,0 +1,102 @@
+"""Conversions of pydantic 1 (pydantic/validators.py): eager, they take the number out of nearly anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsconfig.dialect.verdict import (
+    Coerced,
+    Refused,
+    Spec,
+    Verdict,
+    elements,
+    entries,
+    out_of_bounds,
+    same,
+    union,
+)
+
+_TRUE = {1, "1", "on", "t", "true", "y", "yes"}
+_FALSE = {0, "0", "off", "f", "false", "n", "no"}
+
+
+def read(spec: Spec, value: Any) -> Verdict:
+    """What a pydantic 1 field of type `spec` makes of `value`."""
+    kind = spec[0]
+    if kind == "any":
+        return None
+    if kind == "null":
+        return None if value is None else Refused("type", spec, value)
+    if value is None and kind != "union":
+        return Refused("null", spec, value)
+    if kind == "list":
+        return elements(spec, value, "pydantic1") if isinstance(value, list) else Refused("type", spec, value)
+    if kind in ("map", "section"):
+        return _mapping(spec, value)
+    if kind == "union":
+        return union(spec, value, "pydantic1")
+    return _SCALARS[kind](spec, value)
+
+
+def _bool(spec: Spec, value: Any) -> Verdict:
+    # bool_validator: a hash look-up, so 1.0 counts as 1; words in any case.
+    word = value.lower() if isinstance(value, str) else value
+    if not isinstance(word, str | int | float) or (word not in _TRUE and word not in _FALSE):
+        return Refused("text" if isinstance(value, str) else "type", spec, value)
+    return _changed(value, word in _TRUE)
+
+
+def _int(spec: Spec, value: Any) -> Verdict:
+    # int_validator: int(value), which cuts fractions off and takes "8", " 8 " and "5_000", but not "8.0".
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return Refused("text" if isinstance(value, str) else "type", spec, value)
+    return Refused("bound", spec, value) if out_of_bounds(spec, number) else _changed(value, number)
+
+
+def _float(spec: Spec, value: Any) -> Verdict:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return Refused("text" if isinstance(value, str) else "type", spec, value)
+    if out_of_bounds(spec, number):
+        return Refused("bound", spec, value)
+    # An integer where a float belongs is the same number to everybody.
+    return None if isinstance(value, int) and not isinstance(value, bool) else _changed(value, number)
+
+
+def _str(spec: Spec, value: Any) -> Verdict:
+    if isinstance(value, str):
+        return None
+    return Coerced(str(value)) if isinstance(value, int | float) else Refused("type", spec, value)
+
+
+def _enum(spec: Spec, value: Any) -> Verdict:
+    # enum_member_validator looks the value up among the members: 1.0 and true find 1, "1" does not.
+    if not isinstance(value, str | int | float):
+        return Refused("type", spec, value)
+    for member in spec[1:]:
+        if member == value and isinstance(member, str) == isinstance(value, str):
+            return _changed(value, member)
+    return Refused("member", spec, value)
+
+
+def _mapping(spec: Spec, value: Any) -> Verdict:
+    # dict_validator and BaseModel.validate call dict(value): a list of pairs, the empty list too, becomes an object.
+    if isinstance(value, dict):
+        return entries(spec, value, "pydantic1") if spec[0] == "map" else None
+    if not isinstance(value, list):
+        return Refused("type", spec, value)
+    try:
+        made = dict(value)
+    except (TypeError, ValueError):
+        return Refused("type", spec, value)
+    return Coerced(made)
+
+
+def _changed(before: Any, after: Any) -> Verdict:
+    return None if same(before, after) else Coerced(after)
+
+
+_SCALARS = {"bool": _bool, "int": _int, "float": _float, "str": _str, "enum": _enum}

@@ -1,0 +1,148 @@
+"""Conversions of pydantic 2 in its lax mode, which is the one that DeepSpeed's models use.
+
+Source of the rules: pydantic's conversion table, and pydantic-core's own validators for the corner cases of
+numbers in strings, which are loaded only when such a string is met.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+from dsconfig.dialect.verdict import (
+    Coerced,
+    Refused,
+    Spec,
+    Verdict,
+    elements,
+    entries,
+    out_of_bounds,
+    same,
+    union,
+)
+
+_TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
+_FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
+_FLOAT_EXACT = 2.0**63
+"""Integral floats beyond 64 bits are not taken as integers (pydantic-core, input/shared.rs)."""
+
+
+def read(spec: Spec, value: Any) -> Verdict:
+    """What a pydantic 2 field of type `spec` makes of `value`."""
+    kind = spec[0]
+    if kind == "any":
+        return None
+    if kind == "null":
+        return None if value is None else Refused("type", spec, value)
+    if value is None and kind != "union":
+        return Refused("null", spec, value)
+    if kind == "list":
+        return elements(spec, value, "pydantic2") if isinstance(value, list) else Refused("type", spec, value)
+    if kind == "map":
+        return entries(spec, value, "pydantic2") if isinstance(value, dict) else Refused("type", spec, value)
+    if kind == "section":
+        return None if isinstance(value, dict) else Refused("type", spec, value)
+    if kind == "union":
+        return union(spec, value, "pydantic2")
+    return _SCALARS[kind](spec, value)
+
+
+def _bool(spec: Spec, value: Any) -> Verdict:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        word = value.lower()
+        known = word in _TRUE or word in _FALSE
+        return Coerced(word in _TRUE) if known else Refused("text", spec, value)
+    if isinstance(value, int | float) and value in (0, 1):
+        return Coerced(bool(value))
+    return Refused("type", spec, value)
+
+
+def _int(spec: Spec, value: Any) -> Verdict:
+    number = _integer(value)
+    if number is None:
+        return Refused(_why(value), spec, value)
+    return Refused("bound", spec, value) if out_of_bounds(spec, number) else _changed(value, number)
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < _FLOAT_EXACT else None
+    return _parsed(value, "int") if isinstance(value, str) else None
+
+
+def _why(value: Any) -> Any:
+    if isinstance(value, str):
+        return "text"
+    return "fraction" if isinstance(value, float) and math.isfinite(value) else "type"
+
+
+def _float(spec: Spec, value: Any) -> Verdict:
+    if isinstance(value, str):
+        number = _parsed(value, "float")
+    elif isinstance(value, int | float):
+        number = _as_float(value)
+    else:
+        number = None
+    if number is None:
+        return Refused("text" if isinstance(value, str) else "type", spec, value)
+    if out_of_bounds(spec, number):
+        return Refused("bound", spec, value)
+    # An integer where a float belongs is the same number to everybody.
+    return None if isinstance(value, int) and not isinstance(value, bool) else _changed(value, number)
+
+
+def _as_float(value: float) -> float | None:
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _str(spec: Spec, value: Any) -> Verdict:
+    if isinstance(value, str) and _encodable(value):
+        return None
+    return Refused("type", spec, value)
+
+
+def _encodable(value: str) -> bool:
+    # pydantic-core cannot hold a lone surrogate (string_unicode).
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _enum(spec: Spec, value: Any) -> Verdict:
+    members = spec[1:]
+    if all(isinstance(member, int) for member in members):
+        # An integer enum converts as an integer does before it looks the member up.
+        number = _integer(value)
+        return _changed(value, number) if number in members else Refused("member", spec, value)
+    if any(same(value, member) for member in members):
+        return None
+    return Refused("member" if isinstance(value, str) else "type", spec, value)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, kind: str) -> Any:
+    """The number that pydantic-core reads from a string, or None."""
+    from pydantic_core import SchemaValidator, ValidationError, core_schema
+
+    schema = core_schema.int_schema() if kind == "int" else core_schema.float_schema()
+    try:
+        return SchemaValidator(schema).validate_python(text)
+    except ValidationError:
+        return None
+
+
+def _changed(before: Any, after: Any) -> Verdict:
+    return None if same(before, after) else Coerced(after)
+
+
+_SCALARS = {"bool": _bool, "int": _int, "float": _float, "str": _str, "enum": _enum}

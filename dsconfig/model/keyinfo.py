@@ -1,0 +1,212 @@
+"""What is known of each key, as `check` reads it: frozen, light, and seen from one release.
+
+The table behind it (`_table`) is generated from the model; nothing here imports pydantic. A `SectionView` is a
+section as one release sees it; it also says for which neighbouring releases it looks the same, so that a range of
+releases costs one evaluation for each class that behaves alike.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from dsconfig.model._table import SECTIONS
+from dsconfig.releases import NEVER, NUMBERS
+
+Spec: TypeAlias = tuple[Any, ...]
+Dialect: TypeAlias = Literal["hand", "pydantic1", "pydantic2"]
+ROOT = "Config"
+PYDANTIC_2 = 15000
+"""DeepSpeed's models are pydantic 1 models up to 0.14.5 (runtime/config_utils.py, pydantic_v1.py), then pydantic 2."""
+
+
+class KeyInfo(NamedTuple):
+    """One key of one section class. Spans are (first, last) release numbers, both inclusive."""
+
+    name: str
+    section: str
+    type: Spec
+    default: Any
+    required: bool
+    spans: tuple[tuple[int, int], ...]
+    was: tuple[tuple[int, Spec], ...]
+    defaults: tuple[tuple[int, Any], ...]
+    aliases: tuple[tuple[str, int, int], ...]
+    takes: tuple[tuple[frozenset[str], int, int], ...]
+    refused_from: int
+    deprecated: int
+    replaced_by: str | None
+    fills: tuple[str, ...]
+    unit: str | None
+    known: tuple[str, ...]
+    flags: frozenset[str]
+    """Of `auto_is_value`, `fold_case`, `unread`, `internal`, `not_json`."""
+    wrong_type: str | None
+
+    def read_in(self, release: int) -> bool:
+        """Whether the release looks at the key."""
+        return any(first <= release <= last for first, last in self.spans)
+
+    def type_in(self, release: int) -> Spec:
+        """The type that the release takes."""
+        for last, earlier in self.was:
+            if release <= last:
+                return earlier
+        return self.type
+
+    def default_in(self, release: int) -> Any:
+        """What the release uses when the key is absent."""
+        for last, earlier in self.defaults:
+            if release <= last:
+                return earlier
+        return self.default
+
+    def takes_in(self, release: int) -> frozenset[str]:
+        """Shapes other than an object that the release takes where this section belongs."""
+        for shapes, first, last in self.takes:
+            if first <= release <= last:
+                return shapes
+        return _NONE
+
+    def borders(self) -> Iterator[int]:
+        """First releases at which anything about the key changes."""
+        for first, last in self.spans:
+            yield first
+            yield last + 1
+        for last, _ in (*self.was, *self.defaults):
+            yield last + 1
+        for _, first, last in (*self.aliases, *self.takes):
+            yield first
+            yield last + 1
+        yield self.refused_from
+        yield self.deprecated
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+class KeyView(NamedTuple):
+    """A key as one release sees it."""
+
+    info: KeyInfo
+    type: Spec
+    default: Any
+    takes: frozenset[str]
+
+
+class SectionView(NamedTuple):
+    """A section as the releases `low` … `high` (exclusive) see it; `keys` holds aliases too."""
+
+    name: str
+    low: int
+    high: int
+    dialect: Dialect
+    unknown: str
+    drops_auto: bool
+    keys: dict[str, KeyView]
+
+
+@lru_cache(maxsize=None)
+def section_keys(name: str) -> dict[str, KeyInfo]:
+    """Every key of the section class over all releases, by name."""
+    return {key: _info(name, key, entry) for key, entry in SECTIONS[name][1].items()}
+
+
+def _info(section: str, name: str, entry: tuple[Any, ...]) -> KeyInfo:
+    type_, default, spans, extra = entry
+    get = extra.get
+    return KeyInfo(
+        name=name,
+        section=section,
+        type=type_,
+        default=default,
+        required=get("required", False),
+        spans=spans,
+        was=get("was", ()),
+        defaults=get("defaults", ()),
+        aliases=get("aliases", ()),
+        takes=tuple((frozenset(shapes), first, last) for shapes, first, last in get("takes", ())),
+        refused_from=get("refused_from", NEVER),
+        deprecated=get("deprecated", NEVER),
+        replaced_by=get("replaced_by"),
+        fills=get("fills", ()),
+        unit=get("unit"),
+        known=get("known", ()),
+        flags=frozenset(get("flags", ())),
+        wrong_type=get("wrong_type"),
+    )
+
+
+@lru_cache(maxsize=None)
+def _borders(name: str) -> tuple[int, ...]:
+    found = {0, NEVER, PYDANTIC_2}
+    for since, until, *_ in SECTIONS[name][0]:
+        found.update((since, until + 1))
+    for info in section_keys(name).values():
+        found.update(info.borders())
+    return tuple(sorted(border for border in found if border <= NEVER))
+
+
+def view(name: str, release: int) -> SectionView:
+    """The section class as the release (a number, see `dsconfig.releases`) sees it."""
+    borders = _borders(name)
+    index = bisect_right(borders, release) - 1
+    return _view(name, borders[index], borders[index + 1] if index + 1 < len(borders) else NEVER + 1)
+
+
+@lru_cache(maxsize=None)
+def _view(name: str, low: int, high: int) -> SectionView:
+    by, unknown, drops_auto = "hand", "ignored", False
+    for since, until, *reading in SECTIONS[name][0]:
+        if since <= low <= until:
+            by, unknown, drops_auto = reading
+    dialect: Dialect = "hand" if by == "hand" else "pydantic2" if low >= PYDANTIC_2 else "pydantic1"
+    keys: dict[str, KeyView] = {}
+    for info in section_keys(name).values():
+        if info.read_in(low):
+            seen = KeyView(info, info.type_in(low), info.default_in(low), info.takes_in(low))
+            keys[info.name] = seen
+            keys.update((alias, seen) for alias, first, last in info.aliases if first <= low <= last)
+    return SectionView(name, low, high, dialect, unknown, drops_auto, keys)
+
+
+def child_section(spec: Spec) -> str | None:
+    """The section class that a type holds directly (`X` or `X | None`), if any."""
+    if spec[0] == "section":
+        return str(spec[1])
+    if spec[0] == "union":
+        return next((str(arm[1]) for arm in spec[1:] if arm[0] == "section"), None)
+    return None
+
+
+def keys(release: str | None = None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
+    """Every key with its path, parents first; `*` stands for a free-form name or a list element.
+
+    With a release: only what that release reads.
+    """
+    yield from _walk(ROOT, (), NUMBERS[release] if release else None)
+
+
+def _walk(name: str, path: tuple[str, ...], release: int | None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
+    for info in section_keys(name).values():
+        if release is not None and not info.read_in(release):
+            continue
+        here = (*path, info.name)
+        yield here, info
+        spec = info.type if release is None else info.type_in(release)
+        for inner, more in _inner(spec):
+            yield from _walk(inner, (*here, *more), release)
+
+
+def _inner(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Section classes inside a type, each with the `*` steps that lead to it."""
+    if spec[0] == "section":
+        yield spec[1], ()
+    elif spec[0] in ("list", "map"):
+        for name, more in _inner(spec[1]):
+            yield name, ("*", *more)
+    elif spec[0] == "union":
+        for arm in spec[1:]:
+            yield from _inner(arm)

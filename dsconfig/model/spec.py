@@ -1,0 +1,80 @@
+"""Annotations of the model as plain tuples, the form in which the checker's table holds types.
+
+    ("bool",)  ("str",)  ("null",)  ("any",)
+    ("int", ge, gt, le, lt)  ("float", ge, gt, le, lt)      a bound that is not set is None
+    ("enum", member, …)                                     strings, integers, booleans
+    ("list", item)  ("map", value)  ("section", class name)
+    ("union", arm, …)
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from dsconfig.model.base import Section
+
+Spec: TypeAlias = tuple[Any, ...]
+
+_BOUNDS = ("ge", "gt", "le", "lt")
+_PLAIN: dict[Any, str] = {bool: "bool", str: "str", type(None): "null", Any: "any", object: "any"}
+
+
+def of(annotation: Any) -> Spec:
+    """The spec of an annotation.
+
+    Raises:
+        TypeError: the annotation is outside the model's vocabulary.
+    """
+    if get_origin(annotation) is Annotated:
+        inner, *metadata = get_args(annotation)
+        return _bounded(of(inner), metadata)
+    if annotation is int or annotation is float:
+        return (annotation.__name__, None, None, None, None)
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return ("section", annotation.__name__)
+    if annotation in _PLAIN:
+        return (_PLAIN[annotation],)
+    return _generic(annotation)
+
+
+def _generic(annotation: Any) -> Spec:
+    origin = get_origin(annotation)
+    build = _GENERIC.get(origin)
+    if build is None:
+        raise TypeError(f"{annotation!r} is not in the vocabulary of the model")
+    return build(get_args(annotation))
+
+
+def _union(arms: tuple[Any, ...]) -> Spec:
+    flat: list[Spec] = []
+    for arm in map(of, arms):
+        flat.extend(arm[1:] if arm[0] == "union" else [arm])
+    return ("union", *flat)
+
+
+_GENERIC: dict[Any, Callable[[tuple[Any, ...]], Spec]] = {
+    Literal: lambda args: ("enum", *args),
+    list: lambda args: ("list", of(args[0])),
+    tuple: lambda args: ("list", of(args[0])),
+    dict: lambda args: ("map", of(args[1])),
+    Union: _union,
+    types.UnionType: _union,
+}
+
+
+def _bounded(spec: Spec, metadata: list[Any]) -> Spec:
+    """`spec` with the bounds that stand in `metadata`, as pydantic or annotated_types write them."""
+    found: dict[str, Any] = {}
+    for item in metadata:
+        parts = item.metadata if isinstance(item, FieldInfo) else [item]
+        for part in parts:
+            found.update({name: getattr(part, name) for name in _BOUNDS if hasattr(part, name)})
+    if not found:
+        return spec
+    if spec[0] not in ("int", "float"):
+        raise TypeError(f"bounds {found} on {spec}: constrain the numeric arm")
+    return (spec[0], *(found.get(name) for name in _BOUNDS))

@@ -1,0 +1,105 @@
+"""The one walker over the model: section classes, their fields, and all that stands on them.
+
+The checker's table, the JSON Schema and the reference pages are made from what it yields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from pydantic_core import PydanticUndefined
+
+from dsconfig.model import spec
+from dsconfig.model.base import Key, Section
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a section class. `name` is the JSON key, `default` JSON (None for a section)."""
+
+    owner: type[Section]
+    name: str
+    attribute: str
+    annotation: Any
+    key: Key
+    default: Any
+    required: bool
+
+    @property
+    def spec(self) -> spec.Spec:
+        """The field's type as a tuple, see `dsconfig.model.spec`."""
+        return spec.of(self.annotation)
+
+
+def fields(section: type[Section]) -> Iterator[Field]:
+    """The fields of a section in the order of the source.
+
+    Raises:
+        TypeError: a field carries no `Key`.
+    """
+    hints = get_type_hints(section, include_extras=True)
+    for attribute, info in section.model_fields.items():
+        annotation = hints[attribute]
+        keys = [item for item in info.metadata if isinstance(item, Key)]
+        if len(keys) != 1:
+            raise TypeError(f"{section.__name__}.{attribute} must carry exactly one Key")
+        yield Field(
+            owner=section,
+            name=info.alias or attribute,
+            attribute=attribute,
+            annotation=_without_key(annotation),
+            key=keys[0],
+            default=_default(info.get_default(call_default_factory=True, validated_data={})),
+            required=info.is_required(),
+        )
+
+
+def sections(root: type[Section]) -> Iterator[type[Section]]:
+    """`root` and every section class reachable from it, each once, depth first."""
+    seen: set[str] = set()
+    waiting = [root]
+    while waiting:
+        section = waiting.pop()
+        if section.__name__ in seen:
+            continue
+        seen.add(section.__name__)
+        yield section
+        inner = [cls for field in fields(section) for cls in _classes(field)]
+        waiting.extend(reversed(inner))
+
+
+def _classes(field: Field) -> Iterator[type[Section]]:
+    """The section classes that a field's types name, earlier types too."""
+    for annotation in (field.annotation, *(was.type for was in field.key.was)):
+        yield from _named(annotation)
+
+
+def _named(annotation: Any) -> Iterator[type[Section]]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        yield annotation
+        yield from _descendants(annotation)
+    for argument in get_args(annotation):
+        yield from _named(argument)
+
+
+def _descendants(section: type[Section]) -> Iterator[type[Section]]:
+    """Subclasses stand for the same JSON object, as the parameters of one optimizer type do."""
+    for child in section.__subclasses__():
+        yield child
+        yield from _descendants(child)
+
+
+def _without_key(annotation: Any) -> Any:
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    inner, *metadata = get_args(annotation)
+    rest = tuple(item for item in metadata if not isinstance(item, Key))
+    return Annotated[(inner, *rest)] if rest else inner
+
+
+def _default(value: Any) -> Any:
+    if value is PydanticUndefined or isinstance(value, Section):
+        return None
+    return value

@@ -1,0 +1,14 @@
+"""The checks, a file per domain; `RULES` holds them all by code.
+
+Importing this package registers every rule. The order of the imports is the order of the domains' codes.
+"""
+
+from __future__ import annotations
+
+from dsconfig.rules import document, keys, types, batch  # isort: skip
+from dsconfig.rules._evaluate import Outcome, evaluate
+from dsconfig.rules._rule import RULES, Rule
+
+__all__ = ["RULES", "Outcome", "Rule", "evaluate"]
+
+del document, keys, types, batch

@@ -1,0 +1,219 @@
+"""What a rule sees: the config as written, the values one release ends up with, and how to say what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from dsconfig.diagnostic import Effect, Fix, Path
+from dsconfig.document import Document, Parser, Problem, Span
+from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section
+from dsconfig.releases import name, number
+from dsconfig.rules._walk import UNREADABLE, Walk
+
+Part = Literal["value", "key"]
+MISSING = object()
+"""Returned where nothing is written; never a value of a config."""
+
+
+class SkipRule(Exception):
+    """What the rule asks for is refused already, or not known: it has nothing to say. The runner catches this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A diagnostic in the making: places are paths still, and it belongs to one release."""
+
+    message: str
+    path: Path
+    help: str | None = None
+    effect: Effect | None = None
+    part: Part = "value"
+    related: tuple[tuple[str, Path], ...] = ()
+    fix: Fix | None = None
+    span: Span | None = None
+    """The very place, where it is known already; else it follows from the path."""
+
+
+@lru_cache(maxsize=None)
+def split(path: str) -> tuple[str, ...]:
+    """`zero_optimization.stage` → its parts."""
+    return tuple(path.split("."))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is judged, and how it is read. `world_size` counts ranks; None: not known."""
+
+    document: Document
+    consumer: str
+    world_size: int | None
+
+
+class Context:
+    """One config in the eyes of one release, at one world size, read for one consumer."""
+
+    def __init__(self, source: Source, release: int) -> None:
+        self.document = source.document
+        self.consumer = source.consumer
+        self.world_size = source.world_size
+        self.release = release
+        self.low, self.high = 0, 10**10
+        self.parser: Parser = self._parser()
+        data = source.document.value(self.parser)
+        self.is_config = isinstance(data, dict)
+        self.data: dict[str, Any] = data if isinstance(data, dict) else {}
+        self.walk = Walk(release, source.consumer)
+        self.walk.values = self.walk.section(ROOT, self.data, (), ())
+
+    def _parser(self) -> Parser:
+        """Whose reading counts: the consumer's. DeepSpeed reads files as Hjson since 0.8.1 and with json before."""
+        if self.document.format == "yaml":
+            return "yaml"
+        if self.consumer != "deepspeed":
+            return "json"
+        return "hjson" if self.since("0.8.1") else "json"
+
+    @property
+    def from_file(self) -> bool:
+        """DeepSpeed itself reads the file; else a dict is handed over, by a script or by the consumer."""
+        return self.consumer == "deepspeed" and self.document.format == "json" and not self.document.is_data
+
+    # Releases -------------------------------------------------------------------------------------------------
+
+    @property
+    def release_name(self) -> str:
+        """The release as people write it."""
+        return name(self.release)
+
+    def since(self, release: str) -> bool:
+        """Whether the release judged is this one or a later one."""
+        border = _number(release)
+        if self.release >= border:
+            self.low = max(self.low, border)
+            return True
+        self.high = min(self.high, border)
+        return False
+
+    def before(self, release: str) -> bool:
+        """Whether the release judged is earlier than this one."""
+        return not self.since(release)
+
+    def between(self, first: str, last: str) -> bool:
+        """Whether the release judged lies in the span, both ends included."""
+        border = _number(last)
+        if self.release > border:
+            self.low = max(self.low, border + 1)
+            return False
+        self.high = min(self.high, border + 1)
+        return self.since(first)
+
+    # What is written ------------------------------------------------------------------------------------------
+
+    def written(self, path: str) -> Any:
+        """The value as written, under any of the key's names; MISSING where there is none."""
+        value: Any = self.data
+        for part in self.place(path):
+            if not isinstance(value, dict) or part not in value:
+                return MISSING
+            value = value[part]
+        return value
+
+    def has(self, path: str) -> bool:
+        """Whether the key is written, whatever its value."""
+        return self.written(path) is not MISSING
+
+    def place(self, path: str) -> Path:
+        """The path as written: aliases in place of the canonical names."""
+        parts: Path = split(path)
+        spelled = self.walk.spelled
+        for length in range(len(parts), 0, -1) if spelled else ():
+            if parts[:length] in spelled:
+                return (*spelled[parts[:length]], *parts[length:])
+        return parts
+
+    # What the release makes of it -----------------------------------------------------------------------------
+
+    def value(self, path: str) -> Any:
+        """The value that the release ends up with: written and converted, else its default (None: no default).
+
+        Raises:
+            SkipRule: the value, or a section on the way, is refused, or filled by the consumer.
+        """
+        found: Any = self.walk.values
+        for part in split(path):
+            if found is UNREADABLE:
+                raise SkipRule
+            if not isinstance(found, dict) or part not in found:
+                return self.default(path)
+            found = found[part]
+        if found is UNREADABLE:
+            raise SkipRule
+        return found
+
+    def on(self, path: str) -> bool:
+        """The value's truth, as Python code behind DeepSpeed's look-ups sees it."""
+        return bool(self.value(path))
+
+    def default(self, path: str) -> Any:
+        """What the release uses where the key is absent; None also where the release does not know the key."""
+        key = self.key(path)
+        return key.default if key is not None else None
+
+    def key(self, path: str) -> KeyView | None:
+        """The key as the release sees it, or None where the release does not read it."""
+        *sections, last = split(path)
+        seen = self.walk.view(ROOT)
+        for part in sections:
+            entry = seen.keys.get(part)
+            inner = child_section(entry.type) if entry else None
+            if inner is None:
+                return None
+            seen = self.walk.view(inner)
+        return seen.keys.get(last)
+
+    def section(self, path: str) -> SectionView | None:
+        """The section at the path as the release sees it."""
+        key = self.key(path)
+        inner = child_section(key.type) if key else None
+        return self.walk.view(inner) if inner else None
+
+    # Saying it ------------------------------------------------------------------------------------------------
+
+    def at(
+        self,
+        path: str | Path,
+        message: str,
+        *,
+        help: str | None = None,
+        effect: str | None = None,
+        part: Part = "value",
+        related: Iterable[tuple[str, str | Path]] = (),
+        fix: Fix | None = None,
+    ) -> Finding:
+        """A finding at a path; a key that is absent is shown at its nearest existing parent."""
+        return Finding(
+            message,
+            self._path(path),
+            help,
+            Effect(effect) if effect else None,
+            part,
+            tuple((text, self._path(where)) for text, where in related),
+            fix,
+        )
+
+    def spot(
+        self, problem: Problem, message: str, *, help: str | None = None, effect: str | None = None
+    ) -> Finding:
+        """A finding at the place of an oddity of the text."""
+        return Finding(message, problem.path, help, Effect(effect) if effect else None, span=problem.span)
+
+    def _path(self, path: str | Path) -> Path:
+        return self.place(path) if isinstance(path, str) and path else tuple(path)
+
+
+@lru_cache(maxsize=None)
+def _number(release: str) -> int:
+    return number(release)

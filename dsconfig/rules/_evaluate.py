@@ -1,0 +1,77 @@
+"""Runs every rule for one release, and says for which neighbouring releases the outcome is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from dsconfig.diagnostic import Effect
+from dsconfig.rules._context import Context, Finding, SkipRule, Source
+from dsconfig.rules._rule import RULES, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The findings of one evaluation; they hold for every release from number `low` up to `high`, exclusive."""
+
+    findings: tuple[tuple[Rule, Finding], ...]
+    low: int
+    high: int
+
+
+def evaluate(source: Source, release: int) -> Outcome:
+    """What every rule finds at the release with this number."""
+    context = Context(source, release)
+    rules, low, high = applicable(release)
+    if not context.is_config:
+        rules = tuple(rule for rule in rules if rule.of_text)
+    findings = [(rule, finding) for rule in rules for finding in _run(rule, context)]
+    return Outcome(
+        tuple(_one_per_cause(findings)),
+        max(low, context.low, context.walk.low),
+        min(high, context.high, context.walk.high),
+    )
+
+
+def _run(rule: Rule, context: Context) -> Iterator[Finding]:
+    try:
+        for finding in rule.check(context):
+            yield finding if finding.effect else replace(finding, effect=rule.effect)
+    except SkipRule:
+        return
+
+
+@lru_cache(maxsize=None)
+def _borders() -> tuple[int, ...]:
+    found = {0}
+    for rule in RULES.values():
+        found.update((rule.first, rule.last + 1))
+    return tuple(sorted(found))
+
+
+def applicable(release: int) -> tuple[tuple[Rule, ...], int, int]:
+    """The rules for the release, and the span of releases that have just these."""
+    low = max(border for border in _borders() if border <= release)
+    high = min((border for border in _borders() if border > release), default=10**10)
+    return _applicable(low), low, high
+
+
+@lru_cache(maxsize=None)
+def _applicable(low: int) -> tuple[Rule, ...]:
+    return tuple(rule for rule in RULES.values() if rule.first <= low <= rule.last)
+
+
+def _one_per_cause(findings: list[tuple[Rule, Finding]]) -> list[tuple[Rule, Finding]]:
+    """Without the general remarks on a value's type where a rule knows more of the same value."""
+    if len(findings) < 2:
+        return findings
+    particular = {
+        finding.path
+        for rule, finding in findings
+        if not rule.general and finding.effect in (Effect.REJECTED, Effect.CRASHES)
+    }
+    return [
+        (rule, finding)
+        for rule, finding in findings
+        if not (rule.general and finding.effect is not Effect.REJECTED and finding.path in particular)
+    ]

@@ -1,0 +1,89 @@
+"""The one place to declare a rule: `@rule` on a generator function.
+
+Code, name (the function's), effect, releases and the docstring, which is the rule's page, are all said once, here;
+`explain`, the reference pages, SARIF's rule table and the tests read them from `RULES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dsconfig.diagnostic import Effect
+from dsconfig.releases import NEVER, number
+
+if TYPE_CHECKING:
+    from dsconfig.rules._context import Context, Finding
+
+    Check = Callable[["Context"], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: what it is called, what its findings usually do to the user, and the generator that finds them."""
+
+    code: str
+    name: str
+    effect: Effect
+    since: str | None
+    until: str | None
+    source: str
+    doc: str
+    check: Check
+    first: int
+    last: int
+    general: bool
+    """Speaks of a value's type alone, and gives way to a rule that knows more of the same value."""
+    of_text: bool
+    """Looks at the text rather than the config, and so runs where there is no config to look at."""
+
+    @property
+    def title(self) -> str:
+        """The first line of the page."""
+        return self.doc.strip().split("\n", 1)[0]
+
+
+RULES: dict[str, Rule] = {}
+"""Every rule by its code, in the order of the domain files."""
+
+
+def rule(
+    code: str,
+    *,
+    effect: str,
+    since: str | None = None,
+    until: str | None = None,
+    source: str = "",
+    general: bool = False,
+    of_text: bool = False,
+) -> Callable[[Check], Check]:
+    """Register a rule that applies to the releases `since` … `until`.
+
+    `effect` is the usual one; a finding may carry another where the release makes it so. `source` is the DeepSpeed
+    file and symbol on which the rule rests.
+
+    Raises:
+        ValueError: the code is taken, or the function has no docstring.
+    """
+
+    def register(check: Check) -> Check:
+        if code in RULES or not check.__doc__:
+            raise ValueError(f"{code}: a rule needs a code of its own and a docstring")
+        RULES[code] = Rule(
+            code=code,
+            name=check.__name__.strip("_").replace("_", "-"),
+            effect=Effect(effect),
+            since=since,
+            until=until,
+            source=source,
+            doc=check.__doc__,
+            check=check,
+            first=number(since) if since else 0,
+            last=number(until) if until else NEVER,
+            general=general,
+            of_text=of_text,
+        )
+        return check
+
+    return register

@@ -1,0 +1,160 @@
+"""Holds a config against the key table, for one release: what is known, what is not, what becomes of each value.
+
+The walk judges nothing. It records events (an unknown key, a value that is refused or coerced, an "auto" that is
+dropped) for the rules to put into words, and the values that DeepSpeed ends up with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsconfig.dialect import Coerced, Refused, read
+from dsconfig.model.keyinfo import KeyView, SectionView, child_section, view
+from dsconfig.releases import NEVER
+
+Path = tuple[str | int, ...]
+
+
+class Unreadable:
+    """Stands for a value that the release refuses, or that a consumer fills: no rule may reason with it."""
+
+
+UNREADABLE = Unreadable()
+
+
+@dataclass(slots=True)
+class Event:
+    """Something about one key. `key` is None where the section does not know it."""
+
+    path: Path
+    section: SectionView
+    key: KeyView | None
+    value: Any
+    verdict: Coerced | Refused | None = None
+
+
+@dataclass(slots=True)
+class Walk:
+    """What one walk found. `values` are nested by canonical names, `spelled` leads from those to the written path."""
+
+    release: int
+    consumer: str
+    low: int = 0
+    high: int = NEVER
+    unknown: list[Event] = field(default_factory=list)
+    refused: list[Event] = field(default_factory=list)
+    coerced: list[Event] = field(default_factory=list)
+    autos: list[Event] = field(default_factory=list)
+    doubles: list[Event] = field(default_factory=list)
+    seen: list[Event] = field(default_factory=list)
+    """Keys that are deprecated, or taken and never looked at."""
+    values: dict[str, Any] = field(default_factory=dict)
+    spelled: dict[Path, Path] = field(default_factory=dict)
+
+    def view(self, name: str) -> SectionView:
+        """The section as the release sees it; narrows the releases for which the walk's outcome holds."""
+        seen = view(name, self.release)
+        self.low = max(self.low, seen.low)
+        self.high = min(self.high, seen.high)
+        return seen
+
+    def section(self, name: str, data: dict[str, Any], path: Path, canonical: Path) -> dict[str, Any]:
+        """Walk one object; returns its values by canonical names."""
+        seen = self.view(name)
+        values: dict[str, Any] = {}
+        for word, value in data.items():
+            key = seen.keys.get(word)
+            if key is None:
+                self.unknown.append(Event((*path, word), seen, None, value))
+                continue
+            here = (*canonical, key.info.name)
+            if key.info.name in values:
+                self.doubles.append(Event((*path, word), seen, key, value))
+            written = (*path, word)
+            if written != here:
+                self.spelled[here] = written
+            values[key.info.name] = self._value(seen, key, value, written, here)
+        return {word: value for word, value in values.items() if value is not _ABSENT}
+
+    def _value(self, seen: SectionView, key: KeyView, value: Any, path: Path, canonical: Path) -> Any:
+        info = key.info
+        event = Event(path, seen, key, value)
+        if info.deprecated <= self.release or "unread" in info.flags:
+            self.seen.append(event)
+        if value == "auto" and isinstance(value, str):
+            if self.consumer in info.fills:
+                return UNREADABLE
+            if seen.drops_auto and "auto_is_value" not in info.flags:
+                self.autos.append(event)
+                return _ABSENT
+            if not info.flags & _TAKES_AUTO and ("auto",) != key.type[1:] and not _mentions_auto(key.type):
+                self.autos.append(event)
+        return self._read(event, key, value, path, canonical)
+
+    def _read(self, event: Event, key: KeyView, value: Any, path: Path, canonical: Path) -> Any:
+        inner = child_section(key.type)
+        if inner is not None and isinstance(value, dict):
+            return self.section(inner, value, path, canonical)
+        if inner is not None and event.section.dialect == "hand":
+            return self._misshapen(event, key, value)
+        verdict = read(key.type, value, event.section.dialect)
+        if isinstance(verdict, Refused):
+            event.verdict = verdict
+            self.refused.append(event)
+            return value if event.section.dialect == "hand" else UNREADABLE
+        if verdict is not None:
+            event.verdict = verdict
+            self.coerced.append(event)
+            # By hand nothing is converted: what is written is what the code goes on with.
+            value = value if event.section.dialect == "hand" else verdict.value
+        return self._within(key.type, value, path, canonical)
+
+    def _misshapen(self, event: Event, key: KeyView, value: Any) -> Any:
+        """A section that is no object, where DeepSpeed opens it by hand."""
+        if shapes_of(value) & key.takes:
+            return value
+        event.verdict = Refused("null" if value is None else "type", key.type, value)
+        self.refused.append(event)
+        return UNREADABLE
+
+    def _within(self, spec: Any, value: Any, path: Path, canonical: Path) -> Any:
+        """Sections inside lists and maps."""
+        if spec[0] == "union":
+            spec = next((arm for arm in spec[1:] if arm[0] in ("list", "map")), spec)
+        if spec[0] == "map" and isinstance(value, dict):
+            inner = child_section(spec[1])
+            return {k: self._member(spec[1], inner, v, (*path, k), (*canonical, k)) for k, v in value.items()}
+        if spec[0] == "list" and isinstance(value, list):
+            inner = child_section(spec[1])
+            if inner is None:
+                return value
+            return [self._member(spec[1], inner, v, (*path, i), (*canonical, i)) for i, v in enumerate(value)]
+        return value
+
+    def _member(self, spec: Any, inner: str | None, value: Any, path: Path, canonical: Path) -> Any:
+        if inner is not None and isinstance(value, dict):
+            return self.section(inner, value, path, canonical)
+        return self._within(spec, value, path, canonical)
+
+
+_ABSENT = object()
+_TAKES_AUTO = frozenset({"auto_is_value"})
+
+
+def _mentions_auto(spec: Any) -> bool:
+    """Whether "auto" is one of the values of the type, or any text is."""
+    if spec[0] == "union":
+        return any(_mentions_auto(arm) for arm in spec[1:])
+    return spec[0] in ("any", "str") or (spec[0] == "enum" and "auto" in spec[1:])
+
+
+def shapes_of(value: Any) -> frozenset[str]:
+    """The names (`dsconfig.model.base.Shape`) under which a value that is no object may be taken for a section."""
+    if value is None or isinstance(value, bool):
+        return frozenset({"null" if value is None else str(value).lower()})
+    if isinstance(value, str):
+        return frozenset({"auto", "string"} if value == "auto" else {"string"})
+    if isinstance(value, list):
+        return frozenset({"list"} if value else {"list", "[]"})
+    return frozenset({"number"})

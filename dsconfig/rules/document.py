@@ -1,0 +1,210 @@
+"""The text itself: what the parser refuses, what only DeepSpeed's parser takes, and what it does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.document import KINDS, Problem
+from dsconfig.rules._context import Context, Finding
+from dsconfig.rules._rule import rule
+from dsconfig.rules._words import kind
+
+_READ = "runtime/config.py:DeepSpeedConfig.__init__"
+_OWN = frozenset({"duplicate-key", "placeholder", "empty", "root-not-object", "invalid-utf8", "not-text"})
+"""Kinds with a rule of their own."""
+_BEYOND = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-surrogate"})
+_PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser", "yaml": "the YAML parser"}
+
+
+def _problems(ctx: Context, *kinds: str) -> Iterator[Problem]:
+    for problem in ctx.document.problems:
+        if problem.kind in kinds:
+            yield problem
+
+
+def _reader(ctx: Context) -> str:
+    if ctx.parser == "json" and ctx.consumer == "deepspeed":
+        return f"DeepSpeed {ctx.release_name}, which reads strict JSON (Hjson since 0.8.1)"
+    if ctx.parser == "json":
+        return f"{ctx.consumer.capitalize()}, which reads strict JSON"
+    return _PARSERS[ctx.parser]
+
+
+@rule("DSC001", effect="rejected", source=_READ, of_text=True)
+def syntax_error(ctx: Context) -> Iterator[Finding]:
+    """The parser refuses the text.
+
+    DeepSpeed reads a file as Hjson from 0.8.1 on (comments, trailing commas and unquoted keys are fine) and as
+    strict JSON before; Transformers, Accelerate and Lightning read strict JSON.
+
+    Bad:
+
+        {"train_batch_size": 8,, }
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    for problem in ctx.document.problems:
+        if ctx.parser in problem.refused_by and problem.kind not in _OWN | _BEYOND:
+            yield ctx.spot(
+                problem,
+                f"{problem.detail}: refused by {_reader(ctx)}",
+                help=_help(ctx, problem),
+            )
+
+
+def _help(ctx: Context, problem: Problem) -> str | None:
+    if "hjson" in problem.refused_by:
+        return _MEND.get(problem.kind)
+    if ctx.consumer == "deepspeed":
+        return "upgrade to DeepSpeed 0.8.1 or later, or write strict JSON"
+    return f"write strict JSON: {_MEND.get(problem.kind, 'only plain JSON is read')}"
+
+
+_MEND = {
+    "comment": "remove the comment",
+    "trailing-comma": "remove the comma",
+    "missing-comma": "put a comma between the two entries",
+    "unquoted-key": "put the key in double quotes",
+    "unquoted-string": "put the string in double quotes",
+    "single-quotes": "use double quotes",
+    "multiline-string": 'write the string on one line in double quotes, with "\\n" for line ends',
+    "missing-root-braces": "put the entries in braces",
+    "unclosed": "close what was opened",
+    "missing-colon": "put a colon after the key",
+    "missing-value": "give the key a value, or remove it",
+    "control-character": 'write it as an escape, for example "\\t"',
+    "bad-escape": 'write the backslash twice: "\\\\"',
+    "bad-number": "write the number in plain decimal form, without underscores, a leading zero or a hexadecimal prefix",
+    "nan": "write a finite number",
+    "bom": "save the file without a byte order mark",
+}
+
+
+@rule("DSC002", effect="wasteful", source=_READ, of_text=True)
+def only_hjson(ctx: Context) -> Iterator[Finding]:
+    """The text is Hjson: DeepSpeed reads it, strict JSON parsers do not.
+
+    `DeepSpeedConfig` takes comments, trailing commas, unquoted keys and the like from 0.8.1 on. Transformers,
+    Accelerate and Lightning, the autotuner and `init_inference` read the same file with a strict parser and fail.
+
+    Bad:
+
+        {"train_batch_size": 8,}
+
+    Good:
+
+        {"train_batch_size": 8}
+
+    Fixed:
+
+        {"train_batch_size": 8}
+    """
+    if ctx.parser != "hjson":
+        return
+    found = [p for p in ctx.document.problems if p.refused_by == {"json"} and p.kind not in _OWN | _BEYOND]
+    if found and ctx.document.readable("hjson"):
+        kinds = list(dict.fromkeys(KINDS[problem.kind].split(";")[0] for problem in found))
+        more = f" ({len(found)} places)" if len(found) > 1 else ""
+        yield ctx.spot(
+            found[0],
+            f"the file is Hjson: {', '.join(kinds)}{more}; Transformers, Accelerate, Lightning and DeepSpeed's "
+            "autotuner read strict JSON only",
+            help="write strict JSON if anything but DeepSpeed itself reads the file",
+        )
+
+
+@rule("DSC003", effect="rejected", source="runtime/config_utils.py:dict_raise_error_on_duplicate_keys", of_text=True)
+def duplicate_key(ctx: Context) -> Iterator[Finding]:
+    """A key is written twice in one object.
+
+    DeepSpeed refuses a file with duplicates. Where Transformers, Accelerate, Lightning or a script load it, the last
+    one wins silently.
+
+    Bad:
+
+        {"train_batch_size": 8, "train_batch_size": 16}
+
+    Good:
+
+        {"train_batch_size": 16}
+    """
+    refused = ctx.from_file
+    for problem in _problems(ctx, "duplicate-key"):
+        yield ctx.spot(
+            problem,
+            f"{problem.detail}: " + ("DeepSpeed refuses the file" if refused else "the last one counts"),
+            help="keep one of them",
+            effect="rejected" if refused else "altered",
+        )
+
+
+@rule("DSC004", effect="rejected", source=_READ, of_text=True)
+def not_utf8(ctx: Context) -> Iterator[Finding]:
+    """The file is not UTF-8 text.
+
+    Bad, as bytes: a file saved as UTF-16 or Latin-1, or no text at all.
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    for problem in _problems(ctx, "invalid-utf8", "not-text"):
+        yield ctx.spot(problem, problem.detail, help="save the file as UTF-8 text")
+
+
+@rule("DSC005", effect="rejected", source=_READ, of_text=True)
+def root_not_an_object(ctx: Context) -> Iterator[Finding]:
+    """The config is a list or a single value, not an object.
+
+    Bad:
+
+        [{"train_batch_size": 8}]
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    value = ctx.document.value(ctx.parser)
+    empty = any(problem.kind == "empty" for problem in ctx.document.problems)
+    if not ctx.is_config and not empty and ctx.document.readable(ctx.parser):
+        yield ctx.at((), f"the config is {kind(value)}; DeepSpeed reads an object", help="write `{ … }`")
+
+
+@rule("DSC006", effect="rejected", source=_READ, of_text=True)
+def empty_document(ctx: Context) -> Iterator[Finding]:
+    """The file holds nothing but white space and comments.
+
+    Bad: an empty file.
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    for problem in _problems(ctx, "empty"):
+        yield ctx.spot(
+            problem,
+            "the file is empty",
+            help='give at least `{"train_micro_batch_size_per_gpu": 1}`',
+        )
+
+
+@rule("DSC009", effect="rejected", of_text=True)
+def beyond_limits(ctx: Context) -> Iterator[Finding]:
+    """The text is larger, or nested deeper, than a config can sensibly be, or holds a number no parser agrees on.
+
+    Outside these limits (16 MiB, 250,000 values, 256 levels, integers of 4,300 digits, unpaired surrogates) Python's
+    own parsers depend on settings of the machine, so nothing is claimed of DeepSpeed's verdict.
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    for problem in _problems(ctx, *_BEYOND):
+        yield ctx.spot(
+            problem,
+            problem.detail,
+            help="make it smaller",
+            effect="rejected" if ctx.parser in problem.refused_by else "altered",
+        )

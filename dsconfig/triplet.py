@@ -1,0 +1,115 @@
+"""The batch triplet as DeepSpeed derives it, step by step, with whatever was written.
+
+DeepSpeed calculates before it checks, on the raw values: floats stay floats, true counts as 1, a string ends in a
+TypeError in the middle. The same operations are done here in the same order, so that the same inputs fail.
+Source: runtime/config.py, DeepSpeedConfig._set_batch_related_parameters and _batch_assertion, unchanged in
+everything that matters from 0.3.1 to 0.19.8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+TRAIN = "train_batch_size"
+MICRO = "train_micro_batch_size_per_gpu"
+STEPS = "gradient_accumulation_steps"
+KEYS = (TRAIN, MICRO, STEPS)
+
+Failure = Literal["none-given", "arithmetic", "zero-divisor", "not-positive", "mismatch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Triplet:
+    """Samples a step over all ranks, samples a forward pass on one rank, and forward passes a step."""
+
+    train_batch_size: Any
+    train_micro_batch_size_per_gpu: Any
+    gradient_accumulation_steps: Any
+
+    def values(self) -> tuple[Any, Any, Any]:
+        """In the order of `KEYS`."""
+        return (self.train_batch_size, self.train_micro_batch_size_per_gpu, self.gradient_accumulation_steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Impossible:
+    """Why there is no triplet. `key` is the one whose value is at fault, where it is one alone."""
+
+    failure: Failure
+    triplet: Triplet
+    key: str | None = None
+
+
+def derive(train: Any, micro: Any, steps: Any, world_size: float) -> Triplet | Impossible:
+    """The triplet that DeepSpeed derives from what is written (None: not written, or null) for a world size."""
+    written = Triplet(train, micro, steps)
+    if train is None and micro is None:
+        return Impossible("none-given", written)
+    try:
+        found = _complete(train, micro, steps, world_size)
+        failure = _check(found, world_size)
+    except TypeError:
+        return Impossible("arithmetic", written, _no_number(written))
+    except ZeroDivisionError:
+        return Impossible("zero-divisor", written, MICRO if micro is not None and not micro else STEPS)
+    except OverflowError:
+        return Impossible("arithmetic", written, None)
+    return failure or found
+
+
+def _complete(train: Any, micro: Any, steps: Any, world: float) -> Triplet:
+    if train is not None and micro is not None and steps is not None:
+        return Triplet(train, micro, steps)
+    if train is not None and micro is not None:
+        return Triplet(train, micro, train // micro // world)
+    if train is not None and steps is not None:
+        return Triplet(train, train // world // steps, steps)
+    if micro is not None and steps is not None:
+        return Triplet(micro * steps * world, micro, steps)
+    if train is not None:
+        return Triplet(train, train // world, 1)
+    return Triplet(micro * world, micro, 1)
+
+
+def _check(found: Triplet, world: float) -> Impossible | None:
+    for key, value in zip(KEYS, found.values(), strict=True):
+        if not value > 0:
+            return Impossible("not-positive", found, key)
+    train, micro, steps = found.values()
+    return None if train == micro * steps * world else Impossible("mismatch", found)
+
+
+def _no_number(triplet: Triplet) -> str | None:
+    """The key whose value cannot be calculated with."""
+    for key, value in zip(KEYS, triplet.values(), strict=True):
+        if value is not None and not isinstance(value, int | float):
+            return key
+    return None
+
+
+def world_size(ranks: int, sequence_parallel_size: Any, release: int, *, from_file: bool) -> float:
+    """The data-parallel world size that DeepSpeedConfig uses.
+
+    It divides the ranks by `sequence_parallel_size` only where the config is a dict: of a file it asks whether the
+    *path* contains that word. The division is a true one. Source: runtime/config.py, DeepSpeedConfig.__init__,
+    from 0.17.0 on.
+
+    Raises:
+        TypeError, ZeroDivisionError: from 0.19.3 on, for a size that cannot be divided by.
+    """
+    if from_file or sequence_parallel_size is _ABSENT or release < _SEQUENCE_PARALLEL:
+        return ranks
+    try:
+        return ranks / sequence_parallel_size  # type: ignore[no-any-return]
+    except (TypeError, ZeroDivisionError, OverflowError):
+        if release < _ERRORS_SEEN:
+            return 1  # the release swallows the error and goes on as if it ran alone
+        raise
+
+
+_ABSENT = object()
+ABSENT = _ABSENT
+"""Given for `sequence_parallel_size` where the key is not written; null is a value."""
+_SEQUENCE_PARALLEL = 17000
+_ERRORS_SEEN = 19003
