@@ -1,0 +1,83 @@
+"""The `dsconfig` command: a table of verbs, a small module each.
+
+Exit codes: 0 nothing at or above `--fail-on`, 1 findings, 2 wrong use or an internal error. A run that is cut
+off ends as the shell expects: 130 after Ctrl-C, 141 when the reader of a pipe has gone.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+VERBS = {
+    "check": "say what DeepSpeed will do with a config",
+    "explain": "tell all about a rule or a key",
+}
+"""Each verb and what it does. Its module here has `configure(parser)` and `run(args) -> exit code`."""
+
+INTERRUPTED, PIPE_CLOSED = 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments, by default the process's own, and return its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A character that the terminal cannot show is no reason to fail.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _abandon(sys.stdout)
+        return PIPE_CLOSED
+    return code
+
+
+def _run(argv: list[str]) -> int:
+    from dsconfig.cli.errors import FAILED, UsageError, complain, complain_internal
+
+    try:
+        return _dispatch(argv)
+    except UsageError as error:
+        complain(str(error))
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        complain_internal(error)
+    return FAILED
+
+
+def _dispatch(argv: list[str]) -> int:
+    from dsconfig.cli.parser import Parser, unknown_verb
+
+    verb = next((word for word in argv if not word.startswith("-")), None)
+    if verb is not None and verb not in VERBS:
+        unknown_verb(verb, VERBS)
+    parser = Parser("dsconfig", description="Tells whether DeepSpeed will take a config and do what it says.")
+    parser.add_version()
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", prog="dsconfig")
+    for name, summary in VERBS.items():
+        own = verbs.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        if name == verb:  # the others' modules are not even imported
+            module = import_module(f"dsconfig.cli.{name}")
+            module.configure(own)
+            own.set_defaults(run=module.run)
+    try:
+        args = parser.parse_args(argv)
+    except SystemExit as done:  # --help and --version
+        return int(done.code or 0)
+    if verb is None:
+        unknown_verb(None, VERBS)
+    code: int = args.run(args)
+    return code
+
+
+def _abandon(stream: io.TextIOBase | object) -> None:
+    """Send what is still in the buffer nowhere: Python would try again at exit, and complain."""
+    if isinstance(stream, io.TextIOWrapper):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,0 +1,99 @@
+"""`dsconfig check`: read, check, show."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, refuse
+from dsconfig.cli.parser import words, world_size
+from dsconfig.settings import CONSUMERS, FAIL_ON
+
+if TYPE_CHECKING:
+    from dsconfig.cli.options import Options
+    from dsconfig.cli.run import Run
+    from dsconfig.render.style import Style
+
+FORMATS = ("full", "concise", "json")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="PATH", help="files, directories, or `-` for stdin (default: .)")
+    add("--stdin-filename", metavar="NAME", help="the name that stdin's text goes by")
+    what = parser.add_argument_group("what it is checked against")
+    add = what.add_argument
+    add("--target", metavar="RELEASE", help="a release, a range such as '>=0.14,<0.19.8', or installed")
+    add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
+    add("--consumer", choices=CONSUMERS, help="who reads the file (default: deepspeed)")
+    which = parser.add_argument_group(
+        "which rules", "RULES: codes, starts of codes, or names, joined by commas"
+    )
+    for option, told in (
+        ("--select", "switch on these rules only"),
+        ("--ignore", "switch off these rules"),
+        ("--extend-select", "switch on these rules besides"),
+    ):
+        which.add_argument(option, type=words, action="extend", metavar="RULES", help=told)
+    result = parser.add_argument_group("result")
+    add = result.add_argument
+    add("--fail-on", choices=FAIL_ON, help="the least severity that ends in exit code 1 (default: warning)")
+    add("--exit-zero", action="store_true", help="end in exit code 0 whatever is found")
+    output = parser.add_argument_group("output")
+    add = output.add_argument
+    add("--output-format", choices=FORMATS, default="full", help="how findings are shown (default: full)")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+    add("--statistics", action="store_true", help="count the findings of each rule")
+    add("-q", "--quiet", action="store_true", help="show findings only")
+    add("--show-files", action="store_true", help="list the files that would be checked, and stop")
+    add("--show-settings", action="store_true", help="show the settings in force, and stop")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check what the arguments name."""
+    from dsconfig.cli.options import resolve, show
+    from dsconfig.cli.run import Run
+
+    if args.stdin_filename and "-" not in args.paths:
+        refuse("--stdin-filename goes with `-` as PATH")
+    options = resolve(args)
+    if args.show_settings:
+        sys.stdout.write(show(options))
+        return CLEAN
+    job = Run(options)
+    names = job.gather(args.paths or ["."])
+    if args.show_files:
+        sys.stdout.writelines(f"{name}\n" for name in names)
+    else:
+        _show(args, job, names, options)
+    if job.failed:
+        return FAILED
+    return FINDINGS if job.reaches(options.fail_on) and not args.exit_zero else CLEAN
+
+
+def _show(args: argparse.Namespace, job: Run, names: list[str], options: Options) -> None:
+    from dsconfig.cli.progress import tracked
+    from dsconfig.render import renderer
+    from dsconfig.render.style import style_of
+
+    style = style_of(sys.stdout, args.color)
+    reports = job.reports(names)
+    if not args.quiet:
+        reports = tracked(reports, len(names))
+    for text in renderer(args.output_format)(reports, options.target, style):
+        sys.stdout.write(text)
+    # The document for machines stays whole: whatever else there is to say goes to stderr.
+    aside = sys.stdout if args.output_format == "full" else sys.stderr
+    if args.statistics:
+        _statistics(args, job, style)
+    if not args.quiet and names:
+        aside.write(job.closing(style if aside is sys.stdout else style_of(aside, args.color)))
+
+
+def _statistics(args: argparse.Namespace, job: Run, style: Style) -> None:
+    from dsconfig.render.summary import statistics
+
+    stream = sys.stderr if args.output_format == "json" else sys.stdout
+    stream.write(statistics(job.by_rule, style))

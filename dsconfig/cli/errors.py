@@ -1,0 +1,39 @@
+"""How the command says that it cannot do what was asked: one line on stderr, and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NoReturn
+
+CLEAN, FINDINGS, FAILED = 0, 1, 2
+
+
+class UsageError(Exception):
+    """Wrong use; the message is the one line to show."""
+
+
+def complain(message: str) -> None:
+    """Show one line on stderr."""
+    from dsconfig.render.text import printable
+
+    sys.stdout.flush()  # what was found before comes first on a terminal
+    print(f"dsconfig: error: {printable(message)}", file=sys.stderr)
+
+
+def complain_internal(error: Exception, name: str | None = None) -> None:
+    """Say that the fault is ours, and what to report; the traceback only where DSCONFIG_DEBUG is set."""
+    if os.environ.get("DSCONFIG_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    doing = f" while checking {name}" if name else ""
+    kind = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if len(kind) > 200:
+        kind = f"{kind[:200]}..."
+    complain(f"internal error{doing}: {kind} (please report it with the output under DSCONFIG_DEBUG=1)")
+
+
+def refuse(message: str) -> NoReturn:
+    """End the run for wrong use."""
+    raise UsageError(message)

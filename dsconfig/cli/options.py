@@ -1,0 +1,102 @@
+"""What is in force: the command line, else the environment, else the settings file, else the defaults."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import NamedTuple
+
+from dsconfig.cli.errors import refuse
+from dsconfig.releases import Target, UnknownReleaseError
+from dsconfig.releases import resolve as resolve_target
+from dsconfig.select import Layer, UnknownRuleError, catalogue, expand, selected
+from dsconfig.settings import Settings, SettingsError, find
+
+
+class Options(NamedTuple):
+    """Everything that a run needs to know."""
+
+    settings: Settings
+    target: Target
+    world_size: int | None
+    consumer: str
+    fail_on: str
+    codes: frozenset[str]
+    per_file_ignores: tuple[tuple[str, frozenset[str]], ...]
+    stdin_name: str
+
+
+def resolve(args: argparse.Namespace) -> Options:
+    """The options that these arguments lead to; an unknown release, rule or setting ends the run."""
+    try:
+        settings = find()
+        target = _target(args.target, settings)
+        codes, per_file = _rules(args, settings)
+    except (SettingsError, UnknownReleaseError, UnknownRuleError) as error:
+        refuse(str(error))
+    return Options(
+        settings=settings,
+        target=target,
+        world_size=args.world_size or settings.world_size,
+        consumer=args.consumer or settings.consumer or "deepspeed",
+        fail_on=args.fail_on or settings.fail_on or "warning",
+        codes=codes,
+        per_file_ignores=per_file,
+        stdin_name=args.stdin_filename or "<stdin>",
+    )
+
+
+def _target(argument: str | None, settings: Settings) -> Target:
+    if argument is not None:
+        return resolve_target(argument, "argument")
+    environment = os.environ.get("DSCONFIG_TARGET")
+    try:
+        if environment:
+            return resolve_target(environment, "environment")
+        return resolve_target(settings.target, "settings")
+    except UnknownReleaseError as error:
+        where = "DSCONFIG_TARGET" if environment else f"{settings.where}: target"
+        raise UnknownReleaseError(f"{where}: {error}") from None
+
+
+def _rules(
+    args: argparse.Namespace, settings: Settings
+) -> tuple[frozenset[str], tuple[tuple[str, frozenset[str]], ...]]:
+    rules = catalogue()
+    select = None if args.select is None else tuple(args.select)
+    layers = (
+        Layer(settings.where, settings.select, settings.ignore, settings.extend_select),
+        Layer("command line", select, tuple(args.ignore or ()), tuple(args.extend_select or ())),
+    )
+    where = f"{settings.where}: per-file-ignores"
+    per_file = tuple((pattern, expand(names, rules, where)) for pattern, names in settings.per_file_ignores)
+    return selected(layers, rules), per_file
+
+
+def show(options: Options) -> str:
+    """The options as TOML, ready to be put in a settings file, with their origin as a comment."""
+    settings, target = options.settings, options.target
+    off = sorted(set(catalogue()) - options.codes)
+    lines = [
+        f"# from {settings.where}",
+        f"target = {_toml(target.text)}  # {target.origin}: {', '.join(_ends(target))}",
+        f"world-size = {options.world_size}" if options.world_size else "# world-size is unknown",
+        f"consumer = {_toml(options.consumer)}",
+        f"fail-on = {_toml(options.fail_on)}",
+        f"ignore = {_toml(off)}",
+        f"exclude = {_toml(settings.exclude)}",
+        "",
+        "[per-file-ignores]",
+        *(f"{_toml(pattern)} = {_toml(sorted(codes))}" for pattern, codes in options.per_file_ignores),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _ends(target: Target) -> tuple[str, ...]:
+    return (target.releases[0], f"... {target.releases[-1]}") if len(target.releases) > 1 else target.releases
+
+
+def _toml(value: object) -> str:
+    # Strings and lists of strings are written alike in JSON and TOML.
+    return json.dumps(value, ensure_ascii=False)

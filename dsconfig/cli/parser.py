@@ -1,0 +1,67 @@
+"""argparse as this command uses it: errors are one line, and help needs no terminal module."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from dsconfig.cli.errors import refuse
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help in the terminal's width. argparse's own way to find it imports the compression modules."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, **{"max_help_position": 30, "width": _width(), **options})
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser for the command or one verb."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog=prog, formatter_class=Formatter, allow_abbrev=False, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Wrong use: no page of usage, just what is wrong."""
+        refuse(f"{message} (see `{self.prog} --help`)")
+
+    def add_version(self) -> None:
+        """Add `--version`."""
+        from dsconfig._version import __version__
+
+        self.add_argument("--version", action="version", version=f"dsconfig {__version__}")
+
+
+def unknown_verb(verb: str | None, verbs: Iterable[str]) -> NoReturn:
+    """End the run: no verb, or none that is known."""
+    known = ", ".join(verbs)
+    if verb is None:
+        refuse(f"no command given: expected one of {known} (see `dsconfig --help`)")
+    if os.path.exists(verb):
+        refuse(f"`{verb}` is no command: did you mean `dsconfig check {verb}`?")
+    from dsconfig.select import nearest
+
+    close = nearest(verb, verbs)
+    hint = f"did you mean `{close[0]}`?" if close else f"expected one of {known}"
+    refuse(f"`{verb}` is no command: {hint}")
+
+
+def words(text: str) -> list[str]:
+    """The words of a list joined by commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def world_size(text: str) -> int:
+    """A number of processes."""
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text}`")
+    return int(text)
+
+
+def _width() -> int:
+    try:
+        return min(os.get_terminal_size().columns, 100) - 2
+    except OSError:
+        return 98

@@ -1,0 +1,122 @@
+"""Which files to check: those named, and the DeepSpeed configs of a directory, by name and content.
+
+Names settle it where they cannot mean anything else (`ds_config_zero3.json`). Any other JSON file, and every
+YAML file, must have root keys that only a DeepSpeed config has.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+
+SUFFIXES = (".json", ".hjson", ".jsonc", ".yaml", ".yml")
+_NAME = re.compile(r"(?:^|[^a-z])(?:ds|deepspeed)[-_.]?(?:config|conf|cfg)(?:[^a-z].*)?\.[hj]?jsonc?$")
+_YAML_NAME = re.compile(r"(?:^|[^a-z])ds[^a-z]|deepspeed|zero")
+SKIPPED = frozenset(("node_modules", "__pycache__", "site-packages"))
+UNMISTAKABLE = frozenset((
+    "zero_optimization",
+    "train_micro_batch_size_per_gpu",
+    "zero_allow_untested_optimizer",
+    "zero_force_ds_cpu_optimizer",
+    "deepspeed_transformer_kernel",
+    "wall_clock_breakdown",
+))  # fmt: skip
+TYPICAL = frozenset((
+    "train_batch_size",
+    "gradient_accumulation_steps",
+    "steps_per_print",
+    "gradient_clipping",
+    "prescale_gradients",
+    "optimizer",
+    "scheduler",
+    "fp16",
+    "bf16",
+    "activation_checkpointing",
+    "flops_profiler",
+    "comms_logger",
+    "communication_data_type",
+    "sparse_attention",
+    "compression_training",
+    "data_efficiency",
+    "elasticity",
+    "autotuning",
+))  # fmt: skip
+"""Keys that other programs use too: three of them make a DeepSpeed config."""
+_LARGEST = 1 << 20
+"""A larger file is no config that someone wrote by hand, and not worth reading to find out."""
+
+
+def configs(folder: str, root: str, exclude: Sequence[str] = ()) -> Iterator[str]:
+    """The DeepSpeed configs below `folder`, in a fixed order. `exclude`: patterns relative to `root`."""
+    try:
+        with os.scandir(folder) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+    except OSError:
+        return
+    if any(entry.name == "pyvenv.cfg" for entry in entries):
+        return
+    folders = []
+    for entry in entries:
+        if entry.name.startswith(".") or entry.name in SKIPPED or excluded(entry.path, root, exclude):
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            folders.append(entry.path)
+        elif entry.name.lower().endswith(SUFFIXES) and entry.is_file() and is_config(entry.path):
+            yield _short(entry.path)
+    for path in folders:
+        yield from configs(path, root, exclude)
+
+
+def _short(path: str) -> str:
+    return path[2:] if path.startswith("./") else path
+
+
+def excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
+    """Whether a pattern names the file, a directory above it, or, without a slash, any part of its path."""
+    if not patterns:
+        return False
+    from fnmatch import fnmatch
+
+    parts = os.path.relpath(path, root).replace(os.sep, "/").split("/")
+    above = ["/".join(parts[: count + 1]) for count in range(len(parts))]
+    return any(
+        fnmatch(name, pattern.strip("/"))
+        for pattern in patterns
+        for name in (above if "/" in pattern.strip("/") else [*parts, above[-1]])
+    )
+
+
+def is_config(path: str) -> bool:
+    """Whether the file at `path` is a DeepSpeed config, as far as its name and its root keys tell."""
+    name = os.path.basename(path).lower()
+    if _NAME.search(name):
+        return True
+    yaml = name.endswith((".yaml", ".yml"))
+    return (not yaml or bool(_YAML_NAME.search(name))) and _has_keys(path)
+
+
+def _has_keys(path: str) -> bool:
+    try:
+        if os.path.getsize(path) > _LARGEST:
+            return False
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError:
+        return False
+    # Most JSON files of a repository name none of the keys, and need no parsing to be passed over.
+    words = set(re.findall(rb"[a-z]+(?:_[a-z0-9]+)+|fp16|bf16", data))
+    known = {key.encode() for key in UNMISTAKABLE | TYPICAL}
+    return not words.isdisjoint(known) and _is_config(_root_keys(path, data))
+
+
+def _is_config(keys: frozenset[str]) -> bool:
+    return not keys.isdisjoint(UNMISTAKABLE) or len(keys & TYPICAL) >= 3
+
+
+def _root_keys(path: str, data: bytes) -> frozenset[str]:
+    from dsconfig.document import read_bytes
+
+    yaml = path.lower().endswith((".yaml", ".yml"))
+    value = read_bytes(data, path, "yaml" if yaml else "json").value()
+    return frozenset(key for key in value if isinstance(key, str)) if isinstance(value, dict) else frozenset()

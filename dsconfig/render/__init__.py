@@ -1,0 +1,67 @@
+"""What was found, written for people or machines. A renderer knows nothing of how a diagnostic came about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from dsconfig.diagnostic import Diagnostic
+    from dsconfig.render.style import Style
+
+
+class Text(Protocol):
+    """What a renderer needs of a document."""
+
+    @property
+    def text(self) -> str:
+        """The source; empty where there is none."""
+
+
+class Target(Protocol):
+    """What a renderer needs of the releases that were checked."""
+
+    @property
+    def text(self) -> str:
+        """The releases, as the user wrote them."""
+
+    @property
+    def releases(self) -> Sequence[str]:
+        """The releases, oldest first."""
+
+    @property
+    def origin(self) -> str:
+        """Where the choice comes from, a word of `dsconfig.releases.Origin`."""
+
+
+class Report(Protocol):
+    """What a renderer needs of the result for one file."""
+
+    @property
+    def name(self) -> str:
+        """The file's path, or a name in angle brackets."""
+
+    @property
+    def target(self) -> Target:
+        """The releases that were checked."""
+
+    @property
+    def diagnostics(self) -> Sequence[Diagnostic]:
+        """The findings, by place."""
+
+    @property
+    def document(self) -> Text | None:
+        """The source, where there is one."""
+
+
+Renderer: TypeAlias = Callable[[Iterable[Report], Target, "Style"], Iterator[str]]
+
+FORMATS = ("full", "concise", "json")
+"""Each is the module of this package that has a function `render`."""
+
+
+def renderer(name: str) -> Renderer:
+    """The renderer of this name. It takes reports as they come and yields text to be written at once."""
+    render: Renderer = import_module(f"dsconfig.render.{name}").render
+    return render

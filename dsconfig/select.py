@@ -1,0 +1,86 @@
+"""Naming rules: by code (`DSC401`), by the start of one (`DSC4`), or by name (`unknown-key`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+
+class UnknownRuleError(ValueError):
+    """A selector that names no rule; the message is one line with the nearest that would."""
+
+
+class Layer(NamedTuple):
+    """What the settings, then the command line, say of the selection; the later layer has the last word."""
+
+    where: str
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+
+
+def catalogue() -> dict[str, str]:
+    """Every rule's name by its code."""
+    from dsconfig.rules import RULES
+
+    return {code: rule.name for code, rule in RULES.items()}
+
+
+def match(selector: str, rules: Mapping[str, str]) -> frozenset[str]:
+    """The codes that `selector` names; none where it names nothing. Codes may be written in small letters."""
+    code = selector.upper()
+    if code in rules:
+        return frozenset((code,))
+    if code[:3] == "DSC":
+        return frozenset(known for known in rules if known.startswith(code))
+    return frozenset(known for known, name in rules.items() if name == selector)
+
+
+def expand(selectors: Iterable[str], rules: Mapping[str, str], where: str) -> frozenset[str]:
+    """The codes that `selectors` name together.
+
+    Raises:
+        UnknownRuleError: one of them names no rule; `where` says in the message where it was written.
+    """
+    codes: frozenset[str] = frozenset()
+    for selector in selectors:
+        found = match(selector, rules)
+        if not found:
+            raise UnknownRuleError(f"{where}: unknown rule `{selector}`{suggest(selector, rules)}")
+        codes |= found
+    return codes
+
+
+def selected(layers: Iterable[Layer], rules: Mapping[str, str]) -> frozenset[str]:
+    """The codes that are switched on after every layer has spoken.
+
+    Within a layer the more exact selector wins: `select = ["DSC4"]`, `ignore = ["DSC401"]` leaves out DSC401,
+    and `select = ["DSC401"]`, `ignore = ["DSC4"]` keeps it.
+
+    Raises:
+        UnknownRuleError: a selector names no rule.
+    """
+    on = frozenset(rules)
+    for layer in layers:
+        if layer.select is not None:
+            on = frozenset()
+        steps = [(selector, False) for selector in (*(layer.select or ()), *layer.extend_select)]
+        steps += [(selector, True) for selector in layer.ignore]
+        named = [(expand((selector,), rules, layer.where), off) for selector, off in steps]
+        # Fewest codes last is most exact last; on a tie the ignore comes last and wins.
+        for codes, off in sorted(named, key=lambda step: (-len(step[0]), step[1])):
+            on = on - codes if off else on | codes
+    return on
+
+
+def suggest(word: str, rules: Mapping[str, str]) -> str:
+    """A clause that names the rule nearest to `word`, empty where none is near."""
+    close = nearest(word.upper(), rules) or nearest(word.lower(), rules.values())
+    return f", did you mean `{close[0]}`?" if close else ""
+
+
+def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
+    """The words of `known` most like `word`, best first."""
+    from difflib import get_close_matches
+
+    return get_close_matches(word, list(known), count, 0.6)
