@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from dsconfig.model.base import FreeForm, Key, Reads, Section, Was
 
 
@@ -83,5 +85,5 @@ class Compile(Section):
             replaced_by="engine.compile(compile_kwargs=...)",
             source="runtime/compiler.py:CompileConfig.kwargs",
         ),
-    ] = {}
+    ] = Field(default={})
     """Further arguments for torch.compile, by its own names."""

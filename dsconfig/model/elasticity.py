@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from pydantic import Field
+
 from dsconfig.model.base import Key, NonNegativeInt, PositiveInt, Section
 
 
@@ -25,11 +27,7 @@ class Elasticity(Section):
     """Largest acceptable global batch. Must be given when elasticity is on."""
     micro_batch_sizes: Annotated[
         list[PositiveInt], Key(since="0.3.9", until="0.19.7", wrong_type="rejected", unit="samples")
-    ] = [
-        2,
-        4,
-        6,
-    ]
+    ] = Field(default=[2, 4, 6])
     """Micro-batch sizes to choose from; more allow more GPU counts. Must be given when elasticity is on."""
     min_gpus: Annotated[PositiveInt, Key(since="0.3.9", until="0.19.7", wrong_type="rejected")] = 1
     """Smallest GPU count that must work."""

@@ -201,5 +201,5 @@ class WeightQuantization(Section):
         default_factory=GroupQuantization
     )
     """Quantise weights while the model is built under zero.Init, so that it never stands in full width."""
-    post_init_quant: Annotated[dict[str, GroupQuantization], Key(since="0.10.3")] = {}
+    post_init_quant: Annotated[dict[str, GroupQuantization], Key(since="0.10.3")] = Field(default={})
     """Quantise a finished model, by part of a module's name."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from dsconfig.model.base import Key, Section
 
 
@@ -59,11 +61,11 @@ class SparseAttention(Section):
             unit="blocks",
             source="runtime/config.py:get_sparse_variable_config",
         ),
-    ] = [4]
+    ] = Field(default=[4])
     """Sizes of the local windows in turn; the last one repeats. Mode variable."""
     global_block_indices: Annotated[
         list[int], Key(since="0.3.0", until="0.19.6", source="runtime/config.py:get_sparse_variable_config")
-    ] = [0]
+    ] = Field(default=[0])
     """Global blocks, or the first block of each global range. Modes variable and bslongformer."""
     global_block_end_indices: Annotated[
         list[int] | None,

@@ -32,7 +32,7 @@ class LayerSpec(Section):
 
     SOURCE = "module_inject/autotp_config.py:AutoTPConfig.from_dict"
 
-    patterns: Annotated[list[str], Key(since="0.18.6")] = []
+    patterns: Annotated[list[str], Key(since="0.18.6")] = Field(default=[])
     """Regular expressions, matched from the start of a parameter's name."""
     partition_type: Annotated[Literal["column", "row", "skip"], Key(since="0.18.6", fold_case=True)] = (
         "column"
@@ -58,11 +58,11 @@ class PartitionConfig(Section):
 
     tp_size: Annotated[int, Key(since="0.18.6")] = 1
     """Degree of the rule set; `autotp_size` overwrites it."""
-    layer_specs: Annotated[list[LayerSpec], Key(since="0.18.6")] = []
+    layer_specs: Annotated[list[LayerSpec], Key(since="0.18.6")] = Field(default=[])
     """Rules in order; the first that matches a parameter counts."""
     embedding_partition_dim: Annotated[int, Key(since="0.18.6")] = 1
     """Dimension along which embeddings are split."""
-    lm_head_patterns: Annotated[list[str], Key(since="0.18.6")] = ["lm_head", "embed_out"]
+    lm_head_patterns: Annotated[list[str], Key(since="0.18.6")] = Field(default=["lm_head", "embed_out"])
     """Names by which the LM head is found."""
     use_default_specs: Annotated[bool, Key(since="0.18.6")] = True
     """Add these rules to those of `preset_model`; false replaces them."""

@@ -35,7 +35,7 @@ class SparseParameters(_Parameters):
     """Shape of what is pruned together, as blocks (4x1) or N of M (2:4). For snip_momentum."""
     dense_ratio: Annotated[_OpenFraction, Key(since="0.9.3", until="0.19.6")] = 0.1
     """Share of weights that stay. For snip_momentum, and checked only with it."""
-    excluded_modules: Annotated[list[str], Key(since="0.9.3", until="0.19.6")] = []
+    excluded_modules: Annotated[list[str], Key(since="0.9.3", until="0.19.6")] = Field(default=[])
     """Modules to leave alone. For snip_momentum."""
     schedule_offset_end: Annotated[int, Key(since="0.9.3", until="0.19.6", unit="steps")] = ABSENT
     """Last pruning step, not before `schedule_offset`, which is also its default. For snip_momentum."""
