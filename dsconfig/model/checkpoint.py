@@ -12,7 +12,9 @@ class CheckpointWriter(Section):
 
     SOURCE = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
 
-    type: Annotated[Literal["MOCK", "PYTHON", "FAST"], Key(since="0.17.1", fold_case=True)] = "FAST"
+    type: Annotated[
+        Literal["MOCK", "PYTHON", "FAST"], Key(since="0.17.1", fold_case=True, wrong_type="rejected")
+    ] = "FAST"
     """Writer: FAST goes through asynchronous I/O, PYTHON through plain files, MOCK writes nothing."""
     decoupled: Annotated[bool, Key(since="0.17.1")] = False
     """Write from a process of its own, so that training goes on meanwhile."""
@@ -23,7 +25,8 @@ class CheckpointWriter(Section):
     show_statistics: Annotated[bool, Key(since="0.17.1")] = False
     """Log the throughput of each file when it is closed."""
     data_parallel: Annotated[
-        Literal["REPLICA", "SOCKET", "MACHINE"] | None, Key(since="0.17.1", fold_case=True)
+        Literal["REPLICA", "SOCKET", "MACHINE"] | None,
+        Key(since="0.17.1", fold_case=True, wrong_type="rejected"),
     ] = None
     """Unit among whose data-parallel ranks the writing is shared; null leaves it to one rank."""
     io_multiplier: Annotated[int, Key(since="0.17.1")] = 1
@@ -35,7 +38,7 @@ class ParallelWrite(Section):
 
     SOURCE = "runtime/config.py:get_checkpoint_parallel_write_pipeline"
 
-    pipeline_stage: Annotated[bool, Key(since="0.7.4")] = False
+    pipeline_stage: Annotated[bool, Key(since="0.7.4", wrong_type="rejected")] = False
     """Let every rank of a pipeline stage write a part of its layer files instead of the first rank all."""
 
 
@@ -46,7 +49,12 @@ class Checkpoint(Section):
 
     tag_validation: Annotated[
         Literal["WARN", "IGNORE", "FAIL"],
-        Key(since="0.3.11", source="runtime/config.py:get_checkpoint_tag_validation_mode", fold_case=True),
+        Key(
+            since="0.3.11",
+            source="runtime/config.py:get_checkpoint_tag_validation_mode",
+            fold_case=True,
+            wrong_type="rejected",
+        ),
     ] = "WARN"
     """What happens when ranks save under different tags; they would not find each other's files again."""
     load_universal: Annotated[bool, Key(since="0.7.0")] = False

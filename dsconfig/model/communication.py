@@ -19,6 +19,7 @@ class CommunicationKeys(Section):
             source="runtime/config.py:get_communication_data_type",
             fold_case=True,
             was=(Was("0.14.0", EarlyWireType | None),),
+            wrong_type="rejected",
         ),
     ] = None
     """Number format in which gradients are reduced. A half-precision one halves the traffic, fp32 keeps
@@ -35,7 +36,12 @@ class CommunicationKeys(Section):
     """Reduce gradients in fp32 whatever the training precision."""
     seq_parallel_communication_data_type: Annotated[
         WireType | None,
-        Key(since="0.16.5", source="runtime/config.py:get_communication_data_type", fold_case=True),
+        Key(
+            since="0.16.5",
+            source="runtime/config.py:get_communication_data_type",
+            fold_case=True,
+            wrong_type="rejected",
+        ),
     ] = "fp32"
     """Number format for reducing gradients over the ranks that share a sequence."""
     seq_parallel_comm_data_type: Annotated[
@@ -47,6 +53,7 @@ class CommunicationKeys(Section):
             replaced_by="seq_parallel_communication_data_type",
             fold_case=True,
             was=(Was("0.14.0", EarlyWireType | None),),
+            wrong_type="rejected",
         ),
     ] = "fp32"
     """First name of `seq_parallel_communication_data_type`."""
@@ -61,7 +68,12 @@ class CommunicationKeys(Section):
     """With `prescale_gradients`, how much of the division comes before the sum; the rest comes after it."""
     gradient_allreduce_op: Annotated[
         Literal["mean", "sum"],
-        Key(since="0.19.6", source="runtime/config.py:get_gradient_allreduce_op", fold_case=True),
+        Key(
+            since="0.19.6",
+            source="runtime/config.py:get_gradient_allreduce_op",
+            fold_case=True,
+            wrong_type="rejected",
+        ),
     ] = "mean"
     """Average gradients over the data-parallel ranks, or leave them summed. A sum is refused with ZeRO stage
     3, ZenFlow and DeepCompile."""

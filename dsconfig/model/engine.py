@@ -31,7 +31,7 @@ class EngineKeys(Section):
     ] = None
     """Optimizer steps from one progress line to the next; null logs none."""
     wall_clock_breakdown: Annotated[
-        bool, Key(since="0.1.0", source="runtime/config.py:get_wall_clock_breakdown")
+        bool, Key(since="0.1.0", source="runtime/config.py:get_wall_clock_breakdown", wrong_type="rejected")
     ] = False
     """Time forward, backward and step, and log the result; makes the device wait. Also on with the flops
     profiler."""
@@ -52,7 +52,10 @@ class EngineKeys(Section):
     """Switch Python's collector of cycles off while training, whose pauses come at a different time on every
     rank; cycles then stay in memory."""
     vocabulary_size: Annotated[
-        int | None, Key(since="0.1.0", source="runtime/config.py:DeepSpeedConfig._do_warning_check")
+        int | None,
+        Key(
+            since="0.1.0", source="runtime/config.py:DeepSpeedConfig._do_warning_check", wrong_type="rejected"
+        ),
     ] = None
     """Only to warn when it is no multiple of 8, which tensor cores would like."""
     zero_allow_untested_optimizer: Annotated[

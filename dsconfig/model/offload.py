@@ -19,7 +19,14 @@ class OffloadParam(Section):
     READS = OFFLOAD_READS
 
     device: Annotated[
-        Device, Key(since="0.3.15", defaults=(("0.5.6", "cpu"), ("0.6.7", None)), fills=("accelerate",))
+        Device,
+        Key(
+            since="0.3.15",
+            was=(Was("0.5.6", str),),
+            defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
+            fills=("accelerate",),
+            wrong_type="rejected",
+        ),
     ] = "none"
     """Home of the parameters: GPU ("none"), host memory, or an NVMe drive. Each step out saves GPU memory
     and costs transfer time. From 0.5.7 to 0.6.7 the section is refused without it."""
@@ -46,7 +53,14 @@ class OffloadOptimizer(Section):
     READS = OFFLOAD_READS
 
     device: Annotated[
-        Device, Key(since="0.3.15", defaults=(("0.5.6", "cpu"), ("0.6.7", None)), fills=("accelerate",))
+        Device,
+        Key(
+            since="0.3.15",
+            was=(Was("0.5.6", str),),
+            defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
+            fills=("accelerate",),
+            wrong_type="rejected",
+        ),
     ] = "none"
     """Home of the optimizer's state: GPU ("none"), host memory, or, at stage 3, an NVMe drive. From 0.5.7 to
     0.6.7 the section is refused without it."""

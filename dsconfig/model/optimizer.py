@@ -30,6 +30,7 @@ class OptimizerParams(Section):
             source="runtime/config.py:DeepSpeedConfig._do_warning_check",
             deprecated="0.3.0",
             replaced_by="gradient_clipping",
+            wrong_type="rejected",
         ),
     ] = 0.0
     """Clipping by the optimizer itself. The engine refuses it beside any type."""
@@ -283,7 +284,13 @@ class Optimizer(Section):
     SOURCE = "runtime/config.py:get_optimizer_name"
 
     type: Annotated[
-        str | None, Key(since="0.1.0", known=tuple(kind.name for kind in OPTIMIZERS), fold_case=True)
+        str | None,
+        Key(
+            since="0.1.0",
+            known=tuple(kind.name for kind in OPTIMIZERS),
+            fold_case=True,
+            wrong_type="rejected",
+        ),
     ] = None
     """Name of the optimizer: one of DeepSpeed's own in any case of letters, or a class of `torch.optim`,
     written exactly so. Without it the whole section has no effect."""

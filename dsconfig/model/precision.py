@@ -44,7 +44,9 @@ class Fp16(Section):
     ] = 0.0
     """Factor on the loss that keeps small gradients from vanishing; 0 lets DeepSpeed adapt it. From 0.18.8
     on a boolean is refused too."""
-    initial_scale_power: Annotated[int, Key(since="0.1.0", defaults=(("0.7.7", 32),))] = 16
+    initial_scale_power: Annotated[
+        int, Key(since="0.1.0", defaults=(("0.7.7", 32),), wrong_type="rejected")
+    ] = 16
     """Power of two at which the adapting loss scale starts. Too high costs skipped steps at the
     beginning."""
     loss_scale_window: Annotated[int, Key(since="0.1.0", unit="steps")] = 1000
@@ -121,12 +123,16 @@ class TorchAutocast(Section):
 
     enabled: Annotated[bool, Key(since="0.17.2")] = False
     """Switch managed autocast on."""
-    dtype: Annotated[DtypeWord, Key(since="0.17.2", source="runtime/config.py:get_torch_autocast_dtype")] = (
-        DERIVED
-    )
+    dtype: Annotated[
+        DtypeWord,
+        Key(since="0.17.2", source="runtime/config.py:get_torch_autocast_dtype", wrong_type="rejected"),
+    ] = DERIVED
     """Number format of autocast; when absent, PyTorch's own for the device."""
     lower_precision_safe_modules: Annotated[
-        list[str], Key(since="0.17.2", source="runtime/config.py:get_lower_precision_safe_modules")
+        list[str],
+        Key(
+            since="0.17.2", source="runtime/config.py:get_lower_precision_safe_modules", wrong_type="rejected"
+        ),
     ] = DERIVED
     """Full names of module classes whose parameters may travel in the autocast format; when absent, linear
     layers and convolutions."""
@@ -144,6 +150,8 @@ class DataTypes(Section):
     """Format of the parameters. It can only repeat what `fp16` or `bf16` says, and null means just that."""
     buffer_dtype: Annotated[DtypeWord | None, Key(since="0.19.2")] = None
     """Cast the buffers of the model to this format; null leaves them as they were loaded."""
-    keep_in_fp32_modules: Annotated[list[str] | Auto, Key(since="0.19.8", auto_is_value=True)] = "auto"
+    keep_in_fp32_modules: Annotated[
+        list[str] | Auto, Key(since="0.19.8", auto_is_value=True, wrong_type="rejected")
+    ] = "auto"
     """Buffers that stay in fp32: name patterns, none for an empty list, or "auto" for the list that a
     Transformers model brings along."""

@@ -55,7 +55,9 @@ class ZeroOptimization(Section):
         Reads("pydantic", since="0.7.0", unknown="rejected", drops_auto=True),
     )
 
-    stage: Annotated[Literal[0, 1, 2, 3], EXACT_INT, Key(since="0.2.0", fills=("accelerate",))] = 0
+    stage: Annotated[
+        Literal[0, 1, 2, 3], EXACT_INT, Key(since="0.2.0", fills=("accelerate",), wrong_type="rejected")
+    ] = 0
     """What is sharded: nothing (0), optimizer state (1), gradients too (2), parameters too (3)."""
 
     contiguous_gradients: Annotated[bool, Key(since="0.2.0", defaults=(("0.4.2", False),))] = True
