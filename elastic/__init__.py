@@ -1,26 +1,26 @@
 """Elastic batch arithmetic for DeepSpeed jobs: one batch size, many world sizes.
 
-Pick the global batch once, so that a job can shrink and grow between many GPU counts with the *same* samples a
-step: `train_batch_size` = micro batch x accumulation steps x data-parallel world size.  A resize then changes
-how a step is computed, not what is learned.  This package is the home of that arithmetic since DeepSpeed 0.19.8
-removed `deepspeed.elasticity`; it needs neither torch nor numpy (numpy only for the exact search).
+Pick the global batch once, so that a job can shrink and grow between many GPU counts with the *same*
+samples a step: `train_batch_size` = micro batch x accumulation steps x data-parallel world size.  A resize
+then changes how a step is computed, not what is learned.  This package is the home of that arithmetic since
+DeepSpeed 0.19.8 removed `deepspeed.elasticity`; it needs neither torch nor numpy (numpy only for the exact
+search).
 
-**Why highly composite numbers?**  A batch runs on `w` ranks when some micro batch `m` makes `m * w` divide it, so
-its world sizes are the divisors of `batch / m`.  Most divisors under a bound belong to highly composite numbers:
-1, 2, 4, 6, 12, 24, ... each has more than any number before it.  The heuristic scales each micro batch, and their
-least common multiple, by the largest of them under the cap, and keeps the best.  It is quick and good, not
-optimal: `search` finds the true optimum and says what the heuristic lost.
+**Why highly composite numbers?**  A batch runs on `w` ranks when some micro batch `m` makes `m * w` divide
+it, so its world sizes are the divisors of `batch / m`.  Most divisors under a bound belong to highly
+composite numbers: 1, 2, 4, 6, 12, 24, ... each has more than any number before it.  The heuristic scales
+each micro batch, and their least common multiple, by the largest of them under the cap, and keeps the best.
+It is quick and good, not optimal: `search` finds the true optimum and says what the heuristic lost.
 
-**What does this add to PyTorch's elastic?**  torchrun restarts workers when nodes come and go, within `--nnodes
-MIN:MAX`, and leaves the training script to cope: with a fixed micro batch, 7 nodes in place of 8 silently change
-the global batch, hence the learning-rate schedule and convergence.  Elasticity adds the batch contract: which
-sizes keep the batch, which micro batch and accumulation each needs, and a refusal, with reasons, of the rest.
+**What does this add to PyTorch's elastic?**  torchrun restarts workers when nodes come and go, within
+`--nnodes MIN:MAX`, and leaves the training script to cope: with a fixed micro batch, 7 nodes in place of 8
+silently change the global batch, hence the learning-rate schedule and convergence.  Elasticity adds the
+batch contract: which sizes keep the batch, which micro batch and accumulation each needs, and a refusal,
+with reasons, of the rest.
 
-    >>> from elastic import plan
-    >>> block = {"enabled": True, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4, 6], "version": 0.1}
-    >>> sizes = plan({"elasticity": block})
-    >>> sizes.batch_size, sizes.row(8).micro_batch_size, sizes.row(8).accumulation_steps
-    (1680, 6, 35)
+    >>> from elastic import plan >>> block = {"enabled": True, "max_train_batch_size": 2000,
+    "micro_batch_sizes": [2, 4, 6], "version": 0.1} >>> sizes = plan({"elasticity": block}) >>>
+    sizes.batch_size, sizes.row(8).micro_batch_size, sizes.row(8).accumulation_steps (1680, 6, 35)
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from elastic.errors import ElasticityError as ElasticityError
     from elastic.errors import ElasticityIncompatibleWorldSize as ElasticityIncompatibleWorldSize
     from elastic.plan import Plan as Plan
-    from elastic.plan import Row as Row
     from elastic.plan import plan as plan
+    from elastic.rows import Row as Row
     from elastic.scheduler import elasticity_enabled as elasticity_enabled
     from elastic.scheduler import ensure_immutable_elastic_config as ensure_immutable_elastic_config
     from elastic.search import Search as Search
@@ -64,7 +64,8 @@ _HOMES = {
     "config": ("ElasticityConfig",),
     "differences": ("DIFFERENCES",),
     "errors": ("ElasticityConfigError", "ElasticityError", "ElasticityIncompatibleWorldSize"),
-    "plan": ("Plan", "Row", "plan"),
+    "plan": ("Plan", "plan"),
+    "rows": ("Row",),
     "scheduler": ("elasticity_enabled", "ensure_immutable_elastic_config"),
     "search": ("Search", "keeping_batch", "search"),
     "semantics": ("SEMANTICS", "Semantics", "semantics_for"),
@@ -76,7 +77,9 @@ if not TYPE_CHECKING:
     def __getattr__(name):
         for module, names in _HOMES.items():
             if name in names:
-                value = getattr(import_module(f"elastic.{module}"), name)
+                home = import_module(f"elastic.{module}")
+                # `plan` and `search` stay the modules that importing them makes them, and are callable.
+                value = home if name == module else getattr(home, name)
                 globals()[name] = value
                 return value
         raise AttributeError(f"module 'elastic' has no attribute {name!r}")

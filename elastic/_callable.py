@@ -1,4 +1,4 @@
-"""Lets `elastic.plan` and `elastic.search` be called: each is a module, and names the function it is about."""
+"""Lets `elastic.plan` and `elastic.search` be called: each is a module named after its one function."""
 
 from __future__ import annotations
 

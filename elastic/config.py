@@ -1,7 +1,7 @@
 """`ElasticityConfig`: the block as DeepSpeed reads it, with DeepSpeed's checks in DeepSpeed's order.
 
-Source: `elasticity/config.py`, `ElasticityConfig`.  Lenient on purpose (2000.0 and booleans pass, strings fail
-where they are first compared); `elastic.strict` is the reading for new code.
+Source: `elasticity/config.py`, `ElasticityConfig`.  Lenient on purpose (2000.0 and booleans pass, strings
+fail where they are first compared); `elastic.strict` is the reading for new code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Where `compute_elastic_config` differs from DeepSpeed: the whole list, each entry with its predicate.
 
-DeepSpeed returns these answers, or trips over them later; they cannot be trained with, so here they are errors
-that say why and what to change.  The last entry is no refusal: exact integers in place of 64-bit ones.
+DeepSpeed returns these answers, or trips over them later; they cannot be trained with, so here they are
+errors that say why and what to change.  The last entry is no refusal: exact integers in place of 64-bit
+ones.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Result = tuple[int, list[int]] | tuple[int, list[int], int]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One way in which the answer differs; `holds` decides on DeepSpeed's answer, `explain` writes the error."""
+    """One way in which the answer differs; `holds` judges DeepSpeed's answer, `explain` words the error."""
 
     name: str
     summary: str
@@ -43,8 +44,8 @@ def refuse_unusable(answer: Answer) -> Result:
 def no_world_sizes(config: ElasticityConfig) -> str:
     """Why a block admits no world size at all, and what to change."""
     return (
-        f"no world size from `min_gpus` {config.min_gpus} to `max_gpus` {config.max_gpus} splits a batch of at "
-        f"most `max_train_batch_size` {config.max_acceptable_batch_size} into whole micro batches of "
+        f"no world size from `min_gpus` {config.min_gpus} to `max_gpus` {config.max_gpus} splits a batch of "
+        f"at most `max_train_batch_size` {config.max_acceptable_batch_size} into whole micro batches of "
         f"{config.micro_batches}; widen the range or raise the cap"
     )
 
@@ -55,8 +56,9 @@ def overflows(micro_batches: Sequence[int], cap: float) -> bool:
 
 
 def _has_nonpositive_size(answer: Answer) -> bool:
-    ranks = answer.ranks
-    return bool(answer.world_sizes) and (answer.world_sizes[0] < 1 or (ranks is not None and ranks < 1))
+    if answer.ranks is not None and answer.ranks < 1:
+        return True
+    return answer.world_sizes is not None and answer.world_sizes[0] < 1
 
 
 def _is_uneven(answer: Answer) -> bool:
@@ -70,18 +72,20 @@ def _is_uneven(answer: Answer) -> bool:
 
 
 def _explain_zero(answer: Answer) -> str:
-    smallest = min(answer.config.micro_batches)
+    config = answer.config
     return (
-        f"`max_train_batch_size` {answer.config.max_acceptable_batch_size} leaves no batch for this world size: "
-        f"one step of {answer.world_sizes} ranks takes at least {smallest} samples each; use fewer GPUs, a "
-        "smaller micro batch or a higher cap (without `prefer_larger_batch` every micro batch must fit)"
+        f"`max_train_batch_size` {config.max_acceptable_batch_size} leaves no batch for this world size: one "
+        f"step of {answer.world_sizes} ranks takes at least {min(config.micro_batches)} samples each; "
+        "use fewer GPUs, a smaller micro batch or a higher cap (without `prefer_larger_batch` every micro "
+        "batch must fit)"
     )
 
 
 def _explain_cap(answer: Answer) -> str:
+    config = answer.config
     return (
-        f"batch {answer.batch_size} exceeds `max_train_batch_size` {answer.config.max_acceptable_batch_size}: "
-        f"it is the least common multiple of {answer.config.micro_batches}, which releases up to 0.19.5 do not "
+        f"batch {answer.batch_size} exceeds `max_train_batch_size` {config.max_acceptable_batch_size}: it is "
+        f"the least common multiple of {config.micro_batches}, which releases up to 0.19.5 do not "
         "hold against the cap; drop a micro batch, raise the cap or plan with 0.19.6"
     )
 
@@ -95,15 +99,16 @@ def _explain_micro(answer: Answer) -> str:
 
 def _explain_uneven(answer: Answer) -> str:
     return (
-        f"batch {answer.batch_size} is no whole number of micro batches on {answer.ranks or answer.world_sizes} "
-        "data-parallel ranks: v0.2 divides by GPUs where it means ranks; use whole nodes, or `elastic.plan`"
+        f"batch {answer.batch_size} is no whole number of micro batches on "
+        f"{answer.ranks or answer.world_sizes} data-parallel ranks: v0.2 divides by "
+        "GPUs where it means ranks; use whole nodes, or `elastic.plan`"
     )
 
 
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "no-world-sizes",
-        "the list of world sizes is empty or `None` (in v0.2 and with a world size, a TypeError about `None`)",
+        "the list of world sizes is empty or `None` (v0.2 then trips over it: a TypeError about `None`)",
         lambda answer: not answer.world_sizes,
         lambda answer: no_world_sizes(answer.config),
         ElasticityConfigError,

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 def prime_powers(number: int, limit: float) -> list[tuple[int, int]]:
     """Primes up to `limit` that divide `number` (>= 1), each with its exponent, smallest first.
 
-    Costs at most `min(sqrt(number), limit)` trial divisions: larger primes cannot be in a divisor up to `limit`.
+    Costs at most `min(sqrt(number), limit)` trial divisions: larger primes cannot be in a divisor up to
+    `limit`.
     """
     powers: list[tuple[int, int]] = []
     prime, step = 2, 1

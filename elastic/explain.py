@@ -35,12 +35,9 @@ def _outside(block: Block, world_size: int) -> str | None:
 def _indivisible(block: Block, batch: int, world_size: int) -> str:
     share, left = divmod(batch, world_size)
     if left:
-        return f"world size {world_size} does not divide batch {batch}: {batch} = {world_size} x {share} + {left}"
-    micro = min(block.micro_batch_sizes)
-    which = (
-        f"{micro} is" if len(block.micro_batch_sizes) == 1 else f"any of {list(block.micro_batch_sizes)} is"
-    )
+        arithmetic = f"{batch} = {world_size} x {share} + {left}"
+        return f"world size {world_size} does not divide batch {batch}: {arithmetic}"
     return (
-        f"at world size {world_size} a rank's share of batch {batch} is {batch} / {world_size} = {share} samples, "
-        f"of which no micro batch ({which[:-3]}) is a divisor"
+        f"at world size {world_size} a rank's share of batch {batch} is {batch} / {world_size} = {share} "
+        f"samples, which no micro batch of {list(block.micro_batch_sizes)} divides"
     )

@@ -1,8 +1,8 @@
 """DeepSpeed's way to a batch size: scale a few bases by highly composite numbers, keep the best.
 
 Source: `elasticity/elasticity.py`: `get_candidate_batch_sizes`, `get_best_candidates`,
-`_get_compatible_gpus_v01`.  Same answers, but divisors come from prime factors.  The functions here return what
-DeepSpeed returns, usable or not; `elastic.differences` says which answers are refused.
+`_get_compatible_gpus_v01`.  Same answers, but divisors come from prime factors.  The functions here return
+what DeepSpeed returns, usable or not; `elastic.differences` says which answers are refused.
 """
 
 from __future__ import annotations

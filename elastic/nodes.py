@@ -1,7 +1,8 @@
 """Elasticity v0.2: whole nodes and model parallelism on top of the v0.1 heuristic.
 
-Source: `elasticity/elasticity.py`, `_get_compatible_gpus_v02` (0.7.0 to 0.19.7).  The truncating divisions, the
-floats of the fallback and the division by GPUs in place of ranks are DeepSpeed's, and decide its answers.
+Source: `elasticity/elasticity.py`, `_get_compatible_gpus_v02` (0.7.0 to 0.19.7).  The truncating divisions,
+the floats of the fallback and the division by GPUs in place of ranks are DeepSpeed's, and decide its
+answers.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def ranks_per_node(gpus_per_node: int, model_parallel_size: int) -> int:
     """Data-parallel ranks on a node; raises `ElasticityError` where a model copy would straddle nodes."""
     if gpus_per_node % model_parallel_size != 0:
         raise ElasticityError(
-            f"`num_gpus_per_node` {gpus_per_node} is not a multiple of `model_parallel_size` {model_parallel_size}"
+            f"`num_gpus_per_node` {gpus_per_node} is not a multiple of "
+            f"`model_parallel_size` {model_parallel_size}"
         )
     return gpus_per_node // model_parallel_size
 
@@ -75,9 +77,10 @@ def fallback_v02(config: ElasticityConfig, gpus: int) -> tuple[float, int]:
 
 
 def micro_batch_v02(config: ElasticityConfig, batch: float, gpus: int) -> int | None:
-    """The micro batch v0.2 reports: the largest that fits, or the *first written* without `prefer_larger_batch`.
+    """The micro batch v0.2 reports: the largest that fits, else (`prefer_larger_batch` false) the first.
 
-    DeepSpeed divides by GPUs, not data-parallel ranks, so under model parallelism it may miss or misfit.
+    DeepSpeed divides by GPUs, not data-parallel ranks, so under model parallelism it may miss or misfit;
+    and the order in which the micro batches are written decides, without `prefer_larger_batch`.
     """
     chosen: int | None = None
     for micro_batch in config.micro_batches:

@@ -1,7 +1,8 @@
-"""`plan`: the table of a block, world size -> micro batch and accumulation, and what to say about other sizes.
+"""`plan`: the table of a block, world size -> micro batch and accumulation, and why not for the rest.
 
-The batch is the heuristic's, so a job planned here runs as DeepSpeed 0.19.7 would have run it.  `Plan.apply` is
-the one place that takes the `elasticity` block out of a config and writes the batch triplet in.
+The batch is the heuristic's, so a job planned here runs as DeepSpeed 0.19.7 would have run it.
+`Plan.apply` is the one place that takes the `elasticity` block out of a config and writes the batch triplet
+in.
 """
 
 from __future__ import annotations
@@ -63,9 +64,8 @@ class Plan:
         """The row that occupies exactly `gpus` GPUs; raises `ElasticityIncompatibleWorldSize`."""
         model = self.block.model_parallel_size
         if gpus % model:
-            raise ElasticityIncompatibleWorldSize(
-                f"{gpus} GPUs hold no whole number of models: {gpus} = {gpus // model} x {model} + {gpus % model}"
-            )
+            arithmetic = f"{gpus} = {gpus // model} x {model} + {gpus % model}"
+            raise ElasticityIncompatibleWorldSize(f"{gpus} GPUs hold no whole number of models: {arithmetic}")
         return self.row(gpus // model)
 
     def next_up(self, world_size: int) -> int | None:
@@ -97,8 +97,8 @@ class Plan:
         """A copy of `config` without its `elasticity` block and with the batch triplet of this world size.
 
         `fallback` takes v0.2's own batch at an inadmissible size, as DeepSpeed does.  Raises
-        `ElasticityIncompatibleWorldSize`, and `ElasticityConfigError` where the config writes batch keys of its
-        own without `ignore_non_elastic_batch_info` (`runtime/config.py`, `DeepSpeedConfig.__init__`).
+        `ElasticityIncompatibleWorldSize`, and `ElasticityConfigError` where the config writes batch keys of
+        its own without `ignore_non_elastic_batch_info` (`runtime/config.py`, `DeepSpeedConfig.__init__`).
         """
         row = self._find(world_size) or (self.fallback(world_size) if fallback else None)
         return apply_row(config, row or self.row(world_size), self.block.ignore_non_elastic_batch_info)
@@ -111,8 +111,8 @@ class Plan:
 def plan(config: Mapping[str, Any], *, semantics: Semantics = LATEST) -> Plan:
     """The plan for the `elasticity` block of a whole DeepSpeed config.
 
-    Raises `ElasticityConfigError`, which names the key, for a block that is not strictly valid, that admits no
-    world size, or (releases up to 0.19.5) whose batch would exceed the cap.
+    Raises `ElasticityConfigError`, which names the key, for a block that is not strictly valid, that admits
+    no world size, or (releases up to 0.19.5) whose batch would exceed the cap.
     """
     block = read_block(config, semantics)
     lenient = ElasticityConfig(block.as_dict(), semantics=semantics)

@@ -46,7 +46,8 @@ def fallback_row(block: Block, world_size: int) -> Row:
     """What v0.2 makes of a size outside its list: the largest batch under the cap for that size alone.
 
     Without `prefer_larger_batch` the smallest of those that each micro batch gives.  Source:
-    `elasticity/elasticity.py`, `_get_compatible_gpus_v02`; ranks are counted here, where DeepSpeed counts GPUs.
+    `elasticity/elasticity.py`, `_get_compatible_gpus_v02`; ranks are counted here, where DeepSpeed counts
+    GPUs.
     """
     if type(world_size) is not int or world_size < 1:
         raise ElasticityIncompatibleWorldSize(f"world size must be an int of at least 1, not {world_size!r}")

@@ -29,16 +29,17 @@ def compute_elastic_config(
     *,
     semantics: Semantics = LATEST,
 ) -> Result:
-    """Batch size, its world sizes and, where a world size or `return_microbatch` asks for it, the micro batch.
+    """Batch size, its world sizes and, where asked for by a world size or `return_microbatch`, a micro batch.
 
-    `world_size` counts data-parallel ranks in v0.1.  v0.2 takes it for GPUs when it plans and for ranks when it
-    checks, as DeepSpeed does, so with `model_parallel_size` > 1 prefer `elastic.plan`.  0 leaves it open; v0.2
-    then reads the environment's `WORLD_SIZE`.
+    `world_size` counts data-parallel ranks in v0.1.  v0.2 takes it for GPUs when it plans and for ranks
+    when it checks, as DeepSpeed does, so with `model_parallel_size` > 1 prefer `elastic.plan`.  0 leaves it
+    open; v0.2 then reads the environment's `WORLD_SIZE`.
 
-    Returns `(batch, sizes)` or `(batch, sizes, micro_batch)`, all plain ints.
-    Raises `ElasticityConfigError` (block missing, disabled or unusable), `ElasticityIncompatibleWorldSize`,
-    `ElasticityError` (target release older than 0.3.8, nodes not a multiple of the model), and where DeepSpeed
-    does: `ValueError` (a micro batch above the cap), `TypeError`, `NotImplementedError`, `AssertionError`.
+    Returns `(batch, sizes)` or `(batch, sizes, micro_batch)`, all plain ints. Raises
+    `ElasticityConfigError` (block missing, disabled or unusable), `ElasticityIncompatibleWorldSize`,
+    `ElasticityError` (target release older than 0.3.8, nodes not a multiple of the model), and where
+    DeepSpeed does: `ValueError` (a micro batch above the cap), `TypeError`, `NotImplementedError`,
+    `AssertionError`.
     """
     try:
         answer = as_released(
@@ -136,7 +137,7 @@ def _with_micro_batch(answer: Answer, world_size: int) -> Answer:
         raise NoWorldSizesError("no world size is admissible")
     if world_size not in answer.world_sizes:
         raise ElasticityIncompatibleWorldSize(
-            f"world size {world_size} is not one of the sizes of batch {answer.batch_size}: {answer.world_sizes}"
+            f"world size {world_size} is not one of those of batch {answer.batch_size}: {answer.world_sizes}"
         )
     return _chosen_micro_batch(answer, world_size)
 

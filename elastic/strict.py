@@ -147,6 +147,6 @@ def _check_nodes(block: Block) -> None:
     share = block.max_train_batch_size // block.ranks_per_node
     if max(block.micro_batch_sizes) > share:
         raise ElasticityConfigError(
-            f"`elasticity.max_train_batch_size` {block.max_train_batch_size} over {block.ranks_per_node} ranks a "
-            f"node is {share}, less than the micro batch {max(block.micro_batch_sizes)}"
+            f"`elasticity.max_train_batch_size` {block.max_train_batch_size} over {block.ranks_per_node} "
+            f"ranks a node is {share}, less than the micro batch {max(block.micro_batch_sizes)}"
         )

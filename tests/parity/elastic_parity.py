@@ -1,0 +1,156 @@
+"""Holds `elastic` against the real `deepspeed.elasticity` of six releases, on thousands of generated blocks.
+
+    python -m tests.parity.elastic_parity --home .parity --cases 20000
+
+`--home` holds `ds/<release>/deepspeed` and `venv` (numpy, packaging).  Two comparisons a case: `as_released`
+must return or raise exactly what the release does; `compute_elastic_config` likewise outside
+`elastic.DIFFERENCES`, which are counted.  Exit status 1 where anything else differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import elastic
+from elastic.differences import overflows
+from elastic.errors import NoWorldSizesError
+from tests.parity.elastic_cases import Case, for_release, generated_cases
+from tests.parity.elastic_worker import public_error, set_environment
+
+RELEASES = ("0.3.16", "0.6.7", "0.10.3", "0.14.5", "0.19.5", "0.19.7")
+WORKER = Path(__file__).with_name("elastic_worker.py")
+
+
+def real_answers(home: Path, release: str, cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """What the release itself answers, from a process of its own."""
+    command = [str(home / "venv" / "bin" / "python"), "-W", "ignore", str(WORKER), str(home / "ds" / release)]
+    lines = "".join(json.dumps(case) + "\n" for case in cases)
+    # Only what the interpreter needs: the variables under test are set case by case.
+    environment = {"PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, env=environment)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def outcome(call: Callable[[], Any]) -> dict[str, Any]:
+    """`{"ok": value}` as JSON would carry it, or `{"error": type}`."""
+    try:
+        value = call()
+    except Exception as error:
+        return {"error": public_error(error)}
+    return {"ok": list(value) if isinstance(value, tuple) else value}
+
+
+def differing(case: Case, semantics: elastic.Semantics) -> str | None:
+    """The documented difference that applies to a case, by its predicate; `None` where there is none."""
+    try:
+        answer = elastic.as_released(*_arguments(case, semantics), semantics=semantics)
+    except NoWorldSizesError:
+        return "no-world-sizes"
+    except Exception:
+        return None
+    return next((entry.name for entry in elastic.DIFFERENCES if entry.holds(answer)), None)
+
+
+def compare(case: Case, real: dict[str, Any], semantics: elastic.Semantics) -> tuple[str, str | None]:
+    """`("same", None)`, `("documented", name)` or `("different", text)`."""
+    set_environment(case["environment"])
+    if case["call"] == "enabled":
+        return _verdict(case, real, outcome(lambda: elastic.elasticity_enabled(case["config"])))
+    if case["call"] == "immutable":
+        block = case["config"]["elasticity"]
+        return _verdict(case, real, outcome(lambda: elastic.ensure_immutable_elastic_config(block)))
+    if _wraps(case):
+        return "documented", "int64-overflow"
+    arguments = _arguments(case, semantics)
+    replayed = outcome(lambda: elastic.as_released(*arguments, semantics=semantics).as_tuple())
+    verdict = _verdict(case, real, replayed)
+    if verdict[0] == "different":
+        return verdict
+    computed = outcome(lambda: elastic.compute_elastic_config(*arguments, semantics=semantics))
+    name = differing(case, semantics)
+    if name is None:
+        return _verdict(case, real, computed)
+    refused = str(computed.get("error", "")).startswith("Elasticity")
+    return ("documented", name) if refused else ("different", f"{name} is not refused: {case}")
+
+
+def _arguments(case: Case, semantics: elastic.Semantics) -> tuple[Any, str, int, bool]:
+    # Releases before 0.7.0 have no such parameter; the worker leaves it out there, too.
+    wants_micro = case["return_microbatch"] and semantics.latest_version >= 0.2
+    return case["config"], case["target"], case["world_size"], wants_micro
+
+
+def _wraps(case: Case) -> bool:
+    try:
+        block = case["config"]["elasticity"]
+        return overflows(block["micro_batch_sizes"], block["max_train_batch_size"])
+    except Exception:
+        return False
+
+
+def _verdict(case: Case, real: dict[str, Any], ours: dict[str, Any]) -> tuple[str, str | None]:
+    return ("same", None) if real == ours else ("different", f"{case}\n  real {real}\n  ours {ours}")
+
+
+def run(home: Path, releases: Sequence[str], cases: Sequence[Case]) -> int:
+    """Compare all releases on all cases and print the counts; the number of undocumented differences."""
+    return sum(_run_release(home, release, cases) for release in releases)
+
+
+def _run_release(home: Path, release: str, cases: Sequence[Case]) -> int:
+    semantics = elastic.semantics_for(release)
+    verdicts: Counter[str] = Counter()
+    documented: Counter[str] = Counter()
+    plans = 0
+    given = [for_release(case, release, semantics.latest_version) for case in cases]
+    for case, answer in zip(given, real_answers(home, release, given), strict=True):
+        plans += _is_plan(case, answer)
+        verdict, detail = compare(case, answer, semantics)
+        verdicts[verdict] += 1
+        documented[str(detail)] += verdict == "documented"
+        if verdict == "different" and verdicts[verdict] <= 5:
+            print(detail, file=sys.stderr)
+    counted = {name: count for name, count in documented.most_common() if count}
+    print(f"{release}: {len(cases)} cases, {plans} plans, {dict(verdicts)}, documented {counted}", flush=True)
+    return verdicts["different"]
+
+
+def _is_plan(case: Case, answer: dict[str, Any]) -> bool:
+    """Whether DeepSpeed gave a batch above 0 and at least one world size."""
+    plan = answer.get("ok")
+    return case["call"] == "compute" and bool(plan) and bool(plan[0]) and bool(plan[1])
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--home", type=Path, default=Path(os.environ.get("DSCONFIG_PARITY_HOME", ".parity")))
+    parser.add_argument("--cases", type=int, default=20000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--releases", nargs="+", default=list(RELEASES))
+    options = parser.parse_args()
+    logging.getLogger("elastic").setLevel(logging.ERROR)
+    cases = list(generated_cases(options.cases, options.seed))
+    v02 = sum(1 for case in cases if _version(case) == 0.2)
+    print(f"{len(cases)} cases from seed {options.seed}, {v02} of them v0.2")
+    return 1 if run(options.home.absolute(), options.releases, cases) else 0
+
+
+def _version(case: Case) -> Any:
+    try:
+        return case["config"]["elasticity"]["version"]
+    except (KeyError, TypeError):
+        return None
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
