@@ -1,0 +1,43 @@
+"""Lets DeepSpeed releases of 2021 to 2023 import beside today's torch and numpy; on PYTHONPATH only.
+
+Python imports a module of this name by itself at start-up, so that it also reaches the `setup.py` runs of pip.
+"""
+
+import collections.abc
+import logging
+import os
+import sys
+import types
+
+
+def _numpy() -> None:
+    import numpy
+
+    if not hasattr(numpy, "BUFSIZE"):  # read by elasticity/elasticity.py up to 0.9
+        numpy.BUFSIZE = 8192  # type: ignore[attr-defined]
+
+
+def _torch() -> None:
+    import torch.distributed.elastic.agent.server.api as api
+
+    six = types.ModuleType("torch._six")  # gone since torch 2.0; runtime/utils.py reads it up to 0.8
+    six.__dict__.update(inf=float("inf"), string_classes=(str, bytes), container_abcs=collections.abc)
+    sys.modules["torch._six"] = six
+    for name, value in (("log", logging.getLogger("elastic")), ("_get_socket_with_port", lambda: None)):
+        if not hasattr(api, name):  # elasticity/elastic_agent.py imports both
+            setattr(api, name, value)
+
+
+def _tensorboard() -> None:
+    board = types.ModuleType("tensorboardX")  # imported by the engine up to 0.6
+    board.__dict__["SummaryWriter"] = object
+    sys.modules["tensorboardX"] = board
+
+
+if os.environ.get("DSCONFIG_PARITY_SHIM"):
+    try:
+        _numpy()
+        _torch()
+        _tensorboard()
+    except ImportError:  # the environment is still being built
+        pass
