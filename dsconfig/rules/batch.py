@@ -103,11 +103,11 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
     data-parallel world size, on every rank, after the job has started. Keep two of the three and DeepSpeed derives
     the third.
 
-    Bad, at world size 8:
+    Bad, world size 8:
 
         {"train_batch_size": 256, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}
 
-    Good, at world size 8:
+    Good, world size 8:
 
         {"train_batch_size": 128, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}
     """
@@ -178,11 +178,11 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
     DeepSpeed derives what is missing by floor division and then checks the product, so any remainder is fatal: a
     batch of 256 on 7 GPUs, or 30 samples in micro batches of 4.
 
-    Bad, at world size 8:
+    Bad, world size 8:
 
         {"train_batch_size": 100, "train_micro_batch_size_per_gpu": 4}
 
-    Good, at world size 8:
+    Good, world size 8:
 
         {"train_batch_size": 96, "train_micro_batch_size_per_gpu": 4}
     """
@@ -315,11 +315,11 @@ def _number_help(value: Any, number: int | None) -> str:
 def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     """`sequence_parallel_size` is nothing that the world size can be divided by.
 
-    Bad, as a dict at world size 8:
+    Bad, as a dict, world size 8:
 
         {"train_batch_size": 8, "sequence_parallel_size": 0}
 
-    Good, as a dict at world size 8:
+    Good, as a dict, world size 8:
 
         {"train_batch_size": 8, "sequence_parallel_size": 2}
     """

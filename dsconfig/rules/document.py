@@ -144,8 +144,6 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
 def not_utf8(ctx: Context) -> Iterator[Finding]:
     """The file is not UTF-8 text.
 
-    Bad, as bytes: a file saved as UTF-16 or Latin-1, or no text at all.
-
     Good:
 
         {"train_batch_size": 8}
@@ -175,8 +173,6 @@ def root_not_an_object(ctx: Context) -> Iterator[Finding]:
 @rule("DSC006", effect="rejected", source=_READ, of_text=True)
 def empty_document(ctx: Context) -> Iterator[Finding]:
     """The file holds nothing but white space and comments.
-
-    Bad: an empty file.
 
     Good:
 

@@ -245,7 +245,11 @@ def _instead(info: KeyInfo) -> str:
 def future_key(ctx: Context) -> Iterator[Finding]:
     """The target release does not know a key that later releases read.
 
-    Bad, before 0.17.2:
+    Bad, release 0.16.9:
+
+        {"train_batch_size": 8, "torch_autocast": {"enabled": true}}
+
+    Good, release 0.17.2:
 
         {"train_batch_size": 8, "torch_autocast": {"enabled": true}}
     """

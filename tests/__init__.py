@@ -1,0 +1,1 @@
+"""Tests of dsconfig and elastic, as a user would test them."""
