@@ -21,7 +21,7 @@ class FlopsProfiler(Section):
     profile_step: Annotated[int, Key(since="0.3.12", unit="steps")] = 1
     """Global step to profile; a later one leaves out the warm-up."""
     module_depth: Annotated[int, Key(since="0.3.11")] = -1
-    """Depth of the module tree down to which totals are printed; -1 prints the innermost modules."""
+    """Depth of the module tree down to which totals are printed; -1 goes down to the innermost."""
     top_modules: Annotated[int, Key(since="0.3.11", defaults=(("0.3.16", 3),))] = 1
     """Modules to list at each depth, the heaviest first."""
     detailed: Annotated[bool, Key(since="0.3.12")] = True

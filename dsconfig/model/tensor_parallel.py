@@ -67,7 +67,7 @@ class PartitionConfig(Section):
     use_default_specs: Annotated[bool, Key(since="0.18.6")] = True
     """Add these rules to those of `preset_model`; false replaces them."""
     strict_mode: Annotated[bool, Key(since="0.18.6")] = False
-    """Fail when a parameter matches no rule, instead of leaving it whole."""
+    """Fail when a linear layer matches no rule, instead of leaving it whole."""
 
 
 class TensorParallel(Section):
@@ -83,7 +83,7 @@ class TensorParallel(Section):
     vocab_parallel_lm_head: Annotated[bool | None, Key(since="0.19.8")] = None
     """Split the LM head over the vocabulary: true insists, false forbids, null follows the model's plan."""
     vocab_parallel_ce_backend: Annotated[Literal["torch", "liger"], Key(since="0.19.8")] = "torch"
-    """Cross entropy for a split LM head; liger needs the `liger-kernel` package and takes less memory."""
+    """Cross entropy for a split LM head; liger is faster and needs the `liger-kernel` package."""
     preset_model: Annotated[
         str | None,
         Key(
