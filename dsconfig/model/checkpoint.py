@@ -13,9 +13,11 @@ class CheckpointWriter(Section):
     SOURCE = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
 
     type: Annotated[
-        Literal["MOCK", "PYTHON", "FAST"], Key(since="0.17.1", fold_case=True, wrong_type="rejected")
+        Literal["MOCK", "PYTHON", "FAST"] | None,
+        Key(since="0.17.1", fold_case=True, wrong_type="rejected"),
     ] = "FAST"
-    """Writer: FAST goes through asynchronous I/O, PYTHON through plain files, MOCK writes nothing."""
+    """Writer: FAST goes through asynchronous I/O, PYTHON through plain files, MOCK writes nothing. Null is
+    let in, and names no writer when the first checkpoint is saved."""
     decoupled: Annotated[bool, Key(since="0.17.1")] = False
     """Write from a process of its own, so that training goes on meanwhile."""
     io_buffer_size: Annotated[int, Key(since="0.17.1", unit="bytes")] = 67_108_864
