@@ -1,1 +1,74 @@
-"""Declarative schema and validation toolkit for DeepSpeed configuration."""
+"""Declarative schema and validation toolkit for DeepSpeed configuration.
+
+    report = dsconfig.check("ds_config.json", target="0.19.8", world_size=64)
+    config = dsconfig.load("ds_config.json")
+    config = dsconfig.Config(train_batch_size=64, zero_optimization=dsconfig.ZeroOptimization(stage=3))
+
+Names are imported when they are first used: `import dsconfig` alone loads nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsconfig._version import __version__
+
+if TYPE_CHECKING:
+    from dsconfig.checker import Report, check
+    from dsconfig.diagnostic import Diagnostic, Effect, Fix, Location, Related
+    from dsconfig.load import ConfigError, load
+    from dsconfig.model import *  # noqa: F403  the section classes, for editors
+    from dsconfig.model.config import Config
+    from dsconfig.releases import LATEST, RELEASES, UnknownReleaseError
+else:
+    _HOMES = {
+        "check": "dsconfig.checker",
+        "Report": "dsconfig.checker",
+        "Diagnostic": "dsconfig.diagnostic",
+        "Effect": "dsconfig.diagnostic",
+        "Fix": "dsconfig.diagnostic",
+        "Location": "dsconfig.diagnostic",
+        "Related": "dsconfig.diagnostic",
+        "ConfigError": "dsconfig.load",
+        "load": "dsconfig.load",
+        "LATEST": "dsconfig.releases",
+        "RELEASES": "dsconfig.releases",
+        "UnknownReleaseError": "dsconfig.releases",
+    }
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        if name in _HOMES:
+            # A function and its module may share a name: the name is the function's, whatever was imported first.
+            value = getattr(import_module(_HOMES[name]), name)
+        else:
+            model = import_module("dsconfig.model")
+            if name not in model.__all__:
+                raise AttributeError(f"module 'dsconfig' has no attribute {name!r}")
+            value = getattr(model, name)
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        from importlib import import_module
+
+        return sorted({*globals(), *_HOMES, *import_module("dsconfig.model").__all__})
+
+
+__all__ = [
+    "LATEST",
+    "RELEASES",
+    "Config",
+    "ConfigError",
+    "Diagnostic",
+    "Effect",
+    "Fix",
+    "Location",
+    "Related",
+    "Report",
+    "UnknownReleaseError",
+    "__version__",
+    "check",
+    "load",
+]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.document import KINDS, Problem
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.rules._words import kind
+from dsconfig.rules._words import kind, one_of, quoted
 
 _READ = "runtime/config.py:DeepSpeedConfig.__init__"
 _OWN = frozenset({"duplicate-key", "placeholder", "empty", "root-not-object", "invalid-utf8", "not-text"})
@@ -49,9 +49,22 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
         if ctx.parser in problem.refused_by and problem.kind not in _OWN | _BEYOND:
             yield ctx.spot(
                 problem,
-                f"{problem.detail}: refused by {_reader(ctx)}",
+                f"{_says(problem)}: refused by {_reader(ctx)}",
                 help=_help(ctx, problem),
             )
+
+
+def _says(problem: Problem) -> str:
+    """The oddity in words, with the text that shows it where that helps."""
+    meaning = KINDS[problem.kind].partition(";")[0].partition(":")[0]
+    detail = problem.detail.strip()
+    if not detail or problem.kind in _NO_DETAIL:
+        return meaning
+    return f"{meaning}, {quoted(problem.detail)}" if problem.kind not in _PROSE else f"{meaning}: {detail}"
+
+
+_NO_DETAIL = frozenset({"bom", "comment"})
+_PROSE = frozenset({"yaml-error", "unclosed", "too-large", "too-deep", "alias-bomb", "not-text", "invalid-utf8"})
 
 
 def _help(ctx: Context, problem: Problem) -> str | None:
@@ -134,7 +147,8 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
     for problem in _problems(ctx, "duplicate-key"):
         yield ctx.spot(
             problem,
-            f"{problem.detail}: " + ("DeepSpeed refuses the file" if refused else "the last one counts"),
+            f"`{problem.detail}` is written twice: "
+            + ("DeepSpeed refuses the file" if refused else "the last one counts"),
             help="keep one of them",
             effect="rejected" if refused else "altered",
         )
@@ -149,7 +163,7 @@ def not_utf8(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8}
     """
     for problem in _problems(ctx, "invalid-utf8", "not-text"):
-        yield ctx.spot(problem, problem.detail, help="save the file as UTF-8 text")
+        yield ctx.spot(problem, f"the file holds {_says(problem)}", help="save the file as UTF-8 text")
 
 
 @rule("DSC005", effect="rejected", source=_READ, of_text=True)
@@ -186,6 +200,32 @@ def empty_document(ctx: Context) -> Iterator[Finding]:
         )
 
 
+@rule("DSC007", effect="rejected", source=_READ, of_text=True)
+def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
+    """A template's placeholder was never filled.
+
+    A file with `CONFIG_BATCH_SIZE`, `${BATCH}` or `{{ batch }}` in it is the input of some script, not a config.
+    Everything else that follows from the placeholders is left out, so that this is the one finding of its kind.
+
+    Bad:
+
+        {"train_batch_size": CONFIG_BATCH_SIZE}
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    found = list(_problems(ctx, "placeholder"))
+    if found:
+        names = list(dict.fromkeys(problem.detail for problem in found))
+        yield ctx.spot(
+            found[0],
+            f"the file is a template: {one_of([f'`{name}`' for name in names[:8]], 'and')}"
+            f"{' …' if len(names) > 8 else ''} {'is' if len(names) == 1 else 'are'} not filled",
+            help="fill the template first and check what comes out",
+        )
+
+
 @rule("DSC009", effect="rejected", of_text=True)
 def beyond_limits(ctx: Context) -> Iterator[Finding]:
     """The text is larger, or nested deeper, than a config can sensibly be, or holds a number no parser agrees on.
@@ -200,7 +240,14 @@ def beyond_limits(ctx: Context) -> Iterator[Finding]:
     for problem in _problems(ctx, *_BEYOND):
         yield ctx.spot(
             problem,
-            problem.detail,
-            help="make it smaller",
+            _says(problem),
+            help=_SHRINK.get(problem.kind, "make it smaller"),
             effect="rejected" if ctx.parser in problem.refused_by else "altered",
         )
+
+
+_SHRINK = {
+    "huge-number": "write a number that fits",
+    "lone-surrogate": "write the whole character, or both halves of its escape",
+    "alias-bomb": "write the values out instead of multiplying aliases",
+}
