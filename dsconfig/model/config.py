@@ -242,7 +242,7 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
             source="compression/config.py:get_compression_config",
         ),
     ] = Field(default_factory=CompressionTraining)
-    """Pruning and quantizing while training."""
+    """Pruning and quantising while training."""
     quantize_training: Annotated[
         QuantizeTraining,
         Key(
@@ -261,12 +261,12 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
             ),
         ),
     ] = Field(default_factory=QuantizeTraining.absent)
-    """Quantizing while training (MoQ)."""
+    """Quantising while training (MoQ)."""
     weight_quantization: Annotated[
         WeightQuantization,
         Key(since="0.10.3", source="runtime/config.py:DeepSpeedConfig._initialize_params"),
     ] = Field(default_factory=WeightQuantization)
-    """Weights quantized for inference under ZeRO."""
+    """Weights quantised for inference under ZeRO."""
 
     compile: Annotated[
         Compile,

@@ -22,7 +22,7 @@ class OffloadParam(Section):
         Device,
         Key(
             since="0.3.15",
-            was=(Was("0.5.6", str),),
+            was=(Was("0.5.6", object),),
             defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
             fills=("accelerate",),
             wrong_type="rejected",
@@ -56,7 +56,7 @@ class OffloadOptimizer(Section):
         Device,
         Key(
             since="0.3.15",
-            was=(Was("0.5.6", str),),
+            was=(Was("0.5.6", object),),
             defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
             fills=("accelerate",),
             wrong_type="rejected",

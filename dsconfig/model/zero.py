@@ -30,14 +30,14 @@ class LeafModule(Section):
 
 
 class ZeroppLocoParam(Section):
-    """Error feedback for quantized gradients, handed on unread at load."""
+    """Error feedback for quantised gradients, handed on unread at load."""
 
     SOURCE = "runtime/comm/coalesced_collectives.py:all_to_all_loco_quant_reduce"
     READS = (Reads("hand", since="0.16.2", unknown="kept"),)
     model_config = ConfigDict(extra="allow")
 
     err_beta: Annotated[float, Key(since="0.16.2", until="0.19.7")]
-    """Weight of the latest quantization error in its moving average; 0.8 is a usual value."""
+    """Weight of the latest quantisation error in its moving average; 0.8 is a usual value."""
     reset_T: Annotated[int, Key(since="0.16.2", until="0.19.7", unit="steps")]  # noqa: N815
     """Steps after which the remembered error is dropped; 1024 is a usual value."""
 
@@ -56,7 +56,14 @@ class ZeroOptimization(Section):
     )
 
     stage: Annotated[
-        Literal[0, 1, 2, 3], EXACT_INT, Key(since="0.2.0", fills=("accelerate",), wrong_type="rejected")
+        Literal[0, 1, 2, 3],
+        EXACT_INT,
+        Key(
+            since="0.2.0",
+            was=(Was("0.6.7", Annotated[float, Field(le=3)]),),
+            fills=("accelerate",),
+            wrong_type="rejected",
+        ),
     ] = 0
     """What is sharded: nothing (0), optimizer state (1), gradients too (2), parameters too (3)."""
 
@@ -271,15 +278,15 @@ class ZeroOptimization(Section):
     """ZeRO++: ranks, usually those of a node, that keep a second shard of the parameters among them: less
     traffic between nodes for more memory. 1 is off."""
     zero_quantized_weights: Annotated[bool, Key(since="0.10.0")] = False
-    """ZeRO++: quantize parameters for the all-gather; half the traffic, some accuracy."""
+    """ZeRO++: quantise parameters for the all-gather; half the traffic, some accuracy."""
     zero_quantized_nontrainable_weights: Annotated[bool, Key(since="0.10.2")] = False
-    """ZeRO++: keep frozen weights quantized, as with LoRA."""
+    """ZeRO++: keep frozen weights quantised, as with LoRA."""
     zero_quantized_gradients: Annotated[bool, Key(since="0.10.0")] = False
-    """ZeRO++: quantize gradients for their reduction."""
+    """ZeRO++: quantise gradients for their reduction."""
     zeropp_loco_param: Annotated[
         ZeroppLocoParam | None, Key(since="0.16.2", until="0.19.7", refused_from="0.19.8")
     ] = None
-    """ZeRO++: make up for the error of quantized gradients (LoCo)."""
+    """ZeRO++: make up for the error of quantised gradients (LoCo)."""
     mics_shard_size: Annotated[
         int, Key(since="0.9.2", until="0.19.6", refused_from="0.19.7", unit="ranks")
     ] = -1
