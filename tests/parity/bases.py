@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import Any, TypeAlias
 
 from tests.parity import keyspace
+from tests.parity.environment import order
 from tests.parity.keyspace import Step
 
 Config: TypeAlias = dict[str, Any]
+NO_ZERO_WITHOUT_FP16 = (0, 4)
+"""Up to 0.3.16 ZeRO asks for fp16 or amp (`runtime/config.py`, `_do_error_check`)."""
+AUTO_IS_DROPPED = (0, 17, 1)
+"""Since then fp16 and bf16 are pydantic sections, which drop "auto"; before, it counted as true."""
 BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
@@ -22,7 +26,7 @@ def batch(rng: Random, world_size: int) -> Config:
     return {name: whole[name] for index, name in enumerate(BATCH_KEYS) if index in given}
 
 
-def precision(rng: Random) -> Config:
+def precision(rng: Random, release: str) -> Config:
     """One of the precisions, with the keys that go with it."""
     fp16 = {
         "enabled": True,
@@ -33,16 +37,18 @@ def precision(rng: Random) -> Config:
         "min_loss_scale": 1,
     }
     some = {name: fp16[name] for name in fp16 if name == "enabled" or rng.random() < 0.6}
-    return rng.choice(
-        (
-            {},
-            {"fp16": some},
-            {"fp16": {"enabled": False}, "bf16": {"enabled": True}},
-            {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": rng.choice(("fp32", "bf16"))}},
-            {"torch_autocast": {"enabled": True, "dtype": rng.choice(("bfloat16", "float16"))}},
-            {"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}},
-        )
-    )
+    if order(release) < NO_ZERO_WITHOUT_FP16:
+        return {"fp16": some}
+    choices: list[Config] = [
+        {},
+        {"fp16": some},
+        {"fp16": {"enabled": False}, "bf16": {"enabled": True}},
+        {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": rng.choice(("fp32", "bf16"))}},
+        {"torch_autocast": {"enabled": True, "dtype": rng.choice(("bfloat16", "float16"))}},
+    ]
+    if order(release) >= AUTO_IS_DROPPED:
+        choices.append({"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}})
+    return rng.choice(choices)
 
 
 def offload(rng: Random) -> Config:
@@ -145,21 +151,23 @@ EXTRAS: tuple[Config, ...] = (
 def rich(rng: Random, release: str, world_size: int) -> Config:
     """A config such as people write, of what the release reads."""
     config: Config = batch(rng, world_size)
-    config |= precision(rng)
+    config |= precision(rng, release)
     if rng.random() < 0.8:
         config["zero_optimization"] = zero(rng)
     if rng.random() < 0.7:
-        config["optimizer"] = rng.choice(OPTIMIZERS)
+        config["optimizer"] = copied(rng.choice(OPTIMIZERS))
     if rng.random() < 0.5:
-        config["scheduler"] = rng.choice(SCHEDULERS)
+        config["scheduler"] = copied(rng.choice(SCHEDULERS))
     for extra in rng.sample(EXTRAS, rng.choice((0, 1, 2, 3, 6))):
-        config |= extra
-    return copied(keyspace.prune(config, release))
+        config |= copied(extra)
+    return keyspace.prune(config, release)
 
 
-def small(rng: Random, world_size: int) -> Config:
+def small(rng: Random, release: str, world_size: int) -> Config:
     """The batch keys and hardly more."""
     config = batch(rng, world_size)
+    if order(release) < NO_ZERO_WITHOUT_FP16:
+        config["fp16"] = {"enabled": True}
     if rng.random() < 0.3:
         config["zero_optimization"] = {"stage": rng.choice((0, 1, 2, 3))}
     return config
@@ -275,9 +283,9 @@ HOSTS: dict[tuple[str, ...], Config] = {
 SPARSE_MODES = ("dense", "fixed", "variable", "bigbird", "bslongformer")
 
 
-def host(rng: Random, world_size: int, path: tuple[Step, ...]) -> Config:
+def host(rng: Random, release: str, world_size: int, path: tuple[Step, ...]) -> Config:
     """A small config in which the key at `path` is looked at."""
-    config = small(rng, world_size)
+    config = small(rng, release, world_size)
     for depth in range(len(path), 0, -1):
         found = HOSTS.get(tuple(map(str, path[:depth])))
         if found is not None and rng.random() < 0.85:

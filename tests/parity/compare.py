@@ -1,4 +1,4 @@
-"""Sets `dsconfig`'s verdict beside DeepSpeed's: agreement, disagreements, and whether path and cause match."""
+"""Sets `dsconfig`'s verdict beside DeepSpeed's: agreement, disagreements, and whether the key matches."""
 
 from __future__ import annotations
 

@@ -54,8 +54,10 @@ def generated_cases(count: int, seed: int) -> Iterator[Case]:
     yield from published_cases()
     for _ in range(count - len(published_cases())):
         roll = source.random()
-        if roll < 0.9:
+        if roll < 0.88:
             yield _sound(source)
+        elif roll < 0.9:
+            yield _part(source)
         elif roll < 0.97:
             yield _broken(source)
         else:
@@ -157,6 +159,22 @@ def _broken(source: random.Random) -> Case:
         case _:
             case["world_size"] = source.choice(ODD)
     return case
+
+
+def _part(source: random.Random) -> Case:
+    """A call of one building block."""
+    block = _block(source)
+    cap, micro_batches = int(block["max_train_batch_size"]), block["micro_batch_sizes"]
+    low, high = block.get("min_gpus", 1), block.get("max_gpus", 10000)
+    batches = [source.randint(1, 2 * cap) for _ in range(4)]
+    call, *arguments = source.choice(
+        (
+            ("get_candidate_batch_sizes", [*micro_batches, *batches], cap),
+            ("get_valid_gpus", batches[0] * micro_batches[0], micro_batches, low, high),
+            ("get_best_candidates", batches, micro_batches, low, high, source.random() < 0.5),
+        )
+    )
+    return {**_case(block), "call": call, "arguments": arguments}
 
 
 def _other_call(source: random.Random) -> Case:

@@ -68,6 +68,8 @@ def compare(case: Case, real: dict[str, Any], semantics: elastic.Semantics) -> t
     if case["call"] == "immutable":
         block = case["config"]["elasticity"]
         return _verdict(case, real, outcome(lambda: elastic.ensure_immutable_elastic_config(block)))
+    if case["call"] != "compute":
+        return _compare_part(case, real, semantics)
     if _wraps(case):
         return "documented", "int64-overflow"
     arguments = _arguments(case, semantics)
@@ -81,6 +83,17 @@ def compare(case: Case, real: dict[str, Any], semantics: elastic.Semantics) -> t
         return _verdict(case, real, computed)
     refused = str(computed.get("error", "")).startswith("Elasticity")
     return ("documented", name) if refused else ("different", f"{name} is not refused: {case}")
+
+
+def _compare_part(case: Case, real: dict[str, Any], semantics: elastic.Semantics) -> tuple[str, str | None]:
+    """Compare one building block, such as `get_valid_gpus`, called by itself."""
+    function = getattr(elastic, case["call"])
+    extra = {"semantics": semantics} if case["call"] == "get_candidate_batch_sizes" else {}
+    ours = outcome(lambda: function(*case["arguments"], **extra))
+    if case["call"] == "get_best_candidates" and "ok" in real and not real["ok"][1]:
+        refused = ours == {"error": "ElasticityConfigError"}
+        return ("documented", "no-world-sizes") if refused else _verdict(case, real, ours)
+    return _verdict(case, real, ours)
 
 
 def _arguments(case: Case, semantics: elastic.Semantics) -> tuple[Any, str, int, bool]:
@@ -126,8 +139,10 @@ def _run_release(home: Path, release: str, cases: Sequence[Case]) -> int:
 
 def _is_plan(case: Case, answer: dict[str, Any]) -> bool:
     """Whether DeepSpeed gave a batch above 0 and at least one world size."""
-    plan = answer.get("ok")
-    return case["call"] == "compute" and bool(plan) and bool(plan[0]) and bool(plan[1])
+    if case["call"] != "compute" or not answer.get("ok"):
+        return False
+    batch, sizes, *_ = answer["ok"]
+    return bool(batch and sizes)
 
 
 def main() -> int:

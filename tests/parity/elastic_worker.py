@@ -60,6 +60,8 @@ def answer(case: dict[str, Any], module: Any, has_microbatch: bool) -> dict[str,
             return {"ok": module.elasticity_enabled(case["config"])}
         if case["call"] == "immutable":
             return {"ok": module.ensure_immutable_elastic_config(case["config"]["elasticity"])}
+        if case["call"] != "compute":
+            return {"ok": getattr(module, case["call"])(*case["arguments"])}
         extra = {"return_microbatch": case["return_microbatch"]} if has_microbatch else {}
         compute: Callable[..., Any] = module.compute_elastic_config
         return {"ok": compute(case["config"], case["target"], case["world_size"], **extra)}

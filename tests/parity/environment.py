@@ -1,6 +1,6 @@
 """Builds what the parity suite judges with: a venv with torch, and DeepSpeed releases unpacked beside it.
 
-`python -m tests.parity.environment [RELEASE …]` puts everything under `.parity/` (or `$DSCONFIG_PARITY_HOME`):
+`python -m tests.parity.environment [RELEASE …]` puts all of it under `.parity/` (or `$DSCONFIG_PARITY_HOME`):
 
     venv/              torch and what an import of DeepSpeed needs
     pydantic1/         pydantic 1, for the releases up to 0.11
@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SHIM = Path(__file__).resolve().parent / "shim"
 DEFAULT = ("0.19.8", "0.14.5")
 TESTED = (
-    "0.3.16 0.4.5 0.5.10 0.6.7 0.7.7 0.8.3 0.9.5 0.10.3 0.11.2 0.12.6 0.13.5 0.14.5 0.15.4 0.16.9 0.17.6 0.18.9 "
-    "0.19.5 0.19.6 0.19.7 0.19.8"
+    "0.3.16 0.4.5 0.5.10 0.6.7 0.7.7 0.8.3 0.9.5 0.10.3 0.11.2 0.12.6 0.13.5 0.14.5 0.15.4 0.16.9 0.17.6"
+    " 0.18.9 0.19.5 0.19.6 0.19.7 0.19.8"
 )
 """One release of every series, and the last four: the suite's `--all`."""
 
@@ -50,10 +50,11 @@ INSTALLED_INFO = """version = {release!r}
 git_hash = git_branch = "sdist"
 installed_ops = {{}}
 compatible_ops = {{}}
-torch_info = {{"version": "2.13", "cuda_version": "0.0", "hip_version": "0.0", "nccl_version": "0.0", "bf16_support": False}}
+torch_info = dict(version="2.13", cuda_version="0.0", hip_version="0.0", nccl_version="0.0")
+torch_info["bf16_support"] = False
 accelerator_name = "cpu"
 """
-"""What DeepSpeed's own `setup.py install` would have written into `deepspeed/git_version_info_installed.py`."""
+"""What DeepSpeed's own `setup.py` would have written into `deepspeed/git_version_info_installed.py`."""
 
 
 class BuildError(RuntimeError):

@@ -1,4 +1,4 @@
-"""One DeepSpeed release judges configs: JSON lines in, JSON lines out. Runs inside the parity environment's venv.
+"""One DeepSpeed release judges configs, inside the parity environment's venv: JSON lines in, JSON lines out.
 
     in   {"id", "config" (used as a dict) or "text" (written to a file and given as its path), "world_size"}
     out  {"id", "ok", "stage", "error", "message", "triplet", "places"}

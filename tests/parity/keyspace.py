@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 Step: TypeAlias = "str | int"
@@ -19,6 +20,8 @@ class Slot:
     type: Spec
     default: Any
     aliases: tuple[str, ...] = ()
+    first: int = 0
+    """Number of the first release that reads it."""
 
     @property
     def name(self) -> str:
@@ -64,8 +67,9 @@ def slots(release: str | None = None) -> tuple[Slot, ...]:
         concrete = tuple(steps.get(path[: i + 1], part) for i, part in enumerate(path))
         below: Step = 0 if "list" in kinds(type_) else "group_one"
         for depth in range(1, 4):
-            steps[(*path, *("*",) * depth)] = below
-        found.setdefault(concrete, Slot(concrete, type_, default, aliases))
+            steps[path + ("*",) * depth] = below
+        first = min(since for since, _ in info.spans)
+        found.setdefault(concrete, Slot(concrete, type_, default, aliases, first))
     return tuple(found.values())
 
 
@@ -79,6 +83,19 @@ def by_path(release: str | None = None) -> dict[tuple[Step, ...], Slot]:
     return found
 
 
+@cache
+def known_by(release: str) -> frozenset[tuple[Step, ...]]:
+    """Paths that this release or an earlier one reads."""
+    from dsconfig.releases import NUMBERS
+
+    now = NUMBERS[release]
+    first: dict[tuple[Step, ...], int] = {}
+    for slot in slots():
+        above = first.get(slot.path[:-1], 0)
+        first[slot.path] = max(slot.first, above)
+    return frozenset(path for path, number in first.items() if number <= now)
+
+
 def foreign(release: str) -> Iterator[Slot]:
     """Keys that only other releases read."""
     own = by_path(release)
@@ -88,7 +105,7 @@ def foreign(release: str) -> Iterator[Slot]:
 def put(config: Any, path: tuple[Step, ...], value: Any) -> None:
     """Sets a place in a config, making the objects and lists on the way."""
     here = config
-    for step, following in zip(path, path[1:], strict=False):
+    for step, following in pairwise(path):
         empty: Any = [] if isinstance(following, int) else {}
         if isinstance(step, int):
             here.extend([None] * (step + 1 - len(here)))
@@ -105,17 +122,17 @@ def put(config: Any, path: tuple[Step, ...], value: Any) -> None:
 
 def get(config: Any, path: tuple[Step, ...], default: Any = None) -> Any:
     """What stands at a place."""
-    for step in path:
-        try:
+    try:
+        for step in path:
             config = config[step]
-        except (KeyError, IndexError, TypeError):
-            return default
+    except (KeyError, IndexError, TypeError):
+        return default
     return config
 
 
 def prune(config: dict[str, Any], release: str) -> dict[str, Any]:
     """The config without the keys that the release does not read, as far as the model knows the section."""
-    return {name: value for name, value in _pruned(config, (), by_path(release)).items()}
+    return _pruned(config, (), by_path(release))
 
 
 def _pruned(

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tests.parity import bases, keyspace, values
 from tests.parity.bases import Config
 from tests.parity.keyspace import Slot
-from tests.parity.values import Unfit
+from tests.parity.values import UnfitError
 
 Mutator: TypeAlias = "Callable[[Config, Slot, str, Random], None]"
 SOME_WORDS = ("my_key", "enable", "Enabled", "params", "type", "stage3", "comment", "_note", "")
@@ -19,7 +19,7 @@ SOME_WORDS = ("my_key", "enable", "Enabled", "params", "type", "stage3", "commen
 def _unknown(config: Config, slot: Slot, release: str, rng: Random) -> None:
     """A key nobody knows, inside a section."""
     if not slot.section:
-        raise Unfit
+        raise UnfitError
     keyspace.put(config, (*slot.path, rng.choice(SOME_WORDS)), rng.choice((1, True, "x", None, {}, "auto")))
 
 
@@ -27,7 +27,7 @@ def _misspelt(config: Config, slot: Slot, release: str, rng: Random) -> None:
     """The key with a slip of the finger, and a value it would take."""
     name = slot.name
     if len(name) < 3 or isinstance(slot.path[-1], int):
-        raise Unfit
+        raise UnfitError
     place = rng.randrange(len(name) - 1)
     slips = (
         name[:place] + name[place + 1 :],
@@ -45,7 +45,7 @@ def _misspelt(config: Config, slot: Slot, release: str, rng: Random) -> None:
 def _moved_up(config: Config, slot: Slot, release: str, rng: Random) -> None:
     """The key in its grandparent, or at the root."""
     if len(slot.path) < 2:
-        raise Unfit
+        raise UnfitError
     depth = rng.choice((0, len(slot.path) - 2))
     keyspace.put(config, (*slot.path[:depth], slot.name), values.valid(slot.type, rng))
 
@@ -54,7 +54,7 @@ def _moved_aside(config: Config, slot: Slot, release: str, rng: Random) -> None:
     """The key in some other section."""
     sections = [s for s in keyspace.slots(release) if s.section and s.path != slot.path[:-1]]
     if not sections:
-        raise Unfit
+        raise UnfitError
     keyspace.put(config, (*rng.choice(sections).path, slot.name), values.valid(slot.type, rng))
 
 
@@ -62,7 +62,7 @@ def _other_release(config: Config, slot: Slot, release: str, rng: Random) -> Non
     """Beside the key (or in the section) a key of earlier or later releases."""
     near = [s for s in keyspace.foreign(release) if s.path[:-1] in (slot.path[:-1], slot.path)]
     if not near:
-        raise Unfit
+        raise UnfitError
     other = rng.choice(near)
     keyspace.put(config, other.path, values.valid(other.type, rng))
 
@@ -70,7 +70,7 @@ def _other_release(config: Config, slot: Slot, release: str, rng: Random) -> Non
 def _with_alias(config: Config, slot: Slot, release: str, rng: Random) -> None:
     """The key under another of its names, alone or beside the key."""
     if not slot.aliases:
-        raise Unfit
+        raise UnfitError
     value = values.valid(slot.type, rng)
     keyspace.put(config, (*slot.path[:-1], rng.choice(slot.aliases)), value)
     if rng.random() < 0.5:
@@ -103,13 +103,13 @@ def foreign_keys(release: str, rng: Random, world_size: int) -> Iterator[tuple[s
     strangers = list(keyspace.foreign(release))
     rng.shuffle(strangers)
     for slot in strangers:
-        config = bases.host(rng, world_size, slot.path)
+        config = bases.host(rng, release, world_size, slot.path)
         keyspace.put(config, slot.path, values.valid(slot.type, rng))
         yield f"foreign {slot.dotted}", config
 
 
 def plan(release: str, rng: Random) -> Iterator[tuple[str, Slot]]:
-    """Kinds and paths without end: every path in each round, every kind once a path before any comes again."""
+    """Kinds and paths without end: every path in each round, every kind at a path before any comes again."""
     slots = list(keyspace.slots(release))
     rng.shuffle(slots)
     names = list(KINDS)
@@ -125,9 +125,9 @@ def mutations(release: str, rng: Random, sizes: Iterator[int]) -> Iterator[tuple
     """(label, world size, config) without end."""
     for kind, slot in plan(release, rng):
         world_size = next(sizes)
-        config = bases.host(rng, world_size, slot.path)
+        config = bases.host(rng, release, world_size, slot.path)
         try:
             KINDS[kind](config, slot, release, rng)
-        except Unfit:
+        except UnfitError:
             continue
         yield f"{kind} {slot.dotted}", world_size, config

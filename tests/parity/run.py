@@ -1,7 +1,7 @@
 """Compares `dsconfig` with real DeepSpeed releases on generated cases, or on the files of a directory.
 
-`python -m tests.parity.run --release 0.19.8 --cases 3000 --seed 0`; see `--help`. The releases are those of the
-parity environment (`python -m tests.parity.environment`).
+`python -m tests.parity.run --release 0.19.8 --cases 3000 --seed 0`; see `--help`. The releases are those of
+the parity environment (`python -m tests.parity.environment`).
 """
 
 from __future__ import annotations

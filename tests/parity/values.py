@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from random import Random
 from types import MappingProxyType
@@ -29,21 +30,18 @@ NUMBERS = (0, 1, 2, 3, 5, 8, 16, 100, 1000, 65536, 500_000_000)
 FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.9, 1.0, 1e-3, 2.5, 1e4)
 
 
-class Unfit(Exception):
+PLAIN: Mapping[str, tuple[Any, ...]] = MappingProxyType(
+    {"bool": (True, False), "str": WORDS, "null": (None,), "any": (1, "x", True, {"a": 1}, [2])}
+)
+
+
+class UnfitError(Exception):
     """This kind of value says nothing about this key."""
 
 
 def valid(spec: Spec, rng: Random) -> Any:
     """A value that the type takes, as far as the model says."""
     match spec:
-        case ("bool",):
-            return rng.random() < 0.5
-        case ("str",):
-            return rng.choice(WORDS)
-        case ("null",):
-            return None
-        case ("any",):
-            return rng.choice([1, "x", True, {"a": 1}, [2]])
         case ("int", *bounds):
             return rng.choice([n for n in NUMBERS if inside(n, bounds)] or [around(bounds)])
         case ("float", *bounds):
@@ -56,7 +54,7 @@ def valid(spec: Spec, rng: Random) -> Any:
             return {f"group_{i}": valid(item, rng) for i in range(rng.choice((0, 1, 2)))}
         case ("union", *several):
             return valid(rng.choice(several), rng)
-    return {}
+    return copy.deepcopy(rng.choice(PLAIN.get(spec[0], ({},))))
 
 
 def inside(number: float, bounds: list[Any]) -> bool:
@@ -89,7 +87,7 @@ def outside(slot: Slot, rng: Random, *, low: bool) -> Any:
             upper = [b + step for b in (le,) if b is not None] + [b for b in (le, lt) if b is not None]
             found += lower if low else upper
     if not found:
-        raise Unfit
+        raise UnfitError
     return rng.choice(found)
 
 
@@ -97,7 +95,7 @@ def unlisted(slot: Slot, rng: Random) -> Any:
     """A word near the members of an enumeration, but none of them (except by case)."""
     members = [member for arm in arms(slot.type) if arm[0] == "enum" for member in arm[1:]]
     if not members:
-        raise Unfit
+        raise UnfitError
     member = rng.choice(members)
     if isinstance(member, str):
         return rng.choice(
@@ -110,7 +108,7 @@ def stringified(slot: Slot, rng: Random) -> Any:
     """A right value, in quotes."""
     value = valid(slot.type, rng)
     if isinstance(value, str) or value is None:
-        raise Unfit
+        raise UnfitError
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -75,7 +75,7 @@ class _Writer:
         for number, item in enumerate(items):
             last = number == len(items) - 1
             bare = item.endswith("\0")
-            comma = self.commas == "all" and not last or self.commas == "trailing"
+            comma = (self.commas == "all" and not last) or self.commas == "trailing"
             note = "" if bare else self.rng.choice(("",) * 9 + (" # note", " // note", " /* note */"))
             lines.append(f"{pad}{item.removesuffix(chr(0))}{',' if comma and not bare else ''}{note}\n")
         return f"{opening}\n{''.join(lines)}{'  ' * depth}{closing}" if items else opening + closing

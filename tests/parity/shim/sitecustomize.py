@@ -1,6 +1,6 @@
-"""Lets DeepSpeed releases of 2021 to 2023 import beside today's torch and numpy; on PYTHONPATH only.
+"""Lets DeepSpeed releases of 2021 to 2023 import beside today's torch and numpy.
 
-Python imports a module of this name by itself at start-up, so that it also reaches the `setup.py` runs of pip.
+Python imports a module of this name on PYTHONPATH by itself: it also reaches the `setup.py` runs of pip.
 """
 
 import collections.abc
@@ -11,14 +11,14 @@ import types
 
 
 def _numpy() -> None:
-    import numpy
+    import numpy as np
 
-    if not hasattr(numpy, "BUFSIZE"):  # read by elasticity/elasticity.py up to 0.9
-        numpy.BUFSIZE = 8192  # type: ignore[attr-defined]
+    if not hasattr(np, "BUFSIZE"):  # autotuning/autotuner.py imports it, up to 0.10
+        np.BUFSIZE = 8192  # type: ignore[attr-defined]
 
 
 def _torch() -> None:
-    import torch.distributed.elastic.agent.server.api as api
+    from torch.distributed.elastic.agent.server import api
 
     six = types.ModuleType("torch._six")  # gone since torch 2.0; runtime/utils.py reads it up to 0.8
     six.__dict__.update(inf=float("inf"), string_classes=(str, bytes), container_abcs=collections.abc)

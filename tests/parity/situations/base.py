@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from tests.parity import keyspace
 
 Pool: TypeAlias = tuple[Any, ...]
-"""Values to choose from, a sound one first. A function is called with the world size; `ABSENT` leaves the key out."""
+"""Values to choose from, a sound one first. A function gets the world size; `ABSENT` leaves the key out."""
 BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 

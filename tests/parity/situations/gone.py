@@ -1,4 +1,4 @@
-"""Features that 0.19.7 and 0.19.8 removed: what older releases check in them, and that newer ones refuse them."""
+"""Features that 0.19.7 and 0.19.8 removed: what older releases check in them; newer ones refuse them."""
 
 from __future__ import annotations
 
