@@ -13,7 +13,8 @@ class UnknownRuleError(ValueError):
 class Layer(NamedTuple):
     """What the settings, then the command line, say of the selection; the later layer has the last word."""
 
-    where: str
+    prefix: str
+    """What stands before `select` or `ignore` where this is written: `dsconfig.toml: ` or `--`."""
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
@@ -64,11 +65,14 @@ def selected(layers: Iterable[Layer], rules: Mapping[str, str]) -> frozenset[str
     for layer in layers:
         if layer.select is not None:
             on = frozenset()
-        steps = [(selector, False) for selector in (*(layer.select or ()), *layer.extend_select)]
-        steps += [(selector, True) for selector in layer.ignore]
-        named = [(expand((selector,), rules, layer.where), off) for selector, off in steps]
+        options = {"select": layer.select or (), "extend-select": layer.extend_select, "ignore": layer.ignore}
+        steps = [
+            (expand((selector,), rules, f"{layer.prefix}{option}"), option == "ignore")
+            for option, selectors in options.items()
+            for selector in selectors
+        ]
         # Fewest codes last is most exact last; on a tie the ignore comes last and wins.
-        for codes, off in sorted(named, key=lambda step: (-len(step[0]), step[1])):
+        for codes, off in sorted(steps, key=lambda step: (-len(step[0]), step[1])):
             on = on - codes if off else on | codes
     return on
 

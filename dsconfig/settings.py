@@ -77,11 +77,9 @@ def _table(path: str) -> dict[str, Any] | None:
 
 def _parsed(path: str, text: str, *, own: bool) -> dict[str, Any] | None:
     import sys
+    from importlib import import_module
 
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     data: dict[str, Any]
     try:
         data = tomllib.loads(text)

@@ -1,4 +1,4 @@
-"""The little Markdown that rule pages are written in, for a terminal: headings, fenced code, inline code."""
+"""The little Markdown of rule pages, for a terminal: headings and labels, code fenced or inline."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dsconfig.render.style import Style
 
 _CODE = re.compile(r"`[^`\n]+`")
+_LABEL = re.compile(r"[A-Z][a-z]+:")
 _FENCE = ("```", "~~~")
 
 
@@ -31,7 +32,7 @@ def _lines(lines: list[str], style: Style) -> Iterator[str]:
             code = not code
         elif code:
             yield f"    {line}".rstrip()
-        elif line.startswith("#"):
+        elif line.startswith("#") or _LABEL.fullmatch(line):
             yield style.paint(line.lstrip("# "), "bold")
         else:
             yield _CODE.sub(lambda found: style.paint(found[0], "info"), line.replace("**", ""))

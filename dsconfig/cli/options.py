@@ -22,7 +22,7 @@ class Options(NamedTuple):
     world_size: int | None
     consumer: str
     fail_on: str
-    codes: frozenset[str]
+    off: frozenset[str]
     per_file_ignores: tuple[tuple[str, frozenset[str]], ...]
     stdin_name: str
 
@@ -32,7 +32,7 @@ def resolve(args: argparse.Namespace) -> Options:
     try:
         settings = find()
         target = _target(args.target, settings)
-        codes, per_file = _rules(args, settings)
+        off, per_file = _rules(args, settings)
     except (SettingsError, UnknownReleaseError, UnknownRuleError) as error:
         refuse(str(error))
     return Options(
@@ -41,7 +41,7 @@ def resolve(args: argparse.Namespace) -> Options:
         world_size=args.world_size or settings.world_size,
         consumer=args.consumer or settings.consumer or "deepspeed",
         fail_on=args.fail_on or settings.fail_on or "warning",
-        codes=codes,
+        off=off,
         per_file_ignores=per_file,
         stdin_name=args.stdin_filename or "<stdin>",
     )
@@ -66,25 +66,24 @@ def _rules(
     rules = catalogue()
     select = None if args.select is None else tuple(args.select)
     layers = (
-        Layer(settings.where, settings.select, settings.ignore, settings.extend_select),
-        Layer("command line", select, tuple(args.ignore or ()), tuple(args.extend_select or ())),
+        Layer(f"{settings.where}: ", settings.select, settings.ignore, settings.extend_select),
+        Layer("--", select, tuple(args.ignore or ()), tuple(args.extend_select or ())),
     )
     where = f"{settings.where}: per-file-ignores"
     per_file = tuple((pattern, expand(names, rules, where)) for pattern, names in settings.per_file_ignores)
-    return selected(layers, rules), per_file
+    return frozenset(rules) - selected(layers, rules), per_file
 
 
 def show(options: Options) -> str:
     """The options as TOML, ready to be put in a settings file, with their origin as a comment."""
     settings, target = options.settings, options.target
-    off = sorted(set(catalogue()) - options.codes)
     lines = [
         f"# from {settings.where}",
         f"target = {_toml(target.text)}  # {target.origin}: {', '.join(_ends(target))}",
         f"world-size = {options.world_size}" if options.world_size else "# world-size is unknown",
         f"consumer = {_toml(options.consumer)}",
         f"fail-on = {_toml(options.fail_on)}",
-        f"ignore = {_toml(off)}",
+        f"ignore = {_toml(sorted(options.off))}",
         f"exclude = {_toml(settings.exclude)}",
         "",
         "[per-file-ignores]",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
-from typing import Any, NoReturn
 
 from dsconfig.cli.errors import refuse
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, NoReturn
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):

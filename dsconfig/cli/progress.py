@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dsconfig.check import Report
+    from dsconfig.checker import Report
 
 MANY = 50
 

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from dsconfig.check import Report, check_document
+from dsconfig.checker import Report, check_document
 from dsconfig.cli.errors import complain, complain_internal
 from dsconfig.cli.options import Options
 from dsconfig.diagnostic import SEVERITIES, Diagnostic
@@ -85,13 +85,13 @@ class Run:
 
     def _select(self, report: Report) -> Report:
         """The report with what the selection and the per-file ignores silence moved to `suppressed`."""
-        on = self.options.codes - self._ignored(report.name)
-        silenced = tuple(found for found in report.diagnostics if found.code not in on)
+        off = self.options.off | self._ignored(report.name)
+        silenced = tuple(found for found in report.diagnostics if found.code in off)
         if not silenced:
             return report
         from dataclasses import replace
 
-        kept = tuple(found for found in report.diagnostics if found.code in on)
+        kept = tuple(found for found in report.diagnostics if found.code not in off)
         return replace(report, diagnostics=kept, suppressed=(*report.suppressed, *silenced))
 
     def _ignored(self, name: str) -> frozenset[str]:

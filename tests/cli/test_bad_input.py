@@ -1,0 +1,165 @@
+"""Bad input ends in one clear line, or one finding, with the right exit code, and never in a traceback."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dsconfig.document import read_file
+
+from .conftest import CLEAN, Runs, Spawns
+
+
+def refused(result: tuple[int, str, str], *said: str) -> None:
+    code, out, err = result
+    assert (code, out) == (2, "")
+    assert err.startswith("dsconfig: error: ")
+    assert err.count("\n") == 1
+    for text in said:
+        assert text in err
+
+
+WRONG_USE = {
+    "a missing file": (["check", "missing.json"], "missing.json: no such file or directory"),
+    "a NUL in a path": (["check", "a\0b"], r"a\x00b: no such file"),
+    "a directory without configs": (["check", "empty"], "empty: no DeepSpeed config found in this directory"),
+    "no path, no configs": (["check"], ".: no DeepSpeed config found"),
+    "an unknown release": (
+        ["check", "--target", "0.2.99", "clean.json"],
+        "`0.2.99`",
+        "the nearest is `0.3.1`",
+    ),
+    "no release": (["check", "--target", "newest", "clean.json"], "unknown DeepSpeed release `newest`"),
+    "an empty range": (["check", "--target", ">=99", "clean.json"], "no DeepSpeed release matches `>=99`"),
+    "a broken range": (["check", "--target", ">>1", "clean.json"], "`>>1` is no range"),
+    "an unknown rule code": (["check", "--select", "DSC999", "clean.json"], "unknown rule `DSC999`"),
+    "an unknown option": (["check", "--tagret", "0.19.8"], "unrecognized arguments: --tagret"),
+    "an abbreviated option": (["check", "--world", "8"], "unrecognized arguments: --world"),
+    "an unknown format": (["check", "--output-format", "xml"], "invalid choice: 'xml'", "concise"),
+    "an unknown consumer": (["check", "--consumer", "me"], "invalid choice: 'me'", "lightning"),
+    "world size 0": (["check", "--world-size", "0"], "expected a whole number above 0, got `0`"),
+    "no world size": (["check", "--world-size", "many"], "expected a whole number above 0, got `many`"),
+    "a name without stdin": (["check", "clean.json", "--stdin-filename", "a"], "goes with `-`"),
+    "no command": ([], "no command given: expected one of check, explain"),
+    "an unknown command": (["chek"], "did you mean `check`?"),
+    "a file for a command": (["clean.json"], "did you mean `dsconfig check clean.json`?"),
+    "nothing to explain": (["explain"], "CODE|NAME|KEY"),
+    "an unknown code": (["explain", "DSC999"], "`DSC999` is neither a rule nor a key", "did you mean `DSC"),
+    "an unknown word": (["explain", "@@@"], "`@@@` is neither a rule nor a key\n"),
+}
+
+
+@pytest.mark.parametrize(("argv", "said"), [(a, s) for a, *s in WRONG_USE.values()], ids=WRONG_USE)
+def test_wrong_use(here: Path, run: Runs, argv: list[str], said: list[str]) -> None:
+    (here / "clean.json").write_text(CLEAN)
+    (here / "empty").mkdir()
+    refused(run(*argv), *said)
+
+
+def test_an_unknown_release_in_the_environment(
+    here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DSCONFIG_TARGET", "nope")
+    refused(run("check", "clean.json"), "DSCONFIG_TARGET: unknown DeepSpeed release `nope`")
+
+
+FINDINGS = {
+    "binary data": bytes(range(256)) * 20,
+    "an image": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
+    "an empty file": b"",
+    "white space": b" \n\t\n",
+    "a list at the root": b"[1, 2]",
+    "a number at the root": b"12",
+    "null at the root": b"null",
+    "not UTF-8": b'{"train_batch_size": 8, "a": "\xff\xfe"}',
+    "UTF-16": '{"train_batch_size": 8}'.encode("utf-16"),
+    "cut off": b'{"train_batch_size": 8, "fp16": {"ena',
+    "a lone surrogate": b'{"train_batch_size": 8, "\\ud800": 1}',
+    "deep nesting": b"[" * 100_000,
+    "deep objects": b'{"a":' * 100_000,
+    "a huge number": b'{"train_batch_size": ' + b"9" * 5000 + b"}",
+    "a NUL": b'{"train_batch_size": 8\0}',
+}
+
+
+@pytest.mark.parametrize("content", FINDINGS.values(), ids=FINDINGS)
+@pytest.mark.parametrize("style", ["full", "concise", "json"])
+def test_bad_content_is_a_finding(here: Path, run: Runs, content: bytes, style: str) -> None:
+    (here / "bad.json").write_bytes(content)
+    code, out, err = run("check", "bad.json", "--target", "0.19.8", "--output-format", style)
+    assert code == 1
+    assert "DSC" in out
+    assert "error:" not in err
+
+
+@pytest.mark.parametrize("content", [b"a: *b", b"a: [", b"- 1", b"", b"\t", b"\xff", b"!!python/object:x {}"])
+def test_bad_yaml_is_a_finding(here: Path, run: Runs, content: bytes) -> None:
+    (here / "bad.yaml").write_bytes(content)
+    code, out, err = run("check", "bad.yaml", "--target", "0.19.8")
+    assert (code, err) == (1, "")
+    assert "DSC" in out
+
+
+def test_an_unreadable_file(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    (here / "a.json").write_text(CLEAN)
+    monkeypatch.setattr("dsconfig.cli.run.read_file", denied)
+    code, out, err = run("check", "a.json", "-q")
+    assert (code, out, err) == (2, "", "dsconfig: error: a.json: permission denied\n")
+
+
+def test_an_internal_error_is_one_line_and_the_next_file_is_checked(
+    here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(path: str) -> object:
+        if path == "a.json":
+            raise KeyError("oh\nno")
+        return read_file(path)
+
+    for name in ("a.json", "b.json"):
+        (here / name).write_text(CLEAN)
+    monkeypatch.setattr("dsconfig.cli.run.read_file", broken)
+    code, out, err = run("check", "a.json", "b.json")
+    assert code == 2
+    assert "Checked 1 file" in out
+    assert err.startswith("dsconfig: error: internal error while checking a.json: KeyError: ")
+    assert err.count("\n") == 1
+    monkeypatch.setenv("DSCONFIG_DEBUG", "1")
+    assert "Traceback" in run("check", "a.json").err
+
+
+def test_an_internal_error_outside_of_files(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsconfig.cli.options.find", lambda: 1 / 0)
+    refused(run("check"), "internal error: ZeroDivisionError", "DSCONFIG_DEBUG=1")
+
+
+def test_ctrl_c(spawn: Spawns) -> None:
+    command = Path(sys.executable).parent / "dsconfig"
+    with subprocess.Popen(
+        [str(command), "check", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        time.sleep(1)  # long enough to be waiting for stdin
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_a_reader_that_has_gone(here: Path) -> None:
+    command = Path(sys.executable).parent / "dsconfig"
+    (here / "bad.json").write_text("{" + ",".join(f'"key_{i}": 1' for i in range(3000)) + "}")
+    with subprocess.Popen(
+        [str(command), "check", "bad.json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr is not None
+        err = process.stderr.read()
+    assert (process.returncode, err) == (141, b"")

@@ -1,0 +1,210 @@
+"""`dsconfig check`: every option, on configs whose findings are settled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .conftest import CLEAN, REFUSED, UNKNOWN, Runs, Spawns
+
+
+def test_a_clean_file(files: Path, run: Runs) -> None:
+    result = run("check", "clean.json", "--target", "0.19.8", "--world-size", "8")
+    assert result == (0, "Checked 1 file against DeepSpeed 0.19.8 (--target): nothing found.\n", "")
+
+
+def test_findings_are_shown_with_their_source(files: Path, run: Runs) -> None:
+    code, out, err = run("check", "refused.json", "--target", "0.19.8")
+    assert (code, err) == (1, "")
+    assert out.startswith("error[DSC101] unknown-key (rejected): ")
+    assert " --> refused.json:1:51\n" in out
+    assert REFUSED in out
+    assert f"{'^' * 18}\n" in out
+    assert out.endswith("against DeepSpeed 0.19.8 (--target): 1 error.\n")
+
+
+def test_concise_keeps_the_summary_off_the_findings(files: Path, run: Runs) -> None:
+    code, out, err = run("check", "unknown.json", "--target", "0.19.8", "--output-format", "concise")
+    assert code == 1
+    assert out.startswith("unknown.json:1:25: DSC101 unknown-key ignored warning: ")
+    assert out.count("\n") == 1
+    assert err.endswith("Checked 1 file against DeepSpeed 0.19.8 (--target): 1 warning.\n")
+
+
+def test_json_is_one_document(files: Path, run: Runs) -> None:
+    _, out, err = run("check", "clean.json", "unknown.json", "--target", "0.19.8", "--output-format", "json")
+    document = json.loads(out)
+    assert list(document) == ["version", "target", "files"]
+    assert (document["version"], document["target"]) == (1, "0.19.8")
+    clean, unknown = document["files"]
+    assert clean == {"path": "clean.json", "diagnostics": []}
+    (found,) = unknown["diagnostics"]
+    fields = (
+        "code name effect severity message help path line column end_line end_column releases related fix"
+    )
+    assert " ".join(found) == fields
+    assert found["path"] == ["no_such_key_here"]
+    assert (found["line"], found["column"], found["end_line"], found["end_column"]) == (1, 25, 1, 43)
+    assert found["releases"] == ["0.19.8"]
+    assert "against DeepSpeed 0.19.8" in err
+
+
+def test_quiet_shows_findings_only(files: Path, run: Runs) -> None:
+    assert run("check", "clean.json", "-q") == (0, "", "")
+    code, out, err = run("check", "unknown.json", "-q")
+    assert (code, err) == (1, "")
+    assert "Checked" not in out
+
+
+def test_statistics_count_by_rule(files: Path, run: Runs) -> None:
+    out = run("check", ".", "unknown.json", "refused.json", "--statistics").out
+    assert "     2 DSC101 unknown-key\n" in out
+    result = run("check", "unknown.json", "--statistics", "--output-format", "json")
+    assert json.loads(result.out)["files"]
+    assert "     1 DSC101 unknown-key\n" in result.err
+
+
+@pytest.mark.parametrize(
+    ("level", "warning", "error"), [("error", 0, 1), ("warning", 1, 1), ("info", 1, 1), ("never", 0, 0)]
+)
+def test_fail_on(files: Path, run: Runs, level: str, warning: int, error: int) -> None:
+    assert run("check", "clean.json", "--fail-on", level).code == 0
+    assert run("check", "unknown.json", "--fail-on", level).code == warning
+    assert run("check", "refused.json", "--fail-on", level).code == error
+
+
+def test_exit_zero_is_for_findings_not_for_wrong_use(files: Path, run: Runs) -> None:
+    assert run("check", "refused.json", "--exit-zero").code == 0
+    assert run("check", "refused.json", "missing.json", "--exit-zero").code == 2
+
+
+# -- selection -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (["--select", "DSC2"], False),
+        (["--select", "DSC2", "--extend-select", "DSC101"], True),
+        (["--select", "DSC2,DSC101"], True),
+        (["--ignore", "DSC101"], False),
+        (["--ignore", "dsc101"], False),
+        (["--ignore", "DSC1"], False),
+        (["--ignore", "unknown-key"], False),
+        (["--ignore", "DSC1", "--select", "DSC101"], True),
+        (["--ignore", "DSC101", "--select", "DSC1"], False),
+        (["--ignore", "DSC2", "--ignore", "DSC101"], False),
+    ],
+)
+def test_selection(files: Path, run: Runs, options: list[str], shown: bool) -> None:
+    result = run("check", "unknown.json", *options)
+    assert ("DSC101" in result.out) == shown
+    assert result.code == int(shown)
+    assert ("1 suppressed" in result.out) != shown
+
+
+def test_an_unknown_rule_is_refused_with_the_nearest(files: Path, run: Runs) -> None:
+    for option in ("--select", "--ignore", "--extend-select"):
+        code, out, err = run("check", "clean.json", option, "unknown-keys")
+        assert (code, out) == (2, "")
+        assert err == f"dsconfig: error: {option}: unknown rule `unknown-keys`, did you mean `unknown-key`?\n"
+
+
+# -- target, world size, consumer ------------------------------------------------------------------
+
+
+def test_the_target_is_told_with_its_origin(files: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    (files / "dsconfig.toml").write_text('target = "0.14.5"\n')
+    assert "DeepSpeed 0.14.5 (dsconfig.toml)" in run("check", "clean.json").out
+    monkeypatch.setenv("DSCONFIG_TARGET", "0.16.9")
+    assert "DeepSpeed 0.16.9 (DSCONFIG_TARGET)" in run("check", "clean.json").out
+    assert "DeepSpeed 0.18.9 (--target)" in run("check", "clean.json", "--target", "0.18.9").out
+
+
+def test_several_releases_are_checked_at_once(files: Path, run: Runs) -> None:
+    out = run("check", "refused.json", "--target", ">=0.16.8,<=0.17.2").out
+    assert "DeepSpeed 0.16.8 to 0.17.2 (5 releases, --target): 1 error, 1 warning.\n" in out
+    assert "= releases: 0.16.8 to 0.17.0\n" in out
+    assert "= releases: 0.17.1 to 0.17.2\n" in out
+
+
+def test_a_release_newer_than_known_is_noted(files: Path, run: Runs) -> None:
+    out = run("check", "clean.json", "--target", "99.0.0").out
+    assert "note: 99.0.0 is newer than every release known here" in out
+
+
+def test_world_sizes_are_noted_where_unknown(files: Path, run: Runs) -> None:
+    (files / "sizes.json").write_text('{"train_batch_size": 8, "train_micro_batch_size_per_gpu": 4}')
+    assert "note: sizes.json works at these world sizes: " in run("check", "sizes.json").out
+    assert "note" not in run("check", "sizes.json", "--world-size", "2").out
+    assert run("check", "sizes.json", "--world-size", "3").code == 1
+
+
+def test_the_consumer_is_passed_on(files: Path, run: Runs) -> None:
+    (files / "auto.json").write_text('{"train_batch_size": "auto"}')
+    assert run("check", "auto.json").code == 1
+    assert run("check", "auto.json", "--consumer", "transformers").code == 0
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def test_stdin(spawn: Spawns) -> None:
+    result = spawn("check", "-", "--output-format", "concise", stdin=UNKNOWN.encode())
+    assert result.out.startswith("<stdin>:1:25: DSC101")
+    named = spawn(
+        "check", "-", "--stdin-filename", "a.yaml", "-q", stdin=b"# a comment\ntrain_batch_size: 8\n"
+    )
+    assert named == (0, "", "")
+
+
+def test_a_directory_stands_for_its_configs(files: Path, run: Runs) -> None:
+    (files / "deep" / "er").mkdir(parents=True)
+    (files / "deep" / "er" / "ds_config.json").write_text(CLEAN)
+    (files / "zero.json").write_text('{"zero_optimization": {"stage": 1}}')
+    (files / "package.json").write_text('{"name": "no config"}')
+    assert run("check", ".", "--show-files").out.split() == ["zero.json", "deep/er/ds_config.json"]
+    assert run("check", "--show-files").out.split() == ["zero.json", "deep/er/ds_config.json"]
+    assert run("check", "deep", "deep/er/ds_config.json", "--show-files").out == "deep/er/ds_config.json\n"
+
+
+def test_one_bad_path_does_not_stop_the_others(files: Path, run: Runs) -> None:
+    code, out, err = run("check", "missing.json", "clean.json")
+    assert code == 2
+    assert err == "dsconfig: error: missing.json: no such file or directory\n"
+    assert out.endswith("nothing found.\n")
+
+
+def test_many_files_show_progress_on_a_terminal_only(
+    files: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dsconfig.cli.progress.MANY", 2)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    result = run("check", "clean.json", "unknown.json", "--color", "never")
+    assert "Checking" in result.err
+    assert "DSC101" in result.out
+    assert run("check", "clean.json", "unknown.json", "-q").err == ""
+
+
+def test_color(files: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def colored(*options: str) -> bool:
+        return "\x1b[" in run("check", "unknown.json", *options).out
+
+    assert not colored()
+    assert colored("--color", "always")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert colored()
+    assert not colored("--color", "never")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not colored()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_any_terminal_encoding_will_do(files: Path, spawn: Spawns, encoding: str) -> None:
+    (files / "näme.json").write_text('{"train_batch_size": 8, "学習\\ud800": "é"}', encoding="utf-8")
+    for style in ("full", "concise", "json"):
+        result = spawn("check", "näme.json", "--output-format", style, PYTHONIOENCODING=encoding)
+        assert result.code == 1, result.err
+        assert "internal" not in result.err

@@ -1,0 +1,58 @@
+"""`dsconfig explain`: rules by code and name, keys by path, and the nearest where neither is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsconfig.rules import RULES
+
+from .conftest import Runs
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_every_rule_has_a_page(run: Runs, code: str) -> None:
+    rule = RULES[code]
+    result = run("explain", code)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"{code} {rule.name}\n\n{rule.title}\n")
+    assert f"Effect: {rule.effect.value}" in result.out
+    assert result.out == run("explain", rule.name).out == run("explain", code.lower()).out
+
+
+def test_the_start_of_a_code_lists_its_rules(run: Runs) -> None:
+    out = run("explain", "DSC1").out
+    assert out.splitlines()[0].startswith("DSC101 unknown-key: ")
+    assert "DSC201" not in out
+
+
+def test_color_marks_the_page(run: Runs) -> None:
+    out = run("explain", "DSC101", "--color", "always").out
+    assert "\x1b[1mDSC101 unknown-key\x1b[0m" in out
+    assert "\x1b[1mBad:\x1b[0m" in out
+
+
+@pytest.fixture
+def described(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"zero_optimization.stage": "How much is **partitioned**:\n\n```json\n{}\n```\n"}
+    paths = [("zero_optimization", "stage"), ("a", "enabled"), ("b", "enabled")]
+    monkeypatch.setattr("dsconfig.model.keyinfo.describe", known.get, raising=False)
+    monkeypatch.setattr("dsconfig.model.keyinfo.keys", lambda: ((path, None) for path in paths))
+
+
+@pytest.mark.usefixtures("described")
+class TestKeys:
+    def test_by_path(self, run: Runs) -> None:
+        assert run("explain", "zero_optimization.stage").out == "How much is partitioned:\n\n    {}\n"
+
+    def test_by_the_last_part_where_only_one_key_has_it(self, run: Runs) -> None:
+        assert run("explain", "stage").out == "How much is partitioned:\n\n    {}\n"
+
+    def test_a_name_of_several_keys(self, run: Runs) -> None:
+        result = run("explain", "enabled")
+        assert result.code == 2
+        assert "is the name of several keys: `a.enabled` or `b.enabled`" in result.err
+
+    def test_an_unknown_key_gets_the_nearest(self, run: Runs) -> None:
+        result = run("explain", "zero_optimisation.stag")
+        assert result.code == 2
+        assert "did you mean `zero_optimization.stage`" in result.err

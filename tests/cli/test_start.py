@@ -1,0 +1,87 @@
+"""Starting is cheap: `--version`, `--help` and a plain check import no heavy module."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsconfig import _version
+from dsconfig.cli import VERBS
+
+from .conftest import CLEAN, REFUSED, Runs, Spawns
+
+CHECK_OPTIONS = (
+    "--stdin-filename",
+    "--target",
+    "--world-size",
+    "--consumer",
+    "--select",
+    "--ignore",
+    "--extend-select",
+    "--fail-on",
+    "--exit-zero",
+    "--output-format",
+    "--color",
+    "--statistics",
+    "--quiet",
+    "--show-files",
+    "--show-settings",
+)
+HEAVY = {"pydantic", "pydantic_core", "yaml", "rich", "packaging", "numpy", "torch", "deepspeed", "hjson"}
+PROGRAM = """
+import sys
+from dsconfig.cli import main
+code = main(sys.argv[1:])
+print("MODULES", *sorted(name for name in sys.modules if "." not in name))
+sys.exit(code)
+"""
+
+
+def imported(*argv: str) -> set[str]:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *argv], capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return set(done.stdout.rpartition("MODULES")[2].split())
+
+
+@pytest.mark.parametrize(
+    "argv", [["--version"], ["--help"], ["check", "--help"], ["explain", "--help"], ["explain", "DSC101"]]
+)
+def test_nothing_heavy_to_say_a_few_words(argv: list[str]) -> None:
+    assert not imported(*argv) & HEAVY
+
+
+@pytest.mark.parametrize("style", ["full", "concise", "json"])
+def test_nothing_heavy_to_check_a_file(here: Path, style: str) -> None:
+    (here / "clean.json").write_text(CLEAN)
+    (here / "refused.json").write_text(REFUSED)
+    assert not imported("check", "clean.json", "refused.json", "--output-format", style) & HEAVY
+
+
+@pytest.mark.parametrize("argv", [["--version"], ["--help"]])
+def test_help_needs_little_of_the_standard_library(argv: list[str]) -> None:
+    assert not imported(*argv) & {"dataclasses", "inspect", "shutil", "json", "difflib"}
+
+
+def test_version(spawn: Spawns) -> None:
+    assert spawn("--version") == (0, f"dsconfig {_version.__version__}\n", "")
+
+
+def test_the_module_runs_like_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dsconfig", "--version"], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == f"dsconfig {_version.__version__}\n"
+
+
+def test_help_names_every_command_and_option(run: Runs) -> None:
+    out = run("--help").out
+    for verb, summary in VERBS.items():
+        assert f"{verb} " in out
+        assert summary in out
+        assert run(verb, "--help").code == 0
+    out = run("check", "--help").out
+    for option in CHECK_OPTIONS:
+        assert option in out

@@ -1,0 +1,45 @@
+"""Reports made by hand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dsconfig.diagnostic import Diagnostic, Effect, Location
+from dsconfig.document import read_text
+
+
+class Target(NamedTuple):
+    text: str
+    releases: tuple[str, ...] = ("0.19.8",)
+    origin: str = "latest"
+
+
+class Source(NamedTuple):
+    text: str
+
+
+class Report(NamedTuple):
+    name: str
+    diagnostics: tuple[Diagnostic, ...]
+    target: Target
+    document: Source | None
+
+
+def place(text: str, snippet: str, length: int | None = None) -> Location:
+    """Where `snippet` first stands in the text; an empty one stands at the end."""
+    start = text.index(snippet) if snippet else len(text)
+    return location(text, start, start + (len(snippet) if length is None else length))
+
+
+def location(text: str, start: int, end: int) -> Location:
+    document = read_text(text)
+    first, last = document.position(start), document.position(end)
+    return Location(start, end, first.line, first.column, last.line, last.column)
+
+
+def found(text: str, snippet: str) -> Report:
+    """A report with one finding at the place of `snippet`."""
+    diagnostic = Diagnostic(
+        "DSC101", "unknown-key", Effect.IGNORED, "no such key", location=place(text, snippet)
+    )
+    return Report("a.json", (diagnostic,), Target("0.19.8"), Source(text))
