@@ -18,9 +18,12 @@ silently change the global batch, hence the learning-rate schedule and convergen
 batch contract: which sizes keep the batch, which micro batch and accumulation each needs, and a refusal,
 with reasons, of the rest.
 
-    >>> from elastic import plan >>> block = {"enabled": True, "max_train_batch_size": 2000,
-    "micro_batch_sizes": [2, 4, 6], "version": 0.1} >>> sizes = plan({"elasticity": block}) >>>
-    sizes.batch_size, sizes.row(8).micro_batch_size, sizes.row(8).accumulation_steps (1680, 6, 35)
+    >>> from elastic import plan
+    >>> block = {"enabled": True, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4, 6],
+    ...     "version": 0.1}
+    >>> sizes = plan({"elasticity": block})
+    >>> sizes.batch_size, sizes.row(8).micro_batch_size, sizes.row(8).accumulation_steps
+    (1680, 6, 35)
 """
 
 from __future__ import annotations
