@@ -16,7 +16,7 @@ from dsconfig._version import __version__
 if TYPE_CHECKING:
     from dsconfig.checker import Report, check
     from dsconfig.diagnostic import Diagnostic, Effect, Fix, Location, Related
-    from dsconfig.load import ConfigError, load
+    from dsconfig.loader import ConfigError, load
     from dsconfig.model import *  # noqa: F403  the section classes, for editors
     from dsconfig.model.config import Config
     from dsconfig.releases import LATEST, RELEASES, UnknownReleaseError
@@ -29,8 +29,8 @@ else:
         "Fix": "dsconfig.diagnostic",
         "Location": "dsconfig.diagnostic",
         "Related": "dsconfig.diagnostic",
-        "ConfigError": "dsconfig.load",
-        "load": "dsconfig.load",
+        "ConfigError": "dsconfig.loader",
+        "load": "dsconfig.loader",
         "LATEST": "dsconfig.releases",
         "RELEASES": "dsconfig.releases",
         "UnknownReleaseError": "dsconfig.releases",
@@ -40,7 +40,8 @@ else:
         from importlib import import_module
 
         if name in _HOMES:
-            # A function and its module may share a name: the name is the function's, whatever was imported first.
+            # A function and its module may share a name: the name is the function's, whatever was imported
+            # first.
             value = getattr(import_module(_HOMES[name]), name)
         else:
             model = import_module("dsconfig.model")

@@ -54,12 +54,12 @@ def check(
 ) -> Report:
     """Check a config: a path, text, bytes, or a dict.
 
-    A string with a line end or a brace is text, any other string a path. Text is judged as DeepSpeed judges a file
-    (Hjson, duplicate keys), a dict as it judges a dict.
+    A string with a line end or a brace is text, any other string a path. Text is judged as DeepSpeed judges a
+    file (Hjson, duplicate keys), a dict as it judges a dict.
 
     Args:
-        source: what to check.
-        target: a release (`0.19.8`), a range (`>=0.14,<0.19.8`) or `installed`; None: the installed DeepSpeed, else
+        source: what to check. target: a release (`0.19.8`), a range (`>=0.14,<0.19.8`) or `installed`; None:
+        the installed DeepSpeed, else
             the latest release known.
         world_size: number of ranks (GPUs); None: only what fails at every world size is an error.
         consumer: who reads the file: `deepspeed` (default), `transformers`, `accelerate` or `lightning`.
@@ -155,9 +155,7 @@ def _located(document: Document, merged: list[_Merged]) -> list[Diagnostic]:
             help=item.finding.help,
             location=locate.finding(item.finding),
             releases=tuple(reversed(item.releases)),
-            related=tuple(
-                Related(text, path, locate.path(path)) for text, path in item.finding.related
-            ),
+            related=tuple(Related(text, path, locate.path(path)) for text, path in item.finding.related),
             fix=item.finding.fix,
         )
         for item in merged
@@ -192,7 +190,9 @@ def _place(diagnostic: Diagnostic) -> tuple[int, str, str]:
 
 
 def _world_sizes(source: Source, target: Target) -> str | None:
-    """A note for reports without a world size: where the batch works. Of several releases the newest speaks."""
+    """A note for reports without a world size: where the batch works. Of several releases the newest
+    speaks.
+    """
     if source.world_size is not None:
         return None
     from dsconfig.rules.batch import sizes

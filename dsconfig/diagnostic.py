@@ -1,4 +1,6 @@
-"""The currency that everything trades in: what a finding is, what it does to the user, and how it may be mended."""
+"""The currency that everything trades in: what a finding is, what it does to the user, and how it may be
+mended.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A stretch of the source text. Lines and columns are 1-based, columns count code points; the end is exclusive."""
+    """A stretch of the source text. Lines and columns are 1-based, columns count code points; the end is
+    exclusive.
+    """
 
     start: int
     end: int
@@ -98,8 +102,8 @@ Operation: TypeAlias = "Set | Remove | Rename | Move"
 class Fix:
     """A way to mend the finding: operations on paths, never on text.
 
-    `safe` is claimed only where the values that DeepSpeed ends up using do not change, or where it refused the
-    file, only one reading is possible and nothing written is lost.
+    `safe` is claimed only where the values that DeepSpeed ends up using do not change, or where it refused
+    the file, only one reading is possible and nothing written is lost.
     """
 
     title: str
@@ -111,8 +115,8 @@ class Fix:
 class Diagnostic:
     """One finding.
 
-    `releases` are the releases checked to which it applies, oldest first; `location` is None where the source has
-    no text (a dict). A key that is absent is located at its nearest existing parent.
+    `releases` are the releases checked to which it applies, oldest first; `location` is None where the source
+    has no text (a dict). A key that is absent is located at its nearest existing parent.
     """
 
     code: str

@@ -1,7 +1,7 @@
 """The DeepSpeed releases on the package index: their order, ranges of them, and which one is installed.
 
-A release is written `0.19.8` outside and is a number inside (`number`), so that comparing releases, which every
-key and rule does, is comparing integers.
+A release is written `0.19.8` outside and is a number inside (`number`), so that comparing releases, which
+every key and rule does, is comparing integers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Target:
     text: str
     origin: Origin
     note: str | None = None
-    """What the user should know of the choice, for example that a newer release is taken as the newest known."""
+    """What the user should know of the choice, for example that a newer release is taken as the newest known.
+    """
 
 
 def number(release: str) -> int:

@@ -1,9 +1,9 @@
 """The batch triplet as DeepSpeed derives it, step by step, with whatever was written.
 
-DeepSpeed calculates before it checks, on the raw values: floats stay floats, true counts as 1, a string ends in a
-TypeError in the middle. The same operations are done here in the same order, so that the same inputs fail.
-Source: runtime/config.py, DeepSpeedConfig._set_batch_related_parameters and _batch_assertion, unchanged in
-everything that matters from 0.3.1 to 0.19.8.
+DeepSpeed calculates before it checks, on the raw values: floats stay floats, true counts as 1, a string ends
+in a TypeError in the middle. The same operations are done here in the same order, so that the same inputs
+fail. Source: runtime/config.py, DeepSpeedConfig._set_batch_related_parameters and _batch_assertion, unchanged
+in everything that matters from 0.3.1 to 0.19.8.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Impossible:
 
 
 def derive(train: Any, micro: Any, steps: Any, world_size: float) -> Triplet | Impossible:
-    """The triplet that DeepSpeed derives from what is written (None: not written, or null) for a world size."""
+    """The triplet that DeepSpeed derives from what is written (None: not written, or null) for a world
+    size.
+    """
     written = Triplet(train, micro, steps)
     if train is None and micro is None:
         return Impossible("none-given", written)
@@ -91,9 +93,9 @@ def _no_number(triplet: Triplet) -> str | None:
 def world_size(ranks: int, sequence_parallel_size: Any, release: int, *, from_file: bool) -> float:
     """The data-parallel world size that DeepSpeedConfig uses.
 
-    It divides the ranks by `sequence_parallel_size` only where the config is a dict: of a file it asks whether the
-    *path* contains that word. The division is a true one. Source: runtime/config.py, DeepSpeedConfig.__init__,
-    from 0.17.0 on.
+    It divides the ranks by `sequence_parallel_size` only where the config is a dict: of a file it asks
+    whether the *path* contains that word. The division is a true one. Source: runtime/config.py,
+    DeepSpeedConfig.__init__, from 0.17.0 on.
 
     Raises:
         TypeError, ZeroDivisionError: from 0.19.3 on, for a size that cannot be divided by.

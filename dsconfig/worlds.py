@@ -11,7 +11,9 @@ _TRIED = 1024
 
 
 def working_sizes(train: Any, micro: Any, steps: Any) -> tuple[int, ...] | None:
-    """The world sizes, ascending, at which DeepSpeed derives a triplet; None: at every one. Empty: at none."""
+    """The world sizes, ascending, at which DeepSpeed derives a triplet; None: at every one. Empty: at
+    none.
+    """
     if train is None:
         works = not isinstance(derive(train, micro, steps, 1), Impossible)
         return None if works else ()

@@ -1,7 +1,8 @@
 """Corner cases of the rules, as data: tests/cases/<domain>/<CODE>-<name>/<case>.json.
 
 A case holds `config` (given as a dict) or `text` (given as a file's text), perhaps `target`, `world_size` and
-`consumer`, and `finds`: what this code finds, each as "path effect"; an empty list means that it must not fire.
+`consumer`, and `finds`: what this code finds, each as "path effect"; an empty list means that it must not
+fire.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sections that DeepSpeed reads by hand: the value is taken as it is, whatever its type.
 
-Nothing here refuses for DeepSpeed; the verdict only says that the value is not what the code behind it expects.
-Booleans are tested for truth, so anything counts as one of the two.
+Nothing here refuses for DeepSpeed; the verdict only says that the value is not what the code behind it
+expects. Booleans are tested for truth, so anything counts as one of the two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dsconfig.dialect.verdict import Coerced, Refused, Spec, Verdict, elements, 
 def read(spec: Spec, value: Any) -> Verdict:
     """The verdict of code that expects `spec` and checks nothing."""
     kind = spec[0]
-    if kind == "any" or kind == "section":
+    if kind in ("any", "section"):
         return None
     if kind == "bool":
         return None if isinstance(value, bool) else Coerced(bool(value))

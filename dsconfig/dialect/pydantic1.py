@@ -83,7 +83,8 @@ def _enum(spec: Spec, value: Any) -> Verdict:
 
 
 def _mapping(spec: Spec, value: Any) -> Verdict:
-    # dict_validator and BaseModel.validate call dict(value): a list of pairs, the empty list too, becomes an object.
+    # dict_validator and BaseModel.validate call dict(value): a list of pairs, the empty list too, becomes an
+    # object.
     if isinstance(value, dict):
         return entries(spec, value, "pydantic1") if spec[0] == "map" else None
     if not isinstance(value, list):

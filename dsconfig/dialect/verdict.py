@@ -42,7 +42,9 @@ def read(spec: Spec, value: Any, dialect: str) -> Verdict:
 
 
 def out_of_bounds(spec: Spec, value: Any) -> bool:
-    """Whether a number misses a bound of its ("int" | "float", ge, gt, le, lt) spec; NaN misses every bound."""
+    """Whether a number misses a bound of its ("int" | "float", ge, gt, le, lt) spec; NaN misses every
+    bound.
+    """
     _, ge, gt, le, lt = spec
     return (
         (ge is not None and not value >= ge)
@@ -90,13 +92,18 @@ def union(spec: Spec, value: Any, dialect: str) -> Verdict:
     if None in verdicts:
         return None
     if isinstance(value, str) and any(_is_words(arm) for arm in spec[1:]):
-        # pydantic's smart union prefers the arm of the value's own type, and DeepSpeed's validators then refuse
-        # words they do not know (zenflow: runtime/zenflow/zenflow_utils.py), whatever a number arm would make of it.
+        # pydantic's smart union prefers the arm of the value's own type, and DeepSpeed's validators then
+        # refuse words they do not know (zenflow: runtime/zenflow/zenflow_utils.py), whatever a number arm
+        # would make of it.
         verdicts = [v for arm, v in zip(spec[1:], verdicts, strict=True) if _is_words(arm)]
     taken = next((verdict for verdict in verdicts if isinstance(verdict, Coerced)), None)
     if taken is not None:
         return taken
-    refusals = [verdict for verdict in verdicts if isinstance(verdict, Refused) and verdict.why not in ("type", "null")]
+    refusals = [
+        verdict
+        for verdict in verdicts
+        if isinstance(verdict, Refused) and verdict.why not in ("type", "null")
+    ]
     first = refusals[0] if len(refusals) == 1 else None
     return first or Refused("null" if value is None else "type", spec, value)
 

@@ -8,31 +8,31 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'gradient_clipping': (('float', 0, None, None, None), 1.0, ((1000, 1000000000),), {'defaults': ((19002, 0.0),), 'fills': ('transformers', 'accelerate'), 'wrong_type': 'crashes'}),
             'steps_per_print': (('union', ('int', None, None, None, None), ('null',)), None, ((1000, 1000000000),), {'defaults': ((15001, 10),), 'unit': 'steps', 'wrong_type': 'crashes'}),
-            'wall_clock_breakdown': (('bool',), False, ((1000, 1000000000),), {}),
+            'wall_clock_breakdown': (('bool',), False, ((1000, 1000000000),), {'wrong_type': 'rejected'}),
             'memory_breakdown': (('bool',), False, ((2000, 1000000000),), {}),
             'dump_state': (('bool',), False, ((1000, 1000000000),), {}),
             'log_level': (('union', ('enum', 'debug', 'info', 'warning', 'error', 'critical'), ('null',)), None, ((19003, 1000000000),), {'flags': ('fold_case',)}),
             'disable_python_gc': (('bool',), False, ((19008, 1000000000),), {}),
-            'vocabulary_size': (('union', ('int', None, None, None, None), ('null',)), None, ((1000, 1000000000),), {}),
+            'vocabulary_size': (('union', ('int', None, None, None, None), ('null',)), None, ((1000, 1000000000),), {'wrong_type': 'rejected'}),
             'zero_allow_untested_optimizer': (('bool',), False, ((1000, 1000000000),), {}),
             'zero_force_ds_cpu_optimizer': (('bool',), True, ((8003, 1000000000),), {}),
             'graph_harvesting': (('bool',), False, ((12006, 19007),), {'refused_from': 19008}),
-            'communication_data_type': (('union', ('enum', 'fp16', 'bf16', 'fp32'), ('null',)), None, ((5008, 1000000000),), {'was': ((14000, ('union', ('enum', 'fp16', 'bfp16', 'fp32'), ('null',))),), 'flags': ('fold_case',)}),
+            'communication_data_type': (('union', ('enum', 'fp16', 'bf16', 'fp32'), ('null',)), None, ((5008, 1000000000),), {'was': ((14000, ('union', ('enum', 'fp16', 'bfp16', 'fp32'), ('null',))),), 'flags': ('fold_case',), 'wrong_type': 'rejected'}),
             'fp32_allreduce': (('bool',), False, ((1000, 5007),), {'replaced_by': 'communication_data_type'}),
-            'seq_parallel_communication_data_type': (('union', ('enum', 'fp16', 'bf16', 'fp32'), ('null',)), 'fp32', ((16005, 1000000000),), {'flags': ('fold_case',)}),
-            'seq_parallel_comm_data_type': (('union', ('enum', 'fp16', 'bf16', 'fp32'), ('null',)), 'fp32', ((11002, 16004),), {'was': ((14000, ('union', ('enum', 'fp16', 'bfp16', 'fp32'), ('null',))),), 'replaced_by': 'seq_parallel_communication_data_type', 'flags': ('fold_case',)}),
+            'seq_parallel_communication_data_type': (('union', ('enum', 'fp16', 'bf16', 'fp32'), ('null',)), 'fp32', ((16005, 1000000000),), {'flags': ('fold_case',), 'wrong_type': 'rejected'}),
+            'seq_parallel_comm_data_type': (('union', ('enum', 'fp16', 'bf16', 'fp32'), ('null',)), 'fp32', ((11002, 16004),), {'was': ((14000, ('union', ('enum', 'fp16', 'bfp16', 'fp32'), ('null',))),), 'replaced_by': 'seq_parallel_communication_data_type', 'flags': ('fold_case',), 'wrong_type': 'rejected'}),
             'prescale_gradients': (('bool',), False, ((1000, 1000000000),), {}),
             'gradient_predivide_factor': (('float', None, None, None, None), 1.0, ((2000, 1000000000),), {}),
-            'gradient_allreduce_op': (('enum', 'mean', 'sum'), 'mean', ((19006, 1000000000),), {'flags': ('fold_case',)}),
+            'gradient_allreduce_op': (('enum', 'mean', 'sum'), 'mean', ((19006, 1000000000),), {'flags': ('fold_case',), 'wrong_type': 'rejected'}),
             'disable_allgather': (('bool',), False, ((1000, 1000000000),), {'flags': ('unread',)}),
             'allgather_size': (('int', None, None, None, None), 500000000, ((1000, 1000000000),), {'deprecated': 2000, 'replaced_by': 'zero_optimization.allgather_bucket_size', 'unit': 'elements'}),
             'sparse_gradients': (('bool',), False, ((1000, 19007),), {'refused_from': 19008}),
             'use_data_before_expert_parallelism': (('bool',), False, ((12004, 1000000000),), {}),
-            'train_batch_size': (('union', ('int', None, 0, None, None), ('null',)), None, ((1000, 1000000000),), {'defaults': ((1000, 1),), 'fills': ('transformers', 'accelerate'), 'unit': 'samples'}),
-            'train_micro_batch_size_per_gpu': (('union', ('int', None, 0, None, None), ('null',)), None, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate'), 'unit': 'samples'}),
-            'gradient_accumulation_steps': (('union', ('int', None, 0, None, None), ('null',)), None, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate'), 'unit': 'micro-batches'}),
+            'train_batch_size': (('union', ('int', None, 0, None, None), ('null',)), None, ((1000, 1000000000),), {'defaults': ((1000, 1),), 'fills': ('transformers', 'accelerate'), 'unit': 'samples', 'wrong_type': 'rejected'}),
+            'train_micro_batch_size_per_gpu': (('union', ('int', None, 0, None, None), ('null',)), None, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate'), 'unit': 'samples', 'wrong_type': 'rejected'}),
+            'gradient_accumulation_steps': (('union', ('int', None, 0, None, None), ('null',)), None, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate'), 'unit': 'micro-batches', 'wrong_type': 'rejected'}),
             'managed_gradient_accumulation': (('bool',), True, ((19004, 1000000000),), {}),
-            'sequence_parallel_size': (('int', None, 0, None, None), None, ((15000, 1000000000),), {'was': ((19002, ('union', ('int', None, 0, None, None), ('null',))),), 'unit': 'ranks'}),
+            'sequence_parallel_size': (('int', None, 0, None, None), None, ((15000, 1000000000),), {'was': ((19002, ('any',)),), 'unit': 'ranks', 'wrong_type': 'rejected'}),
             'data_parallel_size': (('int', None, 0, None, None), None, ((15000, 1000000000),), {'unit': 'ranks'}),
             'dataloader_drop_last': (('bool',), False, ((5002, 1000000000),), {}),
             'fp16': (('section', 'Fp16'), None, ((1000, 1000000000),), {}),
@@ -78,7 +78,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'enabled': (('bool',), False, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'auto_cast': (('bool',), False, ((7000, 1000000000),), {}),
             'loss_scale': (('float', 0, None, None, None), 0.0, ((1000, 1000000000),), {'was': ((18007, ('float', None, None, None, None)),)}),
-            'initial_scale_power': (('int', None, None, None, None), 16, ((1000, 1000000000),), {'defaults': ((7007, 32),)}),
+            'initial_scale_power': (('int', None, None, None, None), 16, ((1000, 1000000000),), {'defaults': ((7007, 32),), 'wrong_type': 'rejected'}),
             'loss_scale_window': (('int', None, None, None, None), 1000, ((1000, 1000000000),), {'unit': 'steps'}),
             'hysteresis': (('int', None, None, None, None), 2, ((1000, 1000000000),), {'unit': 'overflows'}),
             'consecutive_hysteresis': (('bool',), False, ((9003, 1000000000),), {}),
@@ -107,8 +107,8 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         ((3001, 1000000000, 'hand', 'ignored', False),),
         {
             'enabled': (('bool',), False, ((17002, 1000000000),), {}),
-            'dtype': (('enum', 'torch.float16', 'fp16', 'float16', 'half', 'torch.float32', 'fp32', 'float32', 'float', 'torch.int8', 'int8', 'torch.bfloat16', 'bf16', 'bfloat16'), None, ((17002, 1000000000),), {}),
-            'lower_precision_safe_modules': (('list', ('str',)), None, ((17002, 1000000000),), {}),
+            'dtype': (('enum', 'torch.float16', 'fp16', 'float16', 'half', 'torch.float32', 'fp32', 'float32', 'float', 'torch.int8', 'int8', 'torch.bfloat16', 'bf16', 'bfloat16'), None, ((17002, 1000000000),), {'wrong_type': 'rejected'}),
+            'lower_precision_safe_modules': (('list', ('str',)), None, ((17002, 1000000000),), {'wrong_type': 'rejected'}),
         },
     ),
     'DataTypes': (
@@ -117,13 +117,13 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'grad_accum_dtype': (('union', ('enum', 'torch.float16', 'fp16', 'float16', 'half', 'torch.float32', 'fp32', 'float32', 'float', 'torch.int8', 'int8', 'torch.bfloat16', 'bf16', 'bfloat16'), ('null',)), None, ((7006, 1000000000),), {}),
             'param_dtype': (('union', ('enum', 'torch.float16', 'fp16', 'float16', 'half', 'torch.float32', 'fp32', 'float32', 'float', 'torch.int8', 'int8', 'torch.bfloat16', 'bf16', 'bfloat16'), ('null',)), None, ((19002, 1000000000),), {}),
             'buffer_dtype': (('union', ('enum', 'torch.float16', 'fp16', 'float16', 'half', 'torch.float32', 'fp32', 'float32', 'float', 'torch.int8', 'int8', 'torch.bfloat16', 'bf16', 'bfloat16'), ('null',)), None, ((19002, 1000000000),), {}),
-            'keep_in_fp32_modules': (('union', ('list', ('str',)), ('enum', 'auto')), 'auto', ((19008, 1000000000),), {'flags': ('auto_is_value',)}),
+            'keep_in_fp32_modules': (('union', ('list', ('str',)), ('enum', 'auto')), 'auto', ((19008, 1000000000),), {'flags': ('auto_is_value',), 'wrong_type': 'rejected'}),
         },
     ),
     'Optimizer': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
         {
-            'type': (('union', ('str',), ('null',)), None, ((1000, 1000000000),), {'known': ('Adam', 'AdamW', 'Adagrad', 'Lamb', 'Lion', 'Muon', 'MuAdam', 'MuAdamW', 'MuSGD', 'OneBitAdam', 'OneBitLamb', 'ZeroOneAdam'), 'flags': ('fold_case',)}),
+            'type': (('union', ('str',), ('null',)), None, ((1000, 1000000000),), {'known': ('Adam', 'AdamW', 'Adagrad', 'Lamb', 'Lion', 'Muon', 'MuAdam', 'MuAdamW', 'MuSGD', 'OneBitAdam', 'OneBitLamb', 'ZeroOneAdam'), 'flags': ('fold_case',), 'wrong_type': 'rejected'}),
             'params': (('union', ('section', 'OptimizerParams'), ('map', ('any',)), ('null',)), None, ((1000, 1000000000),), {'takes': ((('null',), 1000, 1000000000),)}),
             'legacy_fusion': (('bool',), False, ((1000, 1000000000),), {}),
         },
@@ -133,7 +133,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), None, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', 0, None, None, None), None, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping', 'wrong_type': 'rejected'}),
         },
     ),
     'AdamParams': (
@@ -141,7 +141,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', 0, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping', 'wrong_type': 'rejected'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((1000, 1000000000),), {}),
@@ -159,7 +159,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', 0, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping', 'wrong_type': 'rejected'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((1000, 1000000000),), {}),
@@ -177,7 +177,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.01, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', 0, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping', 'wrong_type': 'rejected'}),
             'eps': (('float', None, None, None, None), 1e-10, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'amsgrad': (('bool',), False, ((5005, 1000000000),), {}),
             'fp32_optimizer_states': (('bool',), True, ((5005, 1000000000),), {}),
@@ -190,7 +190,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', 0, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping', 'wrong_type': 'rejected'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((1000, 1000000000),), {}),
@@ -205,7 +205,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', 0, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping', 'wrong_type': 'rejected'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'set_grad_none': (('bool',), True, ((11000, 1000000000),), {}),
             'fp32_optimizer_states': (('bool',), True, ((11000, 1000000000),), {}),
@@ -216,7 +216,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), None, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', 0, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping', 'wrong_type': 'rejected'}),
             'muon_lr': (('float', None, None, None, None), None, ((18003, 1000000000),), {}),
             'adam_lr': (('float', None, None, None, None), None, ((18003, 1000000000),), {}),
             'momentum': (('float', None, None, None, None), 0.95, ((17006, 1000000000),), {}),
@@ -234,7 +234,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', 0, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping', 'wrong_type': 'rejected'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((3000, 19006),), {}),
@@ -249,7 +249,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', 0, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping', 'wrong_type': 'rejected'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((3000, 19006),), {}),
@@ -265,7 +265,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', 0, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping', 'wrong_type': 'rejected'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((3000, 19006),), {}),
@@ -287,7 +287,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', 0, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping', 'wrong_type': 'rejected'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((3000, 19006),), {}),
@@ -377,7 +377,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
     'ZeroOptimization': (
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
         {
-            'stage': (('enum', 0, 1, 2, 3), 0, ((2000, 1000000000),), {'fills': ('accelerate',)}),
+            'stage': (('enum', 0, 1, 2, 3), 0, ((2000, 1000000000),), {'was': ((6007, ('float', None, None, 3, None)),), 'fills': ('accelerate',), 'wrong_type': 'rejected'}),
             'contiguous_gradients': (('bool',), True, ((2000, 1000000000),), {'defaults': ((4002, False),)}),
             'reduce_scatter': (('bool',), True, ((2000, 1000000000),), {'defaults': ((3015, True), (3016, False))}),
             'reduce_bucket_size': (('int', None, 0, None, None), 500000000, ((2000, 1000000000),), {'was': ((6007, ('int', None, None, None, None)), (19005, ('int', 0, None, None, None))), 'fills': ('transformers', 'accelerate'), 'unit': 'elements'}),
@@ -430,7 +430,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
     'OffloadParam': (
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
         {
-            'device': (('enum', 'none', 'cpu', 'nvme'), 'none', ((3015, 1000000000),), {'defaults': ((5006, 'cpu'), (6007, None)), 'fills': ('accelerate',)}),
+            'device': (('enum', 'none', 'cpu', 'nvme'), 'none', ((3015, 1000000000),), {'was': ((5006, ('any',)),), 'defaults': ((5006, 'cpu'), (6007, None)), 'fills': ('accelerate',), 'wrong_type': 'rejected'}),
             'nvme_path': (('union', ('str',), ('null',)), None, ((3015, 1000000000),), {'fills': ('accelerate',)}),
             'buffer_count': (('int', 0, None, None, None), 5, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),)}),
             'buffer_size': (('int', 0, None, None, None), 100000000, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),), 'unit': 'elements'}),
@@ -441,7 +441,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
     'OffloadOptimizer': (
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
         {
-            'device': (('enum', 'none', 'cpu', 'nvme'), 'none', ((3015, 1000000000),), {'defaults': ((5006, 'cpu'), (6007, None)), 'fills': ('accelerate',)}),
+            'device': (('enum', 'none', 'cpu', 'nvme'), 'none', ((3015, 1000000000),), {'was': ((5006, ('any',)),), 'defaults': ((5006, 'cpu'), (6007, None)), 'fills': ('accelerate',), 'wrong_type': 'rejected'}),
             'nvme_path': (('union', ('str',), ('null',)), None, ((3015, 1000000000),), {'fills': ('accelerate',)}),
             'buffer_count': (('int', 0, None, None, None), 4, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),)}),
             'pin_memory': (('bool',), True, ((3015, 1000000000),), {'defaults': ((19004, False),)}),
@@ -610,7 +610,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
     'Checkpoint': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
         {
-            'tag_validation': (('enum', 'WARN', 'IGNORE', 'FAIL'), 'WARN', ((3011, 1000000000),), {'flags': ('fold_case',)}),
+            'tag_validation': (('enum', 'WARN', 'IGNORE', 'FAIL'), 'WARN', ((3011, 1000000000),), {'flags': ('fold_case',), 'wrong_type': 'rejected'}),
             'load_universal': (('bool',), False, ((7000, 1000000000),), {}),
             'use_node_local_storage': (('bool',), False, ((7005, 1000000000),), {}),
             'checkpoint_serialization': (('bool',), True, ((17001, 1000000000),), {}),
@@ -621,19 +621,19 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
     'CheckpointWriter': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
         {
-            'type': (('enum', 'MOCK', 'PYTHON', 'FAST'), 'FAST', ((17001, 1000000000),), {'flags': ('fold_case',)}),
+            'type': (('union', ('enum', 'MOCK', 'PYTHON', 'FAST'), ('null',)), 'FAST', ((17001, 1000000000),), {'flags': ('fold_case',), 'wrong_type': 'rejected'}),
             'decoupled': (('bool',), False, ((17001, 1000000000),), {}),
             'io_buffer_size': (('int', None, None, None, None), 67108864, ((17001, 1000000000),), {'unit': 'bytes'}),
             'io_buffer_double': (('bool',), True, ((17001, 1000000000),), {}),
             'show_statistics': (('bool',), False, ((17001, 1000000000),), {}),
-            'data_parallel': (('union', ('enum', 'REPLICA', 'SOCKET', 'MACHINE'), ('null',)), None, ((17001, 1000000000),), {'flags': ('fold_case',)}),
+            'data_parallel': (('union', ('enum', 'REPLICA', 'SOCKET', 'MACHINE'), ('null',)), None, ((17001, 1000000000),), {'flags': ('fold_case',), 'wrong_type': 'rejected'}),
             'io_multiplier': (('int', None, None, None, None), 1, ((17001, 1000000000),), {}),
         },
     ),
     'ParallelWrite': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
         {
-            'pipeline_stage': (('bool',), False, ((7004, 1000000000),), {}),
+            'pipeline_stage': (('bool',), False, ((7004, 1000000000),), {'wrong_type': 'rejected'}),
         },
     ),
     'Nebula': (

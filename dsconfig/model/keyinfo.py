@@ -1,15 +1,15 @@
 """What is known of each key, as `check` reads it: frozen, light, and seen from one release.
 
-The table behind it (`_table`) is generated from the model; nothing here imports pydantic. A `SectionView` is a
-section as one release sees it; it also says for which neighbouring releases it looks the same, so that a range of
-releases costs one evaluation for each class that behaves alike.
+The table behind it (`_table`) is generated from the model; nothing here imports pydantic. A `SectionView` is
+a section as one release sees it; it also says for which neighbouring releases it looks the same, so that a
+range of releases costs one evaluation for each class that behaves alike.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsconfig.model._table import SECTIONS
@@ -19,7 +19,9 @@ Spec: TypeAlias = tuple[Any, ...]
 Dialect: TypeAlias = Literal["hand", "pydantic1", "pydantic2"]
 ROOT = "Config"
 PYDANTIC_2 = 15000
-"""DeepSpeed's models are pydantic 1 models up to 0.14.5 (runtime/config_utils.py, pydantic_v1.py), then pydantic 2."""
+"""DeepSpeed's models are pydantic 1 models up to 0.14.5 (runtime/config_utils.py, pydantic_v1.py), then
+pydantic 2.
+"""
 
 
 class KeyInfo(NamedTuple):
@@ -108,7 +110,7 @@ class SectionView(NamedTuple):
     keys: dict[str, KeyView]
 
 
-@lru_cache(maxsize=None)
+@cache
 def section_keys(name: str) -> dict[str, KeyInfo]:
     """Every key of the section class over all releases, by name."""
     return {key: _info(name, key, entry) for key, entry in SECTIONS[name][1].items()}
@@ -139,7 +141,7 @@ def _info(section: str, name: str, entry: tuple[Any, ...]) -> KeyInfo:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _borders(name: str) -> tuple[int, ...]:
     found = {0, NEVER, PYDANTIC_2}
     for since, until, *_ in SECTIONS[name][0]:
@@ -156,7 +158,7 @@ def view(name: str, release: int) -> SectionView:
     return _view(name, borders[index], borders[index + 1] if index + 1 < len(borders) else NEVER + 1)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _view(name: str, low: int, high: int) -> SectionView:
     by, unknown, drops_auto = "hand", "ignored", False
     for since, until, *reading in SECTIONS[name][0]:
@@ -210,3 +212,12 @@ def _inner(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
     elif spec[0] == "union":
         for arm in spec[1:]:
             yield from _inner(arm)
+
+
+def describe(path: str) -> str | None:
+    """Everything known of the key at a dotted path, as Markdown; None where there is none. Imports the
+    model.
+    """
+    from dsconfig.model.describe import describe as page
+
+    return page(path)

@@ -1,10 +1,10 @@
 """Annotations of the model as plain tuples, the form in which the checker's table holds types.
 
-    ("bool",)  ("str",)  ("null",)  ("any",)
-    ("int", ge, gt, le, lt)  ("float", ge, gt, le, lt)      a bound that is not set is None
-    ("enum", member, …)                                     strings, integers, booleans
-    ("list", item)  ("map", value)  ("section", class name)
-    ("union", arm, …)
+("bool",)  ("str",)  ("null",)  ("any",)
+("int", ge, gt, le, lt)  ("float", ge, gt, le, lt)      a bound that is not set is None
+("enum", member, …)                                     strings, integers, booleans
+("list", item)  ("map", value)  ("section", class name)
+("union", arm, …)
 """
 
 from __future__ import annotations

@@ -95,8 +95,10 @@ def _without_key(annotation: Any) -> Any:
     if get_origin(annotation) is not Annotated:
         return annotation
     inner, *metadata = get_args(annotation)
-    rest = tuple(item for item in metadata if not isinstance(item, Key))
-    return Annotated[(inner, *rest)] if rest else inner
+    for item in metadata:
+        if not isinstance(item, Key):
+            inner = Annotated[inner, item]
+    return inner
 
 
 def _default(value: Any) -> Any:

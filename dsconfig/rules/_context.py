@@ -1,10 +1,12 @@
-"""What a rule sees: the config as written, the values one release ends up with, and how to say what it found."""
+"""What a rule sees: the config as written, the values one release ends up with, and how to say what it
+found.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any, Literal
 
 from dsconfig.diagnostic import Effect, Fix, Path
@@ -18,8 +20,10 @@ MISSING = object()
 """Returned where nothing is written; never a value of a config."""
 
 
-class SkipRule(Exception):
-    """What the rule asks for is refused already, or not known: it has nothing to say. The runner catches this."""
+class SkipRule(Exception):  # noqa: N818  control flow, no error
+    """What the rule asks for is refused already, or not known: it has nothing to say. The runner catches
+    this.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Finding:
     """The very place, where it is known already; else it follows from the path."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def split(path: str) -> tuple[str, ...]:
     """`zero_optimization.stage` → its parts."""
     return tuple(path.split("."))
@@ -69,7 +73,9 @@ class Context:
         self.walk.values = self.walk.section(ROOT, self.data, (), ())
 
     def _parser(self) -> Parser:
-        """Whose reading counts: the consumer's. DeepSpeed reads files as Hjson since 0.8.1 and with json before."""
+        """Whose reading counts: the consumer's. DeepSpeed reads files as Hjson since 0.8.1 and with json
+        before.
+        """
         if self.document.format == "yaml":
             return "yaml"
         if self.consumer != "deepspeed":
@@ -81,7 +87,8 @@ class Context:
         """DeepSpeed itself reads the file; else a dict is handed over, by a script or by the consumer."""
         return self.consumer == "deepspeed" and self.document.format == "json" and not self.document.is_data
 
-    # Releases -------------------------------------------------------------------------------------------------
+    # Releases
+    # -------------------------------------------------------------------------------------------------
 
     @property
     def release_name(self) -> str:
@@ -110,7 +117,8 @@ class Context:
         self.high = min(self.high, border + 1)
         return self.since(first)
 
-    # What is written ------------------------------------------------------------------------------------------
+    # What is written
+    # ------------------------------------------------------------------------------------------
 
     def written(self, path: str) -> Any:
         """The value as written, under any of the key's names; MISSING where there is none."""
@@ -134,10 +142,12 @@ class Context:
                 return (*spelled[parts[:length]], *parts[length:])
         return parts
 
-    # What the release makes of it -----------------------------------------------------------------------------
+    # What the release makes of it
+    # -----------------------------------------------------------------------------
 
     def value(self, path: str) -> Any:
-        """The value that the release ends up with: written and converted, else its default (None: no default).
+        """The value that the release ends up with: written and converted, else its default (None: no
+        default).
 
         Raises:
             SkipRule: the value, or a section on the way, is refused, or filled by the consumer.
@@ -158,7 +168,9 @@ class Context:
         return bool(self.value(path))
 
     def default(self, path: str) -> Any:
-        """What the release uses where the key is absent; None also where the release does not know the key."""
+        """What the release uses where the key is absent; None also where the release does not know the
+        key.
+        """
         key = self.key(path)
         return key.default if key is not None else None
 
@@ -180,7 +192,8 @@ class Context:
         inner = child_section(key.type) if key else None
         return self.walk.view(inner) if inner else None
 
-    # Saying it ------------------------------------------------------------------------------------------------
+    # Saying it
+    # ------------------------------------------------------------------------------------------------
 
     def at(
         self,
@@ -214,6 +227,6 @@ class Context:
         return self.place(path) if isinstance(path, str) and path else tuple(path)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _number(release: str) -> int:
     return number(release)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
+
 from dsconfig.diagnostic import Effect
 from dsconfig.rules._context import Context, Finding, SkipRule, Source
 from dsconfig.rules._rule import RULES, Rule
@@ -12,7 +13,9 @@ from dsconfig.rules._rule import RULES, Rule
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The findings of one evaluation; they hold for every release from number `low` up to `high`, exclusive."""
+    """The findings of one evaluation; they hold for every release from number `low` up to `high`,
+    exclusive.
+    """
 
     findings: tuple[tuple[Rule, Finding], ...]
     low: int
@@ -41,7 +44,7 @@ def _run(rule: Rule, context: Context) -> Iterator[Finding]:
         return
 
 
-@lru_cache(maxsize=None)
+@cache
 def _borders() -> tuple[int, ...]:
     found = {0}
     for rule in RULES.values():
@@ -56,7 +59,7 @@ def applicable(release: int) -> tuple[tuple[Rule, ...], int, int]:
     return _applicable(low), low, high
 
 
-@lru_cache(maxsize=None)
+@cache
 def _applicable(low: int) -> tuple[Rule, ...]:
     return tuple(rule for rule in RULES.values() if rule.first <= low <= rule.last)
 
@@ -71,7 +74,5 @@ def _one_per_cause(findings: list[tuple[Rule, Finding]]) -> list[tuple[Rule, Fin
         if not rule.general and finding.effect in (Effect.REJECTED, Effect.CRASHES)
     }
     return [
-        (rule, finding)
-        for rule, finding in findings
-        if not (rule.general and finding.effect is not Effect.REJECTED and finding.path in particular)
+        (rule, finding) for rule, finding in findings if not (rule.general and finding.path in particular)
     ]

@@ -1,4 +1,6 @@
-"""Where a key that a section does not know may have been meant to stand, and how it may have been meant to be spelt."""
+"""Where a key that a section does not know may have been meant to stand, and how it may have been meant to be
+spelt.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ _CUTOFF = 0.74
 _SHORT = 4
 """Names of up to four letters resemble too much to guess."""
 
-# Names that documentation, tutorials, examples and other frameworks use, and what they stand for (None: nothing).
-# A key is a dotted path, or a bare name for the top level.
+# Names that documentation, tutorials, examples and other frameworks use, and what they stand for (None:
+# nothing). A key is a dotted path, or a bare name for the top level.
 DEAD: dict[str, str | None] = {
     "comms_config": "comms_logger",
     "monitor_config": "tensorboard",
@@ -61,7 +63,9 @@ DEAD: dict[str, str | None] = {
 
 
 def dead(path: Path) -> str | None:
-    """What stands in `DEAD` for the path: the key that was meant, "" where none was, None where nothing stands there."""
+    """What stands in `DEAD` for the path: the key that was meant, "" where none was, None where nothing
+    stands there.
+    """
     word = dotted(path)
     if word not in DEAD:
         return None
@@ -70,7 +74,9 @@ def dead(path: Path) -> str | None:
 
 @lru_cache(maxsize=8)
 def _homes(release: int) -> dict[str, list[str]]:
-    """Every key name that the release reads, with the dotted paths where it does; free-form parts left out."""
+    """Every key name that the release reads, with the dotted paths where it does; free-form parts left
+    out.
+    """
     homes: dict[str, list[str]] = {}
 
     def visit(section: str, path: tuple[str, ...]) -> None:
@@ -86,11 +92,17 @@ def _homes(release: int) -> dict[str, list[str]]:
 
 
 def home(word: str, parent: Path, release: int) -> str | None:
-    """The one place where the release reads a key of this name; of several, the one inside or above `parent`."""
+    """The one place where the release reads a key of this name; of several, the one inside or above
+    `parent`.
+    """
     found = _homes(release).get(word, [])
     if len(found) > 1:
         above = dotted(parent)
-        near = [path for path in found if path.startswith(f"{above}.") or above.startswith(path.rpartition(".")[0])]
+        near = [
+            path
+            for path in found
+            if path.startswith(f"{above}.") or above.startswith(path.rpartition(".")[0])
+        ]
         found = near if len(near) == 1 and len(word) > _SHORT else []
     return found[0] if len(found) == 1 and word not in _COMMON else None
 

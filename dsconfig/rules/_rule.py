@@ -1,7 +1,7 @@
 """The one place to declare a rule: `@rule` on a generator function.
 
-Code, name (the function's), effect, releases and the docstring, which is the rule's page, are all said once, here;
-`explain`, the reference pages, SARIF's rule table and the tests read them from `RULES`.
+Code, name (the function's), effect, releases and the docstring, which is the rule's page, are all said once,
+here; `explain`, the reference pages, SARIF's rule table and the tests read them from `RULES`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: what it is called, what its findings usually do to the user, and the generator that finds them."""
+    """A rule: what it is called, what its findings usually do to the user, and the generator that finds
+    them.
+    """
 
     code: str
     name: str
@@ -60,8 +62,8 @@ def rule(
 ) -> Callable[[Check], Check]:
     """Register a rule that applies to the releases `since` … `until`.
 
-    `effect` is the usual one; a finding may carry another where the release makes it so. `source` is the DeepSpeed
-    file and symbol on which the rule rests.
+    `effect` is the usual one; a finding may carry another where the release makes it so. `source` is the
+    DeepSpeed file and symbol on which the rule rests.
 
     Raises:
         ValueError: the code is taken, or the function has no docstring.

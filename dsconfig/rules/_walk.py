@@ -1,7 +1,8 @@
-"""Holds a config against the key table, for one release: what is known, what is not, what becomes of each value.
+"""Holds a config against the key table, for one release: what is known, what is not, what becomes of each
+value.
 
-The walk judges nothing. It records events (an unknown key, a value that is refused or coerced, an "auto" that is
-dropped) for the rules to put into words, and the values that DeepSpeed ends up with.
+The walk judges nothing. It records events (an unknown key, a value that is refused or coerced, an "auto" that
+is dropped) for the rules to put into words, and the values that DeepSpeed ends up with.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Event:
 
 @dataclass(slots=True)
 class Walk:
-    """What one walk found. `values` are nested by canonical names, `spelled` leads from those to the written path."""
+    """What one walk found. `values` are nested by canonical names, `spelled` leads from those to the written
+    path.
+    """
 
     release: int
     consumer: str
@@ -88,7 +91,7 @@ class Walk:
             if seen.drops_auto and "auto_is_value" not in info.flags:
                 self.autos.append(event)
                 return _ABSENT
-            if not info.flags & _TAKES_AUTO and ("auto",) != key.type[1:] and not _mentions_auto(key.type):
+            if not info.flags & _TAKES_AUTO and key.type[1:] != ("auto",) and not _mentions_auto(key.type):
                 self.autos.append(event)
         return self._read(event, key, value, path, canonical)
 
@@ -150,7 +153,9 @@ def _mentions_auto(spec: Any) -> bool:
 
 
 def shapes_of(value: Any) -> frozenset[str]:
-    """The names (`dsconfig.model.base.Shape`) under which a value that is no object may be taken for a section."""
+    """The names (`dsconfig.model.base.Shape`) under which a value that is no object may be taken for a
+    section.
+    """
     if value is None or isinstance(value, bool):
         return frozenset({"null" if value is None else str(value).lower()})
     if isinstance(value, str):

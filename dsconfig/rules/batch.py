@@ -75,8 +75,8 @@ def _having(ctx: Context, *failures: str) -> Iterator[tuple[Impossible, tuple[An
 def batch_size_not_given(ctx: Context) -> Iterator[Finding]:
     """Neither `train_batch_size` nor `train_micro_batch_size_per_gpu` is given.
 
-    One of the two is needed; `gradient_accumulation_steps` alone says nothing about the batch. A misspelt key counts
-    as not given, because unknown keys at the top level are dropped.
+    One of the two is needed; `gradient_accumulation_steps` alone says nothing about the batch. A misspelt key
+    counts as not given, because unknown keys at the top level are dropped.
 
     Bad:
 
@@ -100,8 +100,8 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
     """All three batch keys are given, and their product is not the total.
 
     DeepSpeed asserts `train_batch_size` = `train_micro_batch_size_per_gpu` × `gradient_accumulation_steps` ×
-    data-parallel world size, on every rank, after the job has started. Keep two of the three and DeepSpeed derives
-    the third.
+    data-parallel world size, on every rank, after the job has started. Keep two of the three and DeepSpeed
+    derives the third.
 
     Bad, world size 8:
 
@@ -175,8 +175,8 @@ def _multiples_help(key: str, value: Any, step: Any) -> str:
 def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
     """`train_batch_size` cannot be shared out evenly.
 
-    DeepSpeed derives what is missing by floor division and then checks the product, so any remainder is fatal: a
-    batch of 256 on 7 GPUs, or 30 samples in micro batches of 4.
+    DeepSpeed derives what is missing by floor division and then checks the product, so any remainder is
+    fatal: a batch of 256 on 7 GPUs, or 30 samples in micro batches of 4.
 
     Bad, world size 8:
 
@@ -201,14 +201,20 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
             TRAIN,
             f"`{TRAIN}` {train} is not divisible by {' × '.join(parts)}"
             + (f" = {_plain(step)}" if len(parts) > 1 else "")
-            + (f": {_plain(train // step)} × {_plain(step)} = {_plain(train // step * step)}" if train > step else ""),
+            + (
+                f": {_plain(train // step)} × {_plain(step)} = {_plain(train // step * step)}"
+                if train > step
+                else ""
+            ),
             help=_divisible_help(train, step, given, world),
             related=[(f"`{key}` is set here", key)] if given is not None else [],
         )
 
 
 def _too_small(train: Any, micro: Any, steps: Any) -> bool:
-    """Everything written is positive: the derived value is not, because the total is smaller than one step."""
+    """Everything written is positive: the derived value is not, because the total is smaller than one
+    step.
+    """
     return all(value is None or value > 0 for value in (train, micro, steps))
 
 
@@ -276,8 +282,8 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
 def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     """A batch key is no number.
 
-    DeepSpeed calculates with the three keys as they are written: a number in quotes, a list, or an "auto" that nobody
-    fills ends in a TypeError.
+    DeepSpeed calculates with the three keys as they are written: a number in quotes, a list, or an "auto"
+    that nobody fills ends in a TypeError.
 
     Bad:
 
@@ -299,7 +305,9 @@ def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
             key,
             f"`{key}` is {kind(value)}, {quoted(value)}, and DeepSpeed calculates with it",
             help=_number_help(value, number),
-            fix=Fix(f"replace by {number}", (Set((key,), number),), safe=True) if number is not None else None,
+            fix=Fix(f"replace by {number}", (Set((key,), number),), safe=True)
+            if number is not None
+            else None,
         )
 
 
@@ -307,7 +315,9 @@ def _number_help(value: Any, number: int | None) -> str:
     if number is not None:
         return f"write {number}, without quotes"
     if value == "auto":
-        return "give an integer; only Transformers and Accelerate fill `auto` here (`--consumer transformers`)"
+        return (
+            "give an integer; only Transformers and Accelerate fill `auto` here (`--consumer transformers`)"
+        )
     return "give an integer"
 
 
@@ -337,7 +347,9 @@ def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
 
 
 def sizes(source: Source, release: int) -> str | None:
-    """In words, the world sizes at which the batch triplet works; None where every one does, or none can be told."""
+    """In words, the world sizes at which the batch triplet works; None where every one does, or none can be
+    told.
+    """
     context = Context(source, release)
     try:
         found = working_sizes(*written(context))

@@ -34,8 +34,8 @@ def _reader(ctx: Context) -> str:
 def syntax_error(ctx: Context) -> Iterator[Finding]:
     """The parser refuses the text.
 
-    DeepSpeed reads a file as Hjson from 0.8.1 on (comments, trailing commas and unquoted keys are fine) and as
-    strict JSON before; Transformers, Accelerate and Lightning read strict JSON.
+    DeepSpeed reads a file as Hjson from 0.8.1 on (comments, trailing commas and unquoted keys are fine) and
+    as strict JSON before; Transformers, Accelerate and Lightning read strict JSON.
 
     Bad:
 
@@ -64,7 +64,9 @@ def _says(problem: Problem) -> str:
 
 
 _NO_DETAIL = frozenset({"bom", "comment"})
-_PROSE = frozenset({"yaml-error", "unclosed", "too-large", "too-deep", "alias-bomb", "not-text", "invalid-utf8"})
+_PROSE = frozenset(
+    {"yaml-error", "unclosed", "too-large", "too-deep", "alias-bomb", "not-text", "invalid-utf8"}
+)
 
 
 def _help(ctx: Context, problem: Problem) -> str | None:
@@ -89,7 +91,7 @@ _MEND = {
     "missing-value": "give the key a value, or remove it",
     "control-character": 'write it as an escape, for example "\\t"',
     "bad-escape": 'write the backslash twice: "\\\\"',
-    "bad-number": "write the number in plain decimal form, without underscores, a leading zero or a hexadecimal prefix",
+    "bad-number": "write a plain decimal number: no underscores, no leading zero, no hexadecimal prefix",
     "nan": "write a finite number",
     "bom": "save the file without a byte order mark",
 }
@@ -100,7 +102,8 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
     """The text is Hjson: DeepSpeed reads it, strict JSON parsers do not.
 
     `DeepSpeedConfig` takes comments, trailing commas, unquoted keys and the like from 0.8.1 on. Transformers,
-    Accelerate and Lightning, the autotuner and `init_inference` read the same file with a strict parser and fail.
+    Accelerate and Lightning, the autotuner and `init_inference` read the same file with a strict parser and
+    fail.
 
     Bad:
 
@@ -122,18 +125,23 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
         more = f" ({len(found)} places)" if len(found) > 1 else ""
         yield ctx.spot(
             found[0],
-            f"the file is Hjson: {', '.join(kinds)}{more}; Transformers, Accelerate, Lightning and DeepSpeed's "
-            "autotuner read strict JSON only",
+            f"the file is Hjson: {', '.join(kinds)}{more}; Transformers, Accelerate, Lightning and "
+            "DeepSpeed's autotuner read strict JSON only",
             help="write strict JSON if anything but DeepSpeed itself reads the file",
         )
 
 
-@rule("DSC003", effect="rejected", source="runtime/config_utils.py:dict_raise_error_on_duplicate_keys", of_text=True)
+@rule(
+    "DSC003",
+    effect="rejected",
+    source="runtime/config_utils.py:dict_raise_error_on_duplicate_keys",
+    of_text=True,
+)
 def duplicate_key(ctx: Context) -> Iterator[Finding]:
     """A key is written twice in one object.
 
-    DeepSpeed refuses a file with duplicates. Where Transformers, Accelerate, Lightning or a script load it, the last
-    one wins silently.
+    DeepSpeed refuses a file with duplicates. Where Transformers, Accelerate, Lightning or a script load it,
+    the last one wins silently.
 
     Bad:
 
@@ -204,8 +212,9 @@ def empty_document(ctx: Context) -> Iterator[Finding]:
 def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
     """A template's placeholder was never filled.
 
-    A file with `CONFIG_BATCH_SIZE`, `${BATCH}` or `{{ batch }}` in it is the input of some script, not a config.
-    Everything else that follows from the placeholders is left out, so that this is the one finding of its kind.
+    A file with `CONFIG_BATCH_SIZE`, `${BATCH}` or `{{ batch }}` in it is the input of some script, not a
+    config. Everything else that follows from the placeholders is left out, so that this is the one finding of
+    its kind.
 
     Bad:
 
@@ -228,10 +237,11 @@ def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC009", effect="rejected", of_text=True)
 def beyond_limits(ctx: Context) -> Iterator[Finding]:
-    """The text is larger, or nested deeper, than a config can sensibly be, or holds a number no parser agrees on.
+    """The text is larger, or nested deeper, than a config can sensibly be, or holds a number no parser agrees
+    on.
 
-    Outside these limits (16 MiB, 250,000 values, 256 levels, integers of 4,300 digits, unpaired surrogates) Python's
-    own parsers depend on settings of the machine, so nothing is claimed of DeepSpeed's verdict.
+    Outside these limits (16 MiB, 250,000 values, 256 levels, integers of 4,300 digits, unpaired surrogates)
+    Python's own parsers depend on settings of the machine, so nothing is claimed of DeepSpeed's verdict.
 
     Good:
 

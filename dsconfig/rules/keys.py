@@ -40,7 +40,9 @@ class _Unknown:
 
     @property
     def refused(self) -> bool:
-        """Strict sections refuse what they do not know, unless its value is "auto", which they drop unseen."""
+        """Strict sections refuse what they do not know, unless its value is "auto", which they drop
+        unseen.
+        """
         if self.info is not None and self.kind == "removed" and self.info.refused_from < NEVER:
             return True
         section = self.event.section
@@ -72,8 +74,6 @@ def _classify(ctx: Context, event: Event) -> _Unknown | None:
     if info is not None:
         gone = all(last < ctx.release for _, last in info.spans)
         return _Unknown(event, "removed" if gone else "future", info)
-    if event.section.unknown == "rejected":
-        pass
     dead = _names.dead(event.path)
     if dead is not None:
         return _Unknown(event, "dead", meant=dead)
@@ -104,9 +104,9 @@ def _dropped(found: _Unknown) -> str:
 def unknown_key(ctx: Context) -> Iterator[Finding]:
     """No release of DeepSpeed knows this key, here or elsewhere.
 
-    At the top level and in the sections that DeepSpeed reads by hand, an unknown key is dropped without a word: what
-    it was meant to do does not happen. Strict sections (`zero_optimization`, `fp16`, …) refuse the whole file.
-    Remarks are fine outside strict sections when their name begins with `_` or `//`.
+    At the top level and in the sections that DeepSpeed reads by hand, an unknown key is dropped without a
+    word: what it was meant to do does not happen. Strict sections (`zero_optimization`, `fp16`, …) refuse the
+    whole file. Remarks are fine outside strict sections when their name begins with `_` or `//`.
 
     Bad:
 
@@ -156,7 +156,8 @@ def misspelt_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             found.event.path,
             f"`{found.word}` is no DeepSpeed key {found.where}: {_dropped(found)}",
-            help=f"did you mean `{found.meant}`?" + (" It is set already: remove one of the two" if taken else ""),
+            help=f"did you mean `{found.meant}`?"
+            + (" It is set already: remove one of the two" if taken else ""),
             effect=found.effect,
             part="key",
             fix=None
@@ -190,7 +191,9 @@ def misplaced_key(ctx: Context) -> Iterator[Finding]:
             help=f"move it to `{found.meant}`",
             effect=found.effect,
             part="key",
-            fix=None if ctx.has(found.meant) else Fix(f"move to `{found.meant}`", (Move(found.event.path, home),)),
+            fix=None
+            if ctx.has(found.meant)
+            else Fix(f"move to `{found.meant}`", (Move(found.event.path, home),)),
         )
 
 
@@ -198,9 +201,9 @@ def misplaced_key(ctx: Context) -> Iterator[Finding]:
 def removed_key(ctx: Context) -> Iterator[Finding]:
     """The target release no longer knows a key that earlier releases read.
 
-    Sections removed in 0.19.7 and 0.19.8 (`amp`, `elasticity`, `sparse_attention`, …) are refused by name, whatever
-    they hold, even when they are disabled or null. Elsewhere a removed key is refused by strict sections and dropped
-    silently by the others.
+    Sections removed in 0.19.7 and 0.19.8 (`amp`, `elasticity`, `sparse_attention`, …) are refused by name,
+    whatever they hold, even when they are disabled or null. Elsewhere a removed key is refused by strict
+    sections and dropped silently by the others.
 
     Bad:
 
@@ -221,8 +224,7 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             found.event.path,
             f"`{found.word}` was removed from DeepSpeed after {name(last)}: {_dropped(found)}",
-            help=_instead(found.info)
-            + (", even though it is switched off" if found.refused and off else ""),
+            help=_instead(found.info) + (", even though it is switched off" if found.refused and off else ""),
             effect=found.effect,
             part="key",
             fix=Fix(f"remove `{found.word}`", (Remove(found.event.path),), safe=off),
@@ -238,7 +240,11 @@ def _instead(info: KeyInfo) -> str:
     if info.replaced_by is None:
         return "remove it"
     replaced = info.replaced_by
-    return f"use `{replaced}` instead" if " " not in replaced and "(" not in replaced else f"use {replaced} instead"
+    return (
+        f"use `{replaced}` instead"
+        if " " not in replaced and "(" not in replaced
+        else f"use {replaced} instead"
+    )
 
 
 @rule("DSC105", effect="ignored", source=_ROOT)
@@ -258,7 +264,8 @@ def future_key(ctx: Context) -> Iterator[Finding]:
         first = min(first for first, _ in found.info.spans if first > ctx.release)
         yield ctx.at(
             found.event.path,
-            f"`{found.word}` is known from DeepSpeed {name(first)} on, not in {ctx.release_name}: {_dropped(found)}",
+            f"`{found.word}` is known from DeepSpeed {name(first)} on, not in {ctx.release_name}: "
+            f"{_dropped(found)}",
             help=f"upgrade DeepSpeed to {name(first)} or later, or remove the key",
             effect=found.effect,
             part="key",
@@ -281,7 +288,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
     for event in ctx.walk.seen:
         assert event.key is not None
         info = event.key.info
-        if info.deprecated > ctx.release or _parent_deprecated(ctx, event.path):
+        if info.deprecated > ctx.release or "unread" in info.flags or _parent_deprecated(ctx, event.path):
             continue
         yield ctx.at(
             event.path,
@@ -311,7 +318,8 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
         meant = found.meant
         yield ctx.at(
             found.event.path,
-            f"`{found.word}` was never a DeepSpeed key {found.where}, though examples show it: {_dropped(found)}",
+            f"`{found.word}` was never a DeepSpeed key {found.where}, though examples show it: "
+            f"{_dropped(found)}",
             help=f"use `{meant}`" if meant else "remove it",
             effect=found.effect,
             part="key",
@@ -325,7 +333,8 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
 
     Bad:
 
-        {"train_batch_size": 8, "zero_optimization": {"stage3_prefetch_bucket_size": 1, "prefetch_bucket_size": 1}}
+        {"train_batch_size": 8, "zero_optimization": {"stage3_prefetch_bucket_size": 1,
+        "prefetch_bucket_size": 1}}
 
     Good:
 
@@ -352,12 +361,13 @@ def key_without_effect(ctx: Context) -> Iterator[Finding]:
 
     Good:
 
-        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu", "pin_memory": true}}}
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu",
+        "pin_memory": true}}}
     """
     for event in ctx.walk.seen:
         assert event.key is not None
         info = event.key.info
-        if "unread" not in info.flags or info.deprecated <= ctx.release:
+        if "unread" not in info.flags:
             continue
         yield ctx.at(
             event.path,

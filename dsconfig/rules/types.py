@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +20,9 @@ _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
 def _refusals(ctx: Context, *why: str) -> Iterator[tuple[Event, Refused]]:
     for event in ctx.walk.refused:
         verdict = event.verdict
-        if isinstance(verdict, Refused) and verdict.why in why and not _is_section(event):
+        if not isinstance(verdict, Refused) or verdict.why not in why or _is_section(event):
+            continue
+        if event.value != "auto" or event.section.dialect != "hand":  # of that, `unfilled-auto` speaks
             yield event, verdict
 
 
@@ -42,30 +45,30 @@ def _effect(event: Event) -> str:
 
 
 def _unchecked(event: Event) -> str:
-    return "" if event.section.dialect != "hand" else "; DeepSpeed does not check it when it loads the file"
+    return "; DeepSpeed does not check it when it loads the file" if _effect(event) != "rejected" else ""
 
 
 @rule("DSC110", effect="rejected", source=_STRICT, general=True)
 def wrong_type(ctx: Context) -> Iterator[Finding]:
     """A value is of another JSON type than the key takes.
 
-    Sections that DeepSpeed declares with pydantic refuse such a value as soon as the file is loaded. Sections that
-    it reads by hand take it unseen, and the code that needs a number or a list fails later, often after the model
-    has been loaded on every GPU.
+    Sections that DeepSpeed declares with pydantic refuse such a value as soon as the file is loaded. Sections
+    that it reads by hand take it unseen, and the code that needs a number or a list fails later, often after
+    the model has been loaded on every GPU.
 
     Bad:
 
-        {"train_batch_size": 8, "zero_optimization": {"stage": [3]}}
+        {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": [3]}}
 
     Good:
 
-        {"train_batch_size": 8, "zero_optimization": {"stage": 3}}
+        {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 3}}
     """
     for event, verdict in _refusals(ctx, "type", "length"):
         yield ctx.at(
             (*event.path, *verdict.at),
-            f"{_name(event, verdict)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed expects "
-            f"{expected(verdict.expected)}{_unchecked(event)}",
+            f"{_name(event, verdict)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
+            f"expects {expected(verdict.expected)}{_unchecked(event)}",
             help=f"give {expected(verdict.expected)}",
             effect=_effect(event),
         )
@@ -113,8 +116,8 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
         meant = _same_word(verdict.value, members)
         yield ctx.at(
             (*event.path, *verdict.at),
-            f"{_name(event, verdict)} is {quoted(verdict.value)}, but DeepSpeed knows only {one_of(members, 'and')}"
-            f"{_unchecked(event)}",
+            f"{_name(event, verdict)} is {quoted(verdict.value)}, but DeepSpeed knows only "
+            f"{one_of(members, 'and')}{_unchecked(event)}",
             help=f"write {quoted(meant)}" if meant is not None else f"use {one_of(members)}",
             effect=_effect(event),
             fix=_replace(event, verdict, meant) if meant is not None else None,
@@ -135,8 +138,8 @@ def _replace(event: Event, verdict: Refused, value: Any) -> Fix:
 def coerced_value(ctx: Context) -> Iterator[Finding]:
     """A value is taken, but as another one than is written.
 
-    Strict sections convert `"3"` to 3 and `"on"` to true; the old releases cut 1.5 down to 1. Sections read by hand
-    convert nothing and test for truth, so that `"false"`, a string that is not empty, counts as true.
+    Strict sections convert `"3"` to 3 and `"on"` to true; the old releases cut 1.5 down to 1. Sections read
+    by hand convert nothing and test for truth, so that `"false"`, a string that is not empty, counts as true.
 
     Bad:
 
@@ -179,9 +182,16 @@ def _says(value: Any) -> bool | None:
     """The boolean that a string plainly means."""
     if not isinstance(value, str):
         return None
-    return {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}.get(
-        value.strip().lower()
-    )
+    return {
+        "true": True,
+        "yes": True,
+        "on": True,
+        "1": True,
+        "false": False,
+        "no": False,
+        "off": False,
+        "0": False,
+    }.get(value.strip().lower())
 
 
 def _loses(written: Any, value: Any) -> bool:
@@ -218,8 +228,8 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
 def text_for_value(ctx: Context) -> Iterator[Finding]:
     """A number or a boolean stands in quotes, in a form that DeepSpeed does not read.
 
-    `"5e8"` is the usual case: YAML 1.1 takes 5e8 without a dot and a sign for text, and DeepSpeed does not read
-    exponents in strings. Keys that DeepSpeed reads by hand take no quoted number at all.
+    `"5e8"` is the usual case: YAML 1.1 takes 5e8 without a dot and a sign for text, and DeepSpeed does not
+    read exponents in strings. Keys that DeepSpeed reads by hand take no quoted number at all.
 
     Bad:
 
@@ -230,24 +240,20 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 500000000}}
     """
     for event, verdict in _refusals(ctx, "text"):
-        if verdict.value == "auto":
-            if event.section.dialect != "hand":  # by hand, `unfilled-auto` says it
-                yield _no_number(ctx, event, verdict)
-            continue
-        yield _no_number(ctx, event, verdict)
-
-
-def _no_number(ctx: Context, event: Event, verdict: Refused) -> Finding:
-    meant = _meant(verdict.expected, verdict.value)
-    path = (*event.path, *verdict.at)
-    return ctx.at(
-        path,
-        f"{_name(event, verdict)} is the string {quoted(verdict.value)}, which DeepSpeed does not read as "
-        f"{expected(verdict.expected)}{_unchecked(event)}",
-        help=f"write {quoted(meant)}, without quotes" if meant is not None else f"give {expected(verdict.expected)}",
-        effect=_effect(event),
-        fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=True) if meant is not None else None,
-    )
+        meant = _meant(verdict.expected, verdict.value)
+        path = (*event.path, *verdict.at)
+        yield ctx.at(
+            path,
+            f"{_name(event, verdict)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
+            f"as {expected(verdict.expected)}{_unchecked(event)}",
+            help=f"write {quoted(meant)}, without quotes"
+            if meant is not None
+            else f"give {expected(verdict.expected)}",
+            effect=_effect(event),
+            fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=True)
+            if meant is not None
+            else None,
+        )
 
 
 def _meant(spec: tuple[Any, ...], text: str) -> Any:
@@ -258,7 +264,7 @@ def _meant(spec: tuple[Any, ...], text: str) -> Any:
         number = float(text)
     except ValueError:
         return None
-    if number != number or number in (float("inf"), float("-inf")):
+    if not math.isfinite(number):
         return None
     if spec[0] == "float":
         return int(text) if text.strip().lstrip("+-").isdecimal() else number
@@ -298,13 +304,15 @@ def null_value(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC117", effect="altered", source="runtime/config_utils.py:DeepSpeedConfigModel.__init__")
+@rule(
+    "DSC117", effect="altered", source="runtime/config_utils.py:DeepSpeedConfigModel.__init__", general=True
+)
 def unfilled_auto(ctx: Context) -> Iterator[Finding]:
     """A value is "auto", and nobody fills it.
 
-    "auto" is Transformers' and Accelerate's: they put a number there before DeepSpeed sees the config. DeepSpeed
-    itself drops the key in its strict sections, so that the default applies (stage "auto" is stage 0, fp16 "auto" is
-    off), and takes the text as it is everywhere else.
+    "auto" is Transformers' and Accelerate's: they put a number there before DeepSpeed sees the config.
+    DeepSpeed itself drops the key in its strict sections, so that the default applies (stage "auto" is stage
+    0, fp16 "auto" is off), and takes the text as it is everywhere else.
 
     Bad:
 
@@ -319,8 +327,8 @@ def unfilled_auto(ctx: Context) -> Iterator[Finding]:
         if event.section.drops_auto:
             yield ctx.at(
                 event.path,
-                f'{_name(event)} is `"auto"`, which nobody fills here: DeepSpeed drops the key and uses its default'
-                + (f", {quoted(event.key.default)}" if event.key.default is not None else ""),
+                f'{_name(event)} is `"auto"`, which nobody fills here: DeepSpeed drops the key and uses its '
+                "default" + (f", {quoted(event.key.default)}" if event.key.default is not None else ""),
                 help=_auto_help(event),
             )
         elif event.key.type != ("bool",):
@@ -337,7 +345,9 @@ def _auto_help(event: Event) -> str:
     assert event.key is not None
     fillers = event.key.info.fills
     if fillers:
-        return f"give a value, or check with `--consumer {fillers[0]}` if {' or '.join(fillers)} reads the file"
+        return (
+            f"give a value, or check with `--consumer {fillers[0]}` if {' or '.join(fillers)} reads the file"
+        )
     return f"give {expected(event.key.type)}, or remove the key"
 
 
@@ -345,8 +355,8 @@ def _auto_help(event: Event) -> str:
 def misshapen_section(ctx: Context) -> Iterator[Finding]:
     """A section is not an object.
 
-    A section that is `null`, `false` or `"auto"` is not "off": DeepSpeed opens it all the same and fails. Leave the
-    section out to switch it off. The few sections that take `null` are not reported.
+    A section that is `null`, `false` or `"auto"` is not "off": DeepSpeed opens it all the same and fails.
+    Leave the section out to switch it off. The few sections that take `null` are not reported.
 
     Bad:
 
@@ -364,5 +374,7 @@ def misshapen_section(ctx: Context) -> Iterator[Finding]:
                 f"{_name(event)} is {kind(event.value)}"
                 + (f", {quoted(event.value)}," if event.value is not None else "")
                 + " where DeepSpeed expects an object",
-                help="remove the section to leave it at its defaults" if off else "write an object with its keys",
+                help="remove the section to leave it at its defaults"
+                if off
+                else "write an object with its keys",
             )

@@ -1,0 +1,54 @@
+# Two commands do all the set-up on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RELEASE ?= 0.19.8
+
+.PHONY: demo test lint parity census generate bench clean
+
+demo: $(VENV)/.installed
+	@$(BIN)/python demo/run.py
+
+test: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/mypy
+
+# Compares the verdicts with real DeepSpeed releases: `make parity RELEASES="0.19.8 0.14.5" CASES=3000 SEED=1`.
+RELEASES ?= 0.19.8 0.14.5
+CASES ?= 3000
+SEED ?= 0
+parity: $(VENV)/.dev
+	$(BIN)/python -m tests.parity.environment $(RELEASES)
+	$(BIN)/python -m tests.parity.run $(foreach r,$(RELEASES),--release $(r)) --cases $(CASES) --seed $(SEED) --require 0.99
+
+# Says what a release adds, removes and changes against the model: `make census RELEASE=0.19.8`.
+census: $(VENV)/.dev
+	$(BIN)/python -m tests.parity.environment $(RELEASE)
+	$(BIN)/python -m tests.parity.census $(RELEASE)
+
+generate: $(VENV)/.dev
+	$(BIN)/python -m dsconfig.generate
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m tests.benchmarks.run
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) .parity build dist .mypy_cache .pytest_cache .ruff_cache

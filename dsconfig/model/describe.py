@@ -1,0 +1,119 @@
+"""Everything known of one key, as Markdown: `dsconfig explain zero_optimization.stage`, and later hovers and
+pages.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from itertools import pairwise
+
+from dsconfig.model import walk
+from dsconfig.model.base import Section
+from dsconfig.model.config import Config
+from dsconfig.model.keyinfo import KeyInfo, keys
+from dsconfig.releases import NEVER, name
+from dsconfig.rules._words import expected, quoted
+
+
+def describe(path: str) -> str | None:
+    """The page of the key at a dotted path (`*` for free names), or None where there is no such key."""
+    for found, info in keys():
+        if ".".join(found) == path or path in _aliased(found, info):
+            return "\n".join(_page(".".join(found), info))
+    return None
+
+
+def _aliased(path: tuple[str, ...], info: KeyInfo) -> list[str]:
+    return [".".join((*path[:-1], alias)) for alias, _, _ in info.aliases]
+
+
+def _page(path: str, info: KeyInfo) -> Iterator[str]:
+    yield f"`{path}`"
+    yield ""
+    yield prose(_section(info.section)).get(info.name, "")
+    yield ""
+    for title, text in _facts(info):
+        if text:
+            yield f"- {title}: {text}"
+
+
+def _facts(info: KeyInfo) -> Iterator[tuple[str, str]]:
+    yield "Takes", expected(info.type) + (f", in {info.unit}" if info.unit else "")
+    for last, earlier in info.was:
+        if earlier != info.type:
+            yield f"Up to {name(last)}", expected(earlier)
+    yield "Known values", ", ".join(f"`{value}`" for value in info.known)
+    yield "Default", quoted(info.default) if info.default is not None else "required" if info.required else ""
+    for last, value in info.defaults:
+        yield f"Default up to {name(last)}", quoted(value)
+    yield "Releases", ", ".join(_span(first, last) for first, last in info.spans)
+    yield (
+        "Refused",
+        f"from {name(info.refused_from)} on, whatever its value" if info.refused_from < NEVER else "",
+    )
+    yield "Deprecated", f"since {name(info.deprecated)}" if info.deprecated < NEVER else ""
+    yield "Use instead", f"`{info.replaced_by}`" if info.replaced_by else ""
+    yield (
+        "Also written",
+        ", ".join(f"`{alias}` ({_span(first, last)})" for alias, first, last in info.aliases),
+    )
+    yield '"auto"', f"filled by {' and '.join(info.fills)}" if info.fills else ""
+    yield "Note", "; ".join(_NOTES[flag] for flag in _NOTES if flag in info.flags)
+    yield "Read by", f"`{_source(info)}`" if _source(info) else ""
+
+
+_NOTES = {
+    "auto_is_value": '"auto" is a value of its own',
+    "fold_case": "upper and lower case count alike",
+    "unread": "taken, and never looked at",
+    "internal": "meant for DeepSpeed itself",
+    "not_json": "cannot be given a meaningful value in JSON",
+}
+
+
+def _span(first: int, last: int) -> str:
+    return f"{name(first)} and later" if last == NEVER else f"{name(first)} to {name(last)}"
+
+
+def _source(info: KeyInfo) -> str:
+    section = _section(info.section)
+    own = next(field.key.source for field in walk.fields(section) if field.name == info.name)
+    return own or section.SOURCE
+
+
+@lru_cache(maxsize=1)
+def _sections() -> dict[str, type[Section]]:
+    return {section.__name__: section for section in walk.sections(Config)}
+
+
+def _section(name_: str) -> type[Section]:
+    return _sections()[name_]
+
+
+@cache
+def prose(section: type[Section]) -> dict[str, str]:
+    """The docstring under each field, by JSON key; read from the source only when asked for, which import
+    never does.
+    """
+    found: dict[str, str] = {}
+    for cls in reversed(section.__mro__):
+        if issubclass(cls, Section) and cls is not Section:
+            found.update(_docstrings(cls))
+    return {field.name: found[field.attribute] for field in walk.fields(section) if field.attribute in found}
+
+
+def _docstrings(cls: type[Section]) -> Iterator[tuple[str, str]]:
+    tree = ast.parse(inspect.getsource(cls))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    for field, text in pairwise(body):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+            and isinstance(text.value.value, str)
+        ):
+            yield field.target.id, " ".join(text.value.value.split())
