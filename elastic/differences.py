@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from elastic.answer import Answer
 from elastic.config import ElasticityConfig
 from elastic.errors import ElasticityConfigError, ElasticityError, ElasticityIncompatibleWorldSize
 
-Result = tuple[int, list[int]] | tuple[int, list[int], int]
+Result = tuple[Any, ...]
+"""`(batch, sizes)` or `(batch, sizes, micro_batch)`; which of them depends on values, not types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def _is_uneven(answer: Answer) -> bool:
     """Micro batch times ranks must divide the batch; v0.2's sums are in floats and GPUs, so may not."""
     if answer.has_micro_batch and answer.micro_batch_size and answer.ranks:
         return answer.batch_size % (answer.micro_batch_size * answer.ranks) != 0
-    if answer.fallback and answer.world_sizes:
+    if answer.fallback and answer.world_sizes and answer.world_sizes[0] > 0:
         ranks = answer.world_sizes[0]
         return all(answer.batch_size % (micro * ranks) for micro in answer.config.micro_batches)
     return False

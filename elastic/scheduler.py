@@ -12,6 +12,7 @@ from typing import Any
 from elastic import constants as c
 from elastic.config import ElasticityConfig
 from elastic.errors import ElasticityConfigError
+from elastic.semantics import LATEST, Semantics
 
 _COMPARED = (
     (c.MAX_ACCEPTABLE_BATCH_SIZE, "max_acceptable_batch_size"),
@@ -28,10 +29,13 @@ def elasticity_enabled(ds_config: Mapping[str, Any]) -> bool:
     return enabled
 
 
-def ensure_immutable_elastic_config(runtime_elastic_config_dict: Mapping[str, Any]) -> None:
+def ensure_immutable_elastic_config(
+    runtime_elastic_config_dict: Mapping[str, Any], *, semantics: Semantics = LATEST
+) -> None:
     """Compare the block with the one the scheduler left in `DEEPSPEED_ELASTICITY_CONFIG`.
 
-    Raises `ElasticityConfigError` where cap, micro batches or version differ; warns where nothing was left.
+    Raises `ElasticityConfigError` where cap, micro batches or version differ, as errors of the
+    block itself do; warns where nothing was left.
     """
     text = os.environ.get(c.DEEPSPEED_ELASTICITY_CONFIG)
     if text is None:
@@ -44,8 +48,8 @@ def ensure_immutable_elastic_config(runtime_elastic_config_dict: Mapping[str, An
         return
     import json
 
-    planned = ElasticityConfig(json.loads(text))
-    running = ElasticityConfig(runtime_elastic_config_dict)
+    planned = ElasticityConfig(json.loads(text), semantics=semantics)
+    running = ElasticityConfig(runtime_elastic_config_dict, semantics=semantics)
     for key, attribute in _COMPARED:
         theirs, ours = getattr(planned, attribute), getattr(running, attribute)
         if theirs != ours:

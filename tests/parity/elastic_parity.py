@@ -66,8 +66,8 @@ def compare(case: Case, real: dict[str, Any], semantics: elastic.Semantics) -> t
     if case["call"] == "enabled":
         return _verdict(case, real, outcome(lambda: elastic.elasticity_enabled(case["config"])))
     if case["call"] == "immutable":
-        block = case["config"]["elasticity"]
-        return _verdict(case, real, outcome(lambda: elastic.ensure_immutable_elastic_config(block)))
+        block, check = case["config"]["elasticity"], elastic.ensure_immutable_elastic_config
+        return _verdict(case, real, outcome(lambda: check(block, semantics=semantics)))
     if case["call"] != "compute":
         return _compare_part(case, real, semantics)
     if _wraps(case):

@@ -1,0 +1,1 @@
+"""Tests of `elastic`: no DeepSpeed, no torch, a few seconds."""
