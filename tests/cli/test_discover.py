@@ -1,0 +1,104 @@
+"""Which files of a directory are DeepSpeed configs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsconfig.discover import configs, excluded, is_config
+
+CONFIG = '{"zero_optimization": {"stage": 2}}'
+BY_NAME = [
+    "ds_config.json",
+    "ds_config_zero3.json",
+    "my_ds_config.json",
+    "deepspeed_config.json",
+    "deepspeed-config.v2.hjson",
+    "ds.config.jsonc",
+    "DS_Config_Stage2.JSON",
+    "ds_cfg.json",
+]
+NOT_BY_NAME = [
+    "config.json",
+    "kids_config.json",
+    "zero3.json",
+    "deepspeed.json",
+    "ds_config.txt.json5",
+    "ds_configure.json",
+]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_name_that_settles_it(here: Path, name: str) -> None:
+    (here / name).write_text("{")
+    assert is_config(name)
+    assert list(configs(".", ".")) == [name]
+
+
+@pytest.mark.parametrize("name", NOT_BY_NAME)
+def test_a_name_that_does_not(here: Path, name: str) -> None:
+    (here / name).write_text("{}")
+    assert not is_config(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("a.json", CONFIG, True),
+        ("a.hjson", "zero_optimization: {stage: 2}  # a comment", True),
+        ("a.json", '{"train_batch_size": 8, "fp16": {}, "optimizer": {}}', True),
+        ("a.json", '{"train_batch_size": 8, "optimizer": {}}', False),
+        ("a.json", f'{{"nested": {CONFIG}}}', False),
+        ("a.json", '["zero_optimization"]', False),
+        ("a.json", '{"name": "zero_optimization"}', False),
+        ("a.json", "\x00zero_optimization", False),
+        ("zero2.yaml", "zero_optimization: {stage: 2}", True),
+        ("conf.yaml", "zero_optimization: {stage: 2}", False),
+        ("deepspeed.yaml", "deepspeed_config: {zero_stage: 2}", False),
+    ],
+)
+def test_content_decides_otherwise(here: Path, name: str, text: str, found: bool) -> None:
+    (here / name).write_text(text)
+    assert is_config(name) == found
+
+
+def test_the_order_is_fixed_and_other_folders_are_skipped(here: Path) -> None:
+    names = ["b/ds_config.json", "b.json", "a.json", "a/z/ds_config.json", "a/ds_config.json"]
+    hidden = ["node_modules/ds_config.json", ".venv/ds_config.json", "env/ds_config.json", ".ds_config.json"]
+    for name in [*names, *hidden]:
+        (here / name).parent.mkdir(parents=True, exist_ok=True)
+        (here / name).write_text(CONFIG)
+    (here / "env" / "pyvenv.cfg").write_text("")
+    (here / "loop").symlink_to(here)
+    assert list(configs(".", ".")) == [
+        "a.json",
+        "b.json",
+        "a/ds_config.json",
+        "a/z/ds_config.json",
+        "b/ds_config.json",
+    ]
+    assert list(configs("b", ".")) == ["b/ds_config.json"]
+    assert list(configs(str(here / "b"), ".")) == [str(here / "b" / "ds_config.json")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hit"),
+    [
+        ("old", True),
+        ("old/", True),
+        ("ds_*.json", True),
+        ("configs/old", True),
+        ("configs/*/ds_config.json", True),
+        ("configs/**", True),
+        ("ol", False),
+        ("old/ds_config.json", False),
+        ("*/other/*", False),
+    ],
+)
+def test_patterns(here: Path, pattern: str, hit: bool) -> None:
+    assert excluded("configs/old/ds_config.json", ".", [pattern]) == hit
+
+
+def test_no_patterns_exclude_nothing() -> None:
+    assert not excluded("a", ".", ())

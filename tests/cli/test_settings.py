@@ -1,0 +1,185 @@
+"""Settings: where they are found, what each does to a run, and how a mistake in them is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsconfig.settings import KEYS, Settings, SettingsError, find
+
+from .conftest import Runs
+
+
+def written(here: Path, text: str, name: str = "dsconfig.toml") -> Settings:
+    (here / name).write_text(text)
+    return find()
+
+
+def test_none_at_all(here: Path) -> None:
+    assert find() == Settings()
+
+
+def test_every_key(here: Path) -> None:
+    settings = written(
+        here,
+        """
+        target = ">=0.14,<0.19.8"
+        world-size = 8
+        consumer = "transformers"
+        select = ["DSC1"]
+        ignore = ["DSC101"]
+        extend-select = ["DSC2"]
+        fail-on = "error"
+        exclude = ["old/*"]
+        [per-file-ignores]
+        "tests/*" = ["DSC4", "unknown-key"]
+        """,
+    )
+    assert settings == Settings(
+        path=str(here / "dsconfig.toml"),
+        target=">=0.14,<0.19.8",
+        world_size=8,
+        consumer="transformers",
+        select=("DSC1",),
+        ignore=("DSC101",),
+        extend_select=("DSC2",),
+        fail_on="error",
+        exclude=("old/*",),
+        per_file_ignores=(("tests/*", ("DSC4", "unknown-key")),),
+    )
+    assert len(KEYS) == len(Settings._fields) - 1
+
+
+def test_pyproject_has_them_in_a_table(here: Path) -> None:
+    assert written(here, '[tool.dsconfig]\ntarget = "0.16.9"\n', "pyproject.toml").target == "0.16.9"
+
+
+def test_a_pyproject_without_the_table_is_passed_over(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "dsconfig.toml").write_text('target = "0.16.9"')
+    below = here / "a" / "b"
+    below.mkdir(parents=True)
+    (below / "pyproject.toml").write_text('[project]\nname = "uses-dsconfig"\n')
+    (here / "a" / "pyproject.toml").write_text("this is not TOML, and not ours")
+    monkeypatch.chdir(below)
+    assert find().path == str(here / "dsconfig.toml")
+
+
+def test_dsconfig_toml_goes_before_pyproject(here: Path) -> None:
+    (here / "pyproject.toml").write_text('[tool.dsconfig]\ntarget = "0.16.9"\n')
+    assert written(here, 'target = "0.14.5"').target == "0.14.5"
+
+
+def test_the_repository_ends_the_search(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "dsconfig.toml").write_text('target = "0.16.9"')
+    (here / "other" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(here / "other")
+    assert find() == Settings()
+
+
+MISTAKES = {
+    'taget = "0.19.8"': "dsconfig.toml: taget: unknown setting, did you mean `target`?",
+    "world_size = 8": "dsconfig.toml: world_size: unknown setting, did you mean `world-size`?",
+    "zzz = 1": "dsconfig.toml: zzz: unknown setting, expected one of target, ",
+    "target = 0.19": "dsconfig.toml: target: expected a release or a range of releases as a string, got 0.19",
+    "world-size = 0": "dsconfig.toml: world-size: expected a whole number above 0, got 0",
+    "world-size = true": "dsconfig.toml: world-size: expected a whole number above 0, got true",
+    'consumer = "me"': "dsconfig.toml: consumer: expected one of deepspeed, transformers, accelerate, lightning, got",
+    'fail-on = ["error"]': 'dsconfig.toml: fail-on: expected one of error, warning, info, never, got ["er',
+    'select = "DSC1"': 'dsconfig.toml: select: expected a list of rules, got "DSC1"',
+    "ignore = [1]": "dsconfig.toml: ignore: expected a list of rules, got [1]",
+    "exclude = 1979-05-27": 'dsconfig.toml: exclude: expected a list of patterns, got "1979-05-27"',
+    'per-file-ignores = ["a"]': "dsconfig.toml: per-file-ignores: expected a table of lists of rules",
+    "per-file-ignores = {a = 1}": "dsconfig.toml: per-file-ignores: expected a table of lists of rules",
+    "target = ": "dsconfig.toml: no valid TOML: ",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), MISTAKES.items())
+def test_a_mistake_is_one_line_with_file_and_key(here: Path, run: Runs, text: str, said: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        written(here, text)
+    assert str(caught.value).startswith(said)
+    code, out, err = run("check")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"dsconfig: error: {said}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[tool.dsconfig]\nzzz = 1", "pyproject.toml: tool.dsconfig.zzz: unknown setting"),
+        ("[tool]\ndsconfig = 1", "pyproject.toml: `tool.dsconfig` must be a table"),
+    ],
+)
+def test_a_mistake_in_pyproject(here: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        written(here, text, "pyproject.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('target = "nope"', "dsconfig.toml: target: unknown DeepSpeed release `nope`"),
+        ('ignore = ["DSC999"]', "dsconfig.toml: ignore: unknown rule `DSC999`"),
+        ('per-file-ignores = {a = ["no-rule"]}', "dsconfig.toml: per-file-ignores: unknown rule `no-rule`"),
+    ],
+)
+def test_unknown_releases_and_rules_in_settings(here: Path, run: Runs, text: str, said: str) -> None:
+    (here / "dsconfig.toml").write_text(text)
+    result = run("check")
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_settings_that_are_no_text(here: Path) -> None:
+    (here / "dsconfig.toml").write_bytes(b"\xff")
+    with pytest.raises(SettingsError, match="not UTF-8 text"):
+        find()
+
+
+# -- what they do ----------------------------------------------------------------------------------
+
+
+def test_selection_and_fail_on(files: Path, run: Runs) -> None:
+    (files / "dsconfig.toml").write_text('ignore = ["DSC1"]')
+    assert run("check", "unknown.json").code == 0
+    assert run("check", "unknown.json", "--extend-select", "DSC101").code == 1
+    assert run("check", "unknown.json", "--select", "DSC101").code == 1
+    (files / "dsconfig.toml").write_text('fail-on = "error"')
+    assert run("check", "unknown.json").code == 0
+    assert run("check", "unknown.json", "--fail-on", "warning").code == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "silent"),
+    [("unknown.json", True), ("un*", True), ("sub/*", False), ("*.yaml", False), ("../un*", False)],
+)
+def test_per_file_ignores(files: Path, run: Runs, pattern: str, silent: bool) -> None:
+    (files / "dsconfig.toml").write_text(f'per-file-ignores = {{"{pattern}" = ["unknown-key"]}}')
+    result = run("check", "unknown.json")
+    assert result.code == (0 if silent else 1)
+    assert ("1 suppressed" in result.out) == silent
+
+
+def test_exclude_is_for_directories_not_for_files_named(files: Path, run: Runs) -> None:
+    for name in ("old", "new"):
+        (files / name).mkdir()
+        (files / name / "ds_config.json").write_text("{}")
+    (files / "dsconfig.toml").write_text('exclude = ["old"]')
+    assert run("check", "--show-files").out == "new/ds_config.json\n"
+    assert run("check", "--show-files", "old/ds_config.json").out == "old/ds_config.json\n"
+
+
+def test_show_settings_is_a_settings_file(files: Path, run: Runs) -> None:
+    (files / "dsconfig.toml").write_text(
+        'target = "0.14.5"\nworld-size = 8\nper-file-ignores = {"a/*" = ["DSC101"]}\n'
+    )
+    code, out, err = run("check", "--show-settings", "--ignore", "unknown-key", "--fail-on", "error")
+    assert (code, err) == (0, "")
+    assert out.startswith("# from dsconfig.toml\n")
+    again = written(files, out)
+    assert (again.target, again.world_size, again.consumer) == ("0.14.5", 8, "deepspeed")
+    assert (again.ignore, again.fail_on) == (("DSC101",), "error")
+    assert again.per_file_ignores == (("a/*", ("DSC101",)),)

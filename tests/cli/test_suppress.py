@@ -1,0 +1,150 @@
+"""Suppression inside the file: the block, the comments, and what is said of those that silence nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsconfig.diagnostic import Diagnostic, Effect, Location
+from dsconfig.document import Document, read_dict, read_text
+from dsconfig.suppress import Suppression, apply
+
+RULES = {
+    "DSC008": "unused-suppression",
+    "DSC101": "unknown-key",
+    "DSC102": "misspelt-key",
+    "DSC401": "zero-rule",
+}
+
+
+@pytest.fixture(autouse=True)
+def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsconfig.select.catalogue", lambda: RULES)
+
+
+def found(document: Document, code: str, *path: str | int) -> Diagnostic:
+    """A finding of `code` at the key that `path` leads to."""
+    span = document.span(path, "key")
+    start, end = document.position(span.start), document.position(span.end)
+    place = Location(span.start, span.end, start.line, start.column, end.line, end.column)
+    return Diagnostic(code, RULES[code], Effect.IGNORED, "it is so", path, location=place)
+
+
+def suppressed(text: str, *findings: tuple[str, str], format: str = "json") -> Suppression:
+    """What becomes of findings, each a code and a dotted path, in this text."""
+    document = read_text(text, format="yaml" if format == "yaml" else "json")
+    return apply(document, [found(document, code, *path.split(".")) for code, path in findings])
+
+
+def codes(diagnostics: tuple[Diagnostic, ...]) -> list[str]:
+    return [diagnostic.code for diagnostic in diagnostics]
+
+
+def test_without_suppressions_nothing_changes() -> None:
+    result = suppressed('{"a": 1}', ("DSC101", "a"))
+    assert (codes(result.kept), result.suppressed, result.unused) == (["DSC101"], (), ())
+
+
+@pytest.mark.parametrize("selector", ["DSC101", "dsc101", "DSC1", "DSC", "unknown-key"])
+def test_the_block_silences_rules_in_the_whole_file(selector: str) -> None:
+    text = f'{{"$dsconfig": {{"ignore": ["{selector}"]}}, "a": 1, "b": {{"c": 2}}}}'
+    result = suppressed(text, ("DSC101", "a"), ("DSC101", "b.c"))
+    assert (result.kept, codes(result.suppressed), result.unused) == ((), ["DSC101", "DSC101"], ())
+
+
+def test_the_block_can_speak_of_a_key_and_all_below_it() -> None:
+    text = '{"$dsconfig": {"ignore": {"b": ["DSC1"]}}, "a": 1, "b": {"c": 2}, "bc": 3}'
+    result = suppressed(text, ("DSC101", "a"), ("DSC101", "b"), ("DSC102", "b.c"), ("DSC101", "bc"))
+    assert [d.dotted for d in result.kept] == ["a", "bc"]
+    assert [d.dotted for d in result.suppressed] == ["b", "b.c"]
+
+
+def test_a_dict_may_have_the_block() -> None:
+    document = read_dict({"$dsconfig": {"ignore": ["DSC101", "DSC401"]}, "a": 1})
+    result = apply(document, [Diagnostic("DSC101", "unknown-key", Effect.IGNORED, "", ("a",))])
+    assert codes(result.suppressed) == ["DSC101"]
+    assert [(d.message, d.location) for d in result.unused] == [
+        ("the suppression `DSC401` silences nothing", None)
+    ]
+
+
+COMMENTS = {
+    "at the end of the line": '{"a": 1, // dsconfig: ignore[DSC101]\n "b": 2}',
+    "before it": '{/* dsconfig: ignore[DSC101] */ "a": 1,\n "b": 2}',
+    "alone above": '{\n // dsconfig: ignore[DSC101]\n "a": 1,\n "b": 2}',
+    "alone above, with more": "{\n # dsconfig:ignore [ unknown-key ]  it is so\n\n // more\n a: 1\n b: 2}",
+    "with other rules": '{"a": 1, // dsconfig: ignore[DSC008, DSC401, DSC1]\n "b": 2}',
+}
+
+
+@pytest.mark.parametrize("text", COMMENTS.values(), ids=COMMENTS)
+def test_a_comment_speaks_of_one_line(text: str) -> None:
+    result = suppressed(text, ("DSC101", "a"), ("DSC101", "b"))
+    assert [d.dotted for d in result.kept] == ["b"]
+    assert [d.dotted for d in result.suppressed if d.code == "DSC101"] == ["a"]
+    assert result.unused == ()
+
+
+def test_a_comment_in_yaml() -> None:
+    text = "a: 1  # dsconfig: ignore[DSC101]\nb: 2\n# dsconfig: ignore[DSC101]\nc: 3\n"
+    result = suppressed(text, ("DSC101", "a"), ("DSC101", "b"), ("DSC101", "c"), format="yaml")
+    assert [d.dotted for d in result.kept] == ["b"]
+
+
+def test_a_comment_for_the_whole_file() -> None:
+    result = suppressed(
+        '{"a": 1,\n"b": 2}\n# dsconfig: ignore-file[DSC101]', ("DSC101", "a"), ("DSC101", "b")
+    )
+    assert (result.kept, len(result.suppressed)) == ((), 2)
+
+
+def test_text_in_a_string_is_no_comment() -> None:
+    result = suppressed('{"a": "# dsconfig: ignore[DSC101]"}', ("DSC101", "a"))
+    assert codes(result.kept) == ["DSC101"]
+
+
+def test_what_silences_nothing_is_found_where_it_stands() -> None:
+    (first, second) = suppressed(
+        '{"$dsconfig": {"ignore": ["DSC101"]},\n"b": 1 // dsconfig: ignore[DSC102]\n}'
+    ).unused
+    assert first.location is not None
+    assert second.location is not None
+    assert {(first.location.line, first.path), (second.location.line, second.path)} == {
+        (1, ("$dsconfig", "ignore", 0)),
+        (2, ()),
+    }
+    assert {first.message, second.message} == {
+        "the suppression `DSC101` silences nothing",
+        "the suppression `DSC102` silences nothing",
+    }
+    assert first.code == second.code == "DSC008"
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ('{"ignore": ["unknown-keys"]}', "`unknown-keys` names no rule, did you mean `unknown-key`?"),
+        ('{"ignore": [""]}', "the suppression `` names no rule"),
+        ('["DSC101"]', "expected an object with the key `ignore`"),
+        ('{"ignroe": []}', "expected `ignore`, the only key"),
+        ('{"ignore": "DSC101"}', "expected a list of rules, or an object of such lists by key"),
+        ('{"ignore": [101]}', "expected the code or name of a rule"),
+        ('{"ignore": {"a": "DSC101"}}', "expected a list of rules"),
+    ],
+)
+def test_a_broken_block_is_told_and_silences_nothing(block: str, said: str) -> None:
+    result = suppressed(f'{{"$dsconfig": {block}, "a": 1}}', ("DSC101", "a"))
+    assert codes(result.kept) == ["DSC101"]
+    (unused,) = result.unused
+    assert said in unused.message
+
+
+@pytest.mark.parametrize("comment", ["dsconfig: ignore", "dsconfig: ignore[]", "dsconfig: ignore-file"])
+def test_a_comment_without_rules_silences_nothing(comment: str) -> None:
+    result = suppressed(f'{{"a": 1}} // {comment}', ("DSC101", "a"))
+    assert codes(result.kept) == ["DSC101"]
+    assert [d.message for d in result.unused] == ["this suppression names no rule"]
+
+
+def test_that_finding_can_be_silenced_too() -> None:
+    result = suppressed('{"$dsconfig": {"ignore": ["DSC101", "DSC008"]}}')
+    assert (codes(result.suppressed), result.unused) == (["DSC008"], ())
