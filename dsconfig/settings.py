@@ -71,8 +71,17 @@ def _table(path: str) -> dict[str, Any] | None:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise SettingsError(f"{os.path.relpath(path)}: {reason}") from None
     own = os.path.basename(path) == FILE
-    # Most projects have a pyproject.toml without our table: loading the TOML parser for it would cost 14 ms.
-    return _parsed(path, text, own=own) if own or "dsconfig" in text else None
+    return _parsed(path, text, own=own) if own or _mentions_us(text) else None
+
+
+def _mentions_us(text: str) -> bool:
+    """Whether a pyproject.toml can have our table at all: loading the TOML parser to find out costs 14 ms."""
+    if "dsconfig" not in text:
+        return False
+    import re
+
+    header = r"""^[ \t]*(?:\[[ \t]*)?["']?tool["']?[ \t]*(?:\.[ \t]*["']?dsconfig|\]|=)"""
+    return re.search(header, text, re.MULTILINE) is not None
 
 
 def _parsed(path: str, text: str, *, own: bool) -> dict[str, Any] | None:

@@ -58,7 +58,8 @@ def _key(word: str, style: Style) -> str | None:
     if text is None:
         ends = [path for path in _paths() if path.endswith(f".{word}")]
         if len(ends) > 1:
-            refuse(f"`{word}` is the name of several keys: {_listed(ends[:8])}")
+            shown = ends if len(ends) <= 8 else [*ends[:7], "..."]
+            refuse(f"`{word}` is the name of several keys: {_listed(shown)}")
         text = keyinfo.describe(ends[0]) if ends else None
     return None if text is None else page(text, style)
 
@@ -82,5 +83,5 @@ def _paths() -> list[str]:
 
 
 def _listed(words: list[str]) -> str:
-    quoted = [f"`{word}`" for word in words]
+    quoted = [word if word == "..." else f"`{word}`" for word in words]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
