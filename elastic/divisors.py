@@ -6,6 +6,7 @@ are the divisors of its quotients `b // m`, and listing divisors from prime fact
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 
@@ -75,12 +76,20 @@ def minimal(numbers: Iterable[int]) -> list[int]:
 
 def world_sizes(batch: int, micro_batches: Sequence[int], low: float, high: float) -> list[int]:
     """Sizes within `low..high` at which `batch` (>= 1) splits into whole micro batches, ascending."""
-    quotients = [batch // micro for micro in minimal(micro_batches) if not batch % micro]
-    if len(quotients) == 1:
-        sizes = divisors_up_to(quotients[0], high)
-    else:
-        union: set[int] = set()
-        for quotient in maximal(quotients):
-            union.update(divisors_up_to(quotient, high))
-        sizes = sorted(union)
+    quotients = maximal([batch // micro for micro in minimal(micro_batches) if not batch % micro])
+    if not quotients:
+        return []
+    sizes = divisors_up_to(math.lcm(*quotients), high)
+    if len(quotients) > 1:
+        sizes = _dividing_any(sizes, quotients)
     return sizes if low <= 1 else [size for size in sizes if size >= low]
+
+
+def _dividing_any(sizes: list[int], quotients: Iterable[int]) -> list[int]:
+    """The `sizes` (ascending) that divide at least one of the quotients; one pass each over what is left."""
+    found: list[int] = []
+    for quotient in quotients:
+        found += [size for size in sizes if not quotient % size]
+        sizes = [size for size in sizes if quotient % size]
+    found.sort()
+    return found

@@ -25,6 +25,7 @@ TARGETS: tuple[Any, ...] = (
     *("0.3.8", "0.3.7", "0.3", "0.4.0", "0.6.7", "1.0", "0.3.8rc1", "0.3.16+cu11", "new", "0..9", "", 3),
 )
 VERSIONS: tuple[Any, ...] = (0.1, 0.2, 0.3, 0.15, "0.1", "0.2", "one", None, True, 1, 0)
+PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
 SIZED_KEYS = (
     "max_train_batch_size",
     "min_gpus",
@@ -139,7 +140,7 @@ def _sizes(block: dict[str, Any]) -> list[int]:
 def _broken(source: random.Random) -> Case:
     case = {**_sound(source), "sound": False}
     block = case["config"]["elasticity"]
-    match source.randrange(9):
+    match 9 if source.random() < 0.03 else source.randrange(9):
         case 0:
             block[source.choice(SIZED_KEYS)] = source.choice(ODD)
         case 1:
@@ -154,6 +155,8 @@ def _broken(source: random.Random) -> Case:
             case["target"] = source.choice(TARGETS)
         case 6:
             case["config"] = source.choice(({}, [], {"elasticity": source.choice(ODD)}, None))
+        case 9:  # a least common multiple beyond 64 bits
+            block["micro_batch_sizes"] = list(PRIMES)
         case 7:
             block["max_train_batch_size"] = max(block["micro_batch_sizes"]) - 1
         case _:
