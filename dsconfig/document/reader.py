@@ -121,21 +121,15 @@ def _located(text: str) -> Tree:
 
 def _plain(text: str) -> dict[str, object]:
     """The value of strict JSON that hjson reads alike, by json's own C scanner. Anything else raises."""
-    if "\\u" in text or text.count(",") > MAX_VALUES // 2 or not text.isascii():
-        _refuse_surrogates(text)
+    brackets = text.count("{") + text.count("[")
+    if text.count(",") + brackets >= MAX_VALUES or "\\ud" in text or "\\uD" in text:
+        raise _NotPlainError  # perhaps too many values, perhaps half a surrogate pair
+    if not text.isascii():
+        text.encode()  # raises on a lone surrogate
     value = _DECODER.decode(text)
-    if type(value) is not dict or (
-        text.count("{") + text.count("[") > MAX_DEPTH and _depth(value) > MAX_DEPTH
-    ):
+    if type(value) is not dict or (brackets > MAX_DEPTH and _depth(value) > MAX_DEPTH):
         raise _NotPlainError
     return value
-
-
-def _refuse_surrogates(text: str) -> None:
-    """Also a text with more values than are located."""
-    if "\\ud" in text or "\\uD" in text or text.count(",") > MAX_VALUES // 2:
-        raise _NotPlainError
-    text.encode()  # raises on a lone surrogate
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -13,25 +13,34 @@ from dsconfig.document.strings import SIMPLE, TO_LINE_END, ReadError, bare, mult
 from dsconfig.document.tree import (
     BOTH_JSON,
     EVERYBODY,
+    MAX_PROBLEMS,
     NOBODY,
     ONLY_HJSON,
     ONLY_JSON,
     Node,
     Parser,
+    Path,
     Span,
     Tree,
 )
 
-_TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\$\{[^}\r\n]*\}|<%.*?%>")
-_WORD: Final = re.compile(r"(?:[^,}\]\[{\r\n#/\"']|/(?![/*]))*[\"']?")
+_TEMPLATE: Final = re.compile(r"\{\{.{0,200}?\}\}|\{%.{0,200}?%\}|\$\{[^}\r\n]{0,200}\}|<%.{0,200}?%>")
+_WORD: Final = re.compile(r"[^,}\]\[{\r\n#/\"']*(?:/(?![/*])[^,}\]\[{\r\n#/\"']*)*[\"']?")
 _KEY_WORD: Final = re.compile(r"[^\s:{}\[\],=\"'#]+[\"']?")
 _BEFORE_ENTRY: Final = re.compile(
     r"(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?:[ \t]*(?=[\"'{\[])|[ \t]+(?=[\w.]+[ \t]*:))"
 )
 """A number or literal that the next entry follows without a comma."""
-_ENTRY: Final = re.compile(r"[,}\]\s]*(?:\"[^\"\r\n]*\"|'[^'\r\n]*'|[\w.$-]+)[ \t]*:")
+_ENTRY: Final = re.compile(r"[,}\]\s]{0,200}(?:\"[^\"\r\n]*\"|'[^'\r\n]*'|[\w.$-]+)[ \t]*:")
 """What follows a bracket that closed the root too early: another entry."""
+_LINE_END: Final = re.compile(r"[\r\n]")
+_INDENT: Final = re.compile(r"[ \t]*")
+_COLON: Final = re.compile(r"[ \t]*:")
 _WHOLE: Final = re.compile(r"[ \t]*,?[ \t]*(?=[\r\n]|\Z)")
+
+
+class _GiveUpError(Exception):
+    """There are so many errors that the rest is not worth reading."""
 
 
 class Recovery(Scanner):
@@ -42,6 +51,7 @@ class Recovery(Scanner):
         self.by_indent = by_indent
         self.closed_by_indent = False
         self.unclosed = False
+        self.errors = 0
 
     def read(self) -> Tree:
         """The whole text, whatever it is."""
@@ -54,17 +64,27 @@ class Recovery(Scanner):
                 self.value()
             elif first == "{" or _ENTRY.match(self.text, self.pos) or KEY.match(self.text, self.pos):
                 self.open(is_object=True, braces=False)
-            elif first:
+            else:
+                self.skip_preface()
                 self.value()
             self.run()
             if self.skip():
                 self.note("unexpected", self.pos, len(self.text), "after the end", BOTH_JSON)
-        except ReadError as fault:  # too deep or too large: nothing below it is read
+        except _GiveUpError:
+            while self.stack:
+                self.close(self.stack[-1], self.last_end(self.stack[-1]))
+        except ReadError as fault:  # too deep or too large
             self.note(fault.kind, fault.start, fault.end, fault.detail, EVERYBODY)
             self.root = None
         if self.root and self.root.kind != "object":
             self.note("root-not-object", *self.root.span, self.root.kind, NOBODY, path=())
         return self.tree()
+
+    def skip_preface(self) -> None:
+        """Words before the root's brace."""
+        brace = self.text.find("{", self.pos)
+        if brace > 0:
+            self.step_over(brace - self.pos)
 
     def run(self) -> None:
         """Read until every open bracket is closed; each turn moves on."""
@@ -75,6 +95,21 @@ class Recovery(Scanner):
                 self.element(frame)
                 if self.pos == before and self.stack and self.stack[-1] is frame:
                     self.step_over(1)
+
+    def note(
+        self,
+        kind: str,
+        start: int,
+        end: int,
+        detail: str = "",
+        refused_by: frozenset[Parser] = ONLY_JSON,
+        path: Path | None = None,
+    ) -> None:
+        """Keep an oddity; give up on a text that is nothing but errors."""
+        super().note(kind, start, end, detail, refused_by, path)
+        self.errors += "hjson" in refused_by
+        if self.errors == MAX_PROBLEMS and self.stack:
+            raise _GiveUpError
 
     def step_over(self, length: int) -> None:
         """Leave out what does not belong here."""
@@ -88,6 +123,8 @@ class Recovery(Scanner):
         try:
             return super().skip()
         except ReadError as fault:
+            if fault.kind == "too-large":
+                raise
             self.note(fault.kind, fault.start, fault.end, fault.detail, BOTH_JSON)
             self.pos = len(self.text)
             return ""
@@ -113,6 +150,7 @@ class Recovery(Scanner):
             self.close(frame)
             return True
         if not char or char in "]}" or self.ends_by_indent(frame):
+            self.pos = comma if comma >= 0 else self.pos  # it is the next frame's
             self.close_unclosed(frame)
             return True
         if len(frame) and comma < 0:
@@ -132,17 +170,19 @@ class Recovery(Scanner):
         if frame.braces:
             self.unclosed = True
             self.note("unclosed", frame.start, frame.start + 1, self.text[frame.start], BOTH_JSON)
-        self.close(frame)
+        self.close(frame, self.last_end(frame))
 
     def ends_by_indent(self, frame: Frame) -> bool:
         """What comes next starts its line no further right than the line that opened this section."""
         if not self.by_indent or len(self.stack) < 2:
             return False
-        here, opened = self.line_start(self.pos), self.line_start(frame.start)
-        if here == opened or self.text[here : self.pos].strip(" \t"):
+        here = self.pos
+        while here > frame.start and self.text[here - 1] in " \t":
+            here -= 1
+        if self.text[here - 1] not in "\r\n":
             return False
-        first = len(self.text[opened : frame.start]) - len(self.text[opened : frame.start].lstrip(" \t"))
-        ends = self.pos - here <= first
+        opened = _INDENT.match(self.text, self.line_start(frame.start))
+        ends = opened is not None and self.pos - here <= opened.end() - opened.start()
         self.closed_by_indent |= ends
         return ends
 
@@ -152,10 +192,9 @@ class Recovery(Scanner):
 
     def note_missing_comma(self, frame: Frame) -> None:
         """hjson needs no comma after a string or bracket, nor at a line's end."""
-        node = frame.members[-1].node if frame.is_object else frame.items[-1]
-        end = node.span.end
+        end = self.last_end(frame)
         closed = self.text[end - 1 : end] in ("'", '"', "}", "]")
-        same_line = self.line_start(end) == self.line_start(self.pos)
+        same_line = not _LINE_END.search(self.text, end, self.pos)
         self.note("missing-comma", end, end, refused_by=BOTH_JSON if same_line and not closed else ONLY_JSON)
 
     # -- entries -----------------------------------------------------------------------------------
@@ -195,7 +234,7 @@ class Recovery(Scanner):
         """The colon behind a key. False: there is none, and no value either; the key is left out."""
         end = self.pos
         char = self.skip()
-        if char in ("'", '"') and re.compile(r"[ \t]*:").match(self.text, self.pos + 1):
+        if char in ("'", '"') and _COLON.match(self.text, self.pos + 1):
             self.step_over(1)
             char = self.skip()
         if char in (":", "="):
@@ -205,7 +244,7 @@ class Recovery(Scanner):
             while self.skip() == ":":
                 self.step_over(1)
             return True
-        same_line = self.line_start(end) == self.line_start(self.pos)
+        same_line = not _LINE_END.search(self.text, end, self.pos)
         if char and char not in ",}]" and same_line:
             self.note("missing-colon", end, end, "", BOTH_JSON)
             return True

@@ -76,14 +76,11 @@ class Scanner:
         path: Path | None = None,
     ) -> None:  # fmt: skip
         """Keep an oddity as data."""
-        end = min(end, len(self.text))
-        problem = Problem(
-            kind, Span(min(start, end), end), self.path() if path is None else path, detail, refused_by
-        )
         if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(problem)
-        else:
-            last = self.problems[-1]
+            end = min(end, len(self.text))
+            where = self.path() if path is None else path
+            self.problems.append(Problem(kind, Span(min(start, end), end), where, detail, refused_by))
+        elif not refused_by <= (last := self.problems[-1]).refused_by:
             self.problems[-1] = last._replace(refused_by=last.refused_by | refused_by)
 
     def path(self) -> Path:
@@ -93,8 +90,8 @@ class Scanner:
 
     def tree(self) -> Tree:
         """What was read."""
-        self.problems.sort(key=lambda problem: problem.span)
-        return Tree(self.root, tuple(self.problems), tuple(self.comments))
+        problems = sorted(dict.fromkeys(self.problems), key=lambda problem: problem.span)
+        return Tree(self.root, tuple(problems), tuple(self.comments))
 
     # -- the text as a whole -----------------------------------------------------------------------
 
@@ -173,6 +170,8 @@ class Scanner:
                 self.pos = close + 2
             else:
                 return char
+            if len(self.comments) >= MAX_VALUES:
+                raise ReadError("too-large", start, start + 1, f"{MAX_VALUES} comments", fatal=True)
             self.comments.append((Span(start, self.pos), text[start : self.pos]))
             self.note("comment", start, self.pos, text[start : start + (1 if char == "#" else 2)])
 
@@ -202,14 +201,15 @@ class Scanner:
             self.close(frame)
             return True
         if len(frame) and not has_comma and char:
-            end = frame.members[-1].node.span.end if frame.is_object else frame.items[-1].span.end
+            end = self.last_end(frame)
             self.note("missing-comma", end, end)
         return False
 
-    def close(self, frame: Frame) -> None:
+    def close(self, frame: Frame, end: int | None = None) -> None:
         """The frame ends here: hand its node to the one around it."""
         self.stack.pop()
-        end = self.pos if frame.braces else self.last_end(frame)
+        if end is None:
+            end = self.pos if frame.braces else self.last_end(frame)
         if frame.is_object:
             value = {member.key: member.node.value for member in frame.members}
             if len(value) != len(frame.members):
@@ -220,8 +220,10 @@ class Scanner:
             self.attach(Node("array", Span(frame.start, end), items, (), tuple(frame.items)))
 
     def last_end(self, frame: Frame) -> int:
-        """Where the last entry of a root without braces ends."""
-        return frame.members[-1].node.span.end if frame.members else frame.start
+        """Where the last entry ends."""
+        if frame.members:
+            return frame.members[-1].node.span.end
+        return frame.items[-1].span.end if frame.items else frame.start + frame.braces
 
     def note_duplicates(self, frame: Frame) -> None:
         """Each key that was there before. DeepSpeed refuses it: `dict_raise_error_on_duplicate_keys`."""
@@ -330,7 +332,7 @@ class Scanner:
         """Put a finished value where it belongs."""
         self.values += 1
         if self.values > MAX_VALUES:
-            raise ReadError("too-large", *node.span, str(MAX_VALUES), fatal=True)
+            raise ReadError("too-large", *node.span, f"{MAX_VALUES} values", fatal=True)
         if not self.stack:
             self.root = node
             return

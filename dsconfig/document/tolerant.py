@@ -43,6 +43,8 @@ def _recovered(text: str, fault: ReadError, *, translate: bool) -> Tree:
 
 def _with_verdict_of_json(text: str, tree: Tree) -> Tree:
     """json itself says whether json takes the text: the problems must agree with it."""
+    if any(problem.kind in ("too-deep", "too-large") for problem in tree.problems):
+        return tree
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -52,10 +54,8 @@ def _with_verdict_of_json(text: str, tree: Tree) -> Tree:
         return tree._replace(
             problems=(*tree.problems, Problem("unexpected", Span(at, at), (), str(error), ONLY_JSON))
         )
-    if any(problem.kind in ("too-deep", "too-large") for problem in tree.problems):
-        return tree
     kept = (problem._replace(refused_by=problem.refused_by - ONLY_JSON) for problem in tree.problems)
-    return tree._replace(problems=tuple(problem for problem in kept))
+    return tree._replace(problems=tuple(kept))
 
 
 def json_value(text: str, root: Node | None) -> object:

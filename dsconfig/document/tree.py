@@ -13,16 +13,16 @@ Format = Literal["json", "yaml"]
 Part = Literal["value", "key", "entry"]
 NodeKind = Literal["object", "array", "string", "number", "boolean", "null"]
 
-MAX_SIZE: Final = 16 * 1024 * 1024
+MAX_SIZE: Final = 2 * 1024 * 1024
 """Longest text that is read, in bytes of a file or code points of a text; more is one `too-large` problem."""
-MAX_VALUES: Final = 250_000
-"""Most keys and values located in one text."""
+MAX_VALUES: Final = 50_000
+"""Most values, and most comments, read from one text."""
 MAX_DEPTH: Final = 256
 """Deepest nesting read. Python's own parsers give up near 490 (hjson) and 990 (json) levels, by the caller's stack."""
 MAX_DIGITS: Final = 4300
 """Longest integer read: the default of `sys.get_int_max_str_digits`."""
 MAX_PROBLEMS: Final = 1000
-"""Most problems kept of one text; later ones only add to `refused_by` of the last."""
+"""Most problems kept of one text; after as many errors the reader gives up on the rest."""
 
 KINDS: Final = {
     # the text as a whole

@@ -10,6 +10,7 @@ import yaml
 
 from dsconfig.document.tree import (
     MAX_DEPTH,
+    MAX_DIGITS,
     MAX_VALUES,
     NOBODY,
     ONLY_YAML,
@@ -27,6 +28,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ERRORS: Final = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 """What PyYAML raises: besides its own, whatever a constructor trips over, as in `!!int ""`."""
 _DEFAULT_TAGS: Final = {"scalar": "str", "sequence": "seq", "mapping": "map"}
+_NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _COMMENT: Final = re.compile(r"(?:^|(?<=[\s]))#[^\r\n]*", re.MULTILINE)
 _NESTING: Final = re.compile(r"[\[{:?-]")
 _LINE: Final = re.compile(r"[^\r\n]*")
@@ -82,8 +84,11 @@ class _Reading:
         if self.root is not None and self.root.kind != "object":
             kind = "root-not-object" if self.root.value is not None else "empty"
             self.note(kind, *self.root.span, self.root.kind, refused_by=NOBODY)
+        comments = self.comments()
+        if len(comments) >= MAX_VALUES:
+            self.note("too-large", *comments[-1][0], f"{MAX_VALUES} comments")
         self.problems.sort(key=lambda problem: problem.span)
-        return Tree(self.root, tuple(self.problems), self.comments())
+        return Tree(self.root, tuple(self.problems), comments)
 
     # -- limits ------------------------------------------------------------------------------------
 
@@ -161,13 +166,15 @@ class _Reading:
         else:
             return
         if node is None:
-            self.note("empty", 0, 0, refused_by=NOBODY)
+            if not self.problems:
+                self.note("empty", 0, 0, refused_by=NOBODY)
             return
         self._construct(node)
 
     def _construct(self, node: Any) -> None:
         """Give every node its value, then its place."""
         self._note_duplicates(node)
+        self._tame_numbers(node)
         try:
             values = _construct(node)
         except (*_ERRORS, RecursionError) as error:
@@ -193,6 +200,13 @@ class _Reading:
                 seen.add(identity)
                 seen.discard(None)
 
+    def _tame_numbers(self, root: Any) -> None:
+        """Numbers too long to be made: PyYAML's own way to `1:1:1…` takes quadratic time."""
+        for node, path in _walk(root):
+            if isinstance(node, yaml.ScalarNode) and len(node.value) > MAX_DIGITS and node.tag in _NUMBERS:
+                node.tag = "tag:yaml.org,2002:str"
+                self.note("huge-number", *self._place(node), node.value[:20], path)
+
     def _repair(self, root: Any) -> bool:
         """Read what has a tag or a form that the safe loader refuses as plain data; say where it is."""
         found = False
@@ -208,8 +222,7 @@ class _Reading:
                 found = True
                 node.tag = "tag:yaml.org,2002:" + _DEFAULT_TAGS[node.id]
                 start, end = self._place(node)
-                kind = "huge-number" if "digits" in str(error) else "yaml-error"
-                self.note(kind, start, end, _message(error), path)
+                self.note("yaml-error", start, end, _message(error), path)
         return found
 
     # -- places ------------------------------------------------------------------------------------
@@ -257,6 +270,8 @@ class _Reading:
         starts = [span.start for span in scalars]
         found = []
         for match in _COMMENT.finditer(self.text):
+            if len(found) >= MAX_VALUES:
+                break
             index = bisect_right(starts, match.start()) - 1
             if index < 0 or scalars[index].end <= match.start():
                 found.append((Span(*match.span()), match.group()))
