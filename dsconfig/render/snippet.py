@@ -12,6 +12,7 @@ from dsconfig.render.text import cells
 GUTTER = 8
 """Columns kept for line numbers and bars."""
 CUT = "..."
+MOST_INDENT = 1000
 
 
 class Row(NamedTuple):
@@ -38,12 +39,12 @@ def rows(text: str, place: Location, style: Style) -> Iterator[Row | None]:
 
 
 def _indent(text: str, start: int, end: int) -> int:
-    line = text[start:end]
+    line = text[start : min(end, start + MOST_INDENT)]
     return len(line) - len(line.lstrip())
 
 
 def _row(text: str, number: int, first: int, span: tuple[int, int], width: int, encoding: str) -> Row:
-    end = _line_end(text, max(first, span[0]))
+    end = _line_end(text, max(first, span[0]), width)
     start, stop = min(span[0], end), min(span[1], end)
     # Nothing beyond the width can be shown: a line of megabytes costs no more than a short one.
     low, high = max(first, start - width), min(end, start + width)
@@ -59,9 +60,11 @@ def _row(text: str, number: int, first: int, span: tuple[int, int], width: int, 
     return Row(number, source, before, max(1, _span(shown, start - low, min(right, stop - low))))
 
 
-def _line_end(text: str, start: int) -> int:
-    ends = [found for found in (text.find("\n", start), text.find("\r", start)) if found >= 0]
-    return min(ends, default=len(text))
+def _line_end(text: str, start: int, width: int) -> int:
+    """Where the line ends, or a place further than can be shown."""
+    far = min(len(text), start + width + 1)
+    ends = (text.find("\n", start, far), text.find("\r", start, far))
+    return min((found for found in ends if found >= 0), default=far)
 
 
 def _span(shown: list[tuple[str, int]], start: int, stop: int) -> int:

@@ -208,3 +208,21 @@ def test_any_terminal_encoding_will_do(files: Path, spawn: Spawns, encoding: str
         result = spawn("check", "näme.json", "--output-format", style, PYTHONIOENCODING=encoding)
         assert result.code == 1, result.err
         assert "internal" not in result.err
+
+
+def test_the_file_itself_can_silence_a_finding(files: Path, run: Runs) -> None:
+    (files / "a.json").write_text(
+        '{"$dsconfig": {"ignore": ["unknown-key"]}, "train_batch_size": 8, "no_such_key": 1}'
+    )
+    code, out, _ = run("check", "a.json")
+    assert code == 0
+    assert out.endswith("nothing found, 1 suppressed.\n")
+
+
+def test_a_suppression_that_silences_nothing_is_found(files: Path, run: Runs) -> None:
+    (files / "a.json").write_text('{"$dsconfig": {"ignore": ["unknown-key"]}, "train_batch_size": 8}')
+    code, out, _ = run("check", "a.json", "--output-format", "concise")
+    assert code == 1
+    assert out.startswith(
+        "a.json:1:27: DSC008 unused-suppression ignored warning: the suppression `unknown-key` "
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dsconfig.diagnostic import Diagnostic, Effect, Location
-from dsconfig.document import read_text
+from dsconfig.document import Document
 
 
 class Target(NamedTuple):
@@ -32,7 +32,7 @@ def place(text: str, snippet: str, length: int | None = None) -> Location:
 
 
 def location(text: str, start: int, end: int) -> Location:
-    document = read_text(text)
+    document = Document("", text, "json", value={})
     first, last = document.position(start), document.position(end)
     return Location(start, end, first.line, first.column, last.line, last.column)
 
