@@ -1,7 +1,8 @@
-"""`make bench`: what a check costs beside check-jsonschema with a trivial schema, and beside DeepSpeed itself.
+"""`make bench`: what a check costs beside check-jsonschema with a trivial schema, and beside DeepSpeed
+itself.
 
-CPU seconds of child processes, interpreter included, the best of several runs; ratios hold across machines where
-absolute figures do not. DeepSpeed is measured where `make parity` has built an environment.
+CPU seconds of child processes, interpreter included, the best of several runs; ratios hold across machines
+where absolute figures do not. DeepSpeed is measured where `make parity` has built an environment.
 """
 
 from __future__ import annotations
