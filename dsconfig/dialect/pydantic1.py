@@ -87,7 +87,7 @@ def _mapping(spec: Spec, value: Any) -> Verdict:
     # object.
     if isinstance(value, dict):
         return entries(spec, value, "pydantic1") if spec[0] == "map" else None
-    if not isinstance(value, list):
+    if not isinstance(value, list | str):
         return Refused("type", spec, value)
     try:
         made = dict(value)

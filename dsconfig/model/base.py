@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Consumer: TypeAlias = Literal["transformers", "accelerate", "lightning"]
-Shape: TypeAlias = Literal["null", "true", "false", "[]", "list", "string", "number", "auto"]
-"""A JSON value that is no object, given where a section belongs."""
+Shape: TypeAlias = Literal[
+    "null", "true", "false", "[]", "list", "string", "number", "auto", "falsy", "mapping"
+]
+"""A JSON value that is no object, given where a section belongs. `falsy` is what Python counts as false, an
+empty string and 0 too; `mapping` what its `dict()` takes: an empty list or string, a list of pairs."""
 
 
 def _exact_int(value: object) -> object:
@@ -74,6 +77,9 @@ class Takes:
     shapes: tuple[Shape, ...]
     since: str = "0.3.1"
     until: str | None = None
+
+
+ANYTHING = Takes(("null", "true", "false", "[]", "list", "string", "number", "auto"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ class CheckpointWriter(Section):
 
     type: Annotated[
         Literal["MOCK", "PYTHON", "FAST"] | None,
-        Key(since="0.17.1", fold_case=True, wrong_type="rejected"),
+        Key(since="0.17.1", fold_case=True),
     ] = "FAST"
     """Writer: FAST goes through asynchronous I/O, PYTHON through plain files, MOCK writes nothing. Null is
     let in, and names no writer when the first checkpoint is saved."""
@@ -28,7 +28,7 @@ class CheckpointWriter(Section):
     """Log the throughput of each file when it is closed."""
     data_parallel: Annotated[
         Literal["REPLICA", "SOCKET", "MACHINE"] | None,
-        Key(since="0.17.1", fold_case=True, wrong_type="rejected"),
+        Key(since="0.17.1", fold_case=True),
     ] = None
     """Unit among whose data-parallel ranks the writing is shared; null leaves it to one rank."""
     io_multiplier: Annotated[int, Key(since="0.17.1")] = 1
@@ -40,7 +40,7 @@ class ParallelWrite(Section):
 
     SOURCE = "runtime/config.py:get_checkpoint_parallel_write_pipeline"
 
-    pipeline_stage: Annotated[bool, Key(since="0.7.4", wrong_type="rejected")] = False
+    pipeline_stage: Annotated[bool, Key(since="0.7.4")] = False
     """Let every rank of a pipeline stage write a part of its layer files instead of the first rank all."""
 
 
@@ -55,7 +55,6 @@ class Checkpoint(Section):
             since="0.3.11",
             source="runtime/config.py:get_checkpoint_tag_validation_mode",
             fold_case=True,
-            wrong_type="rejected",
         ),
     ] = "WARN"
     """What happens when ranks save under different tags; they would not find each other's files again."""

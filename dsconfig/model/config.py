@@ -7,7 +7,7 @@ from pydantic import Field
 from dsconfig.model.activation_checkpointing import ActivationCheckpointing
 from dsconfig.model.aio import Aio
 from dsconfig.model.autotuning import Autotuning
-from dsconfig.model.base import Key, Takes
+from dsconfig.model.base import ANYTHING, Key, Takes
 from dsconfig.model.batch import BatchKeys
 from dsconfig.model.checkpoint import Checkpoint, DatastatesCkpt, Nebula
 from dsconfig.model.communication import CommunicationKeys
@@ -30,8 +30,7 @@ from dsconfig.model.sparse_attention import SparseAttention
 from dsconfig.model.tensor_parallel import TensorParallel
 from dsconfig.model.zero import ZeroOptimization
 
-ANYTHING = Takes(("null", "true", "false", "[]", "list", "string", "number", "auto"))
-MONITOR_TAKES = (Takes(("[]", "auto"), since="0.8.1", until="0.14.5"), Takes(("auto",), since="0.15.0"))
+MONITOR_TAKES = (Takes(("mapping", "auto"), since="0.8.1", until="0.14.5"), Takes(("auto",), since="0.15.0"))
 
 
 class Config(BatchKeys, CommunicationKeys, EngineKeys):
@@ -136,7 +135,7 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
         Key(
             since="0.19.2",
             source="runtime/config.py:get_expert_parallel_config",
-            takes=(Takes(("null", "false", "[]"), since="0.19.2"),),
+            takes=(Takes(("falsy",), since="0.19.2"),),
         ),
     ] = Field(default_factory=ExpertParallel)
     """Spreading the experts of Hugging Face models over ranks."""

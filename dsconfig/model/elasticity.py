@@ -21,27 +21,23 @@ class Elasticity(Section):
         bool, Key(since="0.3.9", until="0.19.7", source="elasticity/elasticity.py:elasticity_enabled")
     ] = False
     """Let DeepSpeed choose the batch sizes; the batch keys at the top are then refused or overwritten."""
-    max_train_batch_size: Annotated[
-        int, Key(since="0.3.9", until="0.19.7", wrong_type="rejected", unit="samples")
-    ] = 2000
+    max_train_batch_size: Annotated[int, Key(since="0.3.9", until="0.19.7", unit="samples")] = 2000
     """Largest acceptable global batch. Must be given when elasticity is on."""
-    micro_batch_sizes: Annotated[
-        list[PositiveInt], Key(since="0.3.9", until="0.19.7", wrong_type="rejected", unit="samples")
-    ] = Field(default=[2, 4, 6])
+    micro_batch_sizes: Annotated[list[PositiveInt], Key(since="0.3.9", until="0.19.7", unit="samples")] = (
+        Field(default=[2, 4, 6])
+    )
     """Micro-batch sizes to choose from; more allow more GPU counts. Must be given when elasticity is on."""
-    min_gpus: Annotated[PositiveInt, Key(since="0.3.9", until="0.19.7", wrong_type="rejected")] = 1
+    min_gpus: Annotated[PositiveInt, Key(since="0.3.9", until="0.19.7")] = 1
     """Smallest GPU count that must work."""
-    max_gpus: Annotated[PositiveInt, Key(since="0.3.9", until="0.19.7", wrong_type="rejected")] = 10000
+    max_gpus: Annotated[PositiveInt, Key(since="0.3.9", until="0.19.7")] = 10000
     """Largest GPU count to consider; not below `min_gpus`."""
-    num_gpus_per_node: Annotated[PositiveInt, Key(since="0.7.0", until="0.19.7", wrong_type="rejected")] = 1
+    num_gpus_per_node: Annotated[PositiveInt, Key(since="0.7.0", until="0.19.7")] = 1
     """GPUs in one machine; algorithm 0.2 scales by whole machines."""
-    model_parallel_size: Annotated[PositiveInt, Key(since="0.7.0", until="0.19.7", wrong_type="rejected")] = 1
+    model_parallel_size: Annotated[PositiveInt, Key(since="0.7.0", until="0.19.7")] = 1
     """GPUs that share one copy of the model; above 1 only with algorithm 0.2."""
     min_time: Annotated[
         NonNegativeInt,
-        Key(
-            since="0.3.9", until="0.19.7", wrong_type="rejected", unit="minutes", defaults=(("0.3.9", "20"),)
-        ),
+        Key(since="0.3.9", until="0.19.7", unit="minutes", defaults=(("0.3.9", "20"),)),
     ] = 0
     """Shortest run before a scheduler may change the GPU count again; 0 leaves it to the scheduler."""
     prefer_larger_batch: Annotated[bool, Key(since="0.3.9", until="0.19.7")] = True
@@ -53,7 +49,6 @@ class Elasticity(Section):
         Key(
             since="0.3.9",
             until="0.19.7",
-            wrong_type="rejected",
             known=("0.1", "0.2"),
             defaults=(("0.6.7", 0.1),),
         ),

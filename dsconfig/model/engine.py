@@ -31,7 +31,7 @@ class EngineKeys(Section):
     ] = None
     """Optimizer steps from one progress line to the next; null logs none."""
     wall_clock_breakdown: Annotated[
-        bool, Key(since="0.1.0", source="runtime/config.py:get_wall_clock_breakdown", wrong_type="rejected")
+        bool, Key(since="0.1.0", source="runtime/config.py:get_wall_clock_breakdown")
     ] = False
     """Time forward, backward and step, and log the result; makes the device wait. Also on with the flops
     profiler."""
@@ -54,7 +54,7 @@ class EngineKeys(Section):
     vocabulary_size: Annotated[
         int | None,
         Key(
-            since="0.1.0", source="runtime/config.py:DeepSpeedConfig._do_warning_check", wrong_type="rejected"
+            since="0.1.0", source="runtime/config.py:DeepSpeedConfig._do_warning_check", wrong_type="ignored"
         ),
     ] = None
     """Only to warn when it is no multiple of 8, which tensor cores would like."""

@@ -84,7 +84,7 @@ class ExpertParallel(Section):
     """Factor on the router's scores."""
     routed_scaling_factor: Annotated[float | Auto, Key(since="0.19.2", auto_is_value=True)] = "auto"
     """Factor on the routed experts' sum; auto reads it from the model's config."""
-    load_balance_coeff: Annotated[None, Key(since="0.19.2", wrong_type="rejected")] = None
+    load_balance_coeff: Annotated[None, Key(since="0.19.2")] = None
     """Reserved: anything but null is refused."""
     moe_layer_pattern: Annotated[str | None, Key(since="0.19.2")] = None
     """Regular expression over module names that finds the MoE layers."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, SerializeAsAny
 
-from dsconfig.model.base import DERIVED, FreeForm, Key, NonNegativeFloat, Pair, Reads, Section, Takes
+from dsconfig.model.base import ANYTHING, DERIVED, FreeForm, Key, NonNegativeFloat, Pair, Reads, Section
 
 Rate: TypeAlias = Annotated[float, Key(since="0.1.0", fills=("transformers", "accelerate"))]
 Decay: TypeAlias = Annotated[NonNegativeFloat, Key(since="0.1.0", fills=("transformers", "accelerate"))]
@@ -289,7 +289,6 @@ class Optimizer(Section):
             since="0.1.0",
             known=tuple(kind.name for kind in OPTIMIZERS),
             fold_case=True,
-            wrong_type="rejected",
         ),
     ] = None
     """Name of the optimizer: one of DeepSpeed's own in any case of letters, or a class of `torch.optim`,
@@ -299,7 +298,7 @@ class Optimizer(Section):
         Key(
             since="0.1.0",
             source="runtime/config.py:get_optimizer_params",
-            takes=(Takes(("null",), since="0.1.0"),),
+            takes=(ANYTHING,),
         ),
     ] = None
     """Arguments for the optimizer: the params class of its type, or, for a class of `torch.optim` or `mup`,

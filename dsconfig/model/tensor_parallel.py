@@ -117,5 +117,5 @@ class TensorParallel(Section):
         ),
     ] = Field(default_factory=TensorParallelGroup)
     """Inner settings."""
-    dtype: Annotated[str, Key(since="0.16.4", not_json=True)] = ABSENT
+    dtype: Annotated[object, Key(since="0.16.4", not_json=True)] = ABSENT
     """Data type of the model, a torch.dtype (by default torch.float16): no JSON value is accepted."""

@@ -71,14 +71,19 @@ class Walk:
             if key is None:
                 self.unknown.append(Event((*path, word), seen, None, value))
                 continue
+            if seen.dialect == "hand" and _hidden(seen, word, data):
+                continue
             here = (*canonical, key.info.name)
-            if key.info.name in values:
-                self.doubles.append(Event((*path, word), seen, key, value))
             written = (*path, word)
+            found = self._value(seen, key, value, written, here)
+            if found is _ABSENT:
+                continue
+            if key.info.name in values:
+                self.doubles.append(Event(written, seen, key, value))
             if written != here:
                 self.spelled[here] = written
-            values[key.info.name] = self._value(seen, key, value, written, here)
-        return {word: value for word, value in values.items() if value is not _ABSENT}
+            values[key.info.name] = found
+        return values
 
     def _value(self, seen: SectionView, key: KeyView, value: Any, path: Path, canonical: Path) -> Any:
         info = key.info
@@ -100,8 +105,13 @@ class Walk:
         if inner is not None and isinstance(value, dict):
             return self.section(inner, value, path, canonical)
         if inner is not None and event.section.dialect == "hand":
-            return self._misshapen(event, key, value)
+            return self._misshapen(event, key, value, inner, canonical)
         verdict = read(key.type, value, event.section.dialect)
+        if inner is not None and isinstance(verdict, Coerced) and isinstance(verdict.value, dict):
+            # A list of pairs, where the dialect makes an object of it.
+            event.verdict = verdict
+            self.coerced.append(event)
+            return self.section(inner, verdict.value, path, canonical)
         if isinstance(verdict, Refused):
             event.verdict = verdict
             self.refused.append(event)
@@ -113,10 +123,11 @@ class Walk:
             value = value if event.section.dialect == "hand" else verdict.value
         return self._within(key.type, value, path, canonical)
 
-    def _misshapen(self, event: Event, key: KeyView, value: Any) -> Any:
+    def _misshapen(self, event: Event, key: KeyView, value: Any, inner: str, canonical: Path) -> Any:
         """A section that is no object, where DeepSpeed opens it by hand."""
         if shapes_of(value) & key.takes:
-            return value
+            made = as_mapping(value) if "mapping" in key.takes else None
+            return value if made is None else self.section(inner, made, event.path, canonical)
         event.verdict = Refused("null" if value is None else "type", key.type, value)
         self.refused.append(event)
         return UNREADABLE
@@ -143,6 +154,20 @@ class Walk:
 
 _ABSENT = object()
 _TAKES_AUTO = frozenset({"auto_is_value"})
+_BESIDE = {
+    ("Config", "bfloat16"): "bf16",
+    ("ZeroOptimization", "offload_optimizer"): "cpu_offload",
+    ("ZeroOptimization", "offload_param"): "cpu_offload_params",
+}
+"""Sections that code reading by hand does not open where the other key is present."""
+
+
+def _hidden(seen: SectionView, word: str, data: dict[str, Any]) -> bool:
+    """Whether the key is not looked at, because another one is written beside it."""
+    other = _BESIDE.get((seen.name, word))
+    if other is None or other not in data or other not in seen.keys:
+        return False
+    return not (data[other] is None and "null" in seen.keys[other].takes)
 
 
 def _mentions_auto(spec: Any) -> bool:
@@ -153,13 +178,28 @@ def _mentions_auto(spec: Any) -> bool:
 
 
 def shapes_of(value: Any) -> frozenset[str]:
-    """The names (`dsconfig.model.base.Shape`) under which a value that is no object may be taken for a
-    section.
-    """
+    """The names (`dsconfig.model.base.Shape`) under which a value may be taken for a section."""
+    shapes = {_shape(value)}
+    if not value:
+        shapes.add("falsy")
+    if value in ([], "auto"):
+        shapes.add("auto" if value else "[]")
+    if as_mapping(value) is not None:
+        shapes.add("mapping")
+    return frozenset(shapes)
+
+
+def _shape(value: Any) -> str:
     if value is None or isinstance(value, bool):
-        return frozenset({"null" if value is None else str(value).lower()})
-    if isinstance(value, str):
-        return frozenset({"auto", "string"} if value == "auto" else {"string"})
-    if isinstance(value, list):
-        return frozenset({"list"} if value else {"list", "[]"})
-    return frozenset({"number"})
+        return "null" if value is None else str(value).lower()
+    return "string" if isinstance(value, str) else "list" if isinstance(value, list) else "number"
+
+
+def as_mapping(value: Any) -> dict[Any, Any] | None:
+    """What Python's `dict()` makes of a list or a string, as pydantic 1 calls it; None where it refuses."""
+    if not isinstance(value, list | str):
+        return None
+    try:
+        return dict(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
