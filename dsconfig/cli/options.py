@@ -8,7 +8,7 @@ import os
 from typing import NamedTuple
 
 from dsconfig.cli.errors import refuse
-from dsconfig.releases import Target, UnknownReleaseError
+from dsconfig.releases import Origin, Target, UnknownReleaseError
 from dsconfig.releases import resolve as resolve_target
 from dsconfig.select import Layer, UnknownRuleError, catalogue, expand, selected
 from dsconfig.settings import Settings, SettingsError, find
@@ -48,15 +48,20 @@ def resolve(args: argparse.Namespace) -> Options:
 
 
 def _target(argument: str | None, settings: Settings) -> Target:
+    environment = os.environ.get("DSCONFIG_TARGET")
     if argument is not None:
         return resolve_target(argument, "argument")
-    environment = os.environ.get("DSCONFIG_TARGET")
+    if environment:
+        return _resolved(environment, "environment", "DSCONFIG_TARGET")
+    if settings.target is not None:
+        return _resolved(settings.target, "settings", f"{settings.where}: target")
+    return resolve_target(None)
+
+
+def _resolved(text: str, origin: Origin, where: str) -> Target:
     try:
-        if environment:
-            return resolve_target(environment, "environment")
-        return resolve_target(settings.target, "settings")
+        return resolve_target(text, origin)
     except UnknownReleaseError as error:
-        where = "DSCONFIG_TARGET" if environment else f"{settings.where}: target"
         raise UnknownReleaseError(f"{where}: {error}") from None
 
 
