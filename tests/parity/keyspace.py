@@ -22,6 +22,8 @@ class Slot:
     aliases: tuple[str, ...] = ()
     first: int = 0
     """Number of the first release that reads it."""
+    refused: int = 10**9
+    """Number of the first release that raises when it is there at all."""
 
     @property
     def name(self) -> str:
@@ -69,7 +71,7 @@ def slots(release: str | None = None) -> tuple[Slot, ...]:
         for depth in range(1, 4):
             steps[path + ("*",) * depth] = below
         first = min(since for since, _ in info.spans)
-        found.setdefault(concrete, Slot(concrete, type_, default, aliases, first))
+        found.setdefault(concrete, Slot(concrete, type_, default, aliases, first, info.refused_from))
     return tuple(found.values())
 
 
