@@ -431,7 +431,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
         {
             'device': (('enum', 'none', 'cpu', 'nvme'), 'none', ((3015, 1000000000),), {'was': ((5006, ('any',)),), 'defaults': ((5006, 'cpu'), (6007, None)), 'fills': ('accelerate',), 'wrong_type': 'rejected'}),
-            'nvme_path': (('union', ('str',), ('null',)), None, ((3015, 1000000000),), {'fills': ('accelerate',)}),
+            'nvme_path': (('union', ('path',), ('null',)), None, ((3015, 1000000000),), {'fills': ('accelerate',)}),
             'buffer_count': (('int', 0, None, None, None), 5, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),)}),
             'buffer_size': (('int', 0, None, None, None), 100000000, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),), 'unit': 'elements'}),
             'max_in_cpu': (('int', 0, None, None, None), 1000000000, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),), 'unit': 'elements'}),
@@ -442,7 +442,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
         {
             'device': (('enum', 'none', 'cpu', 'nvme'), 'none', ((3015, 1000000000),), {'was': ((5006, ('any',)),), 'defaults': ((5006, 'cpu'), (6007, None)), 'fills': ('accelerate',), 'wrong_type': 'rejected'}),
-            'nvme_path': (('union', ('str',), ('null',)), None, ((3015, 1000000000),), {'fills': ('accelerate',)}),
+            'nvme_path': (('union', ('path',), ('null',)), None, ((3015, 1000000000),), {'fills': ('accelerate',)}),
             'buffer_count': (('int', 0, None, None, None), 4, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),)}),
             'pin_memory': (('bool',), True, ((3015, 1000000000),), {'defaults': ((19004, False),)}),
             'pipeline_read': (('bool',), False, ((3015, 1000000000),), {}),
@@ -527,11 +527,11 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'vocab_parallel_ce_backend': (('enum', 'torch', 'liger'), 'torch', ((19008, 1000000000),), {}),
             'preset_model': (('union', ('str',), ('null',)), None, ((18006, 1000000000),), {'known': ('llama', 'bloom', 'chatglm', 'mixtral', 'deepseek_v2', 'qwen2', 'phi3'), 'flags': ('fold_case',)}),
             'partition_config': (('union', ('section', 'PartitionConfig'), ('null',)), None, ((18006, 1000000000),), {}),
-            'injection_policy_tuple': (('union', ('list', ('str',)), ('list', ('any',)), ('null',)), None, ((16004, 1000000000),), {}),
+            'injection_policy_tuple': (('union', ('list', ('any',)), ('null',)), None, ((16004, 1000000000),), {}),
             'keep_module_on_host': (('bool',), False, ((16004, 1000000000),), {}),
             'kernel_inject': (('bool',), False, ((16004, 1000000000),), {'aliases': (('replace_with_kernel_inject', 16004, 1000000000),)}),
             'tp': (('section', 'TensorParallelGroup'), None, ((16004, 1000000000),), {'aliases': (('tensor_parallel', 16004, 1000000000),)}),
-            'dtype': (('any',), None, ((16004, 1000000000),), {'flags': ('not_json',)}),
+            'dtype': (('never',), None, ((16004, 1000000000),), {'flags': ('not_json',)}),
         },
     ),
     'PartitionConfig': (
@@ -711,7 +711,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'enabled': (('bool',), False, ((7000, 1000000000),), {}),
             'prof_all': (('bool',), True, ((7000, 1000000000),), {}),
-            'prof_ops': (('union', ('list', ('str',)), ('list', ('any',))), [], ((7000, 1000000000),), {}),
+            'prof_ops': (('list', ('any',)), [], ((7000, 1000000000),), {}),
             'verbose': (('bool',), False, ((7000, 1000000000),), {}),
             'debug': (('bool',), False, ((7000, 1000000000),), {}),
         },

@@ -151,12 +151,10 @@ class QuantizeTraining(Section):
             until="0.19.6",
             spans=_MOQ,
             source="runtime/config.py:get_eigenvalue_config",
-            takes=(
-                Takes(("null", "true", "false", "[]", "list", "string", "number", "auto"), since="0.19.3"),
-            ),
+            takes=(Takes(("null", "true", "false", "[]", "list", "string", "number", "auto")),),
         ),
     ] = Field(default_factory=Eigenvalue)
-    """Curvature that sets the pace of each layer."""
+    """Curvature that sets the pace of each layer. Opened only where `enabled` is true."""
 
 
 class GroupQuantization(Section):
