@@ -1,4 +1,4 @@
-"""The reader: JSON, JSONC, Hjson and YAML text becomes a located tree. Imports nothing else of this package."""
+"""The reader: JSON, JSONC, Hjson and YAML text becomes a located tree."""
 
 from dsconfig.document.reader import read_base64, read_bytes, read_dict, read_file, read_text
 from dsconfig.document.text import Document

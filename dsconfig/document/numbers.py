@@ -6,7 +6,7 @@ from dsconfig.document.tree import MAX_DIGITS
 
 
 def number(word: str) -> int | float:
-    """The number that hjson makes of a match of NUMBER: a float without fraction below 1e10 becomes an int."""
+    """The number that hjson makes of a match of NUMBER: a whole float below 1e10 becomes an int."""
     if word.lstrip("-").isdigit():
         if len(word) > MAX_DIGITS and len(word.lstrip("-")) > MAX_DIGITS:
             raise OverflowError(word)

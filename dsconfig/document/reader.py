@@ -1,4 +1,7 @@
-"""The reader: text, bytes, a file, a mapping or base64 becomes a `Document`. Nothing that is read can make it raise."""
+"""The reader: text, bytes, a file, a mapping or base64 becomes a `Document`.
+
+Nothing that is read can make it raise.
+"""
 
 from __future__ import annotations
 

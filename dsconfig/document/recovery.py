@@ -1,6 +1,7 @@
-"""The forgiving reading of a text that hjson refuses: says what is wrong, goes on, and keeps every key it can.
+"""The forgiving reading of a text that hjson refuses: it goes on, and keeps every key it can.
 
-It guesses as a person would: a string ends with its line, a word at the comma, an object where the indentation ends.
+It guesses as a person would: a string ends with its line, a word at the comma, an object where its
+indentation ends.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class Recovery(Scanner):
     # -- between values ----------------------------------------------------------------------------
 
     def close_or_go_on(self, frame: Frame) -> bool:
-        """Read the commas, if any; close the frame where it ends, or where it should have ended. True: closed."""
+        """Read the commas; close the frame where it ends, or where it should have ended. True: closed."""
         frame.key = None
         comma = -1
         while char := self.skip():

@@ -1,7 +1,7 @@
-"""The exact reading: what hjson 3.1.0 accepts becomes a tree with its values, anything else raises `ReadError`.
+"""The exact reading: what hjson 3.1.0 accepts becomes a tree, anything else raises `ReadError`.
 
-One loop over an explicit stack, so that no nesting can exhaust Python's own. What hjson takes and json does not is
-noted on the way. `recovery.py` builds on this class and goes on where this one stops.
+One loop over an explicit stack, so that no nesting can exhaust Python's own. What hjson takes and json does
+not is noted on the way. `recovery.py` builds on this class and goes on where this one stops.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Scanner:
     # -- between values ----------------------------------------------------------------------------
 
     def skip(self) -> str:
-        """Step over white space and comments (`getNext`); the character there, or an empty string at the end."""
+        """Step over white space and comments (`getNext`); the character there, empty at the end."""
         text = self.text
         while True:
             self.pos = start = SPACE.match(text, self.pos).end()  # type: ignore[union-attr]
@@ -312,7 +312,9 @@ class Scanner:
         found = bare(self.text, start)
         if found is None:
             self.pos = TO_LINE_END.match(self.text, start).end()  # type: ignore[union-attr]
-            word = self.text[start : self.pos].strip()
+            line = self.text[start : self.pos]
+            word = line.strip()
+            start += len(line) - len(line.lstrip())  # white space that SPACE does not know, as U+00A0
             self.note_word(start, word, NOBODY)
             self.scalar("string", start, start + len(word), word)
         else:

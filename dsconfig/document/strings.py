@@ -35,7 +35,7 @@ _NEWLINES: Final = re.compile("\r\n?")
 
 
 class ReadError(Exception):
-    """What hjson refuses. `fatal`: it raises something else than its own error, and does not try another reading."""
+    """What hjson refuses. `fatal`: with an error not its own, after which it tries no other reading."""
 
     def __init__(self, kind: str, start: int, end: int, detail: str, *, fatal: bool = False) -> None:
         super().__init__(detail)
@@ -43,7 +43,7 @@ class ReadError(Exception):
 
 
 def unescape(text: str, at: int) -> tuple[str, int]:
-    """The character that the escape at `at` (its backslash) stands for, and where it ends. Raises `ReadError`."""
+    """The character that the escape at `at`, its backslash, stands for, and its end. Raises `ReadError`."""
     letter = text[at + 1 : at + 2]
     if letter != "u":
         if letter in _ESCAPES:
@@ -59,7 +59,7 @@ def unescape(text: str, at: int) -> tuple[str, int]:
 
 
 def _unit(text: str, at: int, *, pair: bool = False) -> int:
-    """The number of a `\\uXXXX`. hjson's `scanstring` reads it with int(): signs, spaces and underscores pass."""
+    """The number of a `\\uXXXX`. `scanstring` reads it with int(): signs, spaces, underscores pass."""
     digits = text[at + 2 : at + 6]
     if len(digits) != 4 or digits[1] in "xX":
         if pair:  # the second half is then read again as an escape of its own
@@ -90,7 +90,7 @@ def bare(text: str, start: int) -> tuple[bool | float | None, int, str] | None:
 
 
 def multiline(text: str, start: int, *, translate: bool) -> tuple[str, int]:
-    """The string in triple quotes that opens at `start`, and its end (hjson `mlscanstring`). Raises `ReadError`.
+    """The string in triple quotes at `start`, and its end (`mlscanstring`). Raises `ReadError`.
 
     `translate`: line ends are taken as `open()` gives them to hjson, `\\r` and `\\r\\n` as `\\n`.
     """
@@ -118,7 +118,7 @@ def _dedent(line: str, indent: int) -> str:
 
 
 def _column(text: str, at: int, *, translate: bool) -> int | None:
-    """Characters before `at` on its line. On the first line hjson counts on, from the end of the text backwards."""
+    """Characters before `at` on its line; on the first line hjson counts on from the end of the text."""
 
     def line_start(end: int) -> int:
         return max(text.rfind("\n", 0, end), text.rfind("\r", 0, end) if translate else -1) + 1

@@ -72,7 +72,7 @@ class Document:
         return not any(parser in problem.refused_by for problem in self.problems)
 
     def value(self, parser: Parser = "hjson") -> object:
-        """What this parser gives, the last duplicate winning; what could be read where it refuses the text."""
+        """What this parser gives, the last duplicate winning; where it refuses, what could be read."""
         if self._value is _UNREAD:
             root = self.tree.root
             self._value = None if root is None else root.value

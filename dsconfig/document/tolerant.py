@@ -1,4 +1,4 @@
-"""JSON text that is not plain: read as hjson reads it, recovered where hjson refuses it, judged by json itself.
+"""JSON text that is not plain: read as hjson reads it, recovered where it refuses, judged by json itself.
 
 Imported only for such a text: most files never need it.
 """

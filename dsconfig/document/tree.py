@@ -1,6 +1,6 @@
 """The located tree: what every reader yields, each key and value knowing its place in the text.
 
-The values are named tuples and not dataclasses: importing `dataclasses` alone costs 6 ms of CPU at each start.
+The values are named tuples and not dataclasses: importing `dataclasses` alone costs 6 ms of CPU.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_SIZE: Final = 2 * 1024 * 1024
 MAX_VALUES: Final = 50_000
 """Most values, and most comments, read from one text."""
 MAX_DEPTH: Final = 256
-"""Deepest nesting read. Python's own parsers give up near 490 (hjson) and 990 (json) levels, by the caller's stack."""
+"""Deepest nesting read. hjson gives up near 490 levels and json near 990, by the caller's stack."""
 MAX_DIGITS: Final = 4300
 """Longest integer read: the default of `sys.get_int_max_str_digits`."""
 MAX_PROBLEMS: Final = 1000

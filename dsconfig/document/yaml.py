@@ -77,7 +77,8 @@ class _Reading:
         refused_by: frozenset[Parser] = ONLY_YAML,
     ) -> None:
         """Keep an oddity as data."""
-        self.problems.append(Problem(kind, Span(start, end), path, detail, refused_by))
+        end = min(end, len(self.text))
+        self.problems.append(Problem(kind, Span(min(start, end), end), path, detail, refused_by))
 
     def tree(self) -> Tree:
         """What was read."""
@@ -211,6 +212,10 @@ class _Reading:
         """Read what has a tag or a form that the safe loader refuses as plain data; say where it is."""
         found = False
         for node, path in _walk(root):
+            if isinstance(node, yaml.MappingNode) and any(key.id != "scalar" for key, _ in node.value):
+                found = True
+                self.note("yaml-error", *self._place(node), "a key that is no scalar", path)
+                node.value = [pair for pair in node.value if pair[0].id == "scalar"]
             try:
                 if isinstance(node, yaml.ScalarNode):
                     _construct(node)
@@ -233,7 +238,7 @@ class _Reading:
         return Span(start, start + len(self.text[start:end].rstrip()))
 
     def _locate(self, node: Any, values: dict[Any, object], path: Path) -> Node:
-        """The node with its place and its entries; a node that aliases share is one node. Depth: MAX_DEPTH."""
+        """The node with its place and entries; aliases share one node. The depth is bounded by MAX_DEPTH."""
         known = self.done.get(id(node))
         if known is not None:
             return known
@@ -268,7 +273,7 @@ class _Reading:
         """Comments are not in PyYAML's nodes: every `#` after white space that stands in no scalar."""
         scalars = sorted(_scalar_spans(self.root)) if self.root else []
         starts = [span.start for span in scalars]
-        found = []
+        found: list[tuple[Span, str]] = []
         for match in _COMMENT.finditer(self.text):
             if len(found) >= MAX_VALUES:
                 break
