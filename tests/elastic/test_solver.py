@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 import elastic
@@ -35,6 +36,12 @@ def test_published_case(release: str) -> None:
 def test_plain_ints_come_out() -> None:
     batch, sizes, micro = compute(published(max_train_batch_size=10000.0, min_gpus=32.0), 64.0)
     assert [type(number) for number in (batch, micro, *sizes)] == [int] * 25
+
+
+def test_numpy_integers_come_out_plain() -> None:
+    block = {key: np.int64(1500) for key in ("max_gpus", "max_train_batch_size")}
+    batch, sizes, micro = compute(published(**block, min_gpus=np.int64(1)), np.int64(4))
+    assert [type(number) for number in (batch, micro, *sizes)] == [int] * (len(sizes) + 2)
 
 
 def test_odd_but_usable_input_passes() -> None:

@@ -26,6 +26,7 @@ TARGETS: tuple[Any, ...] = (
 )
 VERSIONS: tuple[Any, ...] = (0.1, 0.2, 0.3, 0.15, "0.1", "0.2", "one", None, True, 1, 0)
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
+USUAL = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 SIZED_KEYS = (
     "max_train_batch_size",
     "min_gpus",
@@ -90,10 +91,12 @@ def _case(block: Any, **changes: Any) -> Case:
 def _block(source: random.Random) -> dict[str, Any]:
     cap = int(10 ** source.uniform(1, 4.1))
     largest = min(source.choice((8, 16, 32, 64)), cap)
+    # Half of the sets are what people write; the others have least common multiples beyond many caps.
+    sizes = [size for size in USUAL if size <= largest] if source.random() < 0.5 else range(1, largest + 1)
     block: dict[str, Any] = {
         "enabled": True,
         "max_train_batch_size": cap,
-        "micro_batch_sizes": [source.randint(1, largest) for _ in range(source.randint(1, 5))],
+        "micro_batch_sizes": [source.choice(sizes) for _ in range(source.randint(1, 5))],
         "version": 0.2 if source.random() < 0.55 else 0.1,
     }
     if source.random() < 0.5:
