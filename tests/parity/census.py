@@ -1,8 +1,7 @@
 """Compares the model with the real keys of a release: `python -m tests.parity.census RELEASE`.
 
-What a new release adds, removes and changes comes out of this; so does whatever the model says wrongly of an old
-one. `--check` fails on any difference that `census_exceptions.EXPLAINED` does not name, for the releases given or
-for every release of the parity environment.
+What a new release adds, removes and changes comes out of this, and what the model says wrongly of an old one.
+`--check` fails on every difference that `census_exceptions.EXPLAINED` does not name.
 """
 
 from __future__ import annotations
@@ -71,16 +70,9 @@ def probe(release: str) -> dict[str, Any]:
 def differences(release: str) -> list[Difference]:
     """Everything in which the release and the model differ, by path."""
     found = probe(release)
-    model = modelled_as(release)
+    model = keyspace.modelled_as(release)
     both = (*of_models(found["models"], model), *of_looked(found, model, release))
     return sorted(both, key=lambda one: (one.path, one.change))
-
-
-def modelled_as(release: str) -> str:
-    """The release whose view of the model is compared: a newer one than the model knows counts as its newest."""
-    from dsconfig.releases import LATEST, NUMBERS
-
-    return release if release in NUMBERS else LATEST
 
 
 def of_models(models: dict[str, dict[str, Any]], release: str) -> Iterator[Difference]:
@@ -91,7 +83,7 @@ def of_models(models: dict[str, dict[str, Any]], release: str) -> Iterator[Diffe
         if here not in known:
             yield Difference("adds", section, f"a section with {', '.join(sorted(fields))}")
             continue
-        names = {name for name, field in fields.items()} | {a for f in fields.values() for a in f["aliases"]}
+        names = fields.keys() | {alias for field in fields.values() for alias in field["aliases"]}
         own = {str(path[-1]): slot for path, slot in known.items() if path[:-1] == here}
         for name in sorted(names - own.keys()):
             field = fields.get(name)
@@ -114,7 +106,7 @@ def of_field(path: str, slot: Slot, field: dict[str, Any]) -> Iterator[Differenc
 
 
 def shapes(spec: Spec | Sequence[Any]) -> frozenset[tuple[Any, ...]]:
-    """A type's arms in a form in which equal ones are equal; "auto" and words of an open set count as text."""
+    """A type's arms in a form in which equal ones are equal, without the word "auto"."""
     found: set[tuple[Any, ...]] = set()
     for arm in arms(tuple(spec)):
         match tuple(arm):
@@ -166,7 +158,9 @@ def of_looked(found: dict[str, Any], model: str, release: str) -> Iterator[Diffe
         if section in found["models"] or path in looked or isinstance(path[-1], int):
             continue
         if path[-1] != "group_one" and slot.name not in words:
-            yield Difference("removes", ".".join(map(str, path)), "the word is nowhere in the release's sources")
+            yield Difference(
+                "removes", ".".join(map(str, path)), "the word is nowhere in the release's sources"
+            )
 
 
 def refused_in(slot: Slot, release: tuple[int, ...]) -> bool:
@@ -186,7 +180,7 @@ def source_words(release: str) -> frozenset[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints the differences; with `--check`, 1 where one is not explained."""
-    parser = argparse.ArgumentParser(prog="python -m tests.parity.census", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.parity.census", description=__doc__)
     parser.add_argument("releases", nargs="*", metavar="RELEASE", help="default: all of the environment")
     parser.add_argument("--check", action="store_true", help="fail on differences that are not explained")
     parser.add_argument("--explained", action="store_true", help="print the explained differences too")
@@ -200,7 +194,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = differences(release)
         open_ = [one for one in found if one.explanation is None]
         failed |= bool(open_)
-        print(f"DeepSpeed {release}: {len(open_)} differences from the model, {len(found) - len(open_)} explained")
+        explained = len(found) - len(open_)
+        print(f"DeepSpeed {release}: {len(open_)} differences from the model, {explained} explained")
         for one in found if options.explained else open_:
             print(f"  {one}" + (f" ({one.explanation})" if one.explanation else ""))
     return 1 if options.check and failed else 0

@@ -9,6 +9,10 @@ EXPLAINED: dict[tuple[str, str], str] = {
     ("changes", r"zero_optimization\.leaf_module\.(classes|names|name_suffixes)"): VALIDATOR,
     ("changes", r"zero_optimization\.zenflow\.(select_interval|select_strategy|update_interval)"): VALIDATOR,
     ("changes", r"tensor_parallel\.dtype"): "a torch.dtype, which no JSON value is",
+    (
+        "removes",
+        r"datastates_ckpt\.host_cache_size",
+    ): "read by the datastates package, which gets the whole section",
     ("adds", r"compression_training\.shared_parameters"): "looked up one level too high, to no effect",
     ("adds", r"zero_optimization\.ZERO_OPTIMIZATION_\w+"): MISNAMED,
 }

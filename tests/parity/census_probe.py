@@ -1,14 +1,14 @@
 """What a release itself says of its keys, inside the parity environment's venv: JSON in, JSON out.
 
-    in   {"seeds": [config, …]}: configs in which as many sections as possible are looked into
-    out  {"models": {section: {key: {"type", "default", "required", "aliases", "init"}}},  pydantic sections
-          "looked": [[step, …], …]}                                      keys looked up in sections read by hand
+    in   {"seeds": [config, …]}   configs in which as many sections as possible are looked into
+    out  {"models": {section: {key: {"type", "default", "required", "aliases"}}},
+          "looked": [[step, …], …]}
 
-Sections built on pydantic are introspected. The others are given as dictionaries that note every look-up, again
-and again, each time with one more of the noted keys turned into a section of its own.
+`models` are the sections built on pydantic, by introspection. `looked` are the keys looked up in the others:
+these are given as dictionaries that note it, again and again, each time with one more noted key made a section.
 """
 
-import copy
+import contextlib
 import enum
 import json
 import sys
@@ -84,7 +84,7 @@ class Census:
     """One release under observation."""
 
     def __init__(self) -> None:
-        from judge import Judge
+        from judge import Judge  # type: ignore[import-not-found]  # beside this file, in the judging venv
 
         self.judge = Judge()
         self.notes: set[tuple[str, ...]] = set()
@@ -111,14 +111,10 @@ class Census:
         """Builds the release's config object; what it raises does not matter. Returns what is newly noted."""
         before = set(self.notes)
         whole = config if "elasticity" in config else {"train_batch_size": 8, **config}
-        for _ in range(2):  # some releases change the section that they read
-            try:
-                make = self.judge.module.DeepSpeedConfig
-                given = Noting(whole, (), self.notes)
-                old = "param_dict" in self.judge.parameters
-                make(None, param_dict=given) if old else make(given)
-            except Exception:
-                continue
+        make = self.judge.module.DeepSpeedConfig
+        given = Noting(whole, (), self.notes)
+        with contextlib.suppress(Exception):
+            make(None, param_dict=given) if "param_dict" in self.judge.parameters else make(given)
         return self.notes - before
 
     def run(self, seeds: "list[dict[str, Any]]") -> "dict[str, Any]":
@@ -225,7 +221,9 @@ def class_of(annotation: Any, bounds: "dict[str, Any]") -> "list[Any]":
         return ["section", annotation.__name__]
     if annotation in PLAIN:
         return [PLAIN[annotation], ["any"]] if annotation in (dict, list) else [PLAIN[annotation]]
-    return ["str"] if issubclass(annotation, str) or annotation.__name__ == "Path" else ["any"]
+    if issubclass(annotation, str):
+        return ["str"]
+    return ["path"] if annotation.__name__ == "Path" else ["any"]
 
 
 def plain(value: Any) -> Any:

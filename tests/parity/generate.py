@@ -41,6 +41,9 @@ DELICATE = {
     "load_balance_coeff",
     "mics_shard_size",
     "legacy_stage1",
+    "stage3_gather_fp16_weights_on_model_save",
+    "exps_dir",
+    "results_dir",
 }
 """Keys on which a right value alone may be refused: they belong to the situations."""
 

@@ -140,6 +140,16 @@ def places(error: BaseException) -> "list[list[str]]":
         return []
 
 
+def limit_memory() -> None:
+    """Ends a case that would fill the machine; only where the system says how much is used now."""
+    try:
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_LIMIT, resource.RLIM_INFINITY))
+
+
 def main() -> None:
     """Judges the cases on standard input."""
     warnings.simplefilter("ignore")
@@ -148,9 +158,7 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # DeepSpeed prints while it is imported
     judge = Judge()
     signal.signal(signal.SIGALRM, on_alarm)
-    with open("/proc/self/statm") as file:
-        used = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_LIMIT, resource.RLIM_INFINITY))
+    limit_memory()
     for line in sys.stdin:
         answers.write(json.dumps(judge.verdict(json.loads(line)), default=repr) + "\n")
         answers.flush()

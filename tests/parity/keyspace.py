@@ -51,6 +51,13 @@ def arms(spec: Spec) -> tuple[Spec, ...]:
     return spec[1:] if spec[0] == "union" else (spec,)
 
 
+def modelled_as(release: str) -> str:
+    """The release as which the model is seen: one newer than the model knows counts as its newest."""
+    from dsconfig.releases import LATEST, NUMBERS
+
+    return release if release in NUMBERS else LATEST
+
+
 @cache
 def slots(release: str | None = None) -> tuple[Slot, ...]:
     """Every key that the release reads (None: that any release reads), parents first."""
@@ -59,8 +66,9 @@ def slots(release: str | None = None) -> tuple[Slot, ...]:
 
     found: dict[tuple[Step, ...], Slot] = {}
     steps: dict[tuple[str, ...], Step] = {}
-    for path, info in keys(release):
-        number = NUMBERS[release] if release else None
+    seen_as = modelled_as(release) if release else None
+    number = NUMBERS[seen_as] if seen_as else None
+    for path, info in keys(seen_as):
         type_ = info.type_in(number) if number else info.type
         default = info.default_in(number) if number else info.default
         aliases = tuple(
@@ -90,7 +98,7 @@ def known_by(release: str) -> frozenset[tuple[Step, ...]]:
     """Paths that this release or an earlier one reads."""
     from dsconfig.releases import NUMBERS
 
-    now = NUMBERS[release]
+    now = NUMBERS[modelled_as(release)]
     first: dict[tuple[Step, ...], int] = {}
     for slot in slots():
         above = first.get(slot.path[:-1], 0)

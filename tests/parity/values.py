@@ -31,7 +31,14 @@ FRACTIONS = (0.0, 0.1, 0.25, 0.5, 0.9, 1.0, 1e-3, 2.5, 1e4)
 
 
 PLAIN: Mapping[str, tuple[Any, ...]] = MappingProxyType(
-    {"bool": (True, False), "str": WORDS, "null": (None,), "any": (1, "x", True, {"a": 1}, [2])}
+    {
+        "bool": (True, False),
+        "str": WORDS,
+        "path": WORDS,
+        "null": (None,),
+        "any": (1, "x", True, {"a": 1}, [2]),
+        "never": ("auto",),  # which is dropped before the type is looked at
+    }
 )
 
 

@@ -143,7 +143,7 @@ COMPRESSION = (
     Situation("compression-shape", {C: SHAPES}, since=(0, 6)),
     *(
         Situation(
-            f"compression-{part}",
+            f"compression-{name}-{part}",
             {f"{C}.{name}.{part}": SHAPES, f"{C}.{name}.shared_parameters.enabled": (ABSENT, True)},
             since=(0, 6),
             until=(0, 19, 6),
