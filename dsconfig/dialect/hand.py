@@ -19,9 +19,9 @@ def read(spec: Spec, value: Any) -> Verdict:
         return None
     if kind == "bool":
         return None if isinstance(value, bool) else Coerced(bool(value))
-    if kind == "null":
-        return None if value is None else Refused("type", spec, value)
-    if kind == "str":
+    if kind in ("null", "never"):
+        return None if value is None and kind == "null" else Refused("type", spec, value)
+    if kind in ("str", "path"):
         return None if isinstance(value, str) else _refused(spec, value)
     if kind in ("int", "float"):
         return _number(spec, value)

@@ -27,6 +27,8 @@ def read(spec: Spec, value: Any) -> Verdict:
         return None
     if kind == "null":
         return None if value is None else Refused("type", spec, value)
+    if kind == "never":
+        return Refused("null" if value is None else "type", spec, value)
     if value is None and kind != "union":
         return Refused("null", spec, value)
     if kind == "list":
@@ -72,6 +74,11 @@ def _str(spec: Spec, value: Any) -> Verdict:
     return Coerced(str(value)) if isinstance(value, int | float) else Refused("type", spec, value)
 
 
+def _path(spec: Spec, value: Any) -> Verdict:
+    # path_validator: Path(value), which takes nothing else of JSON.
+    return None if isinstance(value, str) else Refused("type", spec, value)
+
+
 def _enum(spec: Spec, value: Any) -> Verdict:
     # enum_member_validator looks the value up among the members: 1.0 and true find 1, "1" does not.
     if not isinstance(value, str | int | float):
@@ -90,7 +97,7 @@ def _mapping(spec: Spec, value: Any) -> Verdict:
     if not isinstance(value, list | str):
         return Refused("type", spec, value)
     try:
-        made = dict(value)
+        made = dict(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return Refused("type", spec, value)
     return Coerced(made)
@@ -100,4 +107,4 @@ def _changed(before: Any, after: Any) -> Verdict:
     return None if same(before, after) else Coerced(after)
 
 
-_SCALARS = {"bool": _bool, "int": _int, "float": _float, "str": _str, "enum": _enum}
+_SCALARS = {"bool": _bool, "int": _int, "float": _float, "str": _str, "path": _path, "enum": _enum}

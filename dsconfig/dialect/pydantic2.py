@@ -35,6 +35,8 @@ def read(spec: Spec, value: Any) -> Verdict:
         return None
     if kind == "null":
         return None if value is None else Refused("type", spec, value)
+    if kind == "never":
+        return Refused("null" if value is None else "type", spec, value)
     if value is None and kind != "union":
         return Refused("null", spec, value)
     if kind == "list":
@@ -145,4 +147,4 @@ def _changed(before: Any, after: Any) -> Verdict:
     return None if same(before, after) else Coerced(after)
 
 
-_SCALARS = {"bool": _bool, "int": _int, "float": _float, "str": _str, "enum": _enum}
+_SCALARS = {"bool": _bool, "int": _int, "float": _float, "str": _str, "path": _str, "enum": _enum}

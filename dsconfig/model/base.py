@@ -36,12 +36,28 @@ def _exact_int(value: object) -> object:
 EXACT_INT = BeforeValidator(_exact_int)
 """Stands beside a `Literal` of integers, to which pydantic would let `True` and `3.0` through."""
 
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Stands beside a Python type where DeepSpeed checks another one: the type that the checker goes by, as
+    in `dsconfig.model.spec`.
+    """
+
+    spec: tuple[Any, ...]
+
+
 Auto: TypeAlias = Literal["auto"]
 PositiveInt: TypeAlias = Annotated[int, Field(gt=0)]
 NonNegativeInt: TypeAlias = Annotated[int, Field(ge=0)]
 NonNegativeFloat: TypeAlias = Annotated[float, Field(ge=0)]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Pair: TypeAlias = Annotated[list[float], Field(min_length=2, max_length=2)]
+PathText: TypeAlias = Annotated[str, Checked(("path",))]
+"""A `pathlib.Path` of DeepSpeed's."""
+Names: TypeAlias = Annotated[list[str], Checked(("list", ("any",)))]
+"""Meant to hold names; DeepSpeed looks only at the list, never at what is in it."""
+PythonObject: TypeAlias = Annotated[object, Checked(("never",))]
+"""An object of Python that the release insists on: no JSON value will do."""
 FreeForm: TypeAlias = dict[str, Any]
 """A section whose keys belong to somebody else (a model, a script, a plugin); every use says whose."""
 ABSENT: Any = None
@@ -110,7 +126,8 @@ class Key:
     newest."""
     takes: tuple[Takes, ...] = ()
     fills: tuple[Consumer, ...] = ()
-    """Consumers that replace "auto" here by a value of their own."""
+    """Consumers that replace "auto" here by a value of their own. The annotation then has an `Auto` arm, so
+    that such a config can be built; the checker's table leaves it out, for DeepSpeed does not take it."""
     auto_is_value: bool = False
     """DeepSpeed itself gives "auto" a meaning here; elsewhere it strips it, or stumbles over it."""
     known: tuple[str, ...] = ()

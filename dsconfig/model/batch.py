@@ -2,14 +2,14 @@
 
 from typing import Annotated
 
-from dsconfig.model.base import DERIVED, Key, PositiveInt, Section, Was
+from dsconfig.model.base import DERIVED, Auto, Key, PositiveInt, Section, Was
 
 
 class BatchKeys(Section):
     """Root keys about batches: of the first three, two decide the third."""
 
     train_batch_size: Annotated[
-        PositiveInt | None,
+        PositiveInt | Auto | None,
         Key(
             since="0.1.0",
             source="runtime/config.py:get_train_batch_size",
@@ -22,7 +22,7 @@ class BatchKeys(Section):
     """Samples that all ranks together consume per optimizer step: micro-batch times accumulation steps times
     data-parallel size. Derived when absent; this or `train_micro_batch_size_per_gpu` must be given."""
     train_micro_batch_size_per_gpu: Annotated[
-        PositiveInt | None,
+        PositiveInt | Auto | None,
         Key(
             since="0.1.0",
             source="runtime/config.py:get_train_micro_batch_size_per_gpu",
@@ -34,7 +34,7 @@ class BatchKeys(Section):
     """Samples that one rank takes through a single forward and backward pass; larger fills the GPU better
     and needs more activation memory. Derived from the other two when absent."""
     gradient_accumulation_steps: Annotated[
-        PositiveInt | None,
+        PositiveInt | Auto | None,
         Key(
             since="0.1.0",
             source="runtime/config.py:get_gradient_accumulation_steps",

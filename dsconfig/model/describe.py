@@ -15,7 +15,7 @@ from dsconfig.model.base import Section
 from dsconfig.model.config import Config
 from dsconfig.model.keyinfo import KeyInfo, keys
 from dsconfig.releases import NEVER, name
-from dsconfig.rules._words import expected, quoted
+from dsconfig.words import expected, quoted
 
 
 def describe(path: str) -> str | None:

@@ -2,14 +2,14 @@
 
 from typing import Annotated, Literal
 
-from dsconfig.model.base import Key, NonNegativeFloat, Section
+from dsconfig.model.base import Auto, Key, NonNegativeFloat, Section
 
 
 class EngineKeys(Section):
     """Root keys about the engine."""
 
     gradient_clipping: Annotated[
-        NonNegativeFloat,
+        NonNegativeFloat | Auto,
         Key(
             since="0.1.0",
             source="runtime/config.py:get_gradient_clipping",

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from dsconfig.model.base import Fraction, Key, NonNegativeInt, Reads, Section, Was
+from dsconfig.model.base import Auto, Fraction, Key, NonNegativeInt, PathText, Reads, Section, Was
 
 Device: TypeAlias = Literal["none", "cpu", "nvme"]
 
@@ -19,7 +19,7 @@ class OffloadParam(Section):
     READS = OFFLOAD_READS
 
     device: Annotated[
-        Device,
+        Device | Auto,
         Key(
             since="0.3.15",
             was=(Was("0.5.6", object),),
@@ -30,7 +30,7 @@ class OffloadParam(Section):
     ] = "none"
     """Home of the parameters: GPU ("none"), host memory, or an NVMe drive. Each step out saves GPU memory
     and costs transfer time. From 0.5.7 to 0.6.7 the section is refused without it."""
-    nvme_path: Annotated[str | None, Key(since="0.3.15", fills=("accelerate",))] = None
+    nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("accelerate",))] = None
     """Directory on the drive; needed with device "nvme"."""
     buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(Was("0.6.7", int),))] = 5
     """Host buffers through which parameters pass to and from the drive."""
@@ -53,7 +53,7 @@ class OffloadOptimizer(Section):
     READS = OFFLOAD_READS
 
     device: Annotated[
-        Device,
+        Device | Auto,
         Key(
             since="0.3.15",
             was=(Was("0.5.6", object),),
@@ -64,7 +64,7 @@ class OffloadOptimizer(Section):
     ] = "none"
     """Home of the optimizer's state: GPU ("none"), host memory, or, at stage 3, an NVMe drive. From 0.5.7 to
     0.6.7 the section is refused without it."""
-    nvme_path: Annotated[str | None, Key(since="0.3.15", fills=("accelerate",))] = None
+    nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("accelerate",))] = None
     """Directory on the drive; needed with device "nvme"."""
     buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(Was("0.6.7", int),))] = 4
     """Host buffers for state on its way to and from the drive: at least as many as the optimizer keeps

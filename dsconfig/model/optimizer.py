@@ -5,12 +5,14 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, SerializeAsAny
 
-from dsconfig.model.base import ANYTHING, DERIVED, FreeForm, Key, NonNegativeFloat, Pair, Reads, Section
+from dsconfig.model.base import ANYTHING, DERIVED, Auto, FreeForm, Key, NonNegativeFloat, Pair, Reads, Section
 
-Rate: TypeAlias = Annotated[float, Key(since="0.1.0", fills=("transformers", "accelerate"))]
-Decay: TypeAlias = Annotated[NonNegativeFloat, Key(since="0.1.0", fills=("transformers", "accelerate"))]
-Betas: TypeAlias = Annotated[Pair, Key(since="0.1.0", fills=("transformers",))]
-Epsilon: TypeAlias = Annotated[float, Key(since="0.1.0", fills=("transformers",))]
+Rate: TypeAlias = Annotated[float | Auto, Key(since="0.1.0", fills=("transformers", "accelerate"))]
+Decay: TypeAlias = Annotated[
+    NonNegativeFloat | Auto, Key(since="0.1.0", fills=("transformers", "accelerate"))
+]
+Betas: TypeAlias = Annotated[Pair | Auto, Key(since="0.1.0", fills=("transformers",))]
+Epsilon: TypeAlias = Annotated[float | Auto, Key(since="0.1.0", fills=("transformers",))]
 
 
 class OptimizerParams(Section):

@@ -35,7 +35,7 @@ class Fp16(Section):
     SOURCE = "runtime/precision_config.py:DeepSpeedFP16Config"
     READS = PRECISION_READS
 
-    enabled: Annotated[bool, Key(since="0.1.0", fills=("transformers", "accelerate"))] = False
+    enabled: Annotated[bool | Auto, Key(since="0.1.0", fills=("transformers", "accelerate"))] = False
     """Train in fp16; excludes `bf16`."""
     auto_cast: Annotated[bool, Key(since="0.7.0")] = False
     """Cast the floating-point inputs of `forward` to fp16."""
@@ -45,7 +45,7 @@ class Fp16(Section):
     """Factor on the loss that keeps small gradients from vanishing; 0 lets DeepSpeed adapt it. From 0.18.8
     on a boolean is refused too."""
     initial_scale_power: Annotated[
-        int, Key(since="0.1.0", defaults=(("0.7.7", 32),), wrong_type="rejected")
+        int, Key(since="0.1.0", defaults=(("0.7.7", 32),), wrong_type="ignored")
     ] = 16
     """Power of two at which the adapting loss scale starts. Too high costs skipped steps at the
     beginning."""
@@ -70,7 +70,7 @@ class Bf16(Section):
     SOURCE = "runtime/precision_config.py:DeepSpeedBF16Config"
     READS = PRECISION_READS
 
-    enabled: Annotated[bool, Key(since="0.5.5", fills=("transformers", "accelerate"))] = False
+    enabled: Annotated[bool | Auto, Key(since="0.5.5", fills=("transformers", "accelerate"))] = False
     """Train in bfloat16; excludes `fp16`."""
     immediate_grad_update: Annotated[
         bool, Key(since="0.13.3", defaults=(("0.16.4", False), ("0.17.0", True)))
@@ -93,7 +93,7 @@ class Amp(Section):
     model_config = ConfigDict(extra="allow")
 
     enabled: Annotated[
-        bool,
+        bool | Auto,
         Key(
             since="0.3.0",
             until="0.19.7",
@@ -131,7 +131,7 @@ class TorchAutocast(Section):
     lower_precision_safe_modules: Annotated[
         list[str],
         Key(
-            since="0.17.2", source="runtime/config.py:get_lower_precision_safe_modules", wrong_type="rejected"
+            since="0.17.2", source="runtime/config.py:get_lower_precision_safe_modules", wrong_type="ignored"
         ),
     ] = DERIVED
     """Full names of module classes whose parameters may travel in the autocast format; when absent, linear

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.base import Key, Reads, Section
+from dsconfig.model.base import Key, Names, Reads, Section
 
 
 class FlopsProfiler(Section):
@@ -51,7 +51,7 @@ class CommsLogger(Section):
     """Log collectives; each of them is then synchronised, which costs speed."""
     prof_all: Annotated[bool, Key(since="0.7.0")] = True
     """Log every operation, whatever `prof_ops` says."""
-    prof_ops: Annotated[list[str] | list[object], Key(since="0.7.0")] = Field(default=[])
+    prof_ops: Annotated[Names, Key(since="0.7.0")] = Field(default=[])
     """Operations to log when `prof_all` is false, by the names of `deepspeed.comm`."""
     verbose: Annotated[bool, Key(since="0.7.0")] = False
     """Print each collective as it happens, not only a summary on request."""

@@ -5,7 +5,18 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import SerializeAsAny
 
-from dsconfig.model.base import ABSENT, FreeForm, Key, NonNegativeInt, PositiveInt, Reads, Section, Takes, Was
+from dsconfig.model.base import (
+    ABSENT,
+    Auto,
+    FreeForm,
+    Key,
+    NonNegativeInt,
+    PositiveInt,
+    Reads,
+    Section,
+    Takes,
+    Was,
+)
 
 Rates: TypeAlias = float | list[float]
 """One learning rate, or one for each parameter group."""
@@ -78,15 +89,15 @@ class WarmupLRParams(SchedulerParams):
 
     SOURCE = "runtime/lr_schedules.py:WarmupLR"
 
-    warmup_min_lr: Annotated[Rates, Key(since="0.1.0", fills=("transformers", "accelerate"))] = 0.0
+    warmup_min_lr: Annotated[Rates | Auto, Key(since="0.1.0", fills=("transformers", "accelerate"))] = 0.0
     """Learning rate to begin with."""
     warmup_max_lr: Annotated[
-        Rates | None,
+        Rates | Auto | None,
         Key(since="0.1.0", fills=("transformers", "accelerate"), defaults=(("0.17.1", 0.001),)),
     ] = None
     """Learning rate to reach; null takes the optimizer's."""
     warmup_num_steps: Annotated[
-        PositiveInt,
+        PositiveInt | Auto,
         Key(
             since="0.1.0",
             unit="steps",
@@ -105,10 +116,12 @@ class WarmupDecayLRParams(WarmupLRParams):
     SOURCE = "runtime/lr_schedules.py:WarmupDecayLR"
 
     total_num_steps: Annotated[
-        int | float, Key(since="0.3.1", unit="steps", fills=("transformers", "accelerate"))
+        int | float | Auto, Key(since="0.3.1", unit="steps", fills=("transformers", "accelerate"))
     ]
     """Length of the whole schedule, the way up included."""
-    warmup_max_lr: Annotated[Rates | None, Key(since="0.3.1", fills=("transformers", "accelerate"))] = 0.001
+    warmup_max_lr: Annotated[
+        Rates | Auto | None, Key(since="0.3.1", fills=("transformers", "accelerate"))
+    ] = 0.001
     """Learning rate to reach; null takes the optimizer's."""
 
 
@@ -118,13 +131,13 @@ class WarmupCosineLRParams(SchedulerParams):
     SOURCE = "runtime/lr_schedules.py:WarmupCosineLR"
 
     total_num_steps: Annotated[
-        int | float, Key(since="0.12.3", unit="steps", fills=("transformers", "accelerate"))
+        int | float | Auto, Key(since="0.12.3", unit="steps", fills=("transformers", "accelerate"))
     ]
     """Length of the whole schedule, the way up included."""
     warmup_min_ratio: Annotated[float, Key(since="0.12.3")] = 0.0
     """Share of the learning rate to begin with."""
     warmup_num_steps: Annotated[
-        PositiveInt,
+        PositiveInt | Auto,
         Key(
             since="0.12.3",
             unit="steps",

@@ -1,6 +1,7 @@
 """Annotations of the model as plain tuples, the form in which the checker's table holds types.
 
-("bool",)  ("str",)  ("null",)  ("any",)
+("bool",)  ("str",)  ("path",)  ("null",)  ("any",)     "path" is a string that becomes a pathlib.Path
+("never",)                                              refuses every JSON value
 ("int", ge, gt, le, lt)  ("float", ge, gt, le, lt)      a bound that is not set is None
 ("enum", member, …)                                     strings, integers, booleans
 ("list", item)  ("map", value)  ("section", class name)
@@ -15,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 
 from pydantic.fields import FieldInfo
 
-from dsconfig.model.base import Section
+from dsconfig.model.base import Checked, Section
 
 Spec: TypeAlias = tuple[Any, ...]
 
@@ -31,7 +32,8 @@ def of(annotation: Any) -> Spec:
     """
     if get_origin(annotation) is Annotated:
         inner, *metadata = get_args(annotation)
-        return _bounded(of(inner), metadata)
+        instead = [item.spec for item in metadata if isinstance(item, Checked)]
+        return instead[0] if instead else _bounded(of(inner), metadata)
     if annotation is int or annotation is float:
         return (annotation.__name__, None, None, None, None)
     if isinstance(annotation, type) and issubclass(annotation, Section):
@@ -39,6 +41,14 @@ def of(annotation: Any) -> Spec:
     if annotation in _PLAIN:
         return (_PLAIN[annotation],)
     return _generic(annotation)
+
+
+def without_auto(spec: Spec) -> Spec:
+    """The spec without its arm for "auto"."""
+    if spec[0] != "union":
+        return spec
+    arms = [arm for arm in spec[1:] if arm != ("enum", "auto")]
+    return arms[0] if len(arms) == 1 else ("union", *arms)
 
 
 def _generic(annotation: Any) -> Spec:

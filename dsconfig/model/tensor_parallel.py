@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import ABSENT, Alias, Key, Reads, Section
+from dsconfig.model.base import ABSENT, Alias, Key, Names, PythonObject, Reads, Section
 
 _STRICT = (Reads("pydantic", since="0.16.4", unknown="rejected", drops_auto=True),)
 
@@ -95,7 +95,7 @@ class TensorParallel(Section):
     """Built-in partition rules of a model family; an unknown name means none."""
     partition_config: Annotated[PartitionConfig | None, Key(since="0.18.6")] = None
     """Partition rules of one's own, for models without a preset."""
-    injection_policy_tuple: Annotated[list[str] | list[object] | None, Key(since="0.16.4")] = None
+    injection_policy_tuple: Annotated[Names | None, Key(since="0.16.4")] = None
     """Names of the layers after which the ranks' results are summed, for models the parser does not know."""
     keep_module_on_host: Annotated[bool, Key(since="0.16.4")] = False
     """Leave loaded weights in host memory; slower, for models too large for the device."""
@@ -117,5 +117,5 @@ class TensorParallel(Section):
         ),
     ] = Field(default_factory=TensorParallelGroup)
     """Inner settings."""
-    dtype: Annotated[object, Key(since="0.16.4", not_json=True)] = ABSENT
+    dtype: Annotated[PythonObject, Key(since="0.16.4", not_json=True)] = ABSENT
     """Data type of the model, a torch.dtype (by default torch.float16): no JSON value is accepted."""

@@ -29,8 +29,11 @@ class Field:
 
     @property
     def spec(self) -> spec.Spec:
-        """The field's type as a tuple, see `dsconfig.model.spec`."""
-        return spec.of(self.annotation)
+        """The type that DeepSpeed takes, as a tuple (see `dsconfig.model.spec`): "auto" is none of its
+        values where it is only there for a consumer to fill.
+        """
+        whole = spec.of(self.annotation)
+        return spec.without_auto(whole) if self.key.fills and not self.key.auto_is_value else whole
 
 
 def fields(section: type[Section]) -> Iterator[Field]:

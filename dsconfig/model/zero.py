@@ -4,7 +4,18 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.base import EXACT_INT, Alias, Key, NonNegativeInt, PositiveInt, Reads, Section, Takes, Was
+from dsconfig.model.base import (
+    EXACT_INT,
+    Alias,
+    Auto,
+    Key,
+    NonNegativeInt,
+    PositiveInt,
+    Reads,
+    Section,
+    Takes,
+    Was,
+)
 from dsconfig.model.offload import OffloadOptimizer, OffloadParam
 from dsconfig.model.zenflow import ZenFlow
 
@@ -56,11 +67,10 @@ class ZeroOptimization(Section):
     )
 
     stage: Annotated[
-        Literal[0, 1, 2, 3],
-        EXACT_INT,
+        Annotated[Literal[0, 1, 2, 3], EXACT_INT] | Auto,
         Key(
             since="0.2.0",
-            was=(Was("0.6.7", Annotated[float, Field(le=3)]),),
+            was=(Was("0.3.11", Annotated[float, Field(le=2)]), Was("0.6.7", Annotated[float, Field(le=3)])),
             fills=("accelerate",),
             wrong_type="rejected",
         ),
@@ -72,7 +82,7 @@ class ZeroOptimization(Section):
     reduce_scatter: Annotated[bool, Key(since="0.2.0", defaults=(("0.3.15", True), ("0.3.16", False)))] = True
     """Give each rank only the averaged gradients it owns, instead of all of them by an all-reduce."""
     reduce_bucket_size: Annotated[
-        PositiveInt,
+        PositiveInt | Auto,
         Key(
             since="0.2.0",
             unit="elements",
@@ -168,7 +178,7 @@ class ZeroOptimization(Section):
     """Parameters that one slice of the stage-3 optimizer step works on; fewer need less memory for
     temporaries."""
     stage3_prefetch_bucket_size: Annotated[
-        NonNegativeInt,
+        NonNegativeInt | Auto,
         Key(
             since="0.3.12",
             unit="elements",
@@ -179,7 +189,7 @@ class ZeroOptimization(Section):
     ] = 50_000_000
     """Parameter elements fetched ahead of their use; more hide more traffic and take more memory."""
     stage3_param_persistence_threshold: Annotated[
-        NonNegativeInt,
+        NonNegativeInt | Auto,
         Key(
             since="0.3.12",
             unit="elements",
@@ -220,7 +230,7 @@ class ZeroOptimization(Section):
     ] = 1_000_000_000
     """Keep a gathered parameter if it is needed again within this many elements."""
     stage3_gather_16bit_weights_on_model_save: Annotated[
-        bool,
+        bool | Auto,
         Key(
             since="0.6.0",
             fills=("accelerate",),

@@ -106,6 +106,8 @@ class Walk:
             return self.section(inner, value, path, canonical)
         if inner is not None and event.section.dialect == "hand":
             return self._misshapen(event, key, value, inner, canonical)
+        if inner is not None and shapes_of(value) & key.takes:
+            return value
         verdict = read(key.type, value, event.section.dialect)
         if inner is not None and isinstance(verdict, Coerced) and isinstance(verdict.value, dict):
             # A list of pairs, where the dialect makes an object of it.
@@ -174,7 +176,7 @@ def _mentions_auto(spec: Any) -> bool:
     """Whether "auto" is one of the values of the type, or any text is."""
     if spec[0] == "union":
         return any(_mentions_auto(arm) for arm in spec[1:])
-    return spec[0] in ("any", "str") or (spec[0] == "enum" and "auto" in spec[1:])
+    return spec[0] in ("any", "str", "path") or (spec[0] == "enum" and "auto" in spec[1:])
 
 
 def shapes_of(value: Any) -> frozenset[str]:

@@ -142,7 +142,9 @@ WRONG: list[tuple[type[Section], Json]] = [
     (Fp16, {"loss_scale": float("inf")}),
     (Fp16, {"loss_scale": -1}),
     (Fp16, {"enabled": "true"}),
-    (Fp16, {"enabled": "auto"}),
+    (Fp16, {"enabled": "Auto"}),
+    (Fp16, {"auto_cast": "auto"}),
+    (ZeroOptimization, {"sub_group_size": "auto"}),
     (ZenFlow, {"update_interval": 0}),
     (ZenFlow, {"topk_ratio": 1.0}),
     (OffloadParam, {"device": "CPU"}),
@@ -163,6 +165,22 @@ WRONG: list[tuple[type[Section], Json]] = [
 def test_the_builder_is_strict(section: type[Section], values: Json) -> None:
     with pytest.raises(ValidationError):
         section(**values)
+
+
+FILLED = [
+    pytest.param(section, field, id=f"{section.__name__}.{field.name}")
+    for section in walk.sections(Config)
+    for field in walk.fields(section)
+    if field.key.fills
+]
+
+
+@pytest.mark.parametrize(("section", "field"), FILLED)
+def test_what_a_consumer_fills_takes_auto(section: type[Section], field: walk.Field) -> None:
+    built = section.absent()
+    setattr(built, field.attribute, "auto")
+    assert built.to_dict() == {field.name: "auto"}
+    assert ("enum", "auto") not in field.spec, "DeepSpeed itself does not take it"
 
 
 @pytest.mark.parametrize(("name", "value"), [("stage", 7), ("stage", True), ("stge", 3)])

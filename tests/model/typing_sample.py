@@ -1,5 +1,7 @@
 """Right and wrong ways to build a config. A type checker must complain about exactly the marked lines."""
 
+from typing import Literal
+
 from typing_extensions import assert_type
 
 from dsconfig.model import (
@@ -37,6 +39,9 @@ ZeroOptimization(stage=4)  # error
 ZeroOptimization(stage="3")  # error
 ZeroOptimization(stage=3, reduce_bucket_size=500_000_000)
 ZeroOptimization(reduce_bucket_size=5e8)  # error
+ZeroOptimization(stage="auto", reduce_bucket_size="auto")
+ZeroOptimization(reduce_bucket_size="automatic")  # error
+ZeroOptimization(sub_group_size="auto")  # error
 ZeroOptimization(overlap_comm=None, offload_param=None)
 ZeroOptimization(contiguous_gradients=None)  # error
 ZeroOptimization(offload_param=OffloadParam(device="cpu", pin_memory=True))
@@ -52,6 +57,7 @@ Amp(enabled=True, opt_level="O2")
 Amp()  # error
 
 Optimizer(type="AdamW", params=AdamWParams(lr=3e-4, betas=[0.9, 0.95]))
+Optimizer(type="AdamW", params=AdamWParams(lr="auto", betas="auto"))
 Optimizer(type="AdamW", params=AdamWParams(learning_rate=3e-4))  # error
 Optimizer(type="Lamb", params=LambParams(max_coeff="10"))  # error
 Optimizer(type="SGD", params={"lr": 0.1, "nesterov": True})
@@ -71,5 +77,6 @@ config.fp16.loss_scale = "dynamic"  # error
 
 assert_type(config.zero_optimization.overlap_comm, bool | None)
 assert_type(config.zero_optimization.offload_param, OffloadParam | None)
-assert_type(config.gradient_clipping, float)
+assert_type(config.gradient_clipping, float | Literal["auto"])
+assert_type(config.prescale_gradients, bool)
 assert_type(config.to_json(), str)

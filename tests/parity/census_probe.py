@@ -5,7 +5,7 @@
           "looked": [[step, …], …]}
 
 `models` are the sections built on pydantic, by introspection. `looked` are the keys looked up in the others:
-these are given as dictionaries that note it, again and again, each time with one more noted key made a section.
+these are given as dictionaries that note it, again and again, each time with one more of them made a section.
 """
 
 import contextlib

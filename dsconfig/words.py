@@ -1,0 +1,93 @@
+"""How messages and pages spell values, types and lists of alternatives: one place, so that all look alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+_LONGEST = 60
+_KINDS = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "list",
+    dict: "object",
+    type(None): "null",
+}
+_BOUNDS = ("at least", "greater than", "at most", "less than")
+
+
+def quoted(value: Any) -> str:
+    """A value as it stands in the file, in backticks: `"auto"`, `true`, `4.5`; long ones are cut."""
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
+        return "`an integer of more than 60 digits`"
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}`"
+
+
+def kind(value: Any) -> str:
+    """The JSON kind of a value with its article: `a string`, `an object`, `null`."""
+    word = _KINDS.get(type(value), "value")
+    if word == "null":
+        return word
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+
+
+def one_of(values: Iterable[Any], conjunction: str = "or") -> str:
+    """`"a"`, `"b"` or `"c"`."""
+    words = [value if isinstance(value, str) and value.startswith("`") else quoted(value) for value in values]
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
+
+
+def expected(spec: tuple[Any, ...]) -> str:
+    """What a type takes, in words: `an integer of at least 1`, `one of "none", "cpu" or "nvme"`."""
+    head = spec[0]
+    if head == "union":
+        return _union(spec[1:])
+    if head == "enum":
+        return ("one of " if len(spec) > 2 else "") + one_of(spec[1:])
+    if head in ("int", "float"):
+        return _number(spec)
+    if head == "list":
+        return "a list" if spec[1][0] == "any" else f"a list of {_plural(spec[1])}"
+    return _SIMPLE[head]
+
+
+_SIMPLE = {
+    "bool": "`true` or `false`",
+    "str": "a string",
+    "path": "a path",
+    "never": "no value that JSON has",
+    "null": "`null`",
+    "any": "any value",
+    "map": "an object",
+    "section": "an object",
+}
+_PLURALS = {
+    "str": "strings",
+    "int": "integers",
+    "float": "numbers",
+    "bool": "booleans",
+    "section": "objects",
+    "map": "objects",
+    "list": "lists",
+}
+
+
+def _plural(spec: tuple[Any, ...]) -> str:
+    return _PLURALS.get(spec[0]) or expected(spec)
+
+
+def _union(arms: tuple[Any, ...]) -> str:
+    words = [expected(arm) for arm in arms]
+    return " or ".join(words)
+
+
+def _number(spec: tuple[Any, ...]) -> str:
+    word = "an integer" if spec[0] == "int" else "a number"
+    said = [f"{text} {bound:g}" for text, bound in zip(_BOUNDS, spec[1:], strict=True) if bound is not None]
+    return f"{word} {'' if not said or not said[0].startswith('at') else 'of '}{' and '.join(said)}".rstrip()
