@@ -6,6 +6,9 @@ every key and rule does, is comparing integers.
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from dataclasses import dataclass
 from typing import Literal
 
@@ -140,15 +143,40 @@ def _range(text: str, origin: Origin) -> Target:
 
 
 def _installed(*, fallback: bool) -> Target:
-    # The metadata is read from the file system: DeepSpeed itself is never imported.
-    from importlib.metadata import PackageNotFoundError, version
+    found = _version_installed()
+    if found is not None:
+        return _nearest_to_installed(found)
+    if fallback:
+        return Target((LATEST,), LATEST, "latest")
+    raise UnknownReleaseError(
+        f"DeepSpeed is not installed here: give a release instead, for example `--target {LATEST}`"
+    )
 
+
+def _version_installed() -> str | None:
+    """The version in the metadata of the installed DeepSpeed, which itself is never imported.
+
+    The folders of `sys.path` are listed here rather than through importlib.metadata, whose import costs more
+    than a check.
+    """
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or ".")
+        except OSError:
+            continue
+        for entry in names:
+            if entry.startswith("deepspeed-") and entry.endswith((".dist-info", ".egg-info")):
+                return entry.split("-")[1].removesuffix(".egg")
+    return None
+
+
+def _nearest_to_installed(found: str) -> Target:
+    """Development builds (`0.17.0.dev3`, `0.18.9+abc`) count as the newest release that is not later."""
     try:
-        found = version("deepspeed")
-    except PackageNotFoundError:
-        if fallback:
-            return Target((LATEST,), LATEST, "latest")
-        raise UnknownReleaseError(
-            f"DeepSpeed is not installed here: give a release instead, for example `--target {LATEST}`"
-        ) from None
-    return _single(found, "installed")
+        return _single(found, "installed")
+    except UnknownReleaseError:
+        pass
+    digits = re.findall(r"\d+", found)[:3]
+    wanted = number(".".join(digits)) if len(digits) == 3 else 0
+    release = next((r for r in reversed(RELEASES) if NUMBERS[r] <= wanted), RELEASES[0])
+    return Target((release,), found, "installed", f"the installed {found} is checked as {release}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.rules._words import quoted
+from dsconfig.words import quoted
 
 
 @rule(

@@ -9,8 +9,8 @@ from dsconfig import triplet
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.rules._context import MISSING, Context, Finding, SkipRule, Source
 from dsconfig.rules._rule import rule
-from dsconfig.rules._words import kind, quoted
 from dsconfig.triplet import MICRO, STEPS, TRAIN, Impossible, Triplet
+from dsconfig.words import kind, quoted
 from dsconfig.worlds import described, nearest_multiples, working_sizes
 
 _DERIVE = "runtime/config.py:DeepSpeedConfig._set_batch_related_parameters"

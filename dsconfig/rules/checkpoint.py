@@ -8,7 +8,7 @@ from typing import Any
 
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.rules._words import kind, one_of, quoted
+from dsconfig.words import kind, one_of, quoted
 
 _WRITER = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dsconfig.rules._context import MISSING, Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.rules._words import kind, one_of, quoted
+from dsconfig.words import kind, one_of, quoted
 
 _FILE = "compression/config.py"
 _LAST = "0.19.6"

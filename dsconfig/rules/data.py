@@ -7,7 +7,7 @@ from typing import Any
 
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.rules._words import kind, quoted
+from dsconfig.words import kind, quoted
 
 _FILE = "runtime/data_pipeline/config.py"
 _CURRICULUM = "data_efficiency.data_sampling.curriculum_learning"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.document import KINDS, Problem
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.rules._words import kind, one_of, quoted
+from dsconfig.words import kind, one_of, quoted
 
 _READ = "runtime/config.py:DeepSpeedConfig.__init__"
 _OWN = frozenset({"duplicate-key", "placeholder", "empty", "root-not-object", "invalid-utf8", "not-text"})
@@ -233,6 +233,21 @@ def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
             f"{' …' if len(names) > 8 else ''} {'is' if len(names) == 1 else 'are'} not filled",
             help="fill the template first and check what comes out",
         )
+
+
+@rule("DSC008", effect="ignored", of_text=True)
+def unused_suppression(_: Context) -> Iterator[Finding]:
+    """A suppression silences nothing, or names no rule.
+
+    It outlived its reason, or never had one: the finding it names is not there. It is found where
+    suppressions are applied (`dsconfig.suppress`), after the verdict; the rule here only gives it a page and
+    a code.
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    yield from ()
 
 
 @rule("DSC009", effect="rejected", of_text=True)

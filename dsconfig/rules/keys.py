@@ -13,7 +13,7 @@ from dsconfig.rules import _names
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
 from dsconfig.rules._walk import Event
-from dsconfig.rules._words import one_of
+from dsconfig.words import one_of
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
 _ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
@@ -88,7 +88,14 @@ def _is_remark(event: Event, word: str) -> bool:
     """Keys that people add on purpose where DeepSpeed does not look: `$schema`, `_comment`, `//`."""
     if event.section.unknown == "rejected":
         return False
-    return word.startswith(("_", "//", "#")) or (len(event.path) == 1 and word in ("$schema", "$dsconfig"))
+    return (
+        word.startswith(("_", "//", "#"))
+        or word.lower() in _REMARKS
+        or (len(event.path) == 1 and word in ("$schema", "$dsconfig"))
+    )
+
+
+_REMARKS = frozenset({"comment", "comments", "description", "note", "notes"})
 
 
 def _dropped(found: _Unknown) -> str:

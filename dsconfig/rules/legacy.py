@@ -9,7 +9,7 @@ from dsconfig.diagnostic import Fix, Path, Set
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.rules._words import expected, one_of
+from dsconfig.words import expected, one_of
 
 _SECTIONS = ("compression_training", "curriculum_learning", "progressive_layer_drop", "quantize_training")
 """The sections whose keys without default are looked up while the config is loaded."""

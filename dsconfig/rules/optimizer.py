@@ -8,7 +8,7 @@ from typing import Any
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.rules._context import MISSING, Context, Finding, SkipRule
 from dsconfig.rules._rule import rule
-from dsconfig.rules._words import kind, quoted
+from dsconfig.words import kind, quoted
 
 _NORM = "optimizer.params.max_grad_norm"
 

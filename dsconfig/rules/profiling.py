@@ -7,7 +7,7 @@ from typing import Any
 
 from dsconfig.rules._context import MISSING, Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.rules._words import kind, quoted
+from dsconfig.words import kind, quoted
 
 _SWITCHES = ("wall_clock_breakdown", "flops_profiler.enabled")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dsconfig.rules._context import MISSING, Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.rules._words import kind, quoted
+from dsconfig.words import kind, quoted
 
 _MOQ = "quantize_training"
 _EIGENVALUE = f"{_MOQ}.eigenvalue"

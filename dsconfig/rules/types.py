@@ -12,7 +12,7 @@ from dsconfig.model.keyinfo import child_section
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
 from dsconfig.rules._walk import Event
-from dsconfig.rules._words import expected, kind, one_of, quoted
+from dsconfig.words import expected, kind, one_of, quoted
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
 
