@@ -12,7 +12,7 @@ EXPLAINED: dict[tuple[str, str], str] = {
     (
         "removes",
         r"datastates_ckpt\.host_cache_size",
-    ): "read by the datastates package, which gets the whole section",
+    ): "the datastates package reads it",
     ("adds", r"compression_training\.shared_parameters"): "looked up one level too high, to no effect",
     ("adds", r"zero_optimization\.ZERO_OPTIMIZATION_\w+"): MISNAMED,
 }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.parity import keyspace
 from tests.parity.case import CLASSES, Case
 from tests.parity.judging import Verdict
 
@@ -53,10 +55,19 @@ class Outcome:
     @property
     def place_matches(self) -> bool | None:
         """Whether a finding stands at a key that DeepSpeed's error names; None where it names none."""
-        named = [set(place) for place in self.verdict.places]
-        if self.verdict.ok or not self.findings or not any(named):
+        if self.verdict.ok is not False or not self.findings:
             return None
-        return any(place & {str(step) for step in found.path} for place in named for found in self.findings)
+        named = {step for place in self.verdict.places for step in place}
+        if not named:  # no pydantic error: keys of several words are recognised in the message itself
+            named = {word for word in words(self.verdict.message or "") if "_" in word}
+            named &= keyspace.names() & words(self.case.text or json.dumps(self.case.config))
+        told = set().union(*(words(str(found)) for found in self.findings))
+        return bool(words(" ".join(named)) & told) if named else None
+
+
+def words(text: str) -> set[str]:
+    """The words in a text, key names among them."""
+    return set(re.findall(r"\w+", text))
 
 
 def checker() -> Checker | None:
@@ -162,6 +173,6 @@ def causes(outcomes: Sequence[Outcome]) -> Iterator[str]:
             counts[f"alarm: {found.findings[0].code if found.findings else 'triplet'}"] += 1
         else:
             message = " ".join((found.verdict.message or "").split())
-            counts[f"missed: {found.verdict.error}: {message[:80]}"] += 1
+            counts[f"missed: {found.verdict.raised_at} {found.verdict.error}: {message[:80]}"] += 1
     for cause, count in counts.most_common(12):
         yield f"{count:5}  {cause}"

@@ -1,10 +1,11 @@
 """One DeepSpeed release judges configs, inside the parity environment's venv: JSON lines in, JSON lines out.
 
     in   {"id", "config" (used as a dict) or "text" (written to a file and given as its path), "world_size"}
-    out  {"id", "ok", "stage", "error", "message", "triplet", "places"}
+    out  {"id", "ok", "stage", "error", "message", "triplet", "places", "raised_at"}
 
 `ok` is null where the judge could not finish (time or memory). `stage` is `parse` until the text has become a
-dict, then `config`. `places` are the keys that a pydantic error names, outermost first.
+dict, then `config`. `places` are the keys that a pydantic error names, outermost first; `raised_at` is the
+innermost line of DeepSpeed's own code.
 Nothing but the standard library and DeepSpeed is imported: `dsconfig` is not installed here.
 """
 
@@ -103,7 +104,7 @@ class Judge:
             "message": None,
             "triplet": None,
         }
-        result["places"] = []
+        result.update(places=[], raised_at="")
         signal.setitimer(signal.ITIMER_REAL, TIME_LIMIT)
         try:
             built = self.build(case)
@@ -120,7 +121,8 @@ class Judge:
             signal.setitimer(signal.ITIMER_REAL, 0)
             if isinstance(error, OutOfTime | MemoryError):
                 result["ok"] = None
-            result.update(error=type(error).__name__, message=str(error)[:600], places=places(error))
+            result.update(error=type(error).__name__, message=str(error)[:600])
+            result.update(places=places(error), raised_at=raised_at(error))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         result["stage"] = self.stage
@@ -138,6 +140,16 @@ def places(error: BaseException) -> "list[list[str]]":
         return [[str(part) for part in found["loc"]] for found in errors()][:10]
     except Exception:
         return []
+
+
+def raised_at(error: BaseException) -> str:
+    """File and line of DeepSpeed at which the error came up."""
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        _, inside, path = trace.tb_frame.f_code.co_filename.rpartition("/deepspeed/")
+        found = f"{path}:{trace.tb_lineno}" if inside else found
+        trace = trace.tb_next
+    return found
 
 
 def limit_memory() -> None:

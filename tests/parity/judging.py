@@ -30,6 +30,8 @@ class Verdict:
     message: str | None = None
     triplet: tuple[Any, ...] | None = None
     places: tuple[tuple[str, ...], ...] = ()
+    raised_at: str = ""
+    """The innermost line of DeepSpeed, as `runtime/config.py:239`."""
 
     @classmethod
     def read(cls, line: dict[str, Any]) -> Verdict:
@@ -42,6 +44,7 @@ class Verdict:
             line["message"],
             tuple(triplet) if triplet else None,
             tuple(tuple(place) for place in line["places"]),
+            line["raised_at"],
         )
 
 

@@ -84,6 +84,12 @@ def slots(release: str | None = None) -> tuple[Slot, ...]:
 
 
 @cache
+def names() -> frozenset[str]:
+    """Every name of a key in any release."""
+    return frozenset(name for slot in slots() for name in (slot.name, *slot.aliases))
+
+
+@cache
 def by_path(release: str | None = None) -> dict[tuple[Step, ...], Slot]:
     """The slots by path, under their aliases too."""
     found = {slot.path: slot for slot in slots(release)}

@@ -94,6 +94,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "stage": verdict.stage,
         "error": verdict.error,
         "message": verdict.message,
+        "raised_at": verdict.raised_at,
         "triplet": verdict.triplet,
         "agrees": outcome.agrees,
         "place_matches": outcome.place_matches,

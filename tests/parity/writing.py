@@ -194,7 +194,7 @@ BROKEN: Mapping[str, Callable[[str, Random], str]] = MappingProxyType(
             "train_batch_size: 8",
             "\udcff\udcfe",
         ),
-        "bad-encoding": _insert("\udcff", "\udce9", "\udcc3\udc28"),
+        "bad-encoding": _insert("\udcff", "\udce9", "\udcc3("),
     }
 )
 """Ways to spoil a text; several leave it readable to Hjson, and some to JSON."""
