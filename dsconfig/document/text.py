@@ -20,7 +20,7 @@ class Document:
     For plain JSON the tree is built when a place is first asked for: most files have no findings.
     """
 
-    __slots__ = ("_grow", "_index", "_json", "_lines", "_tree", "_value", "format", "name", "text")
+    __slots__ = ("_grow", "_index", "_json", "_lines", "_tree", "_value", "format", "is_data", "name", "text")
 
     def __init__(
         self,
@@ -34,6 +34,8 @@ class Document:
     ) -> None:
         self.name, self.text, self.format = name, text, format
         self._tree, self._value, self._grow = tree, value, grow
+        self.is_data = tree is not None and value is not _UNREAD
+        """Whether this was a mapping, and never text."""
         self._json: object = _UNREAD
         self._lines: list[int] = []
         self._index: dict[int, dict[str, int]] = {}
@@ -83,13 +85,6 @@ class Document:
 
             self._json = json_value(self.text, None if self._tree is None else self._tree.root)
         return self._json
-
-    @property
-    def is_data(self) -> bool:
-        """Whether this was read from a mapping, not from text."""
-        return (
-            self._grow is None and self._value is not _UNREAD and self.tree.root is None and not self.problems
-        )
 
     # -- from a path to its place ------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ import json
 
 from dsconfig.document.recovery import Recovery
 from dsconfig.document.scanner import Scanner
-from dsconfig.document.strings import ReadError
-from dsconfig.document.tree import BOTH_JSON, EVERYBODY, ONLY_JSON, Node, Problem, Span, Tree
+from dsconfig.document.strings import SURROGATE, ReadError
+from dsconfig.document.tree import BOTH_JSON, EVERYBODY, NOBODY, ONLY_JSON, Node, Problem, Span, Tree
 
 
 def read_any(text: str, *, translate: bool) -> Tree:
@@ -19,6 +19,9 @@ def read_any(text: str, *, translate: bool) -> Tree:
         tree = Scanner(text, translate=translate).read()
     except ReadError as fault:
         tree = _recovered(text, fault, translate=translate)
+    if not text.isascii() and (half := SURROGATE.search(text)):  # no file has one, a text in memory may
+        problem = Problem("lone-surrogate", Span(*half.span()), (), "", NOBODY)
+        tree = tree._replace(problems=(*tree.problems, problem))
     return _with_verdict_of_json(text, tree)
 
 

@@ -259,6 +259,7 @@ class _Reading:
             )
             if not node.flow_style and items:
                 end = max((item.span.end for item in items if item.span.start >= start), default=end)
+        end = start + len(self.text[start:end].rstrip())  # an empty last value stands behind the line end
         self.done[id(node)] = located = Node(kind, Span(start, end), value, members, items)
         return located
 
