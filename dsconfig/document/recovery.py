@@ -57,29 +57,38 @@ class Recovery(Scanner):
     def read(self) -> Tree:
         """The whole text, whatever it is."""
         try:
-            self.skip_mark()
-            first = self.skip()
-            if not first:
-                self.note("empty", 0, self.pos, refused_by=BOTH_JSON)
-            elif first == "[" or (first == "{" and not _TEMPLATE.match(self.text, self.pos)):
-                self.value()
-            elif first == "{" or _ENTRY.match(self.text, self.pos) or KEY.match(self.text, self.pos):
-                self.open(is_object=True, braces=False)
-            else:
-                self.skip_preface()
-                self.value()
-            self.run()
-            if self.skip():
-                self.note("unexpected", self.pos, len(self.text), "after the end", BOTH_JSON)
-        except _GiveUpError:
-            while self.stack:
-                self.close(self.stack[-1], self.last_end(self.stack[-1]))
+            self.read_root()
         except ReadError as fault:  # too deep or too large
             self.note(fault.kind, fault.start, fault.end, fault.detail, EVERYBODY)
             self.root = None
         if self.root and self.root.kind != "object":
             self.note("root-not-object", *self.root.span, self.root.kind, NOBODY, path=())
         return self.tree()
+
+    def read_root(self) -> None:
+        """The root, and whatever follows it."""
+        self.skip_mark()
+        first = self.skip()
+        if not first:
+            self.note("empty", 0, self.pos, refused_by=BOTH_JSON)
+        try:
+            self.start_root(first)
+            self.run()
+        except _GiveUpError:
+            while self.stack:
+                self.close(self.stack[-1], self.last_end(self.stack[-1]))
+        if self.skip():
+            self.note("unexpected", self.pos, len(self.text), "after the end", BOTH_JSON)
+
+    def start_root(self, first: str) -> None:
+        """Go into the root, with or without its braces."""
+        if first == "[" or (first == "{" and not _TEMPLATE.match(self.text, self.pos)):
+            self.value()
+        elif first == "{" or _ENTRY.match(self.text, self.pos) or KEY.match(self.text, self.pos):
+            self.open(is_object=True, braces=False)
+        elif first:
+            self.skip_preface()
+            self.value()
 
     def skip_preface(self) -> None:
         """Words before the root's brace."""

@@ -17,7 +17,7 @@ MAX_SIZE: Final = 2 * 1024 * 1024
 """Longest text that is read, in bytes of a file or code points of a text; more is one `too-large` problem."""
 MAX_VALUES: Final = 50_000
 """Most values, and most comments, read from one text."""
-MAX_DEPTH: Final = 256
+MAX_DEPTH: Final = 128
 """Deepest nesting read. hjson gives up near 490 levels and json near 990, by the caller's stack."""
 MAX_DIGITS: Final = 4300
 """Longest integer read: the default of `sys.get_int_max_str_digits`."""
