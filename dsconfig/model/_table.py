@@ -64,6 +64,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'curriculum_learning': (('section', 'CurriculumLearning'), None, ((5000, 19007),), {'refused_from': 19008, 'deprecated': 8000, 'replaced_by': 'data_efficiency.data_sampling.curriculum_learning'}),
             'compression_training': (('section', 'CompressionTraining'), None, ((7000, 19006),), {'refused_from': 19007}),
             'quantize_training': (('section', 'QuantizeTraining'), None, ((4000, 6007), (19003, 19006)), {'takes': ((('null', 'true', 'false', '[]', 'list', 'string', 'number', 'auto'), 19003, 19006),), 'refused_from': 19007, 'replaced_by': 'compression_training.weight_quantization'}),
+            'eigenvalue': (('union', ('map', ('any',)), ('null',)), None, ((3001, 19007),), {'refused_from': 19008, 'flags': ('unread',), 'wrong_type': 'ignored'}),
             'weight_quantization': (('section', 'WeightQuantization'), None, ((10003, 1000000000),), {}),
             'compile': (('section', 'Compile'), None, ((13002, 14003), (16006, 1000000000)), {}),
             'hybrid_engine': (('section', 'HybridEngine'), None, ((9000, 1000000000),), {}),
@@ -1252,4 +1253,13 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'num_sliding_window_blocks': (('int', None, None, None, None), 3, ((3000, 19006),), {'unit': 'blocks'}),
         },
     ),
+}
+
+VARIANTS: dict[str, tuple[str, ...]] = {
+    'OptimizerParams': ('AdamParams', 'AdamWParams', 'AdagradParams', 'LambParams', 'LionParams', 'MuonParams', 'OneBitParams', 'OneBitAdamParams', 'OneBitLambParams', 'ZeroOneAdamParams'),
+    'AdamParams': ('AdamWParams',),
+    'OneBitParams': ('OneBitAdamParams', 'OneBitLambParams', 'ZeroOneAdamParams'),
+    'OneBitAdamParams': ('OneBitLambParams',),
+    'SchedulerParams': ('LRRangeTestParams', 'OneCycleParams', 'WarmupLRParams', 'WarmupDecayLRParams', 'WarmupCosineLRParams'),
+    'WarmupLRParams': ('WarmupDecayLRParams',),
 }
