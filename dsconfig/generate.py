@@ -32,6 +32,10 @@ def table() -> str:
         lines += [f"    {section.__name__!r}: (", f"        {_reads(section.READS)!r},", "        {"]
         lines += [f"            {name!r}: {entry!r}," for name, entry in _entries(section)]
         lines += ["        },", "    ),"]
+    lines += ["}", "", "VARIANTS: dict[str, tuple[str, ...]] = {"]
+    for section in walk.sections(Config):
+        names = tuple(child.__name__ for child in walk.variants(section))
+        lines += [f"    {section.__name__!r}: {names!r},"] if names else []
     return "\n".join([*lines, "}", ""])
 
 

@@ -6,33 +6,80 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from itertools import pairwise
+from typing import TypeAlias
 
 from dsconfig.model import walk
 from dsconfig.model.base import Section
 from dsconfig.model.config import Config
 from dsconfig.model.keyinfo import KeyInfo, keys
-from dsconfig.releases import NEVER, name
-from dsconfig.words import expected, quoted
+from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
+from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
+from dsconfig.releases import NEVER, name, number
+from dsconfig.words import expected, one_of, quoted
 
 
 def describe(path: str) -> str | None:
     """The page of the key at a dotted path (`*` for free names), or None where there is no such key."""
-    for found, info in keys():
-        if ".".join(found) == path or path in _aliased(found, info):
-            return "\n".join(_page(".".join(found), info))
-    return None
+    named: dict[str, list[KeyInfo]] = {}
+    for steps, info in keys():
+        found = ".".join(steps)
+        if found == path or path in _aliased(steps, info):
+            named.setdefault(found, []).append(info)
+    if not named:
+        return None
+    found, infos = next(iter(named.items()))
+    return "\n".join([f"`{found}`", "", *_variants(infos)]).rstrip()
 
 
 def _aliased(path: tuple[str, ...], info: KeyInfo) -> list[str]:
     return [".".join((*path[:-1], alias)) for alias, _, _ in info.aliases]
 
 
-def _page(path: str, info: KeyInfo) -> Iterator[str]:
-    yield f"`{path}`"
-    yield ""
+def _variants(infos: list[KeyInfo]) -> Iterator[str]:
+    """What is known, once for all optimizer or scheduler types that agree on it."""
+    alike: dict[str, list[tuple[KeyInfo, _Kind | None]]] = {}
+    for info in infos:
+        kinds: list[_Kind | None] = [*_kinds(info.section)]
+        for kind in kinds or [None]:
+            alike.setdefault("\n".join(_page(info)), []).append((info, kind))
+    alone = len(alike) == 1
+    for text, members in alike.items():
+        types = [kind.name for _, kind in members if kind]
+        if not types and not alone:  # a base class, which no type uses
+            continue
+        yield from [] if alone else [f"With type {one_of(types)}:", ""]
+        counted = [member for member in members if bool(member[1]) != alone] or members
+        yield text
+        yield f"- Releases: {_joined(_spans(info, kind) for info, kind in counted)}"
+        yield f"- Read by: {_joined(f'`{_source(info)}`' for info, _ in counted)}"
+        yield ""
+
+
+_Kind: TypeAlias = OptimizerType | SchedulerType
+
+
+def _kinds(section: str) -> list[_Kind]:
+    """The optimizer or scheduler types whose params the section class holds."""
+    kinds: tuple[_Kind, ...] = (*OPTIMIZERS, *SCHEDULERS)
+    return [kind for kind in kinds if kind.params is not None and kind.params.__name__ == section]
+
+
+def _spans(info: KeyInfo, kind: _Kind | None) -> str:
+    """The releases that read the key, as far as they know the type."""
+    low, high = (number(kind.since), number(kind.until) if kind.until else NEVER) if kind else (0, NEVER)
+    kept = [(max(first, low), min(last, high)) for first, last in info.spans]
+    said = ", ".join(_span(first, last) for first, last in kept)
+    return f"{said} (`{kind.name}`)" if kind else said
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(texts))
+
+
+def _page(info: KeyInfo) -> Iterator[str]:
     yield prose(_section(info.section)).get(info.name, "")
     yield ""
     for title, text in _facts(info):
@@ -49,7 +96,6 @@ def _facts(info: KeyInfo) -> Iterator[tuple[str, str]]:
     yield "Default", quoted(info.default) if info.default is not None else "required" if info.required else ""
     for last, value in info.defaults:
         yield f"Default up to {name(last)}", quoted(value)
-    yield "Releases", ", ".join(_span(first, last) for first, last in info.spans)
     yield (
         "Refused",
         f"from {name(info.refused_from)} on, whatever its value" if info.refused_from < NEVER else "",
@@ -62,7 +108,6 @@ def _facts(info: KeyInfo) -> Iterator[tuple[str, str]]:
     )
     yield '"auto"', f"filled by {' and '.join(info.fills)}" if info.fills else ""
     yield "Note", "; ".join(_NOTES[flag] for flag in _NOTES if flag in info.flags)
-    yield "Read by", f"`{_source(info)}`" if _source(info) else ""
 
 
 _NOTES = {

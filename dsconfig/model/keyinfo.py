@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dsconfig.model._table import SECTIONS
+from dsconfig.model._table import SECTIONS, VARIANTS
 from dsconfig.releases import NEVER, NUMBERS
 
 Spec: TypeAlias = tuple[Any, ...]
@@ -186,7 +186,8 @@ def child_section(spec: Spec) -> str | None:
 def keys(release: str | None = None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
     """Every key with its path, parents first; `*` stands for a free-form name or a list element.
 
-    With a release: only what that release reads.
+    With a release: only what that release reads. A path comes once for every section class that has it: the
+    params of all optimizers share theirs.
     """
     yield from _walk(ROOT, (), NUMBERS[release] if release else None)
 
@@ -199,7 +200,8 @@ def _walk(name: str, path: tuple[str, ...], release: int | None) -> Iterator[tup
         yield here, info
         spec = info.type if release is None else info.type_in(release)
         for inner, more in _inner(spec):
-            yield from _walk(inner, (*here, *more), release)
+            for one in (inner, *VARIANTS.get(inner, ())):
+                yield from _walk(one, (*here, *more), release)
 
 
 def _inner(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:

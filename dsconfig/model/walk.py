@@ -82,16 +82,16 @@ def _classes(field: Field) -> Iterator[type[Section]]:
 def _named(annotation: Any) -> Iterator[type[Section]]:
     if isinstance(annotation, type) and issubclass(annotation, Section):
         yield annotation
-        yield from _descendants(annotation)
+        yield from variants(annotation)
     for argument in get_args(annotation):
         yield from _named(argument)
 
 
-def _descendants(section: type[Section]) -> Iterator[type[Section]]:
-    """Subclasses stand for the same JSON object, as the parameters of one optimizer type do."""
+def variants(section: type[Section]) -> Iterator[type[Section]]:
+    """Classes that may stand for the section: its subclasses, as the parameters of one optimizer type do."""
     for child in section.__subclasses__():
         yield child
-        yield from _descendants(child)
+        yield from variants(child)
 
 
 def _without_key(annotation: Any) -> Any:
