@@ -25,6 +25,10 @@ from dsconfig.document.tree import (
 )
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ODD: Final = re.compile("\ufeff?[^\t\ufeff]*[\t\ufeff]")
+"""`yaml.safe_load` refuses tabs that libyaml takes, and takes inner byte order marks: it reads such a text."""
+_SLOWLY: Final = 100_000
+"""Longest text that PyYAML's Python code reads: it takes ten times as long."""
 _ERRORS: Final = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 """What PyYAML raises: besides its own, whatever a constructor trips over, as in `!!int ""`."""
 _DEFAULT_TAGS: Final = {"scalar": "str", "sequence": "seq", "mapping": "map"}
@@ -45,7 +49,8 @@ class _LimitError(Exception):
 
 def read_yaml(text: str) -> Tree:
     """The located tree of a YAML text: PyYAML's values, spans from its marks."""
-    mark = 1 if text.startswith("\ufeff") else 0  # libyaml steps over it, and does not count it
+    mark = 1 if text.startswith("\ufeff") else 0
+    mark -= text.startswith("\ufeff\ufeff")  # PyYAML steps over one only
     reading = _Reading(text, mark)
     if mark:
         reading.note("bom", 0, 1, refused_by=NOBODY)
@@ -63,6 +68,7 @@ class _Reading:
 
     def __init__(self, text: str, shift: int) -> None:
         self.text, self.shift = text, shift
+        self.loader: Any = yaml.SafeLoader if _ODD.match(text) and len(text) < _SLOWLY else _Loader
         self.root: Node | None = None
         self.problems: list[Problem] = []
         self.done: dict[int, Node] = {}
@@ -152,7 +158,7 @@ class _Reading:
         for attempt in range(_ATTEMPTS):
             loader = None
             try:
-                loader = _Loader(text)
+                loader = self.loader(text)
                 node = loader.get_single_node()
                 break
             except _ERRORS as error:
