@@ -26,7 +26,7 @@ from dsconfig.document.tree import (
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ODD: Final = re.compile("\ufeff?[^\t\ufeff]*[\t\ufeff]")
-"""`yaml.safe_load` refuses tabs that libyaml takes, and takes inner byte order marks: it reads such a text."""
+"""`yaml.safe_load` refuses tabs that libyaml takes, and takes inner byte order marks; it reads such text."""
 _SLOWLY: Final = 100_000
 """Longest text that PyYAML's Python code reads: it takes ten times as long."""
 _ERRORS: Final = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
