@@ -1161,7 +1161,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'q_type': (('enum', 'symmetric', 'asymmetric'), 'symmetric', ((10003, 1000000000),), {'flags': ('unread',)}),
             'q_groups': (('int', None, None, None, None), 1, ((10003, 1000000000),), {'flags': ('unread',)}),
             'quantized_initialization': (('section', 'GroupQuantization'), None, ((10003, 1000000000),), {}),
-            'post_init_quant': (('map', ('section', 'GroupQuantization')), {}, ((10003, 1000000000),), {}),
+            'post_init_quant': (('map', ('union', ('section', 'GroupQuantization'), ('any',))), {}, ((10003, 1000000000),), {}),
         },
     ),
     'GroupQuantization': (

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import ABSENT, Key, Reads, Section, Takes
+from dsconfig.model.base import ABSENT, Checked, Key, Reads, Section, Takes
 
 _MOQ = (("0.4.0", "0.6.7"), ("0.19.3", "0.19.6"))
 
@@ -199,5 +199,9 @@ class WeightQuantization(Section):
         default_factory=GroupQuantization
     )
     """Quantise weights while the model is built under zero.Init, so that it never stands in full width."""
-    post_init_quant: Annotated[dict[str, GroupQuantization], Key(since="0.10.3")] = Field(default={})
+    post_init_quant: Annotated[
+        dict[str, GroupQuantization],
+        Checked(("map", ("union", ("section", "GroupQuantization"), ("any",)))),
+        Key(since="0.10.3"),
+    ] = Field(default={})
     """Quantise a finished model, by part of a module's name."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from dsconfig.model.base import ABSENT, Key, Reads, Section, Takes
+from dsconfig.model.base import ABSENT, Checked, Key, Reads, Section, Takes
 
 _ANY_SHAPE = (Takes(("null", "true", "false", "[]", "list", "string", "number", "auto")),)
-_Digits = Annotated[str, Field(pattern=r"^\s*[+-]?[0-9]+(_[0-9]+)*\s*$")]
-"""An integer in quotes, which int() reads."""
+_Converted: TypeAlias = Annotated[
+    int, Checked(("union", ("int", None, None, None, None), ("str",)))  # what int() refuses has a rule
+]
+"""A number that DeepSpeed makes an integer with int(), which reads digits in quotes too."""
 _SAMPLER = "runtime/data_pipeline/data_sampling/data_sampler.py:DeepSpeedDataSampler.__init__"
 
 
@@ -117,11 +119,11 @@ class DynamicBatching(Section):
     """Directory of the data analyser's sequence lengths; needed unless lengths are passed in from Python."""
     lr_scaling_method: Annotated[Literal["linear", "sqrt", "none"], Key(since="0.16.5")] = "linear"
     """How the learning rate follows the size of the batch."""
-    min_batch_size: Annotated[int | _Digits, Key(since="0.16.5", unit="samples")] = 1
+    min_batch_size: Annotated[_Converted, Key(since="0.16.5", unit="samples")] = 1
     """Smaller batches are dropped."""
-    max_batch_size: Annotated[int | _Digits, Key(since="0.16.5", unit="samples")] = ABSENT
+    max_batch_size: Annotated[_Converted, Key(since="0.16.5", unit="samples")] = ABSENT
     """Most samples in a batch; leave it out for no limit, null is refused."""
-    max_tokens: Annotated[int | _Digits, Key(since="0.16.5", unit="tokens")] = ABSENT
+    max_tokens: Annotated[_Converted, Key(since="0.16.5", unit="tokens")] = ABSENT
     """Most tokens in a batch. Must be given when dynamic batching is on."""
     sequence_picking_order: Annotated[Literal["random", "seqlen", "dataloader"], Key(since="0.16.5")] = (
         "dataloader"
