@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from dsconfig.model import *  # noqa: F403  the section classes, for editors
     from dsconfig.model.config import Config
     from dsconfig.releases import LATEST, RELEASES, UnknownReleaseError
+    from dsconfig.resolved import ResolveError, Run
+    from dsconfig.resolver import resolve
 else:
     _HOMES = {
         "check": "dsconfig.checker",
@@ -34,6 +36,9 @@ else:
         "LATEST": "dsconfig.releases",
         "RELEASES": "dsconfig.releases",
         "UnknownReleaseError": "dsconfig.releases",
+        "ResolveError": "dsconfig.resolved",
+        "Run": "dsconfig.resolved",
+        "resolve": "dsconfig.resolver",
     }
 
     def __getattr__(name):
@@ -68,8 +73,11 @@ __all__ = [
     "Location",
     "Related",
     "Report",
+    "ResolveError",
+    "Run",
     "UnknownReleaseError",
     "__version__",
     "check",
     "load",
+    "resolve",
 ]

@@ -1,0 +1,162 @@
+"""The batch of an elastic config: as the release itself derives it, or in its stead from 0.19.8 on.
+
+Source: runtime/config.py, DeepSpeedConfig.__init__ of 0.3.9 to 0.19.7; 0.19.8 refuses the block.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from dsconfig.ranks import Parallel
+from dsconfig.resolved import Message, ResolveError
+from dsconfig.triplet import KEYS, Impossible, Triplet, derive
+from elastic import constants as c
+
+if TYPE_CHECKING:
+    from elastic.plan import Plan
+    from elastic.semantics import Semantics
+
+FIRST, LAST = 3009, 19007
+"""The first and the last release that read the block."""
+
+
+def is_on(config: Mapping[str, Any]) -> bool:
+    """Whether the block is there and enabled, as DeepSpeed asks (elasticity.py, elasticity_enabled)."""
+    block = config.get(c.ELASTICITY)
+    return isinstance(block, Mapping) and bool(block.get(c.ENABLED, c.ENABLED_DEFAULT))
+
+
+def as_released(config: dict[str, Any], release: str, size: int | float) -> tuple[Triplet, list[Message]]:
+    """The triplet that a release with elasticity derives on `size` data-parallel ranks.
+
+    Raises:
+        ResolveError: the release refuses the block, the world size, or batch keys beside the block.
+    """
+    from elastic import as_released as solve
+    from elastic import semantics_for
+
+    semantics = semantics_for(release)
+    try:
+        answer = solve(config, release, size, semantics=semantics)  # type: ignore[arg-type]  # 4.0 ranks too
+    except Exception as error:  # whatever a release's code runs into with odd values
+        raise ResolveError(f"elasticity: {error}", _nearest(config, semantics, size)) from None
+    messages = _scheduler(config[c.ELASTICITY], semantics)
+    _refuse_batch_keys(config)
+    micro = answer.micro_batch_size
+    if not micro:
+        raise ResolveError(
+            f"elasticity: no micro batch fits batch {answer.batch_size} on {size:g} ranks",
+            _nearest(config, semantics, size),
+        )
+    steps = answer.batch_size // (micro * size)
+    found = derive(answer.batch_size, micro, steps, size)
+    if isinstance(found, Impossible):
+        raise ResolveError(
+            f"elasticity: batch {answer.batch_size} ≠ {micro} × {steps:g} × {size:g} = "
+            f"{micro * steps * size:g} (micro batch × accumulation steps × data-parallel ranks)",
+            _nearest(config, semantics, size),
+        )
+    return found, messages + _overridden(config, found)
+
+
+def instead(
+    config: dict[str, Any], ranks: int, size: int | float, parallel: Parallel
+) -> tuple[dict[str, Any], int, list[Message]]:
+    """For a release without elasticity: the config with the triplet in place of the block, and the ranks.
+
+    The batch is that of 0.19.7, so the job goes on as it would have there. `model_parallel_size` of the block
+    counts where tp and pp are not given.
+
+    Raises:
+        ResolveError: there is no plan, or it has no row for these ranks.
+    """
+    from elastic import ElasticityError, plan
+    from elastic.semantics import LATEST
+
+    try:
+        found = plan(config)
+        messages = _scheduler(config[c.ELASTICITY], LATEST)
+        size = _data_parallel(found, ranks, size, parallel)
+        applied = found.apply(config, size, fallback=True)
+    except ElasticityError as error:
+        raise ResolveError(f"elasticity: {error}") from None
+    triplet = Triplet(*(applied[key] for key in KEYS))
+    messages += _overridden(config, triplet)
+    messages += [Message("note", note, c.ELASTICITY) for note in found.notes]
+    if not found.admits(size):
+        messages.append(_fallback_note(found, size, triplet.train_batch_size))
+    text = f"the `elasticity` block, which this release refuses, is replaced by the batch for {size} ranks"
+    return applied, size, [*messages, Message("removed", text, c.ELASTICITY)]
+
+
+def _data_parallel(found: Plan, ranks: int, size: int | float, parallel: Parallel) -> int:
+    model = found.block.model_parallel_size
+    given = parallel.tp * parallel.pp
+    if size != int(size):
+        raise ResolveError(f"{size:g} is no whole number of data-parallel ranks")
+    if model == 1 or given == model:
+        return int(size)
+    if given > 1:
+        raise ResolveError(
+            f"`elasticity.model_parallel_size` is {model}, but tp × pp is {given}",
+            ("give the same degree, or only one of the two",),
+        )
+    if int(size) % model:
+        raise ResolveError(
+            f"{ranks} GPUs hold no whole number of models of `elasticity.model_parallel_size` {model}"
+        )
+    return int(size) // model
+
+
+def _fallback_note(found: Plan, size: int, batch: int) -> Message:
+    return Message(
+        "note",
+        f"{found.why_not(size)}; version 0.2 takes a batch for this size alone, {batch} in place of "
+        f"{found.batch_size} samples a step",
+        c.ELASTICITY,
+    )
+
+
+def _scheduler(block: Mapping[str, Any], semantics: Semantics) -> list[Message]:
+    """Hold the block against the one the scheduler left in the environment, where it left one."""
+    if c.DEEPSPEED_ELASTICITY_CONFIG not in os.environ:
+        return []
+    from elastic import ensure_immutable_elastic_config
+
+    try:
+        ensure_immutable_elastic_config(block, semantics=semantics)
+    except Exception as error:
+        raise ResolveError(f"{c.DEEPSPEED_ELASTICITY_CONFIG}: {error}") from None
+    text = f"the block equals the scheduler's in {c.DEEPSPEED_ELASTICITY_CONFIG}"
+    return [Message("environment", text, c.ELASTICITY)]
+
+
+def _refuse_batch_keys(config: Mapping[str, Any]) -> None:
+    written = [key for key in KEYS if key in config]
+    if written and not config[c.ELASTICITY].get(c.IGNORE_NON_ELASTIC_BATCH_INFO):
+        raise ResolveError(
+            f"`{'`, `'.join(written)}` and `elasticity` both set the batch",
+            (f"remove them, or set `elasticity.{c.IGNORE_NON_ELASTIC_BATCH_INFO}` to have them overridden",),
+        )
+
+
+def _overridden(config: Mapping[str, Any], found: Triplet) -> list[Message]:
+    return [
+        Message("overridden", f"elasticity overrides `{key}`: {config[key]!r} becomes {value}", key)
+        for key, value in zip(KEYS, found.values(), strict=True)
+        if key in config
+    ]
+
+
+def _nearest(config: Mapping[str, Any], semantics: Semantics, size: int | float) -> tuple[str, ...]:
+    """The admissible sizes around one that is not; empty where the block has no strict plan."""
+    from elastic import ElasticityError, plan
+
+    try:
+        found = plan(config, semantics=semantics)
+        why = found.why_not(int(size))
+    except (ElasticityError, TypeError, ValueError):
+        return ()
+    return (why,) if why else ()

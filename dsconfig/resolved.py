@@ -1,0 +1,89 @@
+"""`Run`: what a config comes to at one world size, in one release, and what was done to it on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from dsconfig.checker import Report
+
+Kind = Literal["environment", "overridden", "removed", "written", "unfilled", "refused", "note"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Something that the user should know of how the config came about."""
+
+    kind: Kind
+    """`environment` a variable was read; `overridden`, `removed`, `written` the config says other than the
+    file; `unfilled` an "auto" is left; `refused` the consumer will raise; `note` anything else.
+    """
+    text: str
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """An "auto" that the consumer replaces, or a key that it puts in."""
+
+    key: str
+    value: Any
+    origin: str
+    """From what: a training argument, the model's hidden size, a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A written value that differs from the training argument it must equal."""
+
+    key: str
+    written: Any
+    argument: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"`{self.key}` is {self.written!r}, but `{self.argument}` is {self.value!r}"
+
+
+class ResolveError(ValueError):
+    """There is no such run; the text says why, with the arithmetic, and what to change."""
+
+    def __init__(self, reason: str, hints: tuple[str, ...] = ()) -> None:
+        super().__init__("\n".join((reason, *(f"  {hint}" for hint in hints))))
+        self.reason = reason
+        self.hints = hints
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A config resolved. The triplet is what DeepSpeed derives; `config` is what the release runs with."""
+
+    train_batch_size: Any
+    train_micro_batch_size_per_gpu: Any
+    gradient_accumulation_steps: Any
+    config: dict[str, Any]
+    release: str
+    consumer: str
+    world_size: int
+    """Ranks, one a GPU."""
+    data_parallel_size: int | float
+    """Ranks that get samples of their own; a fraction where `sequence_parallel_size` does not divide."""
+    messages: tuple[Message, ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
+    filled: tuple[Filled, ...] = ()
+    elastic: bool = False
+    """Whether the batch is the elastic solver's."""
+
+    @property
+    def triplet(self) -> tuple[Any, Any, Any]:
+        """Batch, micro batch, accumulation steps."""
+        return (self.train_batch_size, self.train_micro_batch_size_per_gpu, self.gradient_accumulation_steps)
+
+    def check(self) -> Report:
+        """What `dsconfig.check` says of the resolved config, at this world size."""
+        from dsconfig.checker import check
+
+        divided = self.data_parallel_size == self.world_size or "sequence_parallel_size" in self.config
+        size = self.world_size if divided else int(self.data_parallel_size)
+        return check(self.config, self.release, size)
