@@ -378,7 +378,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
     'ZeroOptimization': (
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
         {
-            'stage': (('enum', 0, 1, 2, 3), 0, ((2000, 1000000000),), {'was': ((3011, ('float', None, None, 2, None)), (6007, ('float', None, None, 3, None))), 'fills': ('accelerate',), 'wrong_type': 'rejected'}),
+            'stage': (('enum', 0, 1, 2, 3), 0, ((2000, 1000000000),), {'was': ((3010, ('float', None, None, 2, None)), (6007, ('float', None, None, 3, None))), 'fills': ('accelerate',), 'wrong_type': 'rejected'}),
             'contiguous_gradients': (('bool',), True, ((2000, 1000000000),), {'defaults': ((4002, False),)}),
             'reduce_scatter': (('bool',), True, ((2000, 1000000000),), {'defaults': ((3015, True), (3016, False))}),
             'reduce_bucket_size': (('int', None, 0, None, None), 500000000, ((2000, 1000000000),), {'was': ((6007, ('int', None, None, None, None)), (19005, ('int', 0, None, None, None))), 'fills': ('transformers', 'accelerate'), 'unit': 'elements'}),

@@ -70,7 +70,7 @@ class ZeroOptimization(Section):
         Annotated[Literal[0, 1, 2, 3], EXACT_INT] | Auto,
         Key(
             since="0.2.0",
-            was=(Was("0.3.11", Annotated[float, Field(le=2)]), Was("0.6.7", Annotated[float, Field(le=3)])),
+            was=(Was("0.3.10", Annotated[float, Field(le=2)]), Was("0.6.7", Annotated[float, Field(le=3)])),
             fills=("accelerate",),
             wrong_type="rejected",
         ),

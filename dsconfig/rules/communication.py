@@ -12,6 +12,8 @@ from dsconfig.rules.zero import stage, stage_place
 from dsconfig.words import kind, quoted
 
 _OP = "gradient_allreduce_op"
+_ZENFLOW = "zero_optimization.zenflow"
+_DEEPCOMPILE = "compile.deepcompile"
 
 
 @rule("DSC901", effect="rejected", since="0.19.6", source="runtime/config.py:DeepSpeedConfig._do_error_check")
@@ -31,18 +33,20 @@ def summed_gradients_with_partner(ctx: Context) -> Iterator[Finding]:
     op = ctx.value(_OP)
     if not isinstance(op, str) or op.lower() != "sum":
         return
-    for there, what, path in (
-        (stage(ctx) == 3, "ZeRO stage 3", stage_place(ctx)),
-        (ctx.value("zero_optimization.zenflow") is not None, "ZenFlow", "zero_optimization.zenflow"),
-        (ctx.on("compile.deepcompile"), "DeepCompile", "compile.deepcompile"),
-    ):
-        if there:
-            yield ctx.at(
-                _OP,
-                f"`{_OP}` is {quoted(op)}, which {what} does not support",
-                help=f'use "mean", or do without {what}',
-                related=[(f"{what} is switched on here", path)],
-            )
+    partners = {
+        "ZeRO stage 3": stage_place(ctx) if stage(ctx) == 3 else None,
+        "ZenFlow": _ZENFLOW if ctx.value(_ZENFLOW) is not None else None,
+        "DeepCompile": _DEEPCOMPILE if ctx.on(_DEEPCOMPILE) else None,
+    }
+    there = {name: path for name, path in partners.items() if path}
+    if there:
+        names = " and ".join(there)
+        yield ctx.at(
+            _OP,
+            f"`{_OP}` is {quoted(op)}, which does not work with {names}",
+            help=f'use "mean", or do without {names}',
+            related=[(f"{name} is switched on here", path) for name, path in there.items()],
+        )
 
 
 @rule("DSC902", effect="rejected", source="runtime/config.py:DeepSpeedConfig._do_warning_check")

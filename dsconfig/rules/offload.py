@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.rules._context import MISSING, Context, Finding
+from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
 from dsconfig.rules.zero import stage, stage_place, stage_words
-from dsconfig.words import kind, quoted
+from dsconfig.words import quoted
 
 _SECTIONS = ("zero_optimization.offload_param", "zero_optimization.offload_optimizer")
 
@@ -80,7 +80,7 @@ def partial_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC423", effect="rejected", until="0.3.11", source="runtime/config.py:DeepSpeedConfig._do_error_check")
+@rule("DSC423", effect="rejected", until="0.3.10", source="runtime/config.py:DeepSpeedConfig._do_error_check")
 def cpu_offload_outside_stage_2(ctx: Context) -> Iterator[Finding]:
     """`cpu_offload` is true, and the stage is not 2.
 
@@ -102,37 +102,3 @@ def cpu_offload_outside_stage_2(ctx: Context) -> Iterator[Finding]:
             help="use stage 2, or remove `cpu_offload`",
             related=[("the stage is set here", stage_place(ctx))],
         )
-
-
-@rule(
-    "DSC424",
-    effect="rejected",
-    since="0.7.0",
-    until="0.14.5",
-    source="runtime/zero/offload_config.py:DeepSpeedZeroOffloadParamConfig",
-)
-def path_not_a_string(ctx: Context) -> Iterator[Finding]:
-    """`nvme_path` is a number or a boolean.
-
-    Elsewhere these releases make a string of a number; a path they do not.
-
-    Bad:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme",
-        "nvme_path": 1}}}
-
-    Good:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme",
-        "nvme_path": "/local_nvme"}}}
-    """
-    for section in _SECTIONS:
-        path = f"{section}.nvme_path"
-        ctx.value(path)
-        value = ctx.written(path)
-        if value is not MISSING and value is not None and not isinstance(value, str):
-            yield ctx.at(
-                path,
-                f"`nvme_path` is {kind(value)}, {quoted(value)}, where DeepSpeed expects a path",
-                help="give a path in quotes",
-            )

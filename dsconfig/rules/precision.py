@@ -77,7 +77,7 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             there,
             f"`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {stage_words(ctx)}",
-            help=f"use ZeRO {needed}, or DeepSpeed 0.6.2 or later",
+            help=f"use ZeRO {needed}, or DeepSpeed 0.6.3 or later",
             related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
         )
 

@@ -56,7 +56,7 @@ def zero_without_fp16(ctx: Context) -> Iterator[Finding]:
     if level > 0 and not ctx.on("fp16.enabled") and (ctx.before("0.3.16") or level < 2):
         yield ctx.at(
             stage_place(ctx),
-            f"ZeRO at stage {level:g} needs fp16, which is not enabled",
+            f"stage {level:g} needs `fp16`, which is not enabled",
             help="enable `fp16`; from 0.4.0 on ZeRO works without it",
             related=[("fp16 is switched here", "fp16.enabled")] if ctx.has("fp16") else [],
         )
