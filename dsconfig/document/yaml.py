@@ -55,7 +55,6 @@ def read_yaml(text: str) -> Tree:
     if mark:
         reading.note("bom", 0, 1, refused_by=NOBODY)
     try:
-        reading.check_limits()
         reading.read(text[mark:])
     except _LimitError as limit:
         reading.note(limit.kind, limit.at, limit.at)
@@ -99,12 +98,11 @@ class _Reading:
 
     # -- limits ------------------------------------------------------------------------------------
 
-    def check_limits(self) -> None:
+    def check_limits(self, text: str) -> None:
         """Raise `_LimitError` before PyYAML recurses through 100,000 levels in C, or multiplies aliases."""
-        text = self.text
         if "*" not in text and len(text) < MAX_VALUES and sum(1 for _ in _NESTING.finditer(text)) < MAX_DEPTH:
             return
-        events = yaml.parse(text[self.shift :], Loader=_Loader)
+        events = yaml.parse(text, Loader=_Loader)
         try:
             self._count(events)
         except _ERRORS:
@@ -157,6 +155,7 @@ class _Reading:
         first_fault = len(text)
         for attempt in range(_ATTEMPTS):
             loader = None
+            self.check_limits(text)  # also of what is left: an error may have hidden an alias from it
             try:
                 loader = self.loader(text)
                 node = loader.get_single_node()

@@ -46,6 +46,7 @@ YAML = {
         "alias-bomb",
     ),
     "alias in itself": ("a: &a [*a]", "alias-bomb"),
+    "alias in itself behind an error": ("a: - 1, 2]\nc: &x {d: *x}\n", "alias-bomb"),
     "integer": ("a: " + "9" * N, "huge-number"),
     "base sixty": ("a: 1" + ":1" * N, "huge-number"),
     "errors": ("a: b: c\n" * N, "yaml-error"),
