@@ -1,20 +1,22 @@
-"""`load`: the typed model of a file, or all that speaks against it."""
+"""`load`: the typed model of a config, or all that speaks against it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any, TypeVar, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, TypeVar, get_args, get_origin
 
 from dsconfig.checker import Report, check
-from dsconfig.diagnostic import Effect
+from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.model.base import Section
 from dsconfig.model.config import Config
 from dsconfig.model.keyinfo import section_keys
-from dsconfig.model.optimizer import OPTIMIZERS
-from dsconfig.model.scheduler import SCHEDULERS
+from dsconfig.model.optimizer import OPTIMIZERS, Optimizer
+from dsconfig.model.scheduler import SCHEDULERS, Scheduler
 from dsconfig.model.walk import Field, fields
-from dsconfig.releases import Target
+from dsconfig.releases import NUMBERS, Target
+from dsconfig.rules._context import Context, Source
 
 S = TypeVar("S", bound=Section)
 
@@ -23,11 +25,15 @@ class ConfigError(ValueError):
     """DeepSpeed refuses the config; `report` holds every finding."""
 
     def __init__(self, report: Report) -> None:
-        refusals = [found for found in report if found.effect is Effect.REJECTED]
+        refusals = _rejected(report.diagnostics) or _rejected(report.suppressed)
         first = refusals[0]
         more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
         super().__init__(f"{report.name}: {first.code} {first.message}{more}")
         self.report = report
+
+
+def _rejected(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return [found for found in diagnostics if found.effect is Effect.REJECTED]
 
 
 def load(
@@ -36,10 +42,10 @@ def load(
     world_size: int | None = None,
     consumer: str | None = None,
 ) -> Config:
-    """Read a config into the typed model.
+    """Read a config into the typed model, with the eyes of the target's newest release.
 
     The model holds what is written, value for value, so that `.to_dict()` gives it back; keys that the model
-    does not know are kept too. Attributes that are not written hold DeepSpeed's defaults.
+    does not know are kept too. Attributes that are not written hold that release's defaults.
 
     Args:
         source: a path, text, bytes or a dict; see `check`, as for the other arguments.
@@ -49,87 +55,95 @@ def load(
         OSError: the path cannot be read.
     """
     report = check(source, target, world_size, consumer)
-    if any(found.effect is Effect.REJECTED for found in report):
-        raise ConfigError(report)
     assert report.document is not None
-    data = report.document.value("hjson" if report.consumer == "deepspeed" else "json")
-    assert isinstance(data, dict)  # anything else is refused above
-    return construct(Config, data)
+    release = NUMBERS[report.target.releases[-1]]
+    seen = Context(Source(report.document, report.consumer, world_size), release)
+    if _rejected(report.diagnostics) or not seen.is_config:
+        raise ConfigError(report)
+    return construct(Config, seen.data, release)
 
 
-def construct(section: type[S], data: dict[str, Any]) -> S:
-    """A section holding `data` as it is, without validation; sections inside become sections."""
-    known = {field.name: field for field in fields(section)}
-    canonical = {name: info.name for info in section_keys(section.__name__).values() for name in _names(info)}
-    values: dict[str, Any] = {}
+def construct(section: type[S], data: dict[str, Any], release: int) -> S:
+    """A section that holds `data` as it is, without validation, and the release's defaults beside it."""
+    known = _fields(section)
+    names = _spellings(section.__name__, release)
+    written: dict[str, Any] = {}
+    spelled: dict[str, str] = {}
     extra: dict[str, Any] = {}
     for word, value in data.items():
-        field = known.get(canonical.get(word, word))
-        if field is None:
+        field = known.get(names.get(word, word))
+        if field is None or (word != field.name and field.name in data):
             extra[word] = value
-        else:
-            values[field.attribute] = _typed(field, value, data)
-    made = section.model_construct(_fields_set=set(values), **values)
-    if extra:
-        object.__setattr__(made, "__pydantic_extra__", extra)
+            continue
+        written[field.attribute] = _typed(field, value, data, release)
+        if word != field.name:
+            spelled[field.attribute] = word
+    made = section.model_construct(_fields_set=set(written), **{**_defaults(section, release), **written})
+    made.remember(spelled, extra)
     return made
 
 
-def _names(info: Any) -> list[str]:
-    return [info.name, *(alias for alias, _, _ in info.aliases)]
+@cache
+def _fields(section: type[Section]) -> dict[str, Field]:
+    return {field.name: field for field in fields(section)}
 
 
-def _typed(field: Field, value: Any, siblings: dict[str, Any]) -> Any:
+@cache
+def _spellings(section: str, release: int) -> dict[str, str]:
+    """The aliases that the release reads."""
+    return {
+        alias: info.name
+        for info in section_keys(section).values()
+        for alias, first, last in info.aliases
+        if first <= release <= last
+    }
+
+
+def _defaults(section: type[Section], release: int) -> dict[str, Any]:
+    """The defaults that differ in the release, here or in a section that stands here by default."""
+    found: dict[str, Any] = {}
+    for info in section_keys(section.__name__).values():
+        field = _fields(section)[info.name]
+        default = section.model_fields[field.attribute].get_default(call_default_factory=True)
+        if isinstance(default, Section):
+            found[field.attribute] = construct(type(default), {}, release)
+        elif info.defaults:
+            found[field.attribute] = info.default_in(release)
+    return found
+
+
+def _typed(field: Field, value: Any, beside: dict[str, Any], release: int) -> Any:
     """The value with objects turned into the sections that the field's type names."""
-    if field.name == "params" and isinstance(value, dict):
-        chosen = _params_class(field, siblings.get("type"))
-        if chosen is not None:
-            return construct(chosen, value)
-    return _within(field.annotation, value)
+    if field.name == "params" and field.owner in (Optimizer, Scheduler):
+        params = _params(field.owner, beside.get("type"))
+        return construct(params, value, release) if params and isinstance(value, dict) else value
+    return _within(field.annotation, value, release)
 
 
-def _params_class(field: Field, kind: Any) -> type[Section] | None:
-    """The params class of the type named beside, where the types have classes of their own."""
-    if not isinstance(kind, str):
-        return None
-    known: list[tuple[str, type[Section] | None]] = [(entry.name, entry.params) for entry in OPTIMIZERS]
-    known += [(entry.name, entry.params) for entry in SCHEDULERS]
-    bases = tuple(_sections(field.annotation))
-    named = [cls for name, cls in known if cls is not None and name.lower() == kind.lower()]
-    return next((cls for cls in named if issubclass(cls, bases)), None)
+def _params(owner: type[Section], kind: Any) -> type[Section] | None:
+    """The params class of a type of DeepSpeed's own; the arguments of any other class are a free mapping."""
+    if owner is Scheduler:
+        return next((entry.params for entry in SCHEDULERS if entry.name == kind), None)
+    word = kind.lower() if isinstance(kind, str) else None
+    return next((entry.params for entry in OPTIMIZERS if entry.name.lower() == word), None)
 
 
-def _within(annotation: Any, value: Any) -> Any:
-    if isinstance(value, dict):
-        sections = _sections(annotation)
-        if sections:
-            return construct(sections[0], value)
-    if isinstance(value, list | dict):
-        inner = _element(annotation, type(value))
-        return value if inner is None else _each(inner, value)
+def _within(annotation: Any, value: Any, release: int) -> Any:
+    """The value with the objects in it turned into sections, as far as the annotation names any."""
+    for arm in _arms(annotation):
+        if isinstance(value, dict) and isinstance(arm, type) and issubclass(arm, Section):
+            return construct(arm, value, release)
+        if isinstance(value, list) and get_origin(arm) is list:
+            return [_within(get_args(arm)[0], item, release) for item in value]
+        if isinstance(value, dict) and get_origin(arm) is dict:
+            return {key: _within(get_args(arm)[1], item, release) for key, item in value.items()}
     return value
 
 
-def _each(inner: Any, value: list[Any] | dict[str, Any]) -> Any:
-    if isinstance(value, list):
-        return [_within(inner, item) for item in value]
-    return {key: _within(inner, item) for key, item in value.items()}
-
-
-def _sections(annotation: Any) -> list[type[Section]]:
-    """Section classes that an annotation names directly, in unions too, but not inside lists and maps."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        return [annotation]
-    if getattr(annotation, "__origin__", None) in (list, dict):
-        return []
-    return [found for arm in get_args(annotation) for found in _sections(arm)]
-
-
-def _element(annotation: Any, container: type) -> Any:
-    """The type of the elements of a list, or of the values of a map, that an annotation names."""
-    origin = getattr(annotation, "__origin__", None)
-    if origin is container:
-        return get_args(annotation)[-1]
-    if origin in (list, dict):
-        return None
-    return next((e for arm in get_args(annotation) if (e := _element(arm, container)) is not None), None)
+def _arms(annotation: Any) -> Iterator[Any]:
+    """The types of a union; `Annotated` wrappers come off."""
+    if get_origin(annotation) in (list, dict) or not get_args(annotation):
+        yield annotation
+    else:
+        for inner in get_args(annotation):
+            yield from _arms(inner)

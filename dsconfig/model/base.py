@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -183,6 +183,11 @@ class Section(BaseModel):
         use_attribute_docstrings=False,  # costs 45 ms at import; the walker reads them when somebody asks
     )
 
+    _spelled: dict[str, str] = PrivateAttr(default_factory=dict)
+    """The aliases under which a loaded file has keys, by attribute."""
+    _unknown: dict[str, Any] = PrivateAttr(default_factory=dict)
+    """What a loaded file holds that the model does not know."""
+
     @classmethod
     def absent(cls) -> Self:
         """The section as it is when nobody wrote it, also where it has required keys."""
@@ -196,10 +201,18 @@ class Section(BaseModel):
                 continue
             value = self.__dict__[name]
             if name in self.model_fields_set or _touched(value, field):
-                plain[field.alias or name] = _plain(value)
-        for name, value in (self.model_extra or {}).items():
+                plain[self._spelled.get(name) or field.alias or name] = _plain(value)
+        for name, value in {**(self.model_extra or {}), **self._unknown}.items():
             plain[name] = _plain(value)
         return plain
+
+    def remember(self, spelled: dict[str, str], extra: dict[str, Any]) -> None:
+        """Keep how a file spells keys, and what it holds that the model does not know; for `load`."""
+        self._spelled = spelled
+        if self.model_extra is None:  # the class takes no such keys, but the file has them
+            self._unknown = extra
+        else:
+            self.model_extra.update(extra)
 
     def to_json(self, indent: int | None = 2) -> str:
         """Return `to_dict()` as JSON text."""
