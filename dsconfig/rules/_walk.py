@@ -65,11 +65,14 @@ class Walk:
     def section(self, name: str, data: dict[str, Any], path: Path, canonical: Path) -> dict[str, Any]:
         """Walk one object; returns its values by canonical names."""
         seen = self.view(name)
+        loose = seen._replace(unknown="ignored") if seen.drops_auto else seen
+        if data.get(_STRICT):
+            seen = seen._replace(drops_auto=False)
         values: dict[str, Any] = {}
         for word, value in data.items():
             key = seen.keys.get(word)
             if key is None:
-                self.unknown.append(Event((*path, word), seen, None, value))
+                self.unknown.append(Event((*path, word), loose if word == _STRICT else seen, None, value))
                 continue
             if seen.dialect == "hand" and _hidden(seen, word, data):
                 continue
@@ -79,7 +82,8 @@ class Walk:
             if found is _ABSENT:
                 continue
             if key.info.name in values:
-                self.doubles.append(Event(written, seen, key, value))
+                alias = written if written != here else self.spelled.get(here, written)
+                self.doubles.append(Event(alias, seen, key, value))
             if written != here:
                 self.spelled[here] = written
             values[key.info.name] = found
@@ -155,6 +159,10 @@ class Walk:
 
 
 _ABSENT = object()
+_STRICT = "strict"
+"""An argument of the constructor of DeepSpeed's pydantic sections, which a config can set: true keeps every
+"auto" (runtime/config_utils.py, `DeepSpeedConfigModel.__init__`).
+"""
 _TAKES_AUTO = frozenset({"auto_is_value"})
 _BESIDE = {
     ("Config", "bfloat16"): "bf16",
