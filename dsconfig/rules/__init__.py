@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dsconfig.rules import document, keys, types, batch  # isort: skip
 from dsconfig.rules import precision, zero, offload, communication  # isort: skip
-from dsconfig.rules import optimizer, parallel, autotuning, checkpoint, profiling  # isort: skip
+from dsconfig.rules import optimizer, elasticity, parallel, autotuning, checkpoint, profiling  # isort: skip
 from dsconfig.rules import legacy, compression, data, quantization  # isort: skip
 from dsconfig.rules._evaluate import Outcome, evaluate
 from dsconfig.rules._rule import RULES, Rule
@@ -16,5 +16,5 @@ __all__ = ["RULES", "Outcome", "Rule", "evaluate"]
 
 del document, keys, types, batch
 del precision, zero, offload, communication
-del optimizer, parallel, autotuning, checkpoint, profiling
+del optimizer, elasticity, parallel, autotuning, checkpoint, profiling
 del legacy, compression, data, quantization
