@@ -13,7 +13,7 @@ EXPLAINED: dict[tuple[str, str], str] = {
         "removes",
         r"datastates_ckpt\.host_cache_size",
     ): "the datastates package reads it",
-    ("adds", r"compression_training\.shared_parameters"): "looked up one level too high, to no effect",
+    ("adds", r"compression_training\.shared_parameters"): "looked up one level too high; the rules know",
     ("adds", r"zero_optimization\.ZERO_OPTIMIZATION_\w+"): MISNAMED,
 }
 """(change, pattern of the whole path) → why the model says otherwise."""

@@ -264,6 +264,30 @@ MOQ = (
         },
         until=(0, 19, 6),
     ),
+    Situation(
+        "moq-by-compression",  # get_quantize_enabled() looks for `shared_parameters` one level too high
+        {
+            f"{C}.shared_parameters": (
+                {"enabled": True},
+                {"enabled": True},
+                {"enabled": False},
+                {},
+                None,
+                {"enabled": "x"},
+            ),
+            f"{C}.shared_parameters.quantization_type": (ABSENT, "symmetric", "x"),
+            Q: (
+                ABSENT,
+                {},
+                {"eigenvalue": {"enabled": True}},
+                {"eigenvalue": {"enabled": False}},
+                None,
+                {"eigenvalue": None},
+            ),
+        },
+        since=(0, 7),
+        until=(0, 19, 6),
+    ),
     Situation("moq-shape", {Q: SHAPES, "eigenvalue": (ABSENT, {"enabled": True}, {"enabled": False}, {})}),
     Situation(
         "eigenvalue",
