@@ -16,7 +16,7 @@ class BatchKeys(Section):
             unit="samples",
             fills=("transformers", "accelerate"),
             defaults=(("0.1.0", 1),),
-            wrong_type="rejected",
+            wrong_type="ignored",
         ),
     ] = None
     """Samples that all ranks together consume per optimizer step: micro-batch times accumulation steps times
@@ -28,7 +28,7 @@ class BatchKeys(Section):
             source="runtime/config.py:get_train_micro_batch_size_per_gpu",
             unit="samples",
             fills=("transformers", "accelerate"),
-            wrong_type="rejected",
+            wrong_type="ignored",
         ),
     ] = None
     """Samples that one rank takes through a single forward and backward pass; larger fills the GPU better
@@ -40,7 +40,7 @@ class BatchKeys(Section):
             source="runtime/config.py:get_gradient_accumulation_steps",
             unit="micro-batches",
             fills=("transformers", "accelerate"),
-            wrong_type="rejected",
+            wrong_type="ignored",
         ),
     ] = None
     """Micro-batches summed up on a rank before the optimizer steps; more of them mean larger batches without
@@ -57,7 +57,6 @@ class BatchKeys(Section):
             source="runtime/config.py:DeepSpeedConfig.__init__",
             unit="ranks",
             was=(Was("0.19.2", object),),
-            wrong_type="rejected",
         ),
     ] = DERIVED
     """Ranks that share one sequence (Ulysses). Divides the world size in the batch arithmetic; given
