@@ -65,10 +65,21 @@ class Judge:
         else:
             for name, function in functions.items():
                 setattr(torch.distributed, name, function)
+        self.pretend_cuda()
         for name in ("json", "hjson"):
             if hasattr(config, name):
                 reader = getattr(config, name)
                 setattr(self.module, name, Fake(reader, load=self.noticing(reader.load)))
+
+    def pretend_cuda(self) -> None:
+        """`aio.use_gds` asks for a CUDA machine: what this one lacks says nothing of a config."""
+        try:
+            from deepspeed.runtime.swap_tensor import aio_config
+        except ImportError:
+            return
+        if hasattr(aio_config, "get_accelerator"):  # since 0.15
+            accelerator = Fake(aio_config.get_accelerator(), device_name=lambda *_: "cuda")
+            aio_config.get_accelerator = lambda: accelerator
 
     def noticing(self, load: Any) -> Any:
         """The reader's `load`, which also notes that the text was understood."""

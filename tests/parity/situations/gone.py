@@ -267,23 +267,9 @@ MOQ = (
     Situation(
         "moq-by-compression",  # get_quantize_enabled() looks for `shared_parameters` one level too high
         {
-            f"{C}.shared_parameters": (
-                {"enabled": True},
-                {"enabled": True},
-                {"enabled": False},
-                {},
-                None,
-                {"enabled": "x"},
-            ),
+            f"{C}.shared_parameters": ({"enabled": True}, {"enabled": True}, {"enabled": False}, {}, None),
             f"{C}.shared_parameters.quantization_type": (ABSENT, "symmetric", "x"),
-            Q: (
-                ABSENT,
-                {},
-                {"eigenvalue": {"enabled": True}},
-                {"eigenvalue": {"enabled": False}},
-                None,
-                {"eigenvalue": None},
-            ),
+            Q: ({"eigenvalue": {"enabled": True}}, {"eigenvalue": {"enabled": False}}, {}, None, ABSENT),
         },
         since=(0, 7),
         until=(0, 19, 6),
