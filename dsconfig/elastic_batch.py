@@ -28,7 +28,7 @@ def is_on(config: Mapping[str, Any]) -> bool:
     return isinstance(block, Mapping) and bool(block.get(c.ENABLED, c.ENABLED_DEFAULT))
 
 
-def as_released(config: dict[str, Any], release: str, size: int | float) -> tuple[Triplet, list[Message]]:
+def as_released(config: dict[str, Any], release: str, size: float) -> tuple[Triplet, list[Message]]:
     """The triplet that a release with elasticity derives on `size` data-parallel ranks.
 
     Raises:
@@ -62,7 +62,7 @@ def as_released(config: dict[str, Any], release: str, size: int | float) -> tupl
 
 
 def instead(
-    config: dict[str, Any], ranks: int, size: int | float, parallel: Parallel
+    config: dict[str, Any], ranks: int, size: float, parallel: Parallel
 ) -> tuple[dict[str, Any], int, list[Message]]:
     """For a release without elasticity: the config with the triplet in place of the block, and the ranks.
 
@@ -91,12 +91,12 @@ def instead(
     return applied, size, [*messages, Message("removed", text, c.ELASTICITY)]
 
 
-def _data_parallel(found: Plan, ranks: int, size: int | float, parallel: Parallel) -> int:
+def _data_parallel(found: Plan, ranks: int, size: float, parallel: Parallel) -> int:
     model = found.block.model_parallel_size
     given = parallel.tp * parallel.pp
     if size != int(size):
         raise ResolveError(f"{size:g} is no whole number of data-parallel ranks")
-    if model == 1 or given == model:
+    if model in (1, given):
         return int(size)
     if given > 1:
         raise ResolveError(
@@ -150,7 +150,7 @@ def _overridden(config: Mapping[str, Any], found: Triplet) -> list[Message]:
     ]
 
 
-def _nearest(config: Mapping[str, Any], semantics: Semantics, size: int | float) -> tuple[str, ...]:
+def _nearest(config: Mapping[str, Any], semantics: Semantics, size: float) -> tuple[str, ...]:
     """The admissible sizes around one that is not; empty where the block has no strict plan."""
     from elastic import ElasticityError, plan
 

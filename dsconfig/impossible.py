@@ -12,7 +12,7 @@ from dsconfig.worlds import described, nearest_multiples, working_sizes
 Written = tuple[Any, Any, Any]
 
 
-def explained(outcome: Impossible, written: Written, size: int | float) -> ResolveError:
+def explained(outcome: Impossible, written: Written, size: float) -> ResolveError:
     """The error to raise for what is written (None: not written) on `size` data-parallel ranks."""
     train, micro, steps = written
     match outcome.failure:
@@ -47,7 +47,7 @@ def _no_number(outcome: Impossible, written: Written) -> ResolveError:
     )
 
 
-def _overdetermined(train: Any, micro: Any, steps: Any, size: int | float) -> ResolveError:
+def _overdetermined(train: Any, micro: Any, steps: Any, size: float) -> ResolveError:
     """All three are written: two of them decide the third."""
     product = micro * steps * size
     hints = [f"keep `{MICRO}` and `{STEPS}`: `{TRAIN}` becomes {product:g}"]
@@ -64,7 +64,7 @@ def _overdetermined(train: Any, micro: Any, steps: Any, size: int | float) -> Re
     )
 
 
-def _indivisible(train: Any, micro: Any, steps: Any, size: int | float) -> ResolveError:
+def _indivisible(train: Any, micro: Any, steps: Any, size: float) -> ResolveError:
     given, name = (micro, "micro batch") if micro is not None else (steps, "accumulation steps")
     step = size if given is None else given * size
     product = f"{size:g} ranks" if given is None else f"{given} ({name}) × {size:g} (ranks) = {step:g}"

@@ -11,7 +11,9 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from dsconfig import elastic_batch, releases
-from dsconfig.checker import CONSUMERS, check_document, read
+from dsconfig.checker import check_document, read
+from dsconfig.consumers import BY_NAME, CONSUMERS
+from dsconfig.filling import fill
 from dsconfig.impossible import explained
 from dsconfig.ranks import SEQUENCE, SEQUENCE_SINCE, Parallel, share_out
 from dsconfig.releases import NUMBERS, Target
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 WORLD_SIZE = "WORLD_SIZE"
 
 
-def resolve(
+def resolve(  # noqa: PLR0913  every argument stands for an option of the command
     source: str | bytes | os.PathLike[str] | Mapping[str, Any],
     world_size: int | None = None,
     target: str | Target | None = None,
@@ -70,20 +72,22 @@ def resolve(
     for key, value in (set or {}).items():
         _put(config, key, value)
     job = _Job(config, release, ranks, parallel, messages, from_file=from_file)
-    filled = _fill(job, consumer, training_args, model_config)
-    job.derive()
-    train, micro, steps = job.triplet.values()
+    filler = fill(config, BY_NAME[consumer], ranks, training_args, model_config, sp=sp)
+    messages += filler.messages
+    try:
+        job.derive()
+    except ResolveError as error:
+        raise ResolveError(error.reason, (*error.hints, *map(str, filler.mismatches))) from None
     return Run(
-        train,
-        micro,
-        steps,
-        job.config,
-        release,
-        consumer,
-        ranks,
-        job.size,
-        tuple(messages),
-        *filled,
+        *job.triplet.values(),
+        config=job.config,
+        release=release,
+        consumer=consumer,
+        world_size=ranks,
+        data_parallel_size=job.size,
+        messages=tuple(messages),
+        mismatches=tuple(filler.mismatches),
+        filled=tuple(filler.filled),
         elastic=job.elastic,
     )
 
@@ -153,7 +157,7 @@ class _Job:
         elif self.from_file and SEQUENCE in self.config and parallel.sp == 1:
             written = self.config.pop(SEQUENCE)
             text = (
-                f"`{SEQUENCE}` {written!r} is left out: DeepSpeedConfig does not look for it in a file, and so "
+                f"`{SEQUENCE}` {written!r} is left out: DeepSpeedConfig does not look for it in a file, and "
                 "does not divide the ranks by it; ask for sp if it should"
             )
             self.messages.append(Message("removed", text, SEQUENCE))
@@ -205,15 +209,6 @@ def _put(config: dict[str, Any], key: str, value: Any) -> None:
             raise ValueError(f"{key!r} cannot be set: `{'.'.join(sections[:depth])}` is no object")
         here = inner
     here[last] = deepcopy(value)
-
-
-def _fill(
-    job: _Job,
-    consumer: str,
-    training_args: Mapping[str, Any] | None,
-    model_config: Mapping[str, Any] | None,
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    return (), ()
 
 
 def _plain(found: Triplet) -> Triplet:

@@ -1,0 +1,117 @@
+"""What a consumer fills "auto" from: training arguments, the model's hidden size, and their files."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from dsconfig.words import quoted
+
+T = TypeVar("T", int, float, bool, str)
+
+
+class Arguments:
+    """Training arguments, as written, else the consumer's default; asked for by name and type."""
+
+    def __init__(self, written: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        self.written, self.defaults = dict(written), defaults
+        plugin = self.written.get("deepspeed_config")
+        if isinstance(plugin, Mapping):  # a file of `accelerate config` keeps the plugin's fields in here
+            self.written.update({key: value for key, value in plugin.items() if value != "auto"})
+
+    def number(self, name: str) -> Any:
+        """A number; None where it is neither written nor has a default."""
+        value = self._value(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(_wrong(name, value, "a number"))
+        return value
+
+    def whole(self, name: str) -> int | None:
+        """A whole number above 0; None where it is neither written nor has a default."""
+        value = self.number(name)
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ValueError(_wrong(name, value, "an integer of at least 1"))
+        return value
+
+    def flag(self, name: str) -> bool:
+        """True or false."""
+        value = self._value(name)
+        if not isinstance(value, bool):
+            raise ValueError(_wrong(name, value, "true or false"))
+        return value
+
+    def text(self, name: str) -> str:
+        """A word."""
+        value = self._value(name)
+        # `mixed_precision: no` is false to YAML.
+        return "no" if value is False and name == "mixed_precision" else str(value)
+
+    def steps(self) -> int | None:
+        """The number of training steps; None where it hangs on the data."""
+        steps = self.number("max_steps")
+        return steps if steps is not None and steps > 0 else None
+
+    def warmup(self, total: int | None) -> int | None:
+        """Warm-up steps, of which there is at least one; below 1 they are a share of all steps."""
+        given = self.number("warmup_steps")
+        share = given if 0 < given < 1 else self.number("warmup_ratio") if given == 0 else None
+        if not share:
+            return max(1, int(given))
+        return None if total is None else max(1, math.ceil(total * share))
+
+    def _value(self, name: str) -> Any:
+        value = self.written.get(name)
+        return self.defaults.get(name) if value is None else value
+
+
+def _wrong(name: str, value: Any, wanted: str) -> str:
+    hint = ""
+    if isinstance(value, str) and "e" in value.lower() and _is_number(value):
+        hint = "; YAML reads an exponent only behind a decimal point, as in 5.0e-5"
+    return f"training argument `{name}` is {quoted(value)}, expected {wanted}{hint}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+_OTHER_NAMES = ("d_model", "n_embd", "dim", "emb_dim", "embed_dim", "hidden_dim")
+"""What models call their hidden size in `config.json`; their `attribute_map` gives it the common name."""
+
+
+def hidden_size(model: Mapping[str, Any], *, nested: bool) -> int | None:
+    """The hidden size, or the largest of several; `nested` looks into `text_config` too."""
+    for name in ("hidden_size", "hidden_sizes", *_OTHER_NAMES):
+        value = model.get(name)
+        if isinstance(value, list) and value:
+            value = max(value)
+        if type(value) is int and value > 0:
+            return value
+    inner = model.get("text_config")
+    return hidden_size(inner, nested=False) if nested and isinstance(inner, Mapping) else None
+
+
+def read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """A JSON or YAML file that holds an object.
+
+    Raises:
+        OSError: the path cannot be read.
+        ValueError: it is no JSON or YAML object.
+    """
+    from dsconfig.document import read_file
+
+    document = read_file(path)
+    parser: Any = "yaml" if document.format == "yaml" else "json"
+    value = document.value(parser)
+    if not document.readable(parser) or not isinstance(value, dict):
+        problem = next(iter(document.problems), None)
+        told = f": {problem.detail or problem.kind}" if problem else ""
+        raise ValueError(f"{os.fspath(path)} holds no {parser.upper()} object{told}")
+    return value
