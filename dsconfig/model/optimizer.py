@@ -32,7 +32,6 @@ class OptimizerParams(Section):
             source="runtime/config.py:DeepSpeedConfig._do_warning_check",
             deprecated="0.3.0",
             replaced_by="gradient_clipping",
-            wrong_type="rejected",
         ),
     ] = 0.0
     """Clipping by the optimizer itself. The engine refuses it beside any type."""
