@@ -219,7 +219,7 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
     for key, wrong in _mistaken(shared):
         yield ctx.at(
             f"{_OUTSIDE}{key}",
-            f"{wrong}: `shared_parameters` outside of a technique is read as that of `weight_quantization`",
+            f"{wrong}: outside of a technique, DeepSpeed reads it as that of `weight_quantization`",
             help="move it into the technique that it is meant for",
         )
     if isinstance(shared, dict) and shared.get("enabled") and ctx.before("0.19.3"):
@@ -237,11 +237,11 @@ _WORDS = {"quantization_type": ("symmetric", "asymmetric"), "rounding": ("neares
 def _mistaken(shared: Any) -> Iterator[tuple[str, str]]:
     """Where in the misplaced object DeepSpeed stumbles, and over what."""
     if not isinstance(shared, dict):
-        yield "", f"`shared_parameters` is {kind(shared)}, not an object"
+        yield "", f"`shared_parameters` is {kind(shared)} instead of an object"
         return
     for word, members in _WORDS.items():
         if word in shared and shared[word] not in members:
-            yield f".{word}", f"`{word}` is {quoted(shared[word])}, not {one_of(members)}"
+            yield f".{word}", f"`{word}` is {quoted(shared[word])} instead of {one_of(members)}"
     mixed = shared.get("fp16_mixed_quantize", {})
     if not isinstance(mixed, dict):
-        yield ".fp16_mixed_quantize", f"`fp16_mixed_quantize` is {kind(mixed)}, not an object"
+        yield ".fp16_mixed_quantize", f"`fp16_mixed_quantize` is {kind(mixed)} instead of an object"

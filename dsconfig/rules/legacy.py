@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Path, Set
-from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section
+from dsconfig.model.keyinfo import ROOT, KeyView, child_section
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
 from dsconfig.words import expected, one_of
@@ -65,57 +66,64 @@ def required_key_left_out(ctx: Context) -> Iterator[Finding]:
     root = ctx.walk.view(ROOT)
     for word in _SECTIONS:
         if word in root.keys and word in ctx.data:
-            for path, data, missing in _incomplete(ctx, root.keys[word].type, ctx.data[word], (word,)):
-                yield _left_out(ctx, path, data, missing)
+            for found in _incomplete(ctx, root.keys[word], ctx.data[word], (word,)):
+                yield _left_out(ctx, found)
 
 
-def _left_out(ctx: Context, path: Path, data: dict[str, Any], missing: list[KeyView]) -> Finding:
-    names = one_of([f"`{key.info.name}`" for key in missing], "and")
-    example = _off_by_groups(path, data, missing)
+@dataclass(frozen=True, slots=True)
+class _Incomplete:
+    """An object that lacks required keys."""
+
+    path: Path
+    data: dict[str, Any]
+    missing: list[KeyView]
+    removable: bool
+    """Whether leaving the object out mends the file; not where it is required itself."""
+
+
+def _left_out(ctx: Context, found: _Incomplete) -> Finding:
+    word = found.path[-1]
+    names = one_of([f"`{key.info.name}`" for key in found.missing], "and")
+    added = one_of([f"`{key.info.name}` ({expected(key.type)})" for key in found.missing], "and")
+    where = f"`{word}` of `{found.path[-2]}`" if word == "params" else f"`{word}`"
+    groups = _empty_groups(found)
     return ctx.at(
-        path,
-        f"`{path[-1]}` has no {names}, which DeepSpeed looks up whenever `{path[-1]}` is there",
-        help=_help(path, missing),
+        found.path,
+        f"{where} has no {names}, which DeepSpeed looks up whenever `{word}` is there",
+        help=f"add {added}" + (f", or remove `{word}`" if found.removable else ""),
         part="key",
-        fix=Fix("add `different_groups`: `{}`", (example,), safe=True) if example else None,
+        fix=Fix("add `different_groups`: `{}`", (groups,), safe=True) if groups else None,
     )
 
 
-def _help(path: Path, missing: list[KeyView]) -> str:
-    added = one_of([f"`{key.info.name}` ({expected(key.type)})" for key in missing], "and")
-    return f"add {added}, or remove `{path[-1]}`"
-
-
-def _off_by_groups(path: Path, data: dict[str, Any], missing: list[KeyView]) -> Set | None:
-    """The empty groups that complete a technique which is switched off."""
-    shared = data.get("shared_parameters", {})
-    if missing[0].info.name != "different_groups" or not isinstance(shared, dict) or shared.get("enabled"):
+def _empty_groups(found: _Incomplete) -> Set | None:
+    """What completes a technique that is switched off."""
+    shared = found.data.get("shared_parameters", {})
+    if (
+        found.missing[0].info.name != "different_groups"
+        or not isinstance(shared, dict)
+        or shared.get("enabled")
+    ):
         return None
-    return Set((*path, "different_groups"), {})
+    return Set((*found.path, "different_groups"), {})
 
 
 def _incomplete(
-    ctx: Context, spec: tuple[Any, ...], value: Any, path: Path
-) -> Iterator[tuple[Path, dict[str, Any], list[KeyView]]]:
-    """Every object in here that lacks required keys, with those keys; only objects are looked into."""
+    ctx: Context, key: KeyView, value: Any, path: Path, spec: tuple[Any, ...] | None = None
+) -> Iterator[_Incomplete]:
+    """Every object in here that lacks required keys; what is no object is a finding of its own."""
+    spec = spec or key.type
+    inner = child_section(spec)
     if not isinstance(value, dict):
         return
-    inner = child_section(spec)
     if inner is None:
-        if spec[0] == "map":
-            for word, member in value.items():
-                yield from _incomplete(ctx, spec[1], member, (*path, word))
+        for word, member in value.items() if spec[0] == "map" else ():
+            yield from _incomplete(ctx, key, member, (*path, word), spec[1])
         return
     seen = ctx.walk.view(inner)
-    missing = list(_missing(seen, value))
+    missing = [entry for entry in seen.keys.values() if entry.info.required and entry.info.name not in value]
     if missing:
-        yield path, value, missing
+        yield _Incomplete(path, value, missing, not key.info.required or spec is not key.type)
     for word, member in value.items():
         if word in seen.keys:
-            yield from _incomplete(ctx, seen.keys[word].type, member, (*path, word))
-
-
-def _missing(seen: SectionView, data: dict[str, Any]) -> Iterator[KeyView]:
-    for word, key in seen.keys.items():
-        if key.info.required and word not in data:
-            yield key
+            yield from _incomplete(ctx, seen.keys[word], member, (*path, word))
