@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dsconfig import elastic_batch, releases
 from dsconfig.checker import check_document, read
 from dsconfig.consumers import BY_NAME, CONSUMERS
+from dsconfig.document import Document
 from dsconfig.filling import fill
 from dsconfig.impossible import explained
 from dsconfig.ranks import SEQUENCE, SEQUENCE_SINCE, Parallel, share_out
@@ -21,14 +22,11 @@ from dsconfig.resolved import Message, ResolveError, Run
 from dsconfig.rules._context import Context, Source
 from dsconfig.triplet import KEYS, Impossible, Triplet, derive
 
-if TYPE_CHECKING:
-    from dsconfig.document import Document
-
 WORLD_SIZE = "WORLD_SIZE"
 
 
 def resolve(  # noqa: PLR0913  every argument stands for an option of the command
-    source: str | bytes | os.PathLike[str] | Mapping[str, Any],
+    source: str | bytes | os.PathLike[str] | Mapping[str, Any] | Document,
     world_size: int | None = None,
     target: str | Target | None = None,
     consumer: str | None = None,
@@ -44,7 +42,7 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     """Resolve a config for a number of ranks.
 
     Args:
-        source: a path, text, bytes or a dict; see `check`.
+        source: a path, text, bytes, a dict or a document that was read; see `check`.
         world_size: number of ranks, one a GPU; None: the environment's `WORLD_SIZE`.
         target: the release that runs it; of a range the newest. None: the installed DeepSpeed, else the
             latest known.
@@ -67,7 +65,7 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     parallel = Parallel(tp, pp, sp, ep)
     ranks, messages = _ranks(world_size)
     release = _release(target, messages)
-    document = read(source)
+    document = source if isinstance(source, Document) else read(source)
     config, from_file = _config(document, consumer, release)
     for key, value in (set or {}).items():
         _put(config, key, value)

@@ -47,6 +47,16 @@ def resolve(args: argparse.Namespace) -> Options:
     )
 
 
+def in_force(args: argparse.Namespace) -> tuple[Target, str, int | None]:
+    """Target, consumer and world size for a verb that reads one config; an unknown release ends the run."""
+    try:
+        settings = find()
+        target = _target(args.target, settings)
+    except (SettingsError, UnknownReleaseError) as error:
+        refuse(str(error))
+    return target, args.consumer or settings.consumer or "deepspeed", args.world_size or settings.world_size
+
+
 def _target(argument: str | None, settings: Settings) -> Target:
     environment = os.environ.get("DSCONFIG_TARGET")
     if argument is not None:

@@ -1,0 +1,129 @@
+"""`dsconfig resolve`: the config that a release runs with at a world size."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
+from dsconfig.cli.parser import world_size
+from dsconfig.cli.single import add_file, mapping, read, write
+from dsconfig.settings import CONSUMERS
+
+if TYPE_CHECKING:
+    from typing import Any, TextIO
+
+    from dsconfig.resolved import ResolveError, Run
+
+DEGREES = (
+    ("tp", "ranks that share each layer (tensor parallel)"),
+    ("pp", "pipeline stages"),
+    ("sp", "ranks that share one sequence (sequence parallel)"),
+    ("ep", "ranks that share the experts"),
+)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_file(parser)
+    add = parser.add_argument
+    add("--world-size", type=world_size, metavar="N", help="the number of ranks (default: $WORLD_SIZE)")
+    add("--target", metavar="RELEASE", help="the release that runs it (default: the installed DeepSpeed)")
+    for name, told in DEGREES:
+        add(f"--{name}", type=world_size, default=1, metavar="N", help=f"{told} (default: 1)")
+    add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="write a value first, as JSON")
+    add_consumer(parser)
+    add("-o", "--output", metavar="OUT", help="write the config to this file (default: stdout)")
+
+
+def add_consumer(parser: argparse.ArgumentParser) -> None:
+    """Declare who reads the file, and what it fills "auto" from."""
+    group = parser.add_argument_group("who reads the file")
+    add = group.add_argument
+    add("--consumer", choices=CONSUMERS, help="who fills `auto` (default: deepspeed, which does not)")
+    add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
+    add("--model-config", metavar="FILE", help="the model's config.json, for its hidden size")
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """A dotted key and its value: JSON, or else the text itself."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, got `{text}`")
+    try:
+        return key.strip(), json.loads(value)
+    except ValueError:
+        return key.strip(), value
+
+
+def run(args: argparse.Namespace) -> int:
+    """Resolve, and write what came out."""
+    from dsconfig.resolved import ResolveError
+
+    try:
+        found = _resolve(args)
+    except ResolveError as error:
+        _explain(error, sys.stderr)
+        return FINDINGS
+    except ValueError as error:
+        refuse(str(error))
+    text = _json(found.config)
+    if args.output:
+        write(args.output, text.encode())
+    else:
+        sys.stdout.write(text)
+    _report(found, sys.stdout if args.output else sys.stderr)
+    refused = any(message.kind == "refused" for message in found.messages)
+    return FINDINGS if found.mismatches or refused else CLEAN
+
+
+def _resolve(args: argparse.Namespace) -> Run:
+    from dsconfig.cli.options import in_force
+    from dsconfig.resolver import WORLD_SIZE, resolve
+
+    target, consumer, configured = in_force(args)
+    given = args.world_size
+    if given is None and WORLD_SIZE not in os.environ:
+        given = configured
+        if given is None:
+            refuse(f"no world size: give --world-size, or set {WORLD_SIZE} in the environment")
+    return resolve(
+        read(args.file),
+        given,
+        target,
+        consumer,
+        **{name: getattr(args, name) for name, _ in DEGREES},
+        set=dict(args.set or ()),
+        training_args=mapping(args.training_args),
+        model_config=mapping(args.model_config),
+    )
+
+
+def _json(config: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except UnicodeEncodeError:  # half a UTF-16 pair, which only an escape can say
+        text = json.dumps(config, indent=2)
+    except ValueError:
+        refuse("the config holds NaN or infinity, for which JSON has no word")
+    return text + "\n"
+
+
+def _explain(error: ResolveError, stream: TextIO) -> None:
+    from dsconfig.render.style import style_of
+    from dsconfig.render.text import printable
+
+    style = style_of(stream)
+    stream.write(f"{style.paint('error', 'error')}: {style.paint(printable(error.reason), 'bold')}\n")
+    stream.writelines(f"  {style.paint('=', 'place')} {printable(hint)}\n" for hint in error.hints)
+
+
+def _report(found: Run, stream: TextIO) -> None:
+    from dsconfig.render.run import described
+    from dsconfig.render.style import style_of
+
+    stream.writelines(described(found, style_of(stream)))
