@@ -164,19 +164,15 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
     end = ctx.value(last) if ctx.has(last) else begin
     if _holds(lambda: begin <= end):
         return
+    relation = "comes before" if _holds(lambda: end < begin) else "cannot be compared with"
     wrong = last if ctx.has(last) else first
     yield ctx.at(
         wrong,
-        f"`schedule_offset_end`, {quoted(end)}, {_relation(begin, end)} `schedule_offset`, {quoted(begin)}"
+        f"`schedule_offset_end`, {quoted(end)}, {relation} `schedule_offset`, {quoted(begin)}"
         + ("" if ctx.has(first) else ", its default"),
         help="give two integers, the end not before the beginning",
         related=[("pruning begins here", first)] if wrong is last else (),
     )
-
-
-def _relation(begin: Any, end: Any) -> str:
-    numbers = isinstance(begin, int | float) and isinstance(end, int | float)
-    return "comes before" if numbers else "cannot be compared with"
 
 
 def _holds(condition: Any) -> bool:
