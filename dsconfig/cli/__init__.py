@@ -15,6 +15,7 @@ from importlib import import_module
 VERBS = {
     "check": "say what DeepSpeed will do with a config",
     "explain": "tell all about a rule or a key",
+    "elastic": "plan jobs that shrink and grow",
     "resolve": "give the config that a release runs with at a world size",
 }
 """Each verb and what it does. Its module here has `configure(parser)` and `run(args) -> exit code`."""

@@ -1,0 +1,118 @@
+"""`dsconfig elastic plan`: the admissible world sizes of an `elasticity` block."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
+from dsconfig.cli.parser import world_size
+from dsconfig.cli.single import add_file, read, write
+from dsconfig.render.plan import FORMATS
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dsconfig.planning import Table
+    from elastic.semantics import Semantics
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_file(parser)
+    which = parser.add_argument_group("which sizes", "SIZES: such as 8,16 or 8:64 or 8:64:8")
+    add = which.add_mutually_exclusive_group().add_argument
+    add("--nodes", type=sizes, metavar="SIZES", help="show these numbers of whole nodes")
+    add("--world-sizes", type=sizes, metavar="SIZES", help="show these data-parallel sizes")
+    add = which.add_argument
+    add("--gpus-per-node", type=world_size, metavar="N", help="replace the block's num_gpus_per_node")
+    add = parser.add_argument
+    add("--target", metavar="RELEASE", help="plan as this release did (default: 0.19.7, the last that did)")
+    add("--exact", action="store_true", help="search the batch with most of the sizes, beside the heuristic")
+    add("--output-format", choices=FORMATS, default="table", help="how the plan is shown (default: table)")
+    add("--plot", metavar="FILE", help="draw it as well, to a .svg or .png file (needs matplotlib)")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+
+
+def sizes(text: str) -> list[int]:
+    """Numbers and ranges of them."""
+    from dsconfig.planning import numbers
+
+    try:
+        return numbers(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the plan; exit code 1 where there is none, or where a size asked for is not admissible."""
+    from dsconfig.render.plan import render
+    from dsconfig.render.style import style_of
+    from elastic import ElasticityError
+
+    suffix = _suffix(args.plot)
+    try:
+        table = _table(args)
+    except ElasticityError as error:
+        complain(f"{args.file}: {error}")
+        return FINDINGS
+    except ValueError as error:
+        refuse(str(error))
+    for text in render(table, args.output_format, style_of(sys.stdout, args.color)):
+        sys.stdout.write(text)
+    if args.plot:
+        _plot(table, args.plot, suffix)
+    return CLEAN if all(line.row for line in table.lines) or args.exact else FINDINGS
+
+
+def _table(args: argparse.Namespace) -> Table:
+    from dsconfig.planning import sizes_of_nodes, tabulate, with_gpus_per_node
+
+    config = _config(args.file)
+    if args.gpus_per_node:
+        config = with_gpus_per_node(config, args.gpus_per_node)
+    wanted = sizes_of_nodes(config, args.nodes) if args.nodes else args.world_sizes
+    return tabulate(config, wanted, exact=args.exact, semantics=_semantics(args.target))
+
+
+def _config(name: str) -> dict[str, Any]:
+    document = read(name)
+    value = document.value()
+    if not document.readable() or not isinstance(value, dict):
+        refuse(f"{document.name} holds no config: `dsconfig check {name}` says why")
+    return value
+
+
+def _semantics(target: str | None) -> Semantics:
+    from dsconfig.releases import UnknownReleaseError, resolve
+    from elastic.semantics import LATEST, semantics_for
+
+    if target is None:
+        return LATEST
+    try:
+        return semantics_for(resolve(target).releases[-1])
+    except UnknownReleaseError as error:
+        refuse(str(error))
+
+
+def _suffix(name: str | None) -> str:
+    from dsconfig.render.chart import SUFFIXES
+
+    if name is None:
+        return ""
+    suffix = os.path.splitext(name)[1].lower()
+    if suffix not in SUFFIXES:
+        refuse(f"--plot {name}: expected a file that ends in {' or '.join(SUFFIXES)}")
+    return suffix
+
+
+def _plot(table: Table, name: str, suffix: str) -> None:
+    from dsconfig.render.chart import chart
+
+    try:
+        drawn = chart(table, suffix)
+    except ImportError:
+        refuse("--plot needs matplotlib: install `deepspeed-config[plot]`")
+    write(name, drawn)

@@ -1,0 +1,104 @@
+"""A plan's table, for people and for machines."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dsconfig.planning import Line, Table
+    from dsconfig.render.style import Style
+
+FORMATS = ("table", "json", "csv")
+VERSION = 1
+
+
+def render(table: Table, name: str, style: Style) -> Iterator[str]:
+    """The table in the format of this name."""
+    yield from {"table": _table, "json": _json, "csv": _csv}[name](table, style)
+
+
+def _table(table: Table, style: Style) -> Iterator[str]:
+    plan, exact = table.plan, table.exact
+    block = plan.block
+    sizes = _count(len(plan.rows), "admissible world size")
+    kind = "heuristic: " if exact else ""
+    yield style.paint(f"{kind}{plan.batch_size} samples a step, {sizes}", "bold")
+    micro_batches = ", ".join(map(str, block.micro_batch_sizes))
+    yield f" (cap {block.max_train_batch_size}, micro batches {micro_batches})\n"
+    if exact is not None:
+        both = len(table.exact_admitted), len(table.admitted)
+        yield style.paint(f"exact: {exact.batch_size} samples a step", "bold")
+        yield f" admits {both[0]} of the {_count(len(table.lines), 'size')} below, the heuristic {both[1]}\n"
+    for note in plan.notes:
+        yield f"note: {note}\n"
+    rows = [_cells(table, line) for line in table.lines]
+    heads = _heads(table)
+    widths = [max(len(text) for text in column) for column in zip(heads, *rows, strict=True)]
+    yield "\n" + style.paint(_aligned(heads, widths), "bold") + "\n"
+    for line, cells in zip(table.lines, rows, strict=True):
+        text = _aligned(cells, widths)
+        yield f"{text if line.row else style.paint(text, 'dim')}"
+        yield "\n" if line.row else f"  {line.reason}\n"
+
+
+def _heads(table: Table) -> list[str]:
+    heads = ["world size", "GPUs", "nodes", "micro batch", "steps"]
+    return [*heads, "exact micro", "steps"] if table.exact else heads
+
+
+def _cells(table: Table, line: Line) -> list[str]:
+    cells: list[object] = [line.world_size, line.gpus, line.nodes]
+    for row in (line.row, line.exact) if table.exact else (line.row,):
+        cells += (row.micro_batch_size, row.accumulation_steps) if row else ("-", "-")
+    return [str(cell) for cell in cells]
+
+
+def _aligned(cells: list[str], widths: list[int]) -> str:
+    return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _json(table: Table, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+    document = {
+        "version": VERSION,
+        "batch_size": table.plan.batch_size,
+        "world_sizes": table.plan.world_sizes,
+        "semantics": table.plan.semantics.name,
+        "block": table.plan.block.as_dict(),
+        "exact_batch_size": table.exact.batch_size if table.exact else None,
+        "rows": [_record(line) for line in table.lines],
+    }
+    yield json.dumps(document, indent=2) + "\n"
+
+
+def _record(line: Line) -> dict[str, Any]:
+    return {
+        "world_size": line.world_size,
+        "gpus": line.gpus,
+        "nodes": line.nodes,
+        "admissible": line.row is not None,
+        "micro_batch_size": line.row.micro_batch_size if line.row else None,
+        "accumulation_steps": line.row.accumulation_steps if line.row else None,
+        "batch_size": line.row.batch_size if line.row else None,
+        "exact_micro_batch_size": line.exact.micro_batch_size if line.exact else None,
+        "exact_accumulation_steps": line.exact.accumulation_steps if line.exact else None,
+        "reason": line.reason,
+        "runs_at": line.runs_at,
+        "lost": round(line.lost, 6),
+    }
+
+
+def _csv(table: Table, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+    text = io.StringIO()
+    records = [_record(line) for line in table.lines]
+    writer = csv.DictWriter(text, records[0] if records else ["world_size"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    yield text.getvalue()
