@@ -60,14 +60,15 @@ def _rows(axes: Any, table: Table) -> None:
 
 def _lost(axes: Any, table: Table) -> None:
     """What share of the ranks is idle at each size, admissible or not."""
-    plans = [(table.plan, _LOST, "heuristic" if table.exact else "idle ranks")]
+    plans = [(table.plan, _LOST, "-", "heuristic" if table.exact else "idle ranks")]
     if table.exact is not None:
-        plans.append((table.exact, _DARK, "exact"))
+        plans.append((table.exact, _DARK, "--", "exact"))
     lines = [line.world_size for line in table.lines]
     first, last = (min(lines), max(lines)) if lines else (1, 1)
     sizes = range(first, last + 1, max(1, (last - first) // _MOST))
-    for plan, color, label in plans:
-        axes.plot(sizes, [100 * _idle(plan, size) for size in sizes], color=color, lw=1, label=label)
+    for plan, color, line, label in plans:
+        lost = [100 * _idle(plan, size) for size in sizes]
+        axes.plot(sizes, lost, line, color=color, lw=1, label=label, drawstyle="steps-mid")
     axes.set_ylim(bottom=0)
     axes.set_ylabel("throughput lost (%)")
     axes.set_xlabel("data-parallel ranks")

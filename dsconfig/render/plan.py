@@ -47,14 +47,14 @@ def _table(table: Table, style: Style) -> Iterator[str]:
 
 def _heads(table: Table) -> list[str]:
     heads = ["world size", "GPUs", "nodes", "micro batch", "steps"]
-    return [*heads, "exact micro", "steps"] if table.exact else heads
+    return [*heads, *(["exact micro", "steps"] if table.exact else []), "idle"]
 
 
 def _cells(table: Table, line: Line) -> list[str]:
     cells: list[object] = [line.world_size, line.gpus, line.nodes]
     for row in (line.row, line.exact) if table.exact else (line.row,):
         cells += (row.micro_batch_size, row.accumulation_steps) if row else ("-", "-")
-    return [str(cell) for cell in cells]
+    return [*map(str, cells), "" if line.row else f"{line.lost:.0%}"]
 
 
 def _aligned(cells: list[str], widths: list[int]) -> str:

@@ -2,59 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
     from dsconfig.render.style import Style
+    from dsconfig.resolved import Run
 
 _TONES = {"refused": "error", "unfilled": "warning", "overridden": "warning", "removed": "warning"}
-
-
-class Message(Protocol):
-    """What is said of a run."""
-
-    @property
-    def kind(self) -> str:
-        """One word."""
-
-    @property
-    def text(self) -> str:
-        """One line."""
-
-
-class Run(Protocol):
-    """What is shown of a run."""
-
-    @property
-    def triplet(self) -> tuple[Any, Any, Any]:
-        """Batch, micro batch, accumulation steps."""
-
-    @property
-    def release(self) -> str:
-        """The release it is for."""
-
-    @property
-    def world_size(self) -> int:
-        """Ranks."""
-
-    @property
-    def data_parallel_size(self) -> int | float:
-        """Ranks that get samples of their own."""
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """What else there is to say."""
-
-    @property
-    def mismatches(self) -> Sequence[object]:
-        """Written values that differ from the training arguments."""
-
-    @property
-    def filled(self) -> Sequence[Any]:
-        """What the consumer filled."""
 
 
 def described(run: Run, style: Style) -> Iterator[str]:

@@ -53,6 +53,11 @@ class Outcome:
         return not self.verdict.ok or self.triplet is None or self.triplet == self.verdict.triplet
 
     @property
+    def triplet_matches(self) -> bool | None:
+        """Whether both derive the same batch triplet; None where DeepSpeed has none, or nobody resolved."""
+        return self.triplet == self.verdict.triplet if self.verdict.ok and self.triplet else None
+
+    @property
     def place_matches(self) -> bool | None:
         """Whether a finding stands at a key that DeepSpeed's error names; None where it names none."""
         if self.verdict.ok is not False or not self.findings:
@@ -91,7 +96,7 @@ def outcome(release: str, case: Case, verdict: Verdict, check: Checker | None) -
         report = check(case.source, **options)
         found = (*report.diagnostics, *report.suppressed)
         findings = tuple(Finding(d.code, tuple(d.path), d.message) for d in found if d.effect == "rejected")
-        triplet = _triplet(case, release) if verdict.ok and not findings else None
+        triplet = _triplet(case, release) if verdict.ok else None
     except Exception as error:
         return Outcome(release, case, verdict, (), crash=f"{type(error).__name__}: {error}")
     return Outcome(release, case, verdict, findings, triplet=triplet)

@@ -63,6 +63,9 @@ def report(outcomes: Sequence[Outcome], options: argparse.Namespace) -> None:
         print("\n".join(compare.causes(disagreements)))
     for found in disagreements[: options.show]:
         print("\n".join(compare.describe(found)))
+    matched = [o.triplet_matches for o in outcomes if o.triplet_matches is not None]
+    if matched:
+        print(f"the same batch triplet where DeepSpeed accepts: {sum(matched)} of {len(matched)}")
     placed = [o.place_matches for o in outcomes if o.place_matches is not None]
     if placed:
         print(f"the key that DeepSpeed's error names is among our findings: {sum(placed)} of {len(placed)}")
