@@ -95,12 +95,23 @@ class Move:
     to: Path
 
 
-Operation: TypeAlias = "Set | Remove | Rename | Move"
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Put `text` in place of a stretch of the source, counted in code points, the end exclusive: for what is
+    odd in the text and in no value. A fix of several speaks of one and the same text.
+    """
+
+    start: int
+    end: int
+    text: str
+
+
+Operation: TypeAlias = "Set | Remove | Rename | Move | Replace"
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A way to mend the finding: operations on paths, never on text.
+    """A way to mend the finding: operations on paths, in their order; on text only where no path leads.
 
     `safe` is claimed only where the values that DeepSpeed ends up using do not change, or where it refused
     the file, only one reading is possible and nothing written is lost.

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Diagnostic, Fix, Location, Move, Operation, Rename, Set
+from dsconfig.diagnostic import Diagnostic, Fix, Location, Move, Operation, Rename, Replace, Set
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, Target
@@ -59,6 +59,8 @@ def _fix(fix: Fix) -> dict[str, object]:
 
 
 def _operation(step: Operation) -> dict[str, object]:
+    if isinstance(step, Replace):
+        return {"operation": "replace", "start": step.start, "end": step.end, "text": step.text}
     kind: dict[str, object] = {"operation": type(step).__name__.lower(), "path": step.path}
     match step:
         case Set():
