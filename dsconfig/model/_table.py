@@ -488,7 +488,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         ((3001, 1000000000, 'hand', 'ignored', False),),
         {
             'block_size': (('int', None, None, None, None), 1048576, ((3015, 1000000000),), {'unit': 'bytes'}),
-            'queue_depth': (('int', None, None, None, None), 8, ((3015, 1000000000),), {}),
+            'queue_depth': (('int', None, None, None, None), 8, ((3015, 1000000000),), {'unit': 'requests'}),
             'intra_op_parallelism': (('int', None, None, None, None), 1, ((16004, 1000000000),), {'unit': 'threads'}),
             'thread_count': (('int', None, None, None, None), 1, ((3015, 16003),), {'replaced_by': 'aio.intra_op_parallelism', 'unit': 'threads'}),
             'single_submit': (('bool',), False, ((3015, 1000000000),), {}),

@@ -12,7 +12,7 @@ class Aio(Section):
 
     block_size: Annotated[int, Key(since="0.3.15", unit="bytes")] = 1_048_576
     """Size of one request. Larger ones give more throughput on fast drives, smaller ones spread better."""
-    queue_depth: Annotated[int, Key(since="0.3.15")] = 8
+    queue_depth: Annotated[int, Key(since="0.3.15", unit="requests")] = 8
     """Requests that one thread keeps in flight."""
     intra_op_parallelism: Annotated[int, Key(since="0.16.4", unit="threads")] = 1
     """Threads that work on a single read or write together."""

@@ -54,13 +54,15 @@ class Autotuning(Section):
     end_profile_step: Annotated[int, Key(since="0.5.7", unit="steps")] = 5
     """Step at which an experiment ends; more steps measure better and take longer."""
     metric: Annotated[str, Key(since="0.5.7", known=("latency", "throughput", "flops"))] = "throughput"
-    """What to optimise."""
+    """What makes one experiment better than another: the time of a step, samples per second, or floating-point
+    operations per second on one GPU."""
     metric_path: Annotated[str | None, Key(since="0.5.7")] = None
     """File where an experiment leaves its metric; the tuner sets it."""
     tuner_type: Annotated[
         Literal["gridsearch", "random", "model_based"], Key(since="0.5.7", wrong_type="altered")
     ] = "gridsearch"
-    """Order of the experiments: all in turn, by chance, or by a cost model that learns from earlier ones."""
+    """Order of the experiments: all in turn, by chance, or by a cost model that learns from earlier ones. Any
+    other word counts as gridsearch."""
     tuner_early_stopping: Annotated[int, Key(since="0.5.7", unit="experiments")] = 5
     """Experiments without a better result after which a search ends."""
     tuner_num_trials: Annotated[int, Key(since="0.5.7", unit="experiments")] = 50

@@ -96,9 +96,9 @@ class Nebula(Section):
     num_of_version_in_retention: Annotated[int, Key(since="0.7.0", until="0.19.6")] = 2
     """Lasting checkpoints kept; older ones go."""
     enable_nebula_load: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = True
-    """Load through Nebula too."""
+    """Look for checkpoints in Nebula when loading, not only on disk."""
     nebula_load_path: Annotated[str | None, Key(since="0.7.0", until="0.19.6")] = None
-    """Directory to load from."""
+    """Directory from which Nebula loads; null takes `persistent_storage_path`."""
 
 
 class DatastatesCkpt(Section):

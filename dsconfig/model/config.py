@@ -44,7 +44,7 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
     fp16: Annotated[Fp16, Key(since="0.1.0", source="runtime/precision_config.py:get_float16_config")] = (
         Field(default_factory=Fp16)
     )
-    """Mixed precision in IEEE half precision."""
+    """Mixed precision in IEEE half precision (fp16), with loss scaling."""
     bf16: Annotated[
         Bf16,
         Key(
@@ -53,7 +53,7 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
             takes=(Takes(("null",), since="0.17.1"),),
         ),
     ] = Field(default_factory=Bf16)
-    """Mixed precision in bfloat16."""
+    """Mixed precision in bfloat16, which needs no loss scaling."""
     bfloat16: Annotated[
         Bf16,
         Key(
@@ -87,11 +87,11 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
     optimizer: Annotated[Optimizer, Key(since="0.1.0", source="runtime/config.py:get_optimizer_name")] = (
         Field(default_factory=Optimizer)
     )
-    """The optimizer to build."""
+    """The optimizer that DeepSpeed builds, unless the script passes one."""
     scheduler: Annotated[Scheduler, Key(since="0.1.0", source="runtime/config.py:get_scheduler_name")] = (
         Field(default_factory=Scheduler)
     )
-    """The learning-rate scheduler to build."""
+    """The learning-rate scheduler that DeepSpeed builds, unless the script passes one."""
 
     zero_optimization: Annotated[
         ZeroOptimization,
@@ -124,12 +124,12 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
     pipeline: Annotated[Pipeline, Key(since="0.3.0", source="runtime/config.py:get_pipeline_config")] = Field(
         default_factory=Pipeline
     )
-    """The pipeline engine."""
+    """Traffic and recomputation of the pipeline engine; the stages come from `PipelineModule`."""
     tensor_parallel: Annotated[
         TensorParallel,
         Key(since="0.16.4", source="runtime/tensor_parallel/config.py:get_tensor_parallel_config"),
     ] = Field(default_factory=TensorParallel)
-    """Splitting layers over ranks."""
+    """Splitting the weights of each layer over ranks (AutoTP)."""
     expert_parallel: Annotated[
         ExpertParallel,
         Key(
@@ -153,7 +153,7 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
             source="nebula/config.py:DeepSpeedNebulaConfig.__init__",
         ),
     ] = Field(default_factory=Nebula)
-    """Checkpoints through Azure Nebula."""
+    """Asynchronous checkpoints through Azure Nebula."""
     datastates_ckpt: Annotated[
         DatastatesCkpt,
         Key(
@@ -170,19 +170,19 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
             since="0.1.0", source="monitor/config.py:DeepSpeedMonitorConfig.tensorboard", takes=MONITOR_TAKES
         ),
     ] = Field(default_factory=Tensorboard)
-    """Progress to TensorBoard."""
+    """Loss, learning rate and loss scale, written for TensorBoard."""
     wandb: Annotated[
         Wandb,
         Key(since="0.6.6", source="monitor/config.py:DeepSpeedMonitorConfig.wandb", takes=MONITOR_TAKES),
     ] = Field(default_factory=Wandb)
-    """Progress to Weights & Biases."""
+    """Loss, learning rate and loss scale, sent to Weights & Biases."""
     csv_monitor: Annotated[
         CsvMonitor,
         Key(
             since="0.6.6", source="monitor/config.py:DeepSpeedMonitorConfig.csv_monitor", takes=MONITOR_TAKES
         ),
     ] = Field(default_factory=CsvMonitor)
-    """Progress to CSV files."""
+    """Loss, learning rate and loss scale, written to CSV files."""
     comet: Annotated[
         Comet,
         Key(
@@ -191,16 +191,16 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
             takes=MONITOR_TAKES,
         ),
     ] = Field(default_factory=Comet)
-    """Progress to Comet."""
+    """Loss, learning rate and loss scale, sent to Comet."""
     flops_profiler: Annotated[
         FlopsProfiler,
         Key(since="0.3.11", source="profiling/config.py:DeepSpeedFlopsProfilerConfig.__init__"),
     ] = Field(default_factory=FlopsProfiler)
-    """Counting what a model computes."""
+    """Count of a model's operations, parameters and time, module by module."""
     comms_logger: Annotated[
         CommsLogger, Key(since="0.7.0", source="comm/config.py:DeepSpeedCommsConfig.__init__")
     ] = Field(default_factory=CommsLogger)
-    """Log of collectives."""
+    """Log of the size and bandwidth of collectives."""
     timers: Annotated[
         Timers,
         Key(
@@ -209,11 +209,11 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
             takes=(Takes(("[]", "list", "string", "auto"), since="0.14.3"),),
         ),
     ] = Field(default_factory=Timers)
-    """The engine's clocks."""
+    """Clocks of the engine: how throughput is measured."""
     autotuning: Annotated[
         Autotuning, Key(since="0.5.7", source="autotuning/config.py:DeepSpeedAutotuningConfig.__init__")
     ] = Field(default_factory=Autotuning)
-    """Search for the fastest config."""
+    """Search for the fastest ZeRO stage and micro-batch size by short trial runs."""
 
     data_efficiency: Annotated[
         DataEfficiency,
@@ -292,7 +292,7 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
     hybrid_engine: Annotated[
         HybridEngine, Key(since="0.9.0", source="runtime/config.py:get_hybrid_engine_config")
     ] = Field(default_factory=HybridEngine)
-    """Training and generating in turns."""
+    """Training and generating in turns with one set of weights, as RLHF does."""
     elasticity: Annotated[
         Elasticity,
         Key(
@@ -307,7 +307,7 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
         ProgressiveLayerDrop,
         Key(since="0.3.1", until="0.19.7", refused_from="0.19.8", source="runtime/config.py:get_pld_enabled"),
     ] = Field(default_factory=ProgressiveLayerDrop.absent)
-    """Skipping layers while training."""
+    """Skipping more and more layers at random while training."""
     sparse_attention: Annotated[
         SparseAttention,
         Key(
@@ -317,4 +317,4 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
             source="runtime/config.py:get_sparse_attention",
         ),
     ] = Field(default_factory=SparseAttention)
-    """Attention on blocks."""
+    """Block-sparse attention: which blocks of the attention matrix are computed."""

@@ -22,9 +22,9 @@ class OptimizerParams(Section):
     READS = (Reads("hand", unknown="kept"),)
 
     lr: Rate = DERIVED
-    """Learning rate; when absent, the optimizer's own."""
+    """Learning rate of all parameters; when absent, the optimizer's own default."""
     weight_decay: Decay = DERIVED
-    """How strongly weights are pulled towards zero; when absent, the optimizer's own."""
+    """How strongly weights are pulled towards zero; when absent, the optimizer's own default."""
     max_grad_norm: Annotated[
         float,
         Key(
@@ -122,7 +122,7 @@ class LambParams(OptimizerParams):
     min_coeff: Annotated[float, Key(since="0.1.0")] = 0.01
     """Smallest factor by which a layer's norm may scale its step."""
     amsgrad: Annotated[bool, Key(since="0.1.0")] = False
-    """Refused by the kernel when true."""
+    """Here only because Adam has it; the kernel refuses true."""
 
 
 class LionParams(OptimizerParams):
@@ -199,13 +199,13 @@ class OneBitParams(OptimizerParams):
     eps_inside_sqrt: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = False
     """Add `eps` before the square root is drawn instead of after."""
     amsgrad: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = False
-    """Refused when true."""
+    """Here only because Adam has it; true is refused."""
     cuda_aware: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = False
     """The MPI library can read GPU memory itself."""
     comm_backend_name: Annotated[
         str, Key(since="0.3.14", until="0.19.6", known=("nccl", "mpi", "hccl", "compressed"))
     ] = "nccl"
-    """What carries the compressed messages."""
+    """Library that carries the compressed messages."""
 
 
 class OneBitAdamParams(OneBitParams):

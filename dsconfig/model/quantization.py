@@ -28,7 +28,7 @@ class Eigenvalue(Section):
         bool,
         Key(since="0.4.0", until="0.19.6", spans=_MOQ, source="runtime/config.py:get_eigenvalue_verbose"),
     ] = False
-    """Log the iteration."""
+    """Log every step of the power iteration."""
     max_iter: Annotated[
         int,
         Key(since="0.4.0", until="0.19.6", spans=_MOQ, source="runtime/config.py:get_eigenvalue_max_iter"),
@@ -139,7 +139,7 @@ class QuantizeTraining(Section):
     quantize_algo: Annotated[QuantizeAlgo, Key(since="0.4.0", until="0.6.7")] = Field(
         default_factory=QuantizeAlgo
     )
-    """Algorithm."""
+    """How values are rounded to the grid."""
     fp16_mixed_quantize: Annotated[Fp16MixedQuantize, Key(since="0.4.0", until="0.6.7")] = Field(
         default_factory=Fp16MixedQuantize
     )
@@ -190,11 +190,11 @@ class WeightQuantization(Section):
         Literal["symmetric", "asymmetric"],
         Key(since="0.10.3", unread=True, source="inference/config.py:BaseQuantConfig.q_type"),
     ] = "symmetric"
-    """Inherited from a shared model."""
+    """Inherited from a shared model, and not read: only asymmetric groups are supported."""
     q_groups: Annotated[
         int, Key(since="0.10.3", unread=True, source="inference/config.py:BaseQuantConfig.q_groups")
     ] = 1
-    """Inherited from a shared model."""
+    """Inherited from a shared model, and not read: `group_size` of each section below counts."""
     quantized_initialization: Annotated[GroupQuantization, Key(since="0.10.3")] = Field(
         default_factory=GroupQuantization
     )

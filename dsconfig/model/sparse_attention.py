@@ -23,7 +23,7 @@ class SparseAttention(Section):
             wrong_type="rejected",
         ),
     ] = "fixed"
-    """Family of layouts. Compared exactly."""
+    """Family of layouts; the word is compared letter by letter."""
     block: Annotated[
         int,
         Key(since="0.3.0", until="0.19.6", unit="tokens", source="runtime/config.py:get_sparse_dense_config"),

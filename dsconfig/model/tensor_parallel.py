@@ -116,6 +116,6 @@ class TensorParallel(Section):
             source="runtime/tensor_parallel/config.py:TPTrainingConfig.tensor_parallel",
         ),
     ] = Field(default_factory=TensorParallelGroup)
-    """Inner settings."""
+    """Settings of the parser that training shares with the inference engine."""
     dtype: Annotated[PythonObject, Key(since="0.16.4", not_json=True)] = ABSENT
     """Data type of the model, a torch.dtype (by default torch.float16): no JSON value is accepted."""

@@ -276,7 +276,7 @@ class ZeroOptimization(Section):
     ] = False
     """Predecessor of `ignore_unused_parameters`, with the opposite sense."""
     legacy_stage1: Annotated[bool, Key(since="0.4.0")] = False
-    """Take the first implementation of stage 1."""
+    """Take the first implementation of stage 1. From 0.5.9 on, where it is gone, true stops the engine."""
     round_robin_gradients: Annotated[bool, Key(since="0.4.4")] = False
     """Stages 1 and 2 with offload: spread the copying of gradients over the ranks, which pays with many
     accumulation steps."""

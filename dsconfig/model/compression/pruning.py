@@ -16,7 +16,7 @@ class _Parameters(Section):
     """What the settings of every pruning technique share."""
 
     enabled: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
-    """Prune."""
+    """Switch the technique on; a group alone does nothing."""
     schedule_offset: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="steps")] = 1000
     """Steps before pruning begins; a model that trained first loses less."""
 

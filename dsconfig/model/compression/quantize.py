@@ -71,7 +71,7 @@ class WeightGroup(Group):
     SOURCE = "compression/config.py:get_weight_quantization_different_groups"
 
     params: Annotated[WeightBits, Key(since="0.7.0", until="0.19.6")]
-    """Widths."""
+    """From how many bits to how many, and how fast."""
 
 
 class QuantizedWeights(Section):
@@ -119,7 +119,7 @@ class ActivationBits(Section):
     SOURCE = "compression/config.py:get_activation_quantization_different_groups"
 
     bits: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="bits")]
-    """Width. The config is refused without it."""
+    """Width of an activation. The config is refused without it."""
 
 
 class ActivationGroup(Group):
@@ -128,7 +128,7 @@ class ActivationGroup(Group):
     SOURCE = "compression/config.py:get_activation_quantization_different_groups"
 
     params: Annotated[ActivationBits, Key(since="0.7.0", until="0.19.6")]
-    """Width."""
+    """How many bits."""
 
 
 class QuantizedActivations(Section):

@@ -26,7 +26,7 @@ class DataEfficiency(Section):
     seed: Annotated[
         int, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_efficiency_seed")
     ] = 1234
-    """Seed of the sampler."""
+    """Seed of the order in which samples are drawn."""
     data_sampling: Annotated[
         DataSampling, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_sampling")
     ] = Field(default_factory=DataSampling)

@@ -37,11 +37,11 @@ class TokenSchedule(Section):
     max_value: Annotated[int, Key(since="0.8.0", unit="tokens")] = ABSENT
     """Tokens kept in the end, usually the whole sequence."""
     schedule_type: Annotated[Literal["fixed_linear"], Key(since="0.8.0")] = ABSENT
-    """Shape of the schedule."""
+    """Shape of the schedule; only a straight line is offered."""
     schedule_config: Annotated[TokenScheduleConfig, Key(since="0.8.0", takes=_ANY_SHAPE)] = Field(
         default_factory=TokenScheduleConfig
     )
-    """Numbers of the schedule."""
+    """Length and step size of the schedule."""
 
 
 class LayerTokenLearningRate(Section):
@@ -60,12 +60,12 @@ class LayerTokenLearningRate(Section):
             source="runtime/data_pipeline/constants.py:RANDOM_LTD_TOTAL_LAYER_TOKENS",
         ),
     ] = ABSENT
-    """Layer tokens of the whole training."""
+    """Tokens times layers that the whole training computes; never looked at."""
     warmup_type: Annotated[
         str,
         Key(since="0.8.0", unread=True, source="runtime/data_pipeline/constants.py:RANDOM_LTD_WARMUP_TYPE"),
     ] = ABSENT
-    """Shape of the warm-up."""
+    """Shape of the warm-up; never looked at."""
     warmup_layer_tokens: Annotated[
         int,
         Key(
@@ -74,7 +74,7 @@ class LayerTokenLearningRate(Section):
             source="runtime/data_pipeline/constants.py:RANDOM_LTD_WARMUP_LAYER_TOKENS",
         ),
     ] = ABSENT
-    """Layer tokens of the warm-up."""
+    """Tokens times layers that the warm-up lasts; never looked at."""
 
 
 class RandomLtd(Section):
@@ -86,7 +86,7 @@ class RandomLtd(Section):
     enabled: Annotated[
         bool, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_random_ltd_enabled")
     ] = False
-    """Drop tokens."""
+    """Let the layers of `random_ltd_layer_id` see only a random part of the tokens."""
     total_layer_num: Annotated[
         int,
         Key(
@@ -130,7 +130,7 @@ class RandomLtd(Section):
             takes=_ANY_SHAPE,
         ),
     ] = Field(default_factory=LayerTokenLearningRate)
-    """Unfinished."""
+    """A learning rate by consumed layer tokens. Unfinished: leave it out, or off."""
 
 
 class DataRouting(Section):

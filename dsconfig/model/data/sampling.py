@@ -94,7 +94,7 @@ class MetricCurriculum(Section):
     enabled: Annotated[
         bool, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_curriculum_learning_enabled")
     ] = False
-    """Sample by difficulty."""
+    """Draw samples by the difficulty that the schedule allows at each step."""
     data_cluster_path: Annotated[str, Key(since="0.8.0", source=_SAMPLER)] = ABSENT
     """Directory where clusters of samples are kept; needed when it is on."""
     curriculum_metrics: Annotated[dict[str, CurriculumMetric], Key(since="0.8.0", takes=_ANY_SHAPE)] = ABSENT
@@ -111,7 +111,7 @@ class DynamicBatching(Section):
     READS = (Reads("hand", since="0.16.5", unknown="kept"),)
 
     enabled: Annotated[bool, Key(since="0.16.5")] = False
-    """Batch by tokens."""
+    """Fill batches up to a number of tokens instead of a number of samples."""
     metrics_path: Annotated[
         str,
         Key(since="0.16.5", source="runtime/data_pipeline/data_sampling/variable_batch_size_and_lr.py"),
@@ -120,7 +120,7 @@ class DynamicBatching(Section):
     lr_scaling_method: Annotated[Literal["linear", "sqrt", "none"], Key(since="0.16.5")] = "linear"
     """How the learning rate follows the size of the batch."""
     min_batch_size: Annotated[_Converted, Key(since="0.16.5", unit="samples")] = 1
-    """Smaller batches are dropped."""
+    """Fewest samples in a batch; smaller ones are left out."""
     max_batch_size: Annotated[_Converted, Key(since="0.16.5", unit="samples")] = ABSENT
     """Most samples in a batch; leave it out for no limit, null is refused."""
     max_tokens: Annotated[_Converted, Key(since="0.16.5", unit="tokens")] = ABSENT
