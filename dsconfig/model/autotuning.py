@@ -54,8 +54,8 @@ class Autotuning(Section):
     end_profile_step: Annotated[int, Key(since="0.5.7", unit="steps")] = 5
     """Step at which an experiment ends; more steps measure better and take longer."""
     metric: Annotated[str, Key(since="0.5.7", known=("latency", "throughput", "flops"))] = "throughput"
-    """What makes one experiment better than another: the time of a step, samples per second, or floating-point
-    operations per second on one GPU."""
+    """What makes one experiment better than another: the time of a step, samples per second, or
+    floating-point operations per second on one GPU."""
     metric_path: Annotated[str | None, Key(since="0.5.7")] = None
     """File where an experiment leaves its metric; the tuner sets it."""
     tuner_type: Annotated[
