@@ -1,0 +1,116 @@
+"""A config resolved for 0.19.8 starts a real engine of 0.19.8 on CPU and trains with the promised triplet."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsconfig
+from tests.parity import environment
+
+RELEASE = "0.19.8"
+WORKER = Path(__file__).with_name("engine_worker.py")
+LIMIT = 300.0
+"""Seconds: the first run in a new environment compiles an op of DeepSpeed."""
+
+BASE: dict[str, Any] = {
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}},
+    "zero_optimization": {"stage": 1},
+}
+ELASTIC: dict[str, Any] = {
+    "elasticity": {
+        "enabled": True,
+        "max_train_batch_size": 24,
+        "micro_batch_sizes": [2, 3],
+        "version": 0.1,
+        "ignore_non_elastic_batch_info": True,
+    },
+    "train_batch_size": 7,
+}
+NODES: dict[str, Any] = {
+    "elasticity": {
+        "enabled": True,
+        "max_train_batch_size": 16,
+        "micro_batch_sizes": [1, 2],
+        "version": 0.2,
+        "num_gpus_per_node": 1,
+    }
+}
+
+
+@pytest.fixture(autouse=True)
+def needs_environment() -> None:
+    if RELEASE not in environment.available():
+        pytest.skip(f"DeepSpeed {RELEASE} is not built here: `make parity` builds it and runs this")
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+@pytest.mark.parametrize("part", [ELASTIC, NODES, {"train_batch_size": 8}], ids=["v0.1", "v0.2", "plain"])
+def test_engine_trains_with_the_promised_triplet(
+    part: dict[str, Any], world_size: int, tmp_path: Path
+) -> None:
+    run = dsconfig.resolve({**BASE, **part}, world_size, RELEASE)
+    assert run.check().ok
+    config = tmp_path / "resolved.json"
+    config.write_text(json.dumps(run.config))
+    batch, micro, steps = run.triplet
+    for rank, said in enumerate(train(config, world_size)):
+        assert said == {
+            "triplet": [batch, micro, steps],
+            "world_size": world_size,
+            "passes": 2 * steps,
+            "samples": 2 * batch,
+            "finite": True,
+            "rank": rank,
+        }
+
+
+def train(config: Path, world_size: int) -> list[dict[str, Any]]:
+    """What each rank said at the end."""
+    port = free_port()
+    ranks = [start(config, rank, world_size, port) for rank in range(world_size)]
+    try:
+        done = [rank.communicate(timeout=LIMIT) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+    for rank, (_, complaint) in zip(ranks, done, strict=True):
+        assert rank.returncode == 0, complaint[-3000:]
+    return [json.loads(out.splitlines()[-1]) for out, _ in done]
+
+
+def start(config: Path, rank: int, world_size: int, port: int) -> subprocess.Popen[str]:
+    extensions = environment.home() / "extensions"
+    if rank == 0:  # a build that was cut off leaves its lock behind, and the next one would wait for ever
+        for lock in extensions.rglob("lock"):
+            lock.unlink()
+    variables = {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world_size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "DS_ACCELERATOR": "cpu",
+        "TORCH_EXTENSIONS_DIR": str(extensions),
+    }
+    variables |= environment.clean_variables(RELEASE)
+    variables["PATH"] = f"{environment.python().parent}:{variables.get('PATH', '')}"  # for ninja
+    return subprocess.Popen(
+        [str(environment.python()), "-W", "ignore", str(WORKER), str(config)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=config.parent,
+        env=variables,
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
