@@ -9,6 +9,7 @@ EXPLAINED: dict[tuple[str, str], str] = {
     ("changes", r"zero_optimization\.leaf_module\.(classes|names|name_suffixes)"): VALIDATOR,
     ("changes", r"zero_optimization\.zenflow\.(select_interval|select_strategy|update_interval)"): VALIDATOR,
     ("changes", r"tensor_parallel\.dtype"): "a torch.dtype, which no JSON value is",
+    ("removes", r"optimizer\.params\.(initial_accumulator_value|lr_decay)"): "torch's own Adagrad takes it",
     (
         "removes",
         r"datastates_ckpt\.host_cache_size",

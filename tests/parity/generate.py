@@ -73,12 +73,12 @@ def mutated(release: str, count: int, rng: Random) -> Iterator[Case]:
     foreign = itertools.cycle(list(mutate.foreign_keys(release, rng, 1)) or [("foreign none", {})])
     spoils = itertools.cycle(writing.BROKEN)
     for number in range(count):
-        if number % (8 if order(release) >= STRICT_SECTIONS else 4) == 3:
+        if number % (6 if order(release) >= STRICT_SECTIONS else 4) == 3:
             name, world_size = next(spoils), next(sizes)
             base = bases.rich(rng, release, world_size)
             text = writing.BROKEN[name](json.dumps(base, indent=rng.choice((None, 2, 4))), rng)
             yield Case(f"mutation-{number}", "mutation", f"text {name}", world_size, text=text)
-        elif number % 8 == 6:
+        elif number % 8 == 4:
             label, config = next(foreign)
             yield _case("mutation", number, label, 1, config, release, rng)
         else:
