@@ -1,0 +1,107 @@
+"""`Job`: what every node must agree on, and which numbers of nodes the plan admits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Literal, get_args
+
+from elastic.agent.errors import RefusedError, SettingsError
+from elastic.errors import ElasticityIncompatibleWorldSize
+from elastic.plan import Plan
+from elastic.rows import Row
+
+Policy = Literal["standby", "wait", "fail"]
+"""At an inadmissible number of nodes: the largest admissible number trains; all wait; the job ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A config with its plan, and how many nodes of how many processes may train it."""
+
+    config: Mapping[str, Any] = field(repr=False)
+    plan: Plan = field(repr=False)
+    min_nodes: int
+    max_nodes: int
+    processes: int
+    """Workers on each node."""
+    policy: Policy = "standby"
+    max_restarts: int | None = 3
+    """Worker failures that the whole job survives; lost and joining nodes are not counted.  None: any."""
+
+    def __post_init__(self) -> None:
+        if self.policy not in get_args(Policy):
+            known = ", ".join(get_args(Policy))
+            raise SettingsError(f"policy `{self.policy}` is not known: expected one of {known}")
+        if not 1 <= self.min_nodes <= self.max_nodes:
+            raise SettingsError(f"nodes must be 1 <= MIN <= MAX, not {self.min_nodes}:{self.max_nodes}")
+        if not self.admissible():
+            first = self.why_not(self.max_nodes)
+            raise RefusedError(
+                f"the plan admits no number of nodes from {self.min_nodes} to {self.max_nodes} with "
+                f"{self.processes} processes each: {first}"
+            )
+
+    def row(self, nodes: int) -> Row | None:
+        """The plan's row for so many nodes, where it has one."""
+        try:
+            return self.plan.row_for_gpus(nodes * self.processes)
+        except ElasticityIncompatibleWorldSize:
+            return None
+
+    def why_not(self, nodes: int) -> str:
+        """Why so many nodes are not admissible; empty where they are."""
+        try:
+            self.plan.row_for_gpus(nodes * self.processes)
+        except ElasticityIncompatibleWorldSize as error:
+            return str(error)
+        return ""
+
+    def admissible(self) -> tuple[int, ...]:
+        """Every number of nodes at which the job may train, ascending."""
+        return tuple(n for n in range(self.min_nodes, self.max_nodes + 1) if self.row(n))
+
+    def size(self, present: int) -> int | None:
+        """How many of the nodes present train; `None` where they wait.  Raises `RefusedError` by policy."""
+        present = min(present, self.max_nodes)
+        if present < self.min_nodes:
+            return None
+        if self.row(present):
+            return present
+        if self.policy == "fail":
+            raise RefusedError(f"{present} nodes are not admissible: {self.why_not(present)}")
+        if self.policy == "wait":
+            return None
+        return max((n for n in self.admissible() if n <= present), default=None)
+
+    def contract(self) -> dict[str, Any]:
+        """What must be the same on all nodes, key by key."""
+        block = {f"elasticity.{key}": value for key, value in self.plan.block.as_dict().items()}
+        own = {
+            "nnodes": f"{self.min_nodes}:{self.max_nodes}",
+            "nproc-per-node": self.processes,
+            "policy": self.policy,
+            "max-restarts": self.max_restarts,
+        }
+        return {**block, **own}
+
+
+def digest(contract: Mapping[str, Any]) -> str:
+    """A short name of a contract."""
+    return sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any], them: str, us: str) -> str | None:
+    """What two contracts differ in, in words that are the same wherever it is said; `None` if nothing."""
+    keys = [key for key in sorted({*theirs, *ours}) if theirs.get(key) != ours.get(key)]
+    if not keys:
+        return None
+    parts = [f"`{key}` is {_show(theirs, key)} on {them} and {_show(ours, key)} on {us}" for key in keys]
+    digests = f"{digest(theirs)} and {digest(ours)}"
+    return f"the nodes differ: {'; '.join(parts)} (digests {digests})"
+
+
+def _show(contract: Mapping[str, Any], key: str) -> str:
+    return json.dumps(contract.get(key))

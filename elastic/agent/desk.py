@@ -1,0 +1,61 @@
+"""`Desk`: where this node's workers ask their agent, over a Unix socket, one JSON line each way.
+
+The agent has the connection to the store; a worker needs neither that nor torch.
+"""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Answer = Mapping[str, Any]
+
+
+class Desk:
+    """Serves until it is closed; each question is answered in a thread of its own."""
+
+    def __init__(self, path: str, answer: Callable[[Mapping[str, Any]], Answer]) -> None:
+        self._server = _Server(path, answer)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.1},
+            name="dsconfig-desk",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take no more questions."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, path: str, answer: Callable[[Mapping[str, Any]], Answer]) -> None:
+        super().__init__(path, _Conversation)
+        self.answer = answer
+
+
+class _Conversation(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        """Answer every line until the worker hangs up."""
+        assert isinstance(self.server, _Server)
+        try:
+            for line in self.rfile:
+                reply = self._reply(self.server, line)
+                self.wfile.write(json.dumps(reply).encode() + b"\n")
+        except OSError:
+            return  # the worker has gone, perhaps killed
+
+    @staticmethod
+    def _reply(server: _Server, line: bytes) -> Answer:
+        try:
+            return server.answer(json.loads(line))
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}"}

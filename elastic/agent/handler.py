@@ -1,0 +1,157 @@
+"""`PlanRendezvous`: a `Node` as torch's rendezvous handler.  Imports torch.
+
+Only the documented interface is used (`torch/distributed/elastic/rendezvous/api.py`, `RendezvousHandler`,
+`RendezvousInfo`, `RendezvousStoreInfo`): overriding private methods of the agent is what broke DeepSpeed's.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from torch.distributed import PrefixStore, TCPStore
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo
+from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
+
+from elastic.agent.admission import Job
+from elastic.agent.errors import AgentError, SettingsError, StoreLostError
+from elastic.agent.node import JobSucceeded, Node
+from elastic.agent.settings import Settings
+from elastic.agent.store import connect_store, host_store, is_local, own_address
+
+LINGER = 10.0
+"""Seconds that the node which hosts the store waits at the end for the others to leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where the store is, and whether this process hosts it; None: where the address is this machine's."""
+
+    host: str
+    port: int
+    hosts: bool | None = None
+
+
+class RoundStore(PrefixStore):
+    """The store of one round.
+
+    torch's exit barrier waits 300 s for a node that was killed after its workers ended well
+    (`elastic/agent/server/api.py`, `SimpleElasticAgent._exit_barrier`); nobody needs that long here.
+    """
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Never longer than `LINGER` x 3."""
+        super().set_timeout(min(timeout, timedelta(seconds=3 * LINGER)))
+
+
+class PlanRendezvous(RendezvousHandler):
+    """Rendezvous by the elastic plan.
+
+    `exits` is for callers that know nothing of this package (stock torchrun): an `AgentError` then becomes
+    its line on stderr and its exit code.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        settings: Settings,
+        endpoint: Endpoint,
+        run_id: str,
+        backend: str,
+        *,
+        local_addr: str | None = None,
+        event_log: str | None = None,
+        exits: bool = False,
+    ) -> None:
+        self._exits = exits
+        self._backend = backend
+        with self._explained():
+            self._server = _host(endpoint, settings)
+            port = self._server.port if self._server else endpoint.port
+            first = connect_store(endpoint.host, port, settings)
+            address = local_addr or own_address(endpoint.host, port)
+            folder = tempfile.mkdtemp(prefix="dsconfig-elastic-")
+            self.node = Node(job, settings, run_id, address, folder, event_log)
+            self._store = first
+            self.node.open(first, lambda: connect_store(endpoint.host, port, settings))
+        # torch does not shut a handler down after a signal, for the others' sake: leave in order all the same.
+        atexit.register(self.node.leave)
+
+    def get_backend(self) -> str:
+        """The name under which torch knows this."""
+        return self._backend
+
+    def get_run_id(self) -> str:
+        """The job's name in the store."""
+        return self.node.run_id
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Wait for a round with this node in it; its workers' variables are set in this process."""
+        with self._explained():
+            place, state = self.node.join()
+            os.environ.update(self.node.variables(place, state))
+        prefix = f"dsconfig/{self.node.run_id}/round/{state.incarnation}/{place.round}"
+        store = RoundStore(prefix, self._store)
+        master = RendezvousStoreInfo(place.master_addr, place.master_port)
+        return RendezvousInfo(store, place.rank, place.nodes, master)
+
+    def num_nodes_waiting(self) -> int:
+        """Above 0 where the workers should be restarted: somebody joins, or their round is over."""
+        with self._explained():
+            return self.node.waiting()
+
+    def is_closed(self) -> bool:
+        """Whether the job has ended."""
+        return self.node.ended()
+
+    def set_closed(self) -> None:
+        """End the job as failed: nothing else calls this."""
+        self.node.end(succeeded=False, text="closed")
+
+    def shutdown(self) -> bool:
+        """This agent ends: well, or with the exception that torch's launcher is letting through just now."""
+        passing = sys.exc_info()[1]
+        try:
+            if passing is None:
+                self.node.end(succeeded=True)
+            elif isinstance(passing, ChildFailedError):
+                self.node.end(succeeded=False, text=f"training failed on {self.node.name}")
+        except StoreLostError:
+            return False
+        finally:
+            self.node.leave(wait_for_others=LINGER if self._server else 0.0)
+        return True
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what ends this node's part into what the caller understands."""
+        try:
+            yield
+        except JobSucceeded:
+            # RendezvousGracefulExitError would be the word for it, but torch 2.13's launcher fails on it
+            # (`launcher/api.py`, `launch_agent`: there is no result to ask whether it failed).
+            raise SystemExit(0) from None
+        except AgentError as error:
+            if not self._exits:
+                raise
+            print(f"dsconfig: error: {error}", file=sys.stderr, flush=True)
+            raise SystemExit(error.code) from None
+
+
+def _host(endpoint: Endpoint, settings: Settings) -> TCPStore | None:
+    """The store, where this process is to host it."""
+    if endpoint.hosts is False or (endpoint.hosts is None and not is_local(endpoint.host)):
+        return None
+    try:
+        return host_store(endpoint.host, endpoint.port, settings)
+    except SettingsError:
+        if endpoint.hosts:
+            raise
+        return None  # another agent of this machine hosts it already

@@ -1,0 +1,131 @@
+"""The moves of a job: pure functions from a `State` to the next one.
+
+Each returns its argument unchanged where there is nothing to do, so that a caller may repeat it after a lost
+compare-and-set.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from elastic.agent.state import EVENTS_KEPT, Cause, Happening, Member, Outcome, State
+
+
+def note(state: State, node: str, text: str) -> State:
+    """With one more event."""
+    events = (*state.events, Happening(round(time.time(), 3), node, text))
+    return replace(state, events=events[-EVENTS_KEPT:])
+
+
+def arrive(state: State, node: str, host: str, port: int, *, failed: bool = False) -> State:
+    """The node has no workers running and wants the next round; `failed` says that its workers broke it."""
+    known = state.member(node)
+    if state.outcome or (known and known.arrived and known.port == port):
+        return state
+    if known:
+        here = replace(known, arrived=True, port=port)
+        members = tuple(here if member.node == node else member for member in state.members)
+        state = replace(state, members=members)
+    else:
+        newcomer = Member(node, state.next_seat, host, port)
+        state = replace(state, members=(*state.members, newcomer), next_seat=state.next_seat + 1)
+        state = note(state, node, "joined")
+    if node in state.group and state.phase in ("proposed", "running"):
+        state = _break(state, "failure" if failed else "change")
+        state = note(state, node, "worker failed") if failed else state
+    return state
+
+
+def remove(state: State, node: str, cause: Cause, text: str) -> State:
+    """The node is gone: it left in order (`change`) or was found dead (`lost`)."""
+    if state.member(node) is None:
+        return state
+    members = tuple(member for member in state.members if member.node != node)
+    state = unmark(replace(state, members=members), node)
+    if state.outcome:
+        return state
+    return note(_break(state, cause) if node in state.group else state, node, text)
+
+
+def propose(state: State, size: int, max_restarts: int | None) -> State:
+    """Name the next group: the first `size` arrived members by seat; or close a job that failed too often."""
+    restarts = state.restarts + (state.broken == "failure")
+    if max_restarts is not None and restarts > max_restarts:
+        used = f"{max_restarts} restarts used up" if max_restarts else "no restarts allowed"
+        failing = next((e.node for e in reversed(state.events) if e.text == "worker failed"), "a node")
+        return close(state, failing, Outcome("failed", f"training failed on {failing}: {used}"))
+    ready = sorted((member for member in state.members if member.arrived), key=lambda member: member.seat)
+    group = tuple(member.node for member in ready[:size])
+    members = tuple(replace(m, arrived=m.arrived and m.node not in group) for m in state.members)
+    state = replace(state, round=state.round + 1, phase="proposed", group=group, acked=(), members=members)
+    state = replace(state, broken=None, restarts=restarts)
+    return note(state, group[0], f"round {state.round}: {len(group)} train, {len(state.standby)} on standby")
+
+
+def acknowledge(state: State, node: str) -> State:
+    """The node takes its place in the proposed group; the last one to do so sets it running."""
+    if state.phase != "proposed" or node not in state.group or node in state.acked:
+        return state
+    acked = (*state.acked, node)
+    return replace(state, acked=acked, phase="running" if len(acked) == len(state.group) else "proposed")
+
+
+def finish(state: State, node: str, round_: int) -> State:
+    """All workers of the node ended well in this round."""
+    members = tuple(replace(m, finished=round_) if m.node == node else m for m in state.members)
+    return replace(state, members=members)
+
+
+def all_finished(state: State, round_: int) -> bool:
+    """Whether all workers of that round's group ended well."""
+    members = [state.member(node) for node in state.group]
+    return state.round == round_ and all(member and member.finished == round_ for member in members)
+
+
+def close(state: State, node: str, outcome: Outcome) -> State:
+    """The job has ended."""
+    if state.outcome:
+        return state
+    state = replace(state, phase="closed", outcome=outcome)
+    return note(state, node, outcome.kind if not outcome.text else f"{outcome.kind}: {outcome.text}")
+
+
+def commit(state: State, node: str, round_: int, checkpoint: str) -> State:
+    """`checkpoint` becomes the latest one; only the newest round may do that.
+
+    The pointer and the round are one document, so that no newer round can begin in between.
+    """
+    if state.round != round_ or state.outcome or state.member(node) is None:
+        return state
+    return replace(state, latest=checkpoint, commits=state.commits + 1)
+
+
+def suspect(state: State, node: str) -> State:
+    """Mark a member that seems silent."""
+    marked = node in state.suspects or state.member(node) is None
+    return state if marked else replace(state, suspects=(*state.suspects, node))
+
+
+def expel(state: State, node: str) -> State:
+    """Tell a member that holds up the round that it is going to be removed."""
+    marked = node in state.expelled or state.member(node) is None
+    return state if marked else replace(state, expelled=(*state.expelled, node))
+
+
+def clear_suspicion(state: State, node: str) -> State:
+    """The node is not silent."""
+    return replace(state, suspects=tuple(name for name in state.suspects if name != node))
+
+
+def unmark(state: State, node: str) -> State:
+    """Without any mark on the node."""
+    expelled = tuple(name for name in state.expelled if name != node)
+    return replace(clear_suspicion(state, node), expelled=expelled)
+
+
+def _break(state: State, cause: Cause) -> State:
+    """The group trains no more.  A lost node is the stronger reason: failures follow from it."""
+    order: tuple[Cause | None, ...] = (None, "failure", "change", "lost")
+    worst = max(state.broken, cause, key=order.index)
+    return replace(state, phase="forming", broken=worst, acked=())

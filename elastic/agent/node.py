@@ -1,0 +1,285 @@
+"""`Node`: this machine's part in the job: join a round, say when it is over, leave.
+
+Knows nothing of torch: `elastic.agent.handler` gives it to torch's agent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import socket
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from elastic.agent import moves
+from elastic.agent.admission import Job, difference
+from elastic.agent.board import Board, Store
+from elastic.agent.counter import Counter
+from elastic.agent.desk import Desk
+from elastic.agent.errors import (
+    AgentError,
+    RefusedError,
+    StoreLostError,
+    TooFewNodesError,
+    TrainingFailedError,
+)
+from elastic.agent.journal import Journal
+from elastic.agent.lease import Lease
+from elastic.agent.place import Place, place_of, worker_variables
+from elastic.agent.pulse import Pulse
+from elastic.agent.settings import Settings
+from elastic.agent.state import Outcome, State
+
+
+class JobSucceeded(Exception):  # noqa: N818 - not an error
+    """The job has ended well without needing this node (any more)."""
+
+
+class Node:
+    """A member of the job, from `open` to `leave`."""
+
+    def __init__(
+        self,
+        job: Job,
+        settings: Settings,
+        run_id: str,
+        host: str,
+        folder: str,
+        event_log: str | None = None,
+    ) -> None:
+        self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+        self.run_id = run_id
+        self.folder = folder
+        self.job = job
+        self._settings = settings
+        self._host = host
+        self.journal = Journal(event_log or os.path.join(folder, "events.jsonl"), self.name)
+        self._lease = Lease(os.path.join(folder, "lease"), create=True)
+        self._place: Place | None = None
+        self._restart_wanted = False
+        self._grown_since: tuple[int, float] | None = None
+        self._open = False
+
+    def open(self, store: Store, connect: Callable[[], Store]) -> None:
+        """Take part; `connect` makes another connection: one call to the store may hold up another."""
+        self._board = Board(store, self.run_id, self.name)
+        self._board.open()
+        self._pulse = Pulse(
+            Board(connect(), self.run_id, self.name), self.name, self._settings, self._lease, self._saw
+        )
+        counter = Counter(
+            Board(connect(), self.run_id, self.name), self.name, self.job.processes, self._pulse, self.journal
+        )
+        self._pulse.start()
+        self._desk = Desk(os.path.join(self.folder, "agent.sock"), counter.answer)
+        self._open = True
+
+    # -- what torch's agent asks ---------------------------------------------------------------------------
+
+    def join(self) -> tuple[Place, State]:
+        """Wait until a group with this node in it runs.
+
+        Raises `JobSucceeded`, and an `AgentError` where that cannot happen any more.
+        """
+        failed, self._restart_wanted = self._place is not None and not self._restart_wanted, False
+        self._place = None
+        port, release = _reserve_port()
+        self.journal.write("arrived", failed=failed or None)
+        deadline = time.monotonic() + self._settings.join_timeout
+        entering, quiet = True, _Quiet()
+        with contextlib.closing(release):
+            while True:
+                state = self._board.update(partial(self._arrive, port=port, entering=entering, failed=failed))
+                self._raise_if_ended(state)
+                entering = False
+                if self.name in state.group and state.phase == "proposed":
+                    state = self._board.update(partial(moves.acknowledge, node=self.name))
+                if self.name in state.group and state.phase == "running":
+                    return self._take_place(state)
+                if state.phase == "forming":
+                    self._try_to_propose(state, quiet)
+                    self._check_deadline(state, deadline)
+                else:
+                    deadline = time.monotonic() + self._settings.join_timeout
+                time.sleep(self._settings.poll / 2)
+
+    def variables(self, place: Place, state: State) -> Mapping[str, str]:
+        """What the workers of this place get to know."""
+        return worker_variables(place, state, self.job, self.run_id, self.folder)
+
+    def waiting(self) -> int:
+        """How many nodes this one's workers should be restarted for; 1 where their round is over."""
+        if self._pulse.lost is not None:
+            raise self._pulse.lost
+        state = self._board.read()
+        self._raise_if_failed(state)
+        if state.outcome is not None or self._place is None:
+            return 0
+        over = state.round != self._place.round or state.phase != "running" or not self._is_member(state)
+        wanted = 1 if over else self._growth(state)
+        self._restart_wanted = wanted > 0
+        return wanted
+
+    def ended(self) -> bool:
+        """Whether the job has ended."""
+        return self._board.read().outcome is not None
+
+    def end(self, succeeded: bool, text: str = "") -> None:
+        """This node's agent ends: the job with it, where this node trained the current round."""
+        state = self._board.read()
+        if self._place is not None and state.round == self._place.round:
+            kind = Outcome("succeeded") if succeeded else Outcome("failed", text)
+            self._board.update(partial(moves.close, node=self.name, outcome=kind))
+
+    def leave(self, text: str = "left", *, wait_for_others: float = 0.0) -> None:
+        """Take part no more; the others need not wait for heartbeats.  Never raises."""
+        if not self._open:
+            return
+        self._open = False
+        self._lease.revoke()
+        self._pulse.stop()
+        with contextlib.suppress(StoreLostError):
+            self._board.update(partial(moves.remove, node=self.name, cause="change", text=text))
+            until = time.monotonic() + wait_for_others
+            while self._board.read().members and time.monotonic() < until:
+                time.sleep(self._settings.poll)
+        self._desk.close()
+        self.journal.write("left", text=text)
+        self.journal.close()
+
+    # -- joining -------------------------------------------------------------------------------------------
+
+    def _arrive(self, state: State, port: int, entering: bool, failed: bool) -> State:
+        """Arrive on entering, and again where this node was removed meanwhile or its new group broke."""
+        known = state.member(self.name)
+        if known is None:
+            state = self._agree(state)
+        elif not entering and (known.arrived or state.phase != "forming"):
+            return state
+        return moves.arrive(state, self.name, self._host, port, failed=entering and failed)
+
+    def _agree(self, state: State) -> State:
+        """The first node's contract is the job's; another one refuses everybody, or later only its node."""
+        from dataclasses import replace
+
+        ours = self.job.contract()
+        if not state.contract or (not state.members and state.round == 0):
+            return replace(state, contract=ours)
+        them = state.members[0].node if state.members else "the others"
+        text = difference(state.contract, ours, them, self.name)
+        if text is None or state.outcome:
+            return state
+        if state.round == 0:
+            return moves.close(state, self.name, Outcome("refused", text))
+        raise RefusedError(text)
+
+    def _try_to_propose(self, state: State, quiet: _Quiet) -> None:
+        arrived = [member.node for member in state.members if member.arrived]
+        settled = quiet.for_seconds(tuple(arrived)) >= self._last_call(state, len(arrived))
+        if len(arrived) < len(state.members) or not settled or self.name not in arrived:
+            return
+        try:
+            self._board.update(partial(self._propose, arrived=arrived))
+        except RefusedError as error:
+            refused = Outcome("refused", str(error))
+            self._board.update(partial(moves.close, node=self.name, outcome=refused))
+
+    def _propose(self, state: State, arrived: list[str]) -> State:
+        if state.phase != "forming" or [m.node for m in state.members] != arrived or state.outcome:
+            return state
+        size = self.job.size(len(arrived))
+        return state if size is None else moves.propose(state, size, self.job.max_restarts)
+
+    def _last_call(self, state: State, arrived: int) -> float:
+        """Nobody waits for more nodes than may train, nor after a loss for nodes that nobody knows."""
+        known = any(state.member(node) for node in state.group)
+        return 0.0 if known or arrived >= self.job.max_nodes else self._settings.last_call_timeout
+
+    def _take_place(self, state: State) -> tuple[Place, State]:
+        while self._lease.left() <= 0:  # the first heartbeat as a member is still to come
+            self._raise_if_lost()
+            time.sleep(self._settings.poll / 4)
+        self._place = place_of(state, self.name, self.job)
+        self._grown_since = None
+        self.journal.write(
+            "round",
+            round=state.round,
+            rank=self._place.rank,
+            group=list(state.group),
+            standby=list(state.standby),
+            restarts=state.restarts,
+        )
+        return self._place, state
+
+    def _check_deadline(self, state: State, deadline: float) -> None:
+        if time.monotonic() < deadline:
+            return
+        have, need = len(state.members), ", ".join(map(str, self.job.admissible()))
+        late = [member.node for member in state.members if not member.arrived]
+        which = f"; not arrived: {', '.join(late)}" if late else ""
+        waited = f"no group formed in {self._settings.join_timeout:g} s"
+        raise TooFewNodesError(f"{waited}: have {have} nodes, need one of [{need}]{which}")
+
+    # -- watching ------------------------------------------------------------------------------------------
+
+    def _saw(self, state: State) -> None:
+        if state.member(self.name) is None:
+            self._lease.revoke()
+
+    def _growth(self, state: State) -> int:
+        """Nodes that would join the group, once no more have come for a moment."""
+        try:
+            size = self.job.size(len(state.members)) or 0
+        except RefusedError:
+            size = 0  # policy `fail`: a node too many is no reason to end a healthy group
+        more = size - len(state.group)
+        present = len(state.members)
+        if more <= 0:
+            self._grown_since = None
+            return 0
+        if self._grown_since is None or self._grown_since[0] != present:
+            self._grown_since = (present, time.monotonic())
+        settled = time.monotonic() - self._grown_since[1] >= min(1.0, self._settings.last_call_timeout)
+        return more if settled or present >= self.job.max_nodes else 0
+
+    def _is_member(self, state: State) -> bool:
+        return state.member(self.name) is not None
+
+    def _raise_if_lost(self) -> None:
+        if self._pulse.lost is not None:
+            raise self._pulse.lost
+
+    def _raise_if_ended(self, state: State) -> None:
+        self._raise_if_lost()
+        self._raise_if_failed(state)
+        if state.outcome is not None:
+            raise JobSucceeded
+
+    @staticmethod
+    def _raise_if_failed(state: State) -> None:
+        if state.outcome is not None and state.outcome.kind != "succeeded":
+            kind: type[AgentError] = RefusedError if state.outcome.kind == "refused" else TrainingFailedError
+            raise kind(state.outcome.text)
+
+
+class _Quiet:
+    """Since when something has not changed."""
+
+    def __init__(self) -> None:
+        self._what: object = None
+        self._since = time.monotonic()
+
+    def for_seconds(self, what: object) -> float:
+        if what != self._what:
+            self._what, self._since = what, time.monotonic()
+        return time.monotonic() - self._since
+
+
+def _reserve_port() -> tuple[int, socket.socket]:
+    """A free port, held until the socket is closed; for the workers' store should this node get rank 0."""
+    held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    held.bind(("", 0))
+    port: int = held.getsockname()[1]
+    return port, held

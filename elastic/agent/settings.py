@@ -1,0 +1,85 @@
+"""`Settings`: the times of the rendezvous, and which of them are unsafe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from elastic.agent.errors import SettingsError
+
+FEWEST_ATTEMPTS = 3
+"""With fewer, one delayed heartbeat removes a node that is alive (measured with torch's own rendezvous)."""
+SHORTEST_SILENCE = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All in seconds; the names that torch's rendezvous has too mean the same."""
+
+    join_timeout: float = 600.0
+    """How long a node waits for a group to form; standby does not count."""
+    last_call_timeout: float = 2.0
+    """How long the first group waits for more nodes, and a running group for more joiners."""
+    keep_alive_interval: float = 1.0
+    """Between two heartbeats of a node."""
+    keep_alive_max_attempt: int = 4
+    """Heartbeats that may be missing before a node counts as lost."""
+    arrive_timeout: float = 60.0
+    """How long a group waits for a member that lives but does not come to the next round."""
+    read_timeout: float = 10.0
+    """How long one call to the store may take."""
+    connect_timeout: float = 60.0
+    """How long a node looks for the store."""
+
+    def __post_init__(self) -> None:
+        for name in (field.name for field in fields(self)):
+            if not getattr(self, name) >= 0:
+                raise SettingsError(f"`{name}` must be at least 0, not {getattr(self, name)}")
+        if self.keep_alive_max_attempt < FEWEST_ATTEMPTS:
+            raise SettingsError(
+                f"`keep_alive_max_attempt` {self.keep_alive_max_attempt} is unsafe: one late heartbeat would "
+                f"remove a live node; give at least {FEWEST_ATTEMPTS}"
+            )
+        if self.silence < SHORTEST_SILENCE:
+            raise SettingsError(
+                f"`keep_alive_interval` {self.keep_alive_interval:g} x `keep_alive_max_attempt` "
+                f"{self.keep_alive_max_attempt} = {self.silence:g} s is unsafe: a busy node is silent as "
+                f"long; give at least {SHORTEST_SILENCE:g} s together"
+            )
+        if self.join_timeout < self.silence:
+            raise SettingsError(
+                f"`join_timeout` {self.join_timeout:g} is below the {self.silence:g} s after which a silent "
+                "node counts as lost: no group could form after a loss"
+            )
+
+    @property
+    def silence(self) -> float:
+        """How long a node may be silent before it counts as lost."""
+        return self.keep_alive_interval * self.keep_alive_max_attempt
+
+    @property
+    def lease(self) -> float:
+        """How long workers may go on after their agent's last heartbeat: one interval less than `silence`."""
+        return self.keep_alive_interval * (self.keep_alive_max_attempt - 1)
+
+    @property
+    def poll(self) -> float:
+        """Between two looks at the state."""
+        return min(0.25, self.keep_alive_interval / 4)
+
+
+def read_settings(given: Mapping[str, Any]) -> Settings:
+    """From text or numbers by name; other names are not ours and are left alone.
+
+    Raises `SettingsError` for text that is no number, and for unsafe values.
+    """
+    values: dict[str, Any] = {}
+    for field in fields(Settings):
+        if field.name in given:
+            kind = int if field.name == "keep_alive_max_attempt" else float
+            try:
+                values[field.name] = kind(given[field.name])
+            except (TypeError, ValueError):
+                raise SettingsError(f"`{field.name}` must be a number, not {given[field.name]!r}") from None
+    return Settings(**values)

@@ -1,0 +1,174 @@
+"""Starts torch's elastic agent with the plan's rendezvous, for one node.  Imports torch.
+
+from elastic.agent.admission import Job
+job = Job(config, elastic.plan(config), min_nodes=1, max_nodes=4, processes=8)
+elastic.launch.launch(Launch(job, "node0:29400"), ["train.py", "--epochs", "3"])
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from torch.distributed import DistError
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.rendezvous import (
+    RendezvousHandler,
+    RendezvousParameters,
+    rendezvous_handler_registry,
+)
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from elastic.agent.admission import Job
+from elastic.agent.errors import AgentError, SettingsError, TrainingFailedError
+from elastic.agent.handler import Endpoint, PlanRendezvous
+from elastic.agent.settings import Settings
+from elastic.agent.store import parse_endpoint
+
+_BACKEND = "dsconfig-launch"
+"""Takes the job as an object; the backend `dsconfig` (stock torchrun) takes the path of a file."""
+
+_UNLIMITED = 1_000_000
+"""Restarts that torch may make: it charges lost nodes too, so `Job.max_restarts` decides instead."""
+
+_LOST_DURING_START = 5
+"""How often a group may lose a member in the moment between its forming and its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One node's part of a job."""
+
+    job: Job
+    endpoint: str
+    run_id: str = "default"
+    settings: Settings = field(default_factory=Settings)
+    hosts_store: bool | None = None
+    """Whether this process hosts the store; `None`: where the endpoint is an address of this machine."""
+    local_addr: str | None = None
+    monitor_interval: float = 0.1
+    drain_timeout: int = 30
+    """Seconds that workers get to end after SIGTERM."""
+    log_dir: str | None = None
+    redirects: str = "0"
+    tee: str = "0"
+    event_log: str | None = None
+
+
+def launch(spec: Launch, command: Sequence[str], *, bare: bool = False) -> None:
+    """Run `command` (a script and its arguments) on this node until the job has ended; returns on success.
+
+    `bare` runs the command as it is, not as a script of `python -m elastic.worker`.  Raises an `AgentError`,
+    `SignalException` after a drain, and `SystemExit(0)` where the job succeeded without this node.
+    """
+    _register()
+    entry, arguments = (command[0], command[1:]) if bare else (sys.executable, worker_arguments(command))
+    with _signals():
+        for _ in range(_LOST_DURING_START):
+            try:
+                elastic_launch(config=_config(spec), entrypoint=entry)(*arguments)
+            except ChildFailedError as failed:
+                raise TrainingFailedError(f"training failed: {_first_line(failed)}") from failed
+            except DistError:
+                # A member of the group died before all had their ranks; torch's agent cannot go on from there
+                # (`SimpleElasticAgent._assign_worker_ranks`), a new one can.
+                continue
+            return
+        raise TrainingFailedError(f"{_LOST_DURING_START} groups in a row lost a member while they started")
+
+
+def worker_arguments(command: Sequence[str]) -> list[str]:
+    """Python's arguments that run the command as a worker."""
+    return ["-u", "-m", "elastic.worker", *command]
+
+
+def _config(spec: Launch) -> LaunchConfig:
+    os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(spec.drain_timeout)
+    return LaunchConfig(
+        min_nodes=spec.job.min_nodes,
+        max_nodes=spec.job.max_nodes,
+        nproc_per_node=spec.job.processes,
+        run_id=spec.run_id,
+        role="worker",
+        rdzv_endpoint=spec.endpoint,
+        rdzv_backend=_BACKEND,
+        rdzv_configs={"launch": spec},
+        max_restarts=_UNLIMITED,
+        monitor_interval=spec.monitor_interval,
+        local_addr=spec.local_addr,
+        logs_specs=DefaultLogsSpecs(
+            log_dir=spec.log_dir, redirects=Std.from_str(spec.redirects), tee=Std.from_str(spec.tee)
+        ),
+    )
+
+
+def _register() -> None:
+    rendezvous_handler_registry.register(_BACKEND, _create)
+
+
+def _create(params: RendezvousParameters) -> RendezvousHandler:
+    spec: Launch = params.get("launch")
+    host, port = parse_endpoint(spec.endpoint)
+    return PlanRendezvous(
+        spec.job,
+        spec.settings,
+        Endpoint(host, port, spec.hosts_store),
+        spec.run_id,
+        params.backend,
+        local_addr=spec.local_addr,
+        event_log=spec.event_log,
+    )
+
+
+def create_handler(job: Job, params: RendezvousParameters) -> RendezvousHandler:
+    """The handler for stock torchrun: settings from `--rdzv-conf`, errors as a line and an exit code."""
+    from elastic.agent.settings import read_settings
+
+    try:
+        host, port = parse_endpoint(params.endpoint)
+        settings = read_settings(params.config)
+    except SettingsError as error:
+        print(f"dsconfig: error: {error}", file=sys.stderr)
+        raise SystemExit(error.code) from None
+    return PlanRendezvous(
+        job,
+        settings,
+        Endpoint(host, port, params.get_as_bool("is_host")),
+        params.run_id,
+        params.backend,
+        local_addr=params.local_addr,
+        event_log=params.get("event_log"),
+        exits=True,
+    )
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """Have a signal end the agent in order before workers run; torch sets its own handlers when they do."""
+
+    def ended(number: int, _frame: FrameType | None) -> None:
+        raise SignalException(f"signal {number}", signal.Signals(number))
+
+    before: dict[int, Any] = {
+        number: signal.signal(number, ended) for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _first_line(failed: ChildFailedError) -> str:
+    rank, failure = failed.get_first_failure()
+    return f"rank {rank} ended with {failure.exitcode}"
+
+
+__all__ = ["AgentError", "Launch", "SignalException", "create_handler", "launch", "worker_arguments"]

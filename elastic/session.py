@@ -1,0 +1,187 @@
+"""What a worker knows of its round: `elastic.current()`.
+
+    session = elastic.current()
+    engine, *_ = deepspeed.initialize(config=session.config(), ...)
+    for batch in batches:
+        session.check()                      # ends this process where its round is over
+        ...
+        if session.commit("step-100"):       # after all ranks have written it
+            ...
+
+Needs neither torch nor a connection to the store: the agent on the same machine answers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from elastic.agent.lease import Lease
+from elastic.errors import ElasticityError
+
+_WATCH = 0.1
+"""Seconds between two looks at the lease."""
+
+
+class NotElasticError(ElasticityError):
+    """This process was not started by the elastic agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A worker's round."""
+
+    run_id: str
+    incarnation: int
+    round: int
+    restarts: int
+    """Worker failures that the job has survived."""
+    rank: int
+    local_rank: int
+    world_size: int
+    train_batch_size: int
+    micro_batch_size: int
+    accumulation_steps: int
+    config_path: str
+    """The DeepSpeed config of this world size: no `elasticity`, the batch triplet written in."""
+    checkpoint: str | None
+    """What was committed last when the round began; the same on all ranks."""
+    _lease: Lease = field(repr=False)
+    _agent: _Line = field(repr=False)
+
+    def config(self) -> dict[str, Any]:
+        """The DeepSpeed config of this round, read from `config_path`."""
+        with open(self.config_path, encoding="utf-8") as file:
+            read: dict[str, Any] = json.load(file)
+        return read
+
+    @property
+    def valid(self) -> bool:
+        """Whether this round may still go on: its agent lives and the job counts on it."""
+        return self._lease.left() > 0
+
+    def check(self) -> None:
+        """End this process at once where its round is over: another group may be training already."""
+        if not self.valid:
+            _die()
+
+    def commit(self, checkpoint: str) -> bool:
+        """Make `checkpoint` the job's latest; `False` where this round is over, and then it is not.
+
+        Call it on one rank, when all ranks have written theirs.
+        """
+        return self.commit_number(checkpoint) is not None
+
+    def commit_number(self, checkpoint: str) -> int | None:
+        """As `commit`; the number of the commit, which only grows while the store lives."""
+        reply = self._agent.ask({"ask": "commit", "round": self.round, "checkpoint": checkpoint})
+        return int(reply["number"]) if reply.get("committed") else None
+
+    def finish(self) -> None:
+        """Wait until all workers of the group have ended well; `python -m elastic.worker` calls it.
+
+        Without it a node that ends first would leave, and a later failure of another could not be repaired.
+        """
+        reply = self._agent.ask({"ask": "finish", "round": self.round, "local_rank": self.local_rank})
+        if not reply.get("finished"):
+            time.sleep(3600)  # the agent is about to restart this worker
+
+
+class _Line:
+    """The connection to the agent; lost with it."""
+
+    def __init__(self, folder: str) -> None:
+        self._lock = threading.Lock()
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.connect(os.path.join(folder, "agent.sock"))
+        self._file = self._socket.makefile("r", encoding="utf-8")
+
+    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            self._socket.sendall(json.dumps(question).encode() + b"\n")
+            line = self._file.readline()
+        if not line:
+            raise ConnectionError("the elastic agent of this worker has gone")
+        reply: dict[str, Any] = json.loads(line)
+        if "error" in reply:
+            raise ConnectionError(f"the elastic agent could not answer: {reply['error']}")
+        return reply
+
+
+_current: Session | None = None
+
+
+def current() -> Session:
+    """This worker's session.  The first call ties the process to its agent and its lease.
+
+    Raises `NotElasticError` where no elastic agent started this process.
+    """
+    global _current  # noqa: PLW0603 - one a process
+    if _current is None:
+        _current = _read(os.environ)
+        die_with_agent(int(os.environ["DSCONFIG_ELASTIC_AGENT_PID"]))
+        threading.Thread(target=_watch, args=(_current,), name="dsconfig-lease", daemon=True).start()
+    return _current
+
+
+def is_elastic() -> bool:
+    """Whether an elastic agent started this process."""
+    return "DSCONFIG_ELASTIC_AGENT" in os.environ
+
+
+def die_with_agent(agent: int) -> None:
+    """Have the kernel kill this process when its agent's thread that started it ends (Linux only)."""
+    try:
+        import ctypes
+
+        set_death_signal = 1  # PR_SET_PDEATHSIG in linux/prctl.h
+        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
+    except (OSError, AttributeError):
+        return
+    if os.getppid() != agent:  # it died before the call
+        _die()
+
+
+def _read(environ: os._Environ[str]) -> Session:
+    def own(name: str) -> str:
+        return environ[f"DSCONFIG_ELASTIC_{name}"]
+
+    try:
+        folder = own("AGENT")
+        return Session(
+            run_id=own("RUN_ID"),
+            incarnation=int(own("INCARNATION")),
+            round=int(own("ROUND")),
+            restarts=int(own("RESTARTS")),
+            rank=int(environ["RANK"]),
+            local_rank=int(environ["LOCAL_RANK"]),
+            world_size=int(environ["WORLD_SIZE"]),
+            train_batch_size=int(own("TRAIN_BATCH_SIZE")),
+            micro_batch_size=int(own("MICRO_BATCH_SIZE")),
+            accumulation_steps=int(own("ACCUMULATION_STEPS")),
+            config_path=own("CONFIG"),
+            checkpoint=own("CHECKPOINT") or None,
+            _lease=Lease(os.path.join(folder, "lease")),
+            _agent=_Line(folder),
+        )
+    except KeyError as missing:
+        raise NotElasticError(
+            f"this process was not started by the elastic agent: {missing.args[0]} is not set"
+        ) from None
+
+
+def _watch(session: Session) -> None:
+    while True:
+        time.sleep(_WATCH)
+        session.check()
+
+
+def _die() -> None:
+    """No clean-up: what this process has not finished, its successors do again."""
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,35 @@
+"""`python -m elastic.worker SCRIPT ARGS...` runs a training script as a worker of the elastic agent.
+
+Before it: the process is tied to its agent (`elastic.session.current`).  After it, where it ended well: the
+worker waits for the others of its group.  `-m MODULE` in place of SCRIPT runs a module.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+
+def main() -> None:
+    """Run the script that the arguments name."""
+    from elastic.session import current
+
+    session = current()
+    arguments = sys.argv[1:]
+    try:
+        if arguments[0] == "-m":
+            sys.argv = arguments[1:]
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = arguments
+            sys.path[0] = arguments[0].rpartition("/")[0] or "."
+            runpy.run_path(arguments[0], run_name="__main__")
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            raise
+    sys.stdout.flush()
+    session.finish()
+
+
+if __name__ == "__main__":
+    main()
