@@ -14,9 +14,11 @@ from importlib import import_module
 
 VERBS = {
     "check": "say what DeepSpeed will do with a config",
+    "fix": "mend a config where it can be mended",
     "explain": "tell all about a rule or a key",
     "elastic": "plan jobs that shrink and grow",
     "resolve": "give the config that a release runs with at a world size",
+    "show": "tell which values count, and where each comes from",
 }
 """Each verb and what it does. Its module here has `configure(parser)` and `run(args) -> exit code`."""
 

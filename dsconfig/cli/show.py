@@ -1,0 +1,90 @@
+"""`dsconfig show`: what counts in a config, and where each value comes from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
+from dsconfig.cli.parser import world_size
+from dsconfig.cli.resolve import add_consumer
+from dsconfig.cli.single import add_file, mapping, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsconfig.render.style import Style
+    from dsconfig.show import Shown
+
+FORMATS = ("table", "json")
+_TONES = {"refused": "error", "ignored": "warning", "dropped": "warning", "converted": "warning"}
+_TONES |= {"default": "dim", "derived": "good", "filled": "good"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_file(parser)
+    add = parser.add_argument
+    add("keys", nargs="*", metavar="KEY", help="show only this key or section, with all its defaults")
+    add("--world-size", type=world_size, metavar="N", help="derive the batch for this number of ranks")
+    add("--target", metavar="RELEASE", help="the release that reads it (default: the installed DeepSpeed)")
+    add_consumer(parser)
+    add("--all", action="store_true", help="show the defaults of sections that are not written, too")
+    add("--output-format", choices=FORMATS, default="table", help="how values are shown (default: table)")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show what counts."""
+    from dsconfig.cli.options import in_force
+    from dsconfig.render.style import style_of
+    from dsconfig.resolved import ResolveError
+    from dsconfig.show import effective
+
+    target, consumer, size = in_force(args)
+    try:
+        shown = effective(
+            read(args.file),
+            size,
+            target,
+            consumer,
+            training_args=mapping(args.training_args),
+            model_config=mapping(args.model_config),
+            every=args.all,
+            keys=args.keys,
+        )
+    except ResolveError as error:
+        complain(str(error))
+        return FINDINGS
+    except ValueError as error:
+        refuse(str(error))
+    if args.keys and not shown.values:
+        refuse(
+            f"no key of DeepSpeed {shown.release} is called {' or '.join(f'`{key}`' for key in args.keys)}"
+        )
+    style = style_of(sys.stdout, args.color)
+    sys.stdout.writelines(_json(shown) if args.output_format == "json" else _table(shown, style))
+    return CLEAN
+
+
+def _table(shown: Shown, style: Style) -> Iterator[str]:
+    from dsconfig.render.text import printable
+
+    cells = [(value.key, json.dumps(value.value, ensure_ascii=False)) for value in shown.values]
+    key, value = (max((len(row[at]) for row in cells), default=0) for at in (0, 1))
+    for (name, text), found in zip(cells, shown.values, strict=True):
+        note = style.paint(printable(found.note), _TONES.get(found.origin, "bold"))
+        yield f"{printable(name):{key}}  {printable(text):{min(value, 40)}}  {note}\n"
+    yield from (
+        f"{style.paint(message.kind, 'info')}: {printable(message.text)}\n" for message in shown.messages
+    )
+
+
+def _json(shown: Shown) -> Iterator[str]:
+    values = [
+        {"key": value.key, "value": value.value, "origin": value.origin, "note": value.note}
+        for value in shown.values
+    ]
+    yield json.dumps({"version": 1, "release": shown.release, "values": values}, indent=2) + "\n"
