@@ -2,6 +2,7 @@
 
 import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,16 @@ def test_unknown_keys_are_kept() -> None:
     assert written["my_script"] == {"lr": [1, 2.5]}
     assert written["scheduler"] == {"x": None}
     assert (written["train_batch_size"], written["zero_optimization"]) == (16, {"stage": 1})
+
+
+def test_a_copy_holds_the_same() -> None:
+    written = {**BATCH, "mine": 1, "zero_optimization": {"stage": 3, "prefetch_bucket_size": 7}}
+    config = load(written)
+    for twin in (copy.deepcopy(config), config.model_copy(deep=True), pickle.loads(pickle.dumps(config))):
+        twin.zero_optimization.stage = 2
+        changed = {**written, "zero_optimization": {"stage": 2, "prefetch_bucket_size": 7}}
+        assert exact(twin.to_dict()) == exact(changed)
+    assert exact(config.to_dict()) == exact(written)
 
 
 def test_an_alias_fills_the_attribute_and_stays_as_it_is_spelt() -> None:
