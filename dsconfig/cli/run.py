@@ -71,14 +71,18 @@ class Run:
         return None
 
     def _check(self, name: str) -> Report:
+        return self.judge(self.stdin() if name == "-" else read_file(name))
+
+    def judge(self, document: Document) -> Report:
+        """The report of one document, without what is switched off."""
         options = self.options
-        document = self._stdin() if name == "-" else read_file(name)
         report = check_document(
             document, options.target, world_size=options.world_size, consumer=options.consumer
         )
         return self._select(report)
 
-    def _stdin(self) -> Document:
+    def stdin(self) -> Document:
+        """The document on stdin."""
         name = self.options.stdin_name
         yaml = name.lower().endswith((".yaml", ".yml"))
         return read_bytes(sys.stdin.buffer.read(MAX_SIZE + 1), name, "yaml" if yaml else "json")

@@ -51,10 +51,6 @@ class YamlEditor(Editor):
             raise EditError("the key is not followed by its colon")
         return match.end()
 
-    def is_bare(self, node: Node) -> bool:
-        """A plain scalar ends before a comma."""
-        return False
-
     def raw(self, node: Node) -> Raw | Any:
         """The value as it is written; a block scalar depends on where it stands."""
         start, end = node.span
@@ -64,16 +60,16 @@ class YamlEditor(Editor):
             return Raw(self.text[start:end], " " * (start - self.line_start(start)), block=True)
         return Raw(self.text[start:end], self.indent(start))
 
-    def replaced(self, path: Path, node: Node, value: Any) -> Edit:
-        """The value in its place, or behind the colon where nothing stood."""
-        text = dump(value, self.layout, None)
-        if node.span.start < node.span.end:
-            return Edit(*node.span, text)
+    def set(self, path: Path, value: Any) -> list[Edit]:
+        """Give the key this value: behind its colon where nothing stands yet."""
+        node = self.document.node(path)
+        if node is None or node.span.start < node.span.end:
+            return super().set(path, value)
         parent, index = self.entry(path)
         if parent.kind != "object":
             raise EditError("the item has no text")
         at = self.colon(parent.members[index].key_span)
-        return Edit(at, at, f" {text}")
+        return [Edit(at, at, f" {dump(value, self.layout, None)}")]
 
     # -- removing ----------------------------------------------------------------------------------
 
@@ -117,10 +113,10 @@ class YamlEditor(Editor):
 
     # -- adding ------------------------------------------------------------------------------------
 
-    def added(self, path: Path, parent: Node, key: str, value: Any) -> list[Edit]:
+    def added(self, parent: Node, key: str, value: Any) -> list[Edit]:
         """One more entry of the mapping."""
         if self.braced(parent):
-            return super().added(path, parent, key, value)
+            return super().added(parent, key, value)
         first, last = self.spans(parent)[0].start, self.spans(parent)[-1].end
         at = self.end_of_entry(last)
         if at < len(self.text) and not _NEWLINE.match(self.text, _BLANK.match(self.text, at).end()):  # type: ignore[union-attr]

@@ -36,7 +36,7 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
     """The text with the edits made. They speak of the same text and do not overlap."""
     pieces: list[str] = []
     at = 0
-    for edit in sorted(edits):
+    for edit in sorted(edits, key=lambda edit: edit[:2]):  # what stands first at a place comes first
         if edit.start < at:
             raise EditError("two edits overlap")
         pieces += text[at : edit.start], edit.text
@@ -86,7 +86,7 @@ class Editor:
         if node is None:
             return self.add(path, value)
         self.check_own(path)
-        return [self.replaced(path, node, value)]
+        return [self.replaced(node, value)]
 
     def remove(self, path: Path) -> list[Edit]:
         """Take the entry out, with its comma, and with its lines where it has them to itself."""
@@ -170,7 +170,7 @@ class Editor:
 
     # -- replacing ---------------------------------------------------------------------------------
 
-    def replaced(self, path: Path, node: Node, value: Any) -> Edit:
+    def replaced(self, node: Node, value: Any) -> Edit:
         """The node's own stretch with the value in it."""
         many = "\n" in self.text[node.span.start : node.span.end] or "\n" in self.text[: node.span.start]
         text = dump(value, self.layout, self.indent(node.span.start) if many else None)
@@ -227,9 +227,9 @@ class Editor:
             raise EditError(f"`{'.'.join(map(str, path[:depth]))}` is no section to add a key to")
         for key in reversed(path[depth + 1 :]):
             value = {key: value}
-        return self.added(path[:depth], node, str(path[depth]), value)
+        return self.added(node, str(path[depth]), value)
 
-    def added(self, path: Path, parent: Node, key: str, value: Any) -> list[Edit]:
+    def added(self, parent: Node, key: str, value: Any) -> list[Edit]:
         """One more entry of the object."""
         if not parent.members:
             return [self.first_entry(parent, key, value)]
@@ -261,6 +261,8 @@ class Editor:
 
     def is_bare(self, node: Node) -> bool:
         """Whether this is a word that goes on to the end of its line, any comma included."""
+        if self.layout.yaml:
+            return False
         return node.kind == "string" and self.text[node.span.start : node.span.start + 1] not in ("'", '"')
 
     def end_of_entry(self, at: int) -> int:

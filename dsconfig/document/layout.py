@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _LINE_END: Final = re.compile(r"\r\n?|\n")
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.$-]*")
-_YAML_WORDS: Final = frozenset("y n yes no on off true false null nan inf".split())
+_YAML_WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,7 @@ def _unit(document: Document) -> str:
     todo = [document.root] if document.root else []
     while todo:
         node = todo.pop(0)
-        for child in (*(member.node for member in node.members), *node.items):
-            todo.append(child)
+        todo += (*(member.node for member in node.members), *node.items)
         if node.members:
             start = node.members[0].key_span.start
             line = document.position(start)
@@ -79,9 +78,7 @@ def dump(value: Any, layout: Layout, indent: str | None) -> str:
             raise ValueError("YAML in block style cannot stand in brackets")
         return moved(value, layout, indent or "")
     if isinstance(value, dict) and value:
-        pairs = [
-            (json.dumps(str(key), ensure_ascii=False), item) for key, item in value.items()
-        ]
+        pairs = [(json.dumps(str(key), ensure_ascii=False), item) for key, item in value.items()]
         if indent is None:
             return "{" + ", ".join(f"{key}: {dump(item, layout, None)}" for key, item in pairs) + "}"
         inner = indent + layout.unit

@@ -28,11 +28,11 @@ def summary(
     `counts` are by severity, and `suppressed`. `source` is the settings file, named where the target comes
     from it.
     """
-    parts = [style.paint(_count(counts.get(s, 0), s), s) for s in SEVERITIES if counts.get(s)]
+    parts = [style.paint(count(counts.get(s, 0), s), s) for s in SEVERITIES if counts.get(s)]
     parts = parts or [style.paint("nothing found", "good")]
     if counts.get("suppressed"):
         parts.append(f"{counts['suppressed']} suppressed")
-    checked = f"Checked {_count(files, 'file')} against DeepSpeed {against(target, source)}"
+    checked = f"Checked {count(files, 'file')} against DeepSpeed {against(target, source)}"
     return f"{checked}: {', '.join(parts)}.\n"
 
 
@@ -56,7 +56,8 @@ def statistics(rules: Mapping[tuple[str, str], int], style: Style) -> str:
     return "".join(f"{count:6} {style.paint(code, 'bold')} {name}\n" for (code, name), count in rows)
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """A number with its noun."""
     if noun == "info":
         return f"{number} info"
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,190 @@
+"""`fix`: check → take the fixes that do not overlap → edit → check again, until nothing is left to mend.
+
+No edit is trusted: what the new text says is compared with what the fixes mean, and a fix that the text does
+not carry is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from dsconfig import releases
+from dsconfig.checker import Report, check_document, is_text
+from dsconfig.diagnostic import SEVERITIES, Diagnostic, Fix, Move, Operation, Path, Remove, Replace
+from dsconfig.document import Document, Format, read_text
+from dsconfig.document.edit import Edit, EditError, apply
+from dsconfig.operations import again, carried_out, edits, same
+from dsconfig.releases import Target
+
+MOST_PASSES = 10
+Judge: TypeAlias = Callable[[Document], Report]
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A text, what was mended in it, and the report of what is left."""
+
+    text: str
+    applied: tuple[Diagnostic, ...]
+    report: Report
+
+
+def fix(
+    text: str,
+    unsafe: bool = False,
+    target: str | Target | None = None,
+    world_size: int | None = None,
+    consumer: str | None = None,
+    format: Format = "json",
+) -> str:
+    """The text of a config with its findings mended; what is not mended keeps its bytes.
+
+    Only safe fixes are made, which change no value that DeepSpeed ends up using and lose nothing that is
+    written, unless `unsafe` asks for all. The other arguments are those of `check`; `format` is `json` (with
+    its dialects) or `yaml`.
+
+    Raises:
+        UnknownReleaseError: the target names no release.
+        ValueError: this is no text but a path, or the consumer, world size or format is impossible.
+    """
+    if not is_text(text) and format == "json":
+        raise ValueError(f"{text!r} is no config's text: read the file first")
+    if format not in ("json", "yaml"):
+        raise ValueError(f"unknown format {format!r}: expected json or yaml")
+    chosen = target if isinstance(target, Target) else releases.resolve(target)
+    reader = "deepspeed" if consumer is None else consumer
+
+    def judge(document: Document) -> Report:
+        return check_document(document, chosen, world_size=world_size, consumer=reader)
+
+    return mend(read_text(text, format=format), judge, unsafe=unsafe).text
+
+
+def mend(document: Document, judge: Judge, *, unsafe: bool = False) -> Mended:
+    """Mend a document, as far as the findings of `judge` go and can be mended."""
+    report = judge(document)
+    applied: list[Diagnostic] = []
+    seen = {document.text}
+    for _ in range(MOST_PASSES):
+        text, made = _pass(document, report, unsafe=unsafe)
+        if text in seen:  # nothing was made, or two fixes undo each other
+            break
+        seen.add(text)
+        applied += made
+        document = again(document, text)
+        report = judge(document)
+    return Mended(document.text, tuple(applied), report)
+
+
+def is_safe(found: Diagnostic, report: Report) -> bool:
+    """Whether the finding's fix is safe in every release that is checked, and loses no comment."""
+    if found.fix is None or not found.fix.safe or set(report.target.releases) - set(found.releases):
+        return False
+    if report.document is None or not report.document.comments:
+        return True
+    try:
+        return not _loses_comment(report.document, edits(report.document, found.fix))
+    except EditError:
+        return True
+
+
+def _loses_comment(document: Document, made: Iterable[Edit]) -> bool:
+    return any(
+        edit.start < span.end and span.start < edit.end and text.strip() not in edit.text
+        for edit in made
+        for span, text in document.comments
+    )
+
+
+# -- one pass ----------------------------------------------------------------------------------------------
+
+
+def _pass(document: Document, report: Report, *, unsafe: bool) -> tuple[str, list[Diagnostic]]:
+    """The text with every fix made that does not have to wait for another one."""
+    if document.is_data or document.root is None:
+        return document.text, []
+    wanted = [found for found in _candidates(document, report) if unsafe or is_safe(found, report)]
+    taken: list[Edit] = []
+    touched: list[Path] = []
+    made: list[Diagnostic] = []
+    for found in wanted:
+        assert found.fix is not None
+        try:
+            own = edits(document, found.fix)
+        except EditError:
+            continue
+        paths = _paths(found.fix)
+        if _meets(own, taken) or any(_related(one, other) for one in paths for other in touched):
+            continue
+        if _means(document, apply(document.text, own), [found.fix]):
+            taken += own
+            touched += paths
+            made.append(found)
+    text = apply(document.text, taken)
+    if len(made) < 2 or _means(document, text, [found.fix for found in made if found.fix]):
+        return text, made
+    assert made[0].fix is not None
+    return apply(document.text, edits(document, made[0].fix)), made[:1]
+
+
+def _candidates(document: Document, report: Report) -> list[Diagnostic]:
+    """The findings with fixes, errors first. The text itself comes first: what a parser refuses was read by
+    guessing.
+    """
+    found = [each for each in report.diagnostics if each.fix is not None and each.fix.operations]
+    textual = [each for each in found if each.fix and isinstance(each.fix.operations[0], Replace)]
+    if textual or not document.readable():
+        return textual
+    return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+
+
+def _paths(fix: Fix) -> list[Path]:
+    """The places that the fix speaks of; taking an item out of a list moves the others."""
+    paths: list[Path] = []
+    for operation in fix.operations:
+        paths += _touched(operation)
+    return paths
+
+
+def _touched(operation: Operation) -> list[Path]:
+    if isinstance(operation, Replace):
+        return []
+    path = operation.path
+    if isinstance(operation, Remove | Move) and path and isinstance(path[-1], int):
+        path = path[:-1]
+    return [path, operation.to] if isinstance(operation, Move) else [path]
+
+
+def _related(one: Path, other: Path) -> bool:
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]
+
+
+def _meets(own: list[Edit], taken: list[Edit]) -> bool:
+    """Whether edits overlap; one that only inserts meets what it touches."""
+    return any(
+        (one.start < other.end and other.start < one.end)
+        or (
+            (one.start == one.end or other.start == other.end)
+            and one.start <= other.end
+            and other.start <= one.end
+        )
+        for one in own
+        for other in taken
+    )
+
+
+def _means(document: Document, text: str, fixes: list[Fix]) -> bool:
+    """Whether the new text holds what the fixes make of the old one's value."""
+    try:
+        value: Any = document.value()
+        for each in fixes:
+            value = carried_out(value, each.operations)
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return False
+    new = again(document, text)
+    if document.readable() and not new.readable():
+        return False
+    return same(new.value(), value)

@@ -1,0 +1,113 @@
+"""What a fix does: to a config's values, and to its text."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from dsconfig.diagnostic import Fix, Move, Operation, Path, Remove, Rename, Replace, Set
+from dsconfig.document import Document, read_text
+from dsconfig.document.edit import Edit, EditError, apply, editor, trimmed
+
+
+def edits(document: Document, fix: Fix) -> list[Edit]:
+    """The edits of the text that make the fix.
+
+    Raises:
+        EditError: the text gives no place for it.
+    """
+    try:
+        match fix.operations:
+            case (Set() | Remove() | Rename() as only,):
+                return _edits(document, only)
+            case operations:
+                replaced = [Edit(o.start, o.end, o.text) for o in operations if isinstance(o, Replace)]
+                if len(replaced) == len(operations):
+                    return replaced
+    except ValueError as error:
+        raise EditError(str(error)) from None
+    return _one_after_another(document, operations)
+
+
+def _one_after_another(document: Document, operations: tuple[Operation, ...]) -> list[Edit]:
+    """Each operation speaks of what the one before it leaves."""
+    now = document
+    try:
+        for operation in operations:
+            for step in _steps(operation):
+                now = again(now, apply(now.text, _edits(now, step)))
+    except ValueError as error:
+        raise EditError(str(error)) from None
+    return [trimmed(document.text, now.text)]
+
+
+def _steps(operation: Operation) -> tuple[Operation, ...]:
+    """Moving a key is adding it there and removing it here; in one section it is renaming it."""
+    if not isinstance(operation, Move):
+        return (operation,)
+    path, to = operation.path, operation.to
+    if path[:-1] == to[:-1]:
+        return (Rename(path, str(to[-1])),)
+    return (operation, Remove(path))
+
+
+def _edits(document: Document, operation: Operation) -> list[Edit]:
+    at = editor(document)
+    match operation:
+        case Set():
+            return at.set(operation.path, operation.value)
+        case Remove():
+            return at.remove(operation.path)
+        case Rename():
+            return at.rename(operation.path, operation.name)
+        case Move():
+            return at.copy(operation.path, operation.to)
+        case Replace():
+            raise EditError("places in the text and paths cannot be mixed in one fix")
+
+
+def again(document: Document, text: str) -> Document:
+    """The document with another text."""
+    return read_text(text, document.name, document.format)
+
+
+def carried_out(value: Any, operations: tuple[Operation, ...]) -> Any:
+    """The config's value after the operations; `KeyError`, `IndexError` or `TypeError` where one is
+    impossible.
+    """
+    value = deepcopy(value)
+    for operation in operations:
+        match operation:
+            case Set():
+                _put(value, operation.path, deepcopy(operation.value))
+            case Remove():
+                _take(value, operation.path)
+            case Rename():
+                _put(value, (*operation.path[:-1], operation.name), _take(value, operation.path))
+            case Move():
+                _put(value, operation.to, _take(value, operation.path))
+            case Replace():
+                pass
+    return value
+
+
+def _put(value: Any, path: Path, item: Any) -> None:
+    for part in path[:-1]:
+        value = value.setdefault(part, {}) if isinstance(value, dict) else value[part]
+    value[path[-1]] = item
+
+
+def _take(value: Any, path: Path) -> Any:
+    for part in path[:-1]:
+        value = value[part]
+    return value.pop(path[-1])
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are the same to every reader: true is not 1, but 4.0 is 4."""
+    match one, other:
+        case dict(), dict():
+            return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        case ((list() | tuple()), (list() | tuple())):
+            return len(one) == len(other) and all(map(same, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
