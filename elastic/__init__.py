@@ -53,6 +53,10 @@ if TYPE_CHECKING:
     from elastic.semantics import SEMANTICS as SEMANTICS
     from elastic.semantics import Semantics as Semantics
     from elastic.semantics import semantics_for as semantics_for
+    from elastic.session import NotElasticError as NotElasticError
+    from elastic.session import Session as Session
+    from elastic.session import current as current
+    from elastic.session import is_elastic as is_elastic
     from elastic.solver import as_released as as_released
     from elastic.solver import compute_elastic_config as compute_elastic_config
 
@@ -72,6 +76,7 @@ _HOMES = {
     "scheduler": ("elasticity_enabled", "ensure_immutable_elastic_config"),
     "search": ("Search", "keeping_batch", "search"),
     "semantics": ("SEMANTICS", "Semantics", "semantics_for"),
+    "session": ("NotElasticError", "Session", "current", "is_elastic"),
     "solver": ("as_released", "compute_elastic_config"),
 }
 

@@ -81,7 +81,7 @@ class PlanRendezvous(RendezvousHandler):
             self.node = Node(job, settings, run_id, address, folder, event_log)
             self._store = first
             self.node.open(first, lambda: connect_store(endpoint.host, port, settings))
-        # torch does not shut a handler down after a signal, for the others' sake: leave in order all the same.
+        # torch does not shut a handler down after a signal, for the others' sake; leave in order even so.
         atexit.register(self.node.leave)
 
     def get_backend(self) -> str:

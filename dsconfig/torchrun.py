@@ -1,0 +1,85 @@
+"""The rendezvous backend `dsconfig` of stock torchrun: reads the config and hands over to `elastic.launch`.
+
+    torchrun --nnodes 1:4 --nproc-per-node 8 --rdzv-backend dsconfig --rdzv-endpoint HOST:PORT \\
+        --rdzv-conf ds_config=ds.json,nproc_per_node=8 -m elastic.worker train.py
+
+torchrun does not tell a rendezvous how many processes a node has: `nproc_per_node` says it once more.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousParameters
+
+    from elastic.agent.admission import Job
+
+
+def creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
+    """What torch registers under the entry point's name."""
+    return create
+
+
+def create(params: RendezvousParameters) -> RendezvousHandler:
+    """The handler for these parameters; ends the process with one line where they cannot be used."""
+    from elastic.agent.errors import AgentError
+    from elastic.launch import create_handler
+
+    try:
+        job = _job(params)
+    except AgentError as error:
+        print(f"dsconfig: error: {error}", file=sys.stderr)
+        raise SystemExit(error.code) from None
+    return create_handler(job, params)
+
+
+def _job(params: RendezvousParameters) -> Job:
+    from elastic.agent.admission import Job
+    from elastic.agent.errors import SettingsError
+
+    path, processes = params.get("ds_config"), params.get("nproc_per_node", "1")
+    if path is None:
+        raise SettingsError("the rendezvous has no config: give `--rdzv-conf ds_config=FILE`")
+    if not str(processes).isdecimal():
+        raise SettingsError(f"`nproc_per_node` must be a whole number, not {processes!r}")
+    limit = params.get("max_restarts", "none")
+    restarts = int(limit) if str(limit).isdecimal() else None
+    policy = params.get("policy", "standby")
+    config = read_config(str(path))
+    return Job(
+        config, plan_of(config, str(path)), params.min_nodes, params.max_nodes, int(processes), policy, restarts
+    )
+
+
+def read_config(path: str) -> dict[str, Any]:
+    """The config in a file, read as DeepSpeed reads it.  Raises an `AgentError` that names the file."""
+    from dsconfig.document import read_file
+    from elastic.agent.errors import RefusedError, SettingsError
+
+    try:
+        document = read_file(path)
+    except OSError as error:
+        raise SettingsError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    value = document.value()
+    if not document.readable() or not isinstance(value, dict):
+        raise RefusedError(f"{path} holds no config: `dsconfig check {path}` says why")
+    return value
+
+
+def plan_of(config: dict[str, Any], path: str) -> Any:
+    """The plan, once it is the one that the scheduler left in `DEEPSPEED_ELASTICITY_CONFIG` if it did."""
+    import elastic
+    from elastic.agent.errors import RefusedError
+
+    try:
+        plan = elastic.plan(config)
+        if elastic.constants.DEEPSPEED_ELASTICITY_CONFIG in os.environ:
+            elastic.ensure_immutable_elastic_config(config["elasticity"])
+    except (elastic.ElasticityError, ValueError, TypeError) as error:
+        raise RefusedError(f"{path}: {error}") from None
+    return plan
