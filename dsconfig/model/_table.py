@@ -378,7 +378,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
     'ZeroOptimization': (
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
         {
-            'stage': (('enum', 0, 1, 2, 3), 0, ((2000, 1000000000),), {'was': ((3010, ('float', None, None, 2, None)), (6007, ('float', None, None, 3, None))), 'fills': ('accelerate',), 'wrong_type': 'rejected'}),
+            'stage': (('enum', 0, 1, 2, 3), 0, ((2000, 1000000000),), {'was': ((3010, ('float', None, None, 2, None)), (6007, ('float', None, None, 3, None))), 'fills': ('transformers', 'accelerate'), 'wrong_type': 'rejected'}),
             'contiguous_gradients': (('bool',), True, ((2000, 1000000000),), {'defaults': ((4002, False),)}),
             'reduce_scatter': (('bool',), True, ((2000, 1000000000),), {'defaults': ((3015, True), (3016, False))}),
             'reduce_bucket_size': (('int', None, 0, None, None), 500000000, ((2000, 1000000000),), {'was': ((6007, ('int', None, None, None, None)), (19005, ('int', 0, None, None, None))), 'fills': ('transformers', 'accelerate'), 'unit': 'elements'}),
@@ -402,7 +402,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'stage3_model_persistence_threshold': (('int', 0, None, None, None), 9223372036854775807, ((7000, 1000000000),), {'aliases': (('model_persistence_threshold', 7000, 1000000000),), 'unit': 'elements'}),
             'stage3_max_live_parameters': (('int', 0, None, None, None), 1000000000, ((3012, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),), 'aliases': (('max_live_parameters', 7000, 1000000000),), 'unit': 'elements'}),
             'stage3_max_reuse_distance': (('int', 0, None, None, None), 1000000000, ((3012, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),), 'aliases': (('max_reuse_distance', 7000, 1000000000),), 'unit': 'elements'}),
-            'stage3_gather_16bit_weights_on_model_save': (('bool',), False, ((6000, 1000000000),), {'aliases': (('gather_16bit_weights_on_model_save', 7000, 1000000000),), 'fills': ('accelerate',)}),
+            'stage3_gather_16bit_weights_on_model_save': (('bool',), False, ((6000, 1000000000),), {'aliases': (('gather_16bit_weights_on_model_save', 7000, 1000000000),), 'fills': ('transformers', 'accelerate')}),
             'stage3_gather_fp16_weights_on_model_save': (('bool',), False, ((3014, 1000000000),), {'deprecated': 6000, 'replaced_by': 'zero_optimization.stage3_gather_16bit_weights_on_model_save'}),
             'stage3_module_granularity_threshold': (('int', None, None, None, None), 0, ((16000, 1000000000),), {'aliases': (('module_granularity_threshold', 16000, 1000000000),), 'unit': 'elements per module'}),
             'stage3_use_all_reduce_for_fetch_params': (('bool',), False, ((14003, 1000000000),), {'aliases': (('use_all_reduce_for_fetch_params', 14003, 1000000000),)}),
@@ -431,8 +431,8 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
     'OffloadParam': (
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
         {
-            'device': (('enum', 'none', 'cpu', 'nvme'), 'none', ((3015, 1000000000),), {'was': ((5006, ('any',)),), 'defaults': ((5006, 'cpu'), (6007, None)), 'fills': ('accelerate',), 'wrong_type': 'rejected'}),
-            'nvme_path': (('union', ('path',), ('null',)), None, ((3015, 1000000000),), {'fills': ('accelerate',)}),
+            'device': (('enum', 'none', 'cpu', 'nvme'), 'none', ((3015, 1000000000),), {'was': ((5006, ('any',)),), 'defaults': ((5006, 'cpu'), (6007, None)), 'fills': ('transformers', 'accelerate'), 'wrong_type': 'rejected'}),
+            'nvme_path': (('union', ('path',), ('null',)), None, ((3015, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'buffer_count': (('int', 0, None, None, None), 5, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),)}),
             'buffer_size': (('int', 0, None, None, None), 100000000, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),), 'unit': 'elements'}),
             'max_in_cpu': (('int', 0, None, None, None), 1000000000, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),), 'unit': 'elements'}),
@@ -442,8 +442,8 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
     'OffloadOptimizer': (
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
         {
-            'device': (('enum', 'none', 'cpu', 'nvme'), 'none', ((3015, 1000000000),), {'was': ((5006, ('any',)),), 'defaults': ((5006, 'cpu'), (6007, None)), 'fills': ('accelerate',), 'wrong_type': 'rejected'}),
-            'nvme_path': (('union', ('path',), ('null',)), None, ((3015, 1000000000),), {'fills': ('accelerate',)}),
+            'device': (('enum', 'none', 'cpu', 'nvme'), 'none', ((3015, 1000000000),), {'was': ((5006, ('any',)),), 'defaults': ((5006, 'cpu'), (6007, None)), 'fills': ('transformers', 'accelerate'), 'wrong_type': 'rejected'}),
+            'nvme_path': (('union', ('path',), ('null',)), None, ((3015, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'buffer_count': (('int', 0, None, None, None), 4, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),)}),
             'pin_memory': (('bool',), True, ((3015, 1000000000),), {'defaults': ((19004, False),)}),
             'pipeline_read': (('bool',), False, ((3015, 1000000000),), {}),

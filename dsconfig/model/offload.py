@@ -24,13 +24,13 @@ class OffloadParam(Section):
             since="0.3.15",
             was=(Was("0.5.6", object),),
             defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
-            fills=("accelerate",),
+            fills=("transformers", "accelerate"),
             wrong_type="rejected",
         ),
     ] = "none"
     """Home of the parameters: GPU ("none"), host memory, or an NVMe drive. Each step out saves GPU memory
     and costs transfer time. From 0.5.7 to 0.6.7 the section is refused without it."""
-    nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("accelerate",))] = None
+    nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("transformers", "accelerate"))] = None
     """Directory on the drive; needed with device "nvme"."""
     buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(Was("0.6.7", int),))] = 5
     """Host buffers through which parameters pass to and from the drive."""
@@ -58,13 +58,13 @@ class OffloadOptimizer(Section):
             since="0.3.15",
             was=(Was("0.5.6", object),),
             defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
-            fills=("accelerate",),
+            fills=("transformers", "accelerate"),
             wrong_type="rejected",
         ),
     ] = "none"
     """Home of the optimizer's state: GPU ("none"), host memory, or, at stage 3, an NVMe drive. From 0.5.7 to
     0.6.7 the section is refused without it."""
-    nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("accelerate",))] = None
+    nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("transformers", "accelerate"))] = None
     """Directory on the drive; needed with device "nvme"."""
     buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(Was("0.6.7", int),))] = 4
     """Host buffers for state on its way to and from the drive: at least as many as the optimizer keeps

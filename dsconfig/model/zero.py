@@ -71,7 +71,7 @@ class ZeroOptimization(Section):
         Key(
             since="0.2.0",
             was=(Was("0.3.10", Annotated[float, Field(le=2)]), Was("0.6.7", Annotated[float, Field(le=3)])),
-            fills=("accelerate",),
+            fills=("transformers", "accelerate"),
             wrong_type="rejected",
         ),
     ] = 0
@@ -233,7 +233,7 @@ class ZeroOptimization(Section):
         bool | Auto,
         Key(
             since="0.6.0",
-            fills=("accelerate",),
+            fills=("transformers", "accelerate"),
             aliases=(Alias("gather_16bit_weights_on_model_save", since="0.7.0"),),
         ),
     ] = False
