@@ -64,7 +64,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'curriculum_learning': (('section', 'CurriculumLearning'), None, ((5000, 19007),), {'refused_from': 19008, 'deprecated': 8000, 'replaced_by': 'data_efficiency.data_sampling.curriculum_learning'}),
             'compression_training': (('section', 'CompressionTraining'), None, ((7000, 19006),), {'refused_from': 19007}),
             'quantize_training': (('section', 'QuantizeTraining'), None, ((4000, 6007), (19003, 19006)), {'takes': ((('null', 'true', 'false', '[]', 'list', 'string', 'number', 'auto'), 19003, 19006),), 'refused_from': 19007, 'replaced_by': 'compression_training.weight_quantization'}),
-            'eigenvalue': (('union', ('map', ('any',)), ('null',)), None, ((3001, 19007),), {'refused_from': 19008, 'flags': ('unread',), 'wrong_type': 'ignored'}),
+            'eigenvalue': (('any',), None, ((3001, 19007),), {'refused_from': 19008, 'flags': ('unread',)}),
             'weight_quantization': (('section', 'WeightQuantization'), None, ((10003, 1000000000),), {}),
             'compile': (('section', 'Compile'), None, ((13002, 14003), (16006, 1000000000)), {}),
             'hybrid_engine': (('section', 'HybridEngine'), None, ((9000, 1000000000),), {}),

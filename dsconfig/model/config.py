@@ -7,7 +7,7 @@ from pydantic import Field
 from dsconfig.model.activation_checkpointing import ActivationCheckpointing
 from dsconfig.model.aio import Aio
 from dsconfig.model.autotuning import Autotuning
-from dsconfig.model.base import ABSENT, ANYTHING, FreeForm, Key, Takes
+from dsconfig.model.base import ABSENT, ANYTHING, Checked, FreeForm, Key, Takes
 from dsconfig.model.batch import BatchKeys
 from dsconfig.model.checkpoint import Checkpoint, DatastatesCkpt, Nebula
 from dsconfig.model.communication import CommunicationKeys
@@ -263,12 +263,12 @@ class Config(BatchKeys, CommunicationKeys, EngineKeys):
     """Quantising while training (MoQ)."""
     eigenvalue: Annotated[
         FreeForm | None,
+        Checked(("any",)),
         Key(
             since="0.3.1",
             until="0.19.7",
             refused_from="0.19.8",
             unread=True,
-            wrong_type="ignored",
             source="runtime/config.py:_reject_removed_config_keys",
         ),
     ] = ABSENT
