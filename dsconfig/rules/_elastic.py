@@ -77,7 +77,8 @@ def _numbers(block: dict[str, Any], semantics: Semantics) -> Iterator[Fault]:
     found.extend(key for key, _ in bounds if not isinstance(block.get(key, 1), int | float))
     for key in found:
         message = f"`{key}` is {_shown(block[key])} and DeepSpeed calculates with it"
-        yield Fault("DSC602", key, message, "give an integer, without quotes")
+        quotes = ", without quotes" if isinstance(block[key], str) else ""
+        yield Fault("DSC602", key, message, f"give an integer{quotes}")
     low, high = block.get("min_gpus", 1), block.get("max_gpus", 10000)
     for key, bound in bounds:
         if key not in found and block.get(key, 1) < bound:
@@ -190,6 +191,10 @@ class Solver:
             return False
         train, micro = answer.batch_size, answer.micro_batch_size
         return not isinstance(triplet.derive(train, micro, train // (micro * world), world), Impossible)
+
+    def leaves_nothing(self, world: float) -> bool:
+        """Whether the batch made for this size alone is empty: not one micro batch a rank within the cap."""
+        return getattr(self._answer(world), "batch_size", None) == 0
 
     def sizes(self) -> list[int]:
         """The world sizes of the release's list. Version 0.2 takes them for ranks and for GPUs in turn."""

@@ -219,10 +219,14 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
     sizes = solver.sizes()
     more = " …" if len(sizes) > 12 else ""
     listed = f": {', '.join(map(str, sizes[:12]))}{more}" if sizes else ""
+    why = f"is none of those that elasticity allows here{listed}"
+    if solver.leaves_nothing(world):
+        cap = quoted(solver.block["max_train_batch_size"])
+        why = f"is too large: `max_train_batch_size` {cap} leaves no micro batch for some rank"
     yield ctx.at(
         "elasticity",
-        f"world size {world:g} is none of those that elasticity allows here{listed}",
-        help="run on one of them, or change `max_train_batch_size` and `micro_batch_sizes`",
+        f"world size {world:g} {why}",
+        help="change the number of GPUs, or raise `max_train_batch_size`",
     )
 
 
