@@ -159,7 +159,10 @@ def endless(block: dict[str, Any]) -> bool:
         return True
     least = math.lcm(*micro_batches)
     batch = max(least, min(block["max_train_batch_size"], least * 720720))
-    return math.isqrt(int(batch)) > _TOO_LONG and block.get("max_gpus", 10000) > _TOO_LONG
+    most = block.get("max_gpus", 10000)
+    # Version 0.2 counts machines, and takes less than one of them for no limit at all.
+    unlimited = most < block.get("num_gpus_per_node", 1)
+    return math.isqrt(int(batch)) > _TOO_LONG and (unlimited or most > _TOO_LONG)
 
 
 @dataclass(frozen=True, slots=True)
