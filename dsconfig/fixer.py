@@ -105,7 +105,7 @@ def _pass(document: Document, report: Report, *, unsafe: bool) -> tuple[str, lis
     """The text with every fix made that does not have to wait for another one."""
     if document.is_data or document.root is None:
         return document.text, []
-    wanted = [found for found in _candidates(document, report) if unsafe or is_safe(found, report)]
+    wanted = _wanted(document, report, unsafe=unsafe)
     taken: list[Edit] = []
     touched: list[Path] = []
     made: list[Diagnostic] = []
@@ -129,11 +129,15 @@ def _pass(document: Document, report: Report, *, unsafe: bool) -> tuple[str, lis
     return apply(document.text, edits(document, made[0].fix)), made[:1]
 
 
-def _candidates(document: Document, report: Report) -> list[Diagnostic]:
-    """The findings with fixes, errors first. The text itself comes first: what a parser refuses was read by
-    guessing.
+def _wanted(document: Document, report: Report, *, unsafe: bool) -> list[Diagnostic]:
+    """The findings to mend, errors first. The text itself comes before its values: what a parser refuses was
+    read by guessing.
     """
-    found = [each for each in report.diagnostics if each.fix is not None and each.fix.operations]
+    found = [
+        each
+        for each in report.diagnostics
+        if each.fix is not None and each.fix.operations and (unsafe or is_safe(each, report))
+    ]
     textual = [each for each in found if each.fix and isinstance(each.fix.operations[0], Replace)]
     if textual or not document.readable():
         return textual

@@ -67,7 +67,8 @@ class Context:
         self.low, self.high = 0, 10**10
         self.parser: Parser = self._parser()
         data = source.document.value(self.parser)
-        self.is_config = isinstance(data, dict)
+        empty = any(problem.kind == "empty" for problem in source.document.problems)
+        self.is_config = isinstance(data, dict) and not empty
         self.data: dict[str, Any] = data if isinstance(data, dict) else {}
         self.walk = Walk(release, source.consumer)
         self.walk.values = self.walk.section(ROOT, self.data, (), ())
@@ -218,10 +219,17 @@ class Context:
         )
 
     def spot(
-        self, problem: Problem, message: str, *, help: str | None = None, effect: str | None = None
+        self,
+        problem: Problem,
+        message: str,
+        *,
+        help: str | None = None,
+        effect: str | None = None,
+        fix: Fix | None = None,
     ) -> Finding:
         """A finding at the place of an oddity of the text."""
-        return Finding(message, problem.path, help, Effect(effect) if effect else None, span=problem.span)
+        kind = Effect(effect) if effect else None
+        return Finding(message, problem.path, help, kind, fix=fix, span=problem.span)
 
     def _path(self, path: str | Path) -> Path:
         return self.place(path) if isinstance(path, str) and path else tuple(path)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from dsconfig.diagnostic import Fix
 from dsconfig.document import KINDS, Problem
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
+from dsconfig.rules._strict import mended, without_duplicate
 from dsconfig.words import kind, one_of, quoted
 
 _READ = "runtime/config.py:DeepSpeedConfig.__init__"
@@ -51,6 +54,7 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
                 problem,
                 f"{_says(problem)}: refused by {_reader(ctx)}",
                 help=_help(ctx, problem),
+                fix=mended(ctx.document, problem),
             )
 
 
@@ -117,7 +121,7 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    if ctx.parser != "hjson":
+    if ctx.parser != "hjson" or not ctx.is_config:
         return
     found = [p for p in ctx.document.problems if p.refused_by == {"json"} and p.kind not in _OWN | _BEYOND]
     if found and ctx.document.readable("hjson"):
@@ -128,7 +132,17 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
             f"the file is Hjson: {', '.join(kinds)}{more}; Transformers, Accelerate, Lightning and "
             "DeepSpeed's autotuner read strict JSON only",
             help="write strict JSON if anything but DeepSpeed itself reads the file",
+            fix=_slips(ctx, found),
         )
+
+
+def _slips(ctx: Context, found: list[Problem]) -> Fix | None:
+    """A comma too many is a slip; comments and bare words are their author's choice, and are left alone."""
+    if any(problem.kind not in ("trailing-comma", "bom") for problem in found):
+        return None
+    fixes = [mended(ctx.document, problem) for problem in found]
+    places = tuple(operation for fix in fixes if fix for operation in fix.operations)
+    return Fix("write strict JSON", places, safe=True)
 
 
 @rule(
@@ -159,6 +173,7 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
             + ("DeepSpeed refuses the file" if refused else "the last one counts"),
             help="keep one of them",
             effect="rejected" if refused else "altered",
+            fix=without_duplicate(ctx.document, problem, refused=refused),
         )
 
 
@@ -170,8 +185,18 @@ def not_utf8(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
+    if _is_binary(ctx):
+        yield ctx.at(
+            (), "the file holds binary data, not text", help="check the path: a config is a text file"
+        )
+        return
     for problem in _problems(ctx, "invalid-utf8", "not-text"):
         yield ctx.spot(problem, f"the file holds {_says(problem)}", help="save the file as UTF-8 text")
+
+
+def _is_binary(ctx: Context) -> bool:
+    """Hjson takes nearly any bytes for one string; a NUL is in no config."""
+    return not ctx.is_config and "\0" in ctx.document.text
 
 
 @rule("DSC005", effect="rejected", source=_READ, of_text=True)
@@ -188,7 +213,7 @@ def root_not_an_object(ctx: Context) -> Iterator[Finding]:
     """
     value = ctx.document.value(ctx.parser)
     empty = any(problem.kind == "empty" for problem in ctx.document.problems)
-    if not ctx.is_config and not empty and ctx.document.readable(ctx.parser):
+    if not ctx.is_config and not empty and ctx.document.readable(ctx.parser) and not _is_binary(ctx):
         yield ctx.at((), f"the config is {kind(value)}; DeepSpeed reads an object", help="write `{ … }`")
 
 
@@ -224,15 +249,25 @@ def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    found = list(_problems(ctx, "placeholder"))
-    if found:
-        names = list(dict.fromkeys(problem.detail for problem in found))
-        yield ctx.spot(
-            found[0],
-            f"the file is a template: {one_of([f'`{name}`' for name in names[:8]], 'and')}"
-            f"{' …' if len(names) > 8 else ''} {'is' if len(names) == 1 else 'are'} not filled",
-            help="fill the template first and check what comes out",
-        )
+    bare = list(_problems(ctx, "placeholder"))
+    quoted_ones = [event for event in ctx.walk.refused if _is_placeholder(event.value)]
+    names = list(dict.fromkeys([*(p.detail for p in bare), *(event.value for event in quoted_ones)]))
+    if not names:
+        return
+    message = (
+        f"the file is a template: {one_of([f'`{name}`' for name in names[:8]], 'and')}"
+        f"{' …' if len(names) > 8 else ''} {'is' if len(names) == 1 else 'are'} not filled"
+    )
+    help_ = "fill the template first and check what comes out"
+    yield ctx.spot(bare[0], message, help=help_) if bare else ctx.at(quoted_ones[0].path, message, help=help_)
+
+
+_PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\{\{[^{}]*\}\}|<[A-Z][A-Z0-9_]*>|[A-Z]+(?:_[A-Z0-9]+)+")
+
+
+def _is_placeholder(value: object) -> bool:
+    """A quoted placeholder: the whole of a string that stands where no string belongs."""
+    return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
 
 
 @rule("DSC008", effect="ignored", of_text=True)

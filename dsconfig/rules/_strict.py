@@ -1,0 +1,102 @@
+"""How an oddity of the text is mended: the very place written as every JSON parser reads it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from dsconfig.diagnostic import Fix, Replace
+from dsconfig.document import Document, Node, Problem
+from dsconfig.document.edit import EditError, editor
+
+_AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECASE)
+"""What makes it doubtful where a word without quotes was meant to end, or whether it is a string at all."""
+
+
+def mended(document: Document, problem: Problem) -> Fix | None:
+    """The fix of one oddity, or None where nothing can be said of what was meant."""
+    start, end = problem.span
+    text = document.text[start:end]
+    match problem.kind:
+        case "comment":
+            return Fix("remove the comment", (_without_comment(document, start, end),))
+        case "trailing-comma" | "bom":
+            return _fix(f"remove the {_NAMES[problem.kind]}", start, end, "")
+        case "missing-comma":
+            return _fix("put a comma there", start, end, ",")
+        case "unquoted-key":
+            return _fix("put it in quotes", start, end, json.dumps(text, ensure_ascii=False))
+        case "unquoted-string" if not _AMBIGUOUS.search(text):
+            return _fix("put it in quotes", start, end, json.dumps(text, ensure_ascii=False))
+        case "single-quotes" | "multiline-string":
+            return _quoted(document.root, start)
+        case "control-character":
+            return _fix("write it as an escape", start, end, json.dumps(text)[1:-1])
+        case "missing-colon" if text == "=":
+            return _fix("write a colon", start, end, ":")
+        case "unexpected" if text == ",":
+            around = document.node(problem.path)
+            return _fix("remove the comma", start, end, "") if around and around.kind == "object" else None
+        case "missing-root-braces":
+            return _braced(document)
+    return None
+
+
+_NAMES = {"trailing-comma": "comma", "bom": "byte order mark"}
+
+
+def _fix(title: str, start: int, end: int, text: str) -> Fix:
+    return Fix(title, (Replace(start, end, text),), safe=True)
+
+
+def _without_comment(document: Document, start: int, end: int) -> Replace:
+    """Without its line, where it has one to itself, and without the blanks before it."""
+    text = document.text
+    line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+    following = re.compile(r"[ \t]*(\r\n?|\n|\Z)").match(text, end)
+    if following is None:
+        return Replace(start, end, "" if text[start - 1 : start] in ("", " ", "\t", "\n") else " ")
+    if not text[line:start].strip():
+        return Replace(line, following.end(), "")
+    return Replace(line + len(text[line:start].rstrip(" \t")), end, "")
+
+
+def _quoted(root: Node | None, start: int) -> Fix | None:
+    """The string that begins here in double quotes."""
+    todo = [root] if root else []
+    while todo:
+        node = todo.pop()
+        if node.span.start == start and isinstance(node.value, str):
+            return _fix("use double quotes", *node.span, json.dumps(node.value, ensure_ascii=False))
+        for member in node.members:
+            if member.key_span.start == start:
+                return _fix("use double quotes", *member.key_span, json.dumps(member.key, ensure_ascii=False))
+        todo += (*(member.node for member in node.members), *node.items)
+    return None
+
+
+def _braced(document: Document) -> Fix | None:
+    root = document.root
+    if root is None:
+        return None
+    (start, end), newline = root.span, "\r\n" if "\r\n" in document.text else "\n"
+    edits = (Replace(start, start, f"{{{newline}"), Replace(end, end, f"{newline}}}"))
+    return Fix("put the entries in braces", edits, safe=True)
+
+
+def without_duplicate(document: Document, problem: Problem, *, refused: bool) -> Fix | None:
+    """Without the first of the entries of one name, which every parser that takes the file passes over."""
+    parent = document.node(problem.path[:-1])
+    if parent is None:
+        return None
+    same = [index for index, member in enumerate(parent.members) if member.key == problem.detail]
+    if len(same) < 2:
+        return None
+    first, last = parent.members[same[0]], parent.members[same[-1]]
+    try:
+        edits = editor(document).without(parent, same[0])
+    except EditError:
+        return None
+    alike = type(first.node.value) is type(last.node.value) and first.node.value == last.node.value
+    title = f"remove the first `{problem.detail}`, keep the last"
+    return Fix(title, tuple(Replace(*edit) for edit in edits), safe=alike or not refused)
