@@ -152,7 +152,7 @@ def ranks_per_node(block: dict[str, Any], semantics: Semantics) -> Any:
     return block.get("num_gpus_per_node", 1) // block.get("model_parallel_size", 1)
 
 
-def endless(block: dict[str, Any]) -> bool:
+def endless(block: dict[str, Any], semantics: Semantics) -> bool:
     """Whether the numbers are larger than any release could work with."""
     micro_batches = set(block["micro_batch_sizes"])
     if len(micro_batches) > _TOO_MANY:
@@ -161,7 +161,8 @@ def endless(block: dict[str, Any]) -> bool:
     batch = max(least, min(block["max_train_batch_size"], least * 720720))
     most = block.get("max_gpus", 10000)
     # Version 0.2 counts machines, and takes less than one of them for no limit at all.
-    unlimited = most < block.get("num_gpus_per_node", 1)
+    machines = ranks_per_node(block, semantics) is not None
+    unlimited = machines and most < block.get("num_gpus_per_node", 1)
     return math.isqrt(int(batch)) > _TOO_LONG and (unlimited or most > _TOO_LONG)
 
 

@@ -51,7 +51,7 @@ def _solver(ctx: Context) -> Solver:
         SkipRule: something is, or the numbers are larger than any release could work with.
     """
     block, semantics = _block(ctx), _semantics(ctx)
-    if faults(block, semantics) or endless(block):
+    if faults(block, semantics) or endless(block, semantics):
         raise SkipRule
     return Solver(block, semantics, ctx.release_name)
 
