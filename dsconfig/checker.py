@@ -54,7 +54,8 @@ def check(
 ) -> Report:
     """Check a config: a path, text, bytes, or a dict.
 
-    A string with a line end or a brace is text, any other string a path. Text is judged as DeepSpeed judges a
+    A string with a bracket, quote, line end or colon in it, and no file of that name, is text; any other
+    string is a path. Text is judged as DeepSpeed judges a
     file (Hjson, duplicate keys), a dict as it judges a dict.
 
     Args:
@@ -92,7 +93,10 @@ def read(source: str | bytes | os.PathLike[str] | Mapping[str, Any]) -> Document
 
 def is_text(source: str) -> bool:
     """Whether a string is a config's text rather than the path of a file."""
-    return not source or any(char in source for char in "{\n")
+    if not source or "\0" in source:
+        return True
+    looks = any(char in source for char in '{}[]\n\r"') or ": " in source
+    return looks and not os.path.exists(source)
 
 
 def check_document(

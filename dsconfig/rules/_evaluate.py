@@ -29,6 +29,8 @@ def evaluate(source: Source, release: int) -> Outcome:
     if not context.is_config:
         rules = tuple(rule for rule in rules if rule.of_text)
     findings = [(rule, finding) for rule in rules for finding in _run(rule, context)]
+    if any(rule.code == TEMPLATE for rule, _ in findings):
+        findings = list(_template_alone(context, findings))
     return Outcome(
         tuple(_one_per_cause(findings)),
         max(low, context.low, context.walk.low),
@@ -42,6 +44,22 @@ def _run(rule: Rule, context: Context) -> Iterator[Finding]:
             yield finding if finding.effect else replace(finding, effect=rule.effect)
     except SkipRule:
         return
+
+
+TEMPLATE = "DSC007"
+"""The rule of unfilled placeholders."""
+
+
+def _template_alone(context: Context, findings: list[tuple[Rule, Finding]]) -> Iterator[tuple[Rule, Finding]]:
+    """What is to be said of a template's text; all else follows from its placeholders."""
+    refused = not context.document.readable(context.parser) or any(
+        finding.effect is Effect.REJECTED for rule, finding in findings if rule.code != TEMPLATE
+    )
+    for rule, finding in findings:
+        if rule.code == TEMPLATE:
+            yield rule, replace(finding, effect=Effect.REJECTED if refused else Effect.ALTERED)
+        elif rule.of_text and finding.effect is not Effect.REJECTED:
+            yield rule, finding
 
 
 @cache

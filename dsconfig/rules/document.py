@@ -287,11 +287,14 @@ def unused_suppression(_: Context) -> Iterator[Finding]:
 
 @rule("DSC009", effect="rejected", of_text=True)
 def beyond_limits(ctx: Context) -> Iterator[Finding]:
-    """The text is larger, or nested deeper, than a config can sensibly be, or holds a number no parser agrees
-    on.
+    """The text is larger or nested deeper than a config can sensibly be, or holds a number out of range.
 
-    Outside these limits (16 MiB, 250,000 values, 256 levels, integers of 4,300 digits, unpaired surrogates)
+    Outside these limits (2 MiB, 50,000 values, 128 levels, integers of 4,300 digits, unpaired surrogates)
     Python's own parsers depend on settings of the machine, so nothing is claimed of DeepSpeed's verdict.
+
+    Bad:
+
+        {"train_batch_size": 8, "gradient_clipping": 1e999}
 
     Good:
 
