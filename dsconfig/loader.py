@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from dsconfig.checker import Report, check
 from dsconfig.diagnostic import Diagnostic, Effect
-from dsconfig.model.base import Section
+from dsconfig.model.base import Section, is_section
 from dsconfig.model.config import Config
 from dsconfig.model.keyinfo import section_keys
 from dsconfig.model.optimizer import OPTIMIZERS, Optimizer
@@ -131,7 +131,7 @@ def _params(owner: type[Section], kind: Any) -> type[Section] | None:
 def _within(annotation: Any, value: Any, release: int) -> Any:
     """The value with the objects in it turned into sections, as far as the annotation names any."""
     for arm in _arms(annotation):
-        if isinstance(value, dict) and isinstance(arm, type) and issubclass(arm, Section):
+        if isinstance(value, dict) and is_section(arm):
             return construct(arm, value, release)
         if isinstance(value, list) and get_origin(arm) is list:
             return [_within(get_args(arm)[0], item, release) for item in value]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeGuard, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
@@ -217,6 +217,11 @@ class Section(BaseModel):
     def to_json(self, indent: int | None = 2) -> str:
         """Return `to_dict()` as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+
+def is_section(annotation: object) -> TypeGuard[type[Section]]:
+    """Whether an annotation is a section class. Python 3.10 takes `list[int]` for a class."""
+    return get_origin(annotation) is None and isinstance(annotation, type) and issubclass(annotation, Section)
 
 
 def _touched(value: object, field: FieldInfo) -> bool:

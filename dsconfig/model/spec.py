@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 
 from pydantic.fields import FieldInfo
 
-from dsconfig.model.base import Checked, Section
+from dsconfig.model.base import Checked, is_section
 
 Spec: TypeAlias = tuple[Any, ...]
 
@@ -36,7 +36,7 @@ def of(annotation: Any) -> Spec:
         return instead[0] if instead else _bounded(of(inner), metadata)
     if annotation is int or annotation is float:
         return (annotation.__name__, None, None, None, None)
-    if isinstance(annotation, type) and issubclass(annotation, Section):
+    if is_section(annotation):
         return ("section", annotation.__name__)
     if annotation in _PLAIN:
         return (_PLAIN[annotation],)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic_core import PydanticUndefined
 
 from dsconfig.model import spec
-from dsconfig.model.base import Key, Section
+from dsconfig.model.base import Key, Section, is_section
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def fields(section: type[Section]) -> Iterator[Field]:
             attribute=attribute,
             annotation=_without_key(annotation),
             key=keys[0],
-            default=_default(info.get_default(call_default_factory=True, validated_data={})),
+            default=_default(info.get_default(call_default_factory=True)),
             required=info.is_required(),
         )
 
@@ -80,7 +80,7 @@ def _classes(field: Field) -> Iterator[type[Section]]:
 
 
 def _named(annotation: Any) -> Iterator[type[Section]]:
-    if isinstance(annotation, type) and issubclass(annotation, Section):
+    if is_section(annotation):
         yield annotation
         yield from variants(annotation)
     for argument in get_args(annotation):
