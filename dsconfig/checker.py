@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dsconfig import document as reader
@@ -142,9 +142,15 @@ def _judge(source: Source, names: tuple[str, ...]) -> list[_Merged]:
         for rule, finding in outcome.findings:
             key = (rule.code, finding.path, finding.effect, finding.span, finding.part)
             found = merged.setdefault(key, _Merged(rule, finding, []))
+            if found.finding.fix != finding.fix:  # what is right here may be wrong there
+                found.finding = _with_unsafe_fix(found.finding)
             if not found.releases or found.releases[-1] != name:
                 found.releases.append(name)
     return list(merged.values())
+
+
+def _with_unsafe_fix(finding: Finding) -> Finding:
+    return finding if finding.fix is None else replace(finding, fix=replace(finding.fix, safe=False))
 
 
 def _located(document: Document, merged: list[_Merged]) -> list[Diagnostic]:

@@ -126,3 +126,11 @@ def nearest(word: str, section: SectionView) -> str | None:
 
 def _plain(word: str) -> str:
     return word.lower().replace("_", "").replace("-", "").replace(" ", "")
+
+
+def unmistakable(word: str, section: SectionView) -> bool:
+    """Whether one key of the section alone is as near as a slip of the finger."""
+    from difflib import get_close_matches
+
+    plain = {_plain(key) for key in section.keys}
+    return _plain(word) in plain or len(get_close_matches(word.lower(), list(section.keys), 2, 0.85)) == 1

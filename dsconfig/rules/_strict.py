@@ -20,29 +20,34 @@ def mended(document: Document, problem: Problem) -> Fix | None:
     match problem.kind:
         case "comment":
             return Fix("remove the comment", (_without_comment(document, start, end),))
-        case "trailing-comma" | "bom":
-            return _fix(f"remove the {_NAMES[problem.kind]}", start, end, "")
-        case "missing-comma":
-            return _fix("put a comma there", start, end, ",")
-        case "unquoted-key":
-            return _fix("put it in quotes", start, end, json.dumps(text, ensure_ascii=False))
-        case "unquoted-string" if not _AMBIGUOUS.search(text):
-            return _fix("put it in quotes", start, end, json.dumps(text, ensure_ascii=False))
         case "single-quotes" | "multiline-string":
             return _quoted(document.root, start)
-        case "control-character":
-            return _fix("write it as an escape", start, end, json.dumps(text)[1:-1])
-        case "missing-colon" if text == "=":
-            return _fix("write a colon", start, end, ":")
-        case "unexpected" if text == ",":
-            around = document.node(problem.path)
-            return _fix("remove the comma", start, end, "") if around and around.kind == "object" else None
         case "missing-root-braces":
             return _braced(document)
-    return None
+        case "unquoted-string" if _AMBIGUOUS.search(text):
+            return None
+        case "unquoted-key" | "unquoted-string":
+            return _fix("put it in quotes", start, end, json.dumps(text, ensure_ascii=False))
+        case "control-character":
+            return _fix("write it as an escape", start, end, json.dumps(text)[1:-1])
+        case "unexpected" if text == "," and _in_object(document, problem):
+            return _fix("remove the comma", start, end, "")
+    title, wrong, right = _SIGNS.get(problem.kind, ("", None, ""))
+    return _fix(title, start, end, right) if wrong is not None and text in wrong else None
 
 
-_NAMES = {"trailing-comma": "comma", "bom": "byte order mark"}
+_SIGNS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "trailing-comma": ("remove the comma", (",",), ""),
+    "bom": ("remove the byte order mark", ("\ufeff",), ""),
+    "missing-comma": ("put a comma there", ("",), ","),
+    "missing-colon": ("write a colon", ("=",), ":"),
+}
+"""What to do, what stands there, and what ought to."""
+
+
+def _in_object(document: Document, problem: Problem) -> bool:
+    around = document.node(problem.path)
+    return around is not None and around.kind == "object"
 
 
 def _fix(title: str, start: int, end: int, text: str) -> Fix:

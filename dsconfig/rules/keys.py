@@ -12,6 +12,7 @@ from dsconfig.releases import NEVER, name
 from dsconfig.rules import _names
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
+from dsconfig.rules._successors import instead, is_off, successor
 from dsconfig.rules._walk import Event
 from dsconfig.words import one_of
 
@@ -170,7 +171,9 @@ def misspelt_key(ctx: Context) -> Iterator[Finding]:
             fix=None
             if taken
             else Fix(
-                f"rename to `{found.meant}`", (Rename(found.event.path, found.meant),), safe=found.refused
+                f"rename to `{found.meant}`",
+                (Rename(found.event.path, found.meant),),
+                safe=found.refused and _names.unmistakable(found.word, found.event.section),
             ),
         )
 
@@ -227,31 +230,16 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
     for found in _unknowns(ctx, "removed"):
         assert found.info is not None
         last = max(last for _, last in found.info.spans if last < ctx.release)
-        off = _is_off(found.event.value)
+        off = is_off(found.event.value)
         yield ctx.at(
             found.event.path,
             f"`{found.word}` was removed from DeepSpeed after {name(last)}: {_dropped(found)}",
-            help=_instead(found.info) + (", even though it is switched off" if found.refused and off else ""),
+            help=instead(found.info) + (", even though it is switched off" if found.refused and off else ""),
             effect=found.effect,
             part="key",
-            fix=Fix(f"remove `{found.word}`", (Remove(found.event.path),), safe=off),
+            fix=successor(ctx, found.event, safe=found.refused)
+            or Fix(f"remove `{found.word}`", (Remove(found.event.path),), safe=off),
         )
-
-
-def _is_off(value: object) -> bool:
-    """A section that does nothing in the releases that have it, so that removing it loses nothing."""
-    return value is None or value is False or (isinstance(value, dict) and value.get("enabled") is False)
-
-
-def _instead(info: KeyInfo) -> str:
-    if info.replaced_by is None:
-        return "remove it"
-    replaced = info.replaced_by
-    return (
-        f"use `{replaced}` instead"
-        if " " not in replaced and "(" not in replaced
-        else f"use {replaced} instead"
-    )
 
 
 @rule("DSC105", effect="ignored", source=_ROOT)
@@ -291,6 +279,10 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
     Good:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}}
     """
     for event in ctx.walk.seen:
         assert event.key is not None
@@ -300,8 +292,10 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             event.path,
             f"`{event.path[-1]}` is deprecated since DeepSpeed {name(info.deprecated)}",
-            help=_instead(info) if info.replaced_by else "remove it",
+            help=instead(info) if info.replaced_by else "remove it",
             part="key",
+            # Before 0.7.0 the section is read by hand, and not every old name as its successor.
+            fix=successor(ctx, event, safe=event.section.name == "Config" or ctx.since("0.7.0")),
         )
 
 
@@ -354,8 +348,15 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
             f"`{event.path[-1]}` is another name of `{event.key.info.name}`, and both are written",
             help=f"keep `{event.key.info.name}` alone",
             part="key",
-            fix=Fix(f"remove `{event.path[-1]}`", (Remove(event.path),)),
+            fix=Fix(f"remove `{event.path[-1]}`", (Remove(event.path),), safe=_said_twice(ctx, event)),
         )
+
+
+def _said_twice(ctx: Context, event: Event) -> bool:
+    """Whether the key's other name holds the same value."""
+    assert event.key is not None
+    other = ctx.document.node((*event.path[:-1], event.key.info.name))
+    return other is not None and type(other.value) is type(event.value) and other.value == event.value
 
 
 @rule("DSC109", effect="ignored")
@@ -379,6 +380,6 @@ def key_without_effect(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             event.path,
             f"`{event.path[-1]}` has no effect: DeepSpeed takes it and never looks at it",
-            help=_instead(info) if info.replaced_by else "remove it",
+            help=instead(info) if info.replaced_by else "remove it",
             part="key",
         )

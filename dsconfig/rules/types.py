@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.dialect import Coerced, Refused
 from dsconfig.model.keyinfo import child_section
 from dsconfig.rules._context import Context, Finding
@@ -42,6 +42,11 @@ def _effect(event: Event) -> str:
         return "rejected"
     assert event.key is not None
     return event.key.info.wrong_type or "crashes"
+
+
+def _stops(event: Event) -> bool:
+    """Whether nothing can run with the value as it is written."""
+    return _effect(event) in ("rejected", "crashes")
 
 
 def _unchecked(event: Event) -> str:
@@ -131,7 +136,8 @@ def _same_word(value: Any, members: tuple[Any, ...]) -> Any:
 
 
 def _replace(event: Event, verdict: Refused, value: Any) -> Fix:
-    return Fix(f"replace by {quoted(value)}", (Set((*event.path, *verdict.at), value),), safe=True)
+    operations = (Set((*event.path, *verdict.at), value),)
+    return Fix(f"replace by {quoted(value)}", operations, safe=_stops(event))
 
 
 @rule("DSC113", effect="altered", source=_STRICT, general=True)
@@ -250,7 +256,7 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
             if meant is not None
             else f"give {expected(verdict.expected)}",
             effect=_effect(event),
-            fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=True)
+            fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=_stops(event))
             if meant is not None
             else None,
         )
@@ -289,8 +295,6 @@ def null_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {}}
     """
-    from dsconfig.diagnostic import Remove
-
     for event, verdict in _refusals(ctx, "null"):
         assert event.key is not None
         default = event.key.default
@@ -300,7 +304,7 @@ def null_value(ctx: Context) -> Iterator[Finding]:
             f"{_unchecked(event)}",
             help="remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
             effect=_effect(event),
-            fix=Fix("remove the key", (Remove(event.path),), safe=True) if not verdict.at else None,
+            fix=Fix("remove the key", (Remove(event.path),), safe=_stops(event)) if not verdict.at else None,
         )
 
 
@@ -377,4 +381,5 @@ def misshapen_section(ctx: Context) -> Iterator[Finding]:
                 help="remove the section to leave it at its defaults"
                 if off
                 else "write an object with its keys",
+                fix=Fix("remove the section", (Remove(event.path),), safe=True) if off else None,
             )
