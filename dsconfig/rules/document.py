@@ -251,7 +251,8 @@ def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
     """
     bare = list(_problems(ctx, "placeholder"))
     quoted_ones = [event for event in ctx.walk.refused if _is_placeholder(event.value)]
-    names = list(dict.fromkeys([*(p.detail for p in bare), *(event.value for event in quoted_ones)]))
+    words = [*(problem.detail.rstrip(", ") for problem in bare), *(event.value for event in quoted_ones)]
+    names = list(dict.fromkeys(words))
     if not names:
         return
     message = (
