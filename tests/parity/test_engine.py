@@ -15,7 +15,7 @@ from tests.parity import environment
 
 RELEASE = "0.19.8"
 WORKER = Path(__file__).with_name("engine_worker.py")
-LIMIT = 300.0
+LIMIT = 900.0
 """Seconds: the first run in a new environment compiles an op of DeepSpeed."""
 
 BASE: dict[str, Any] = {

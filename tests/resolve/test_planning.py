@@ -1,0 +1,84 @@
+"""The table of a plan, and the ways to name world sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dsconfig.planning import numbers, sizes_of_nodes, tabulate, with_gpus_per_node
+from elastic.semantics import LATEST
+
+CONFIG: dict[str, Any] = {
+    "elasticity": {
+        "enabled": True,
+        "max_train_batch_size": 2000,
+        "micro_batch_sizes": [2, 4, 6],
+        "version": 0.1,
+        "max_gpus": 64,
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("8", [8]),
+        ("16,8,8", [8, 16]),
+        ("2:5", [2, 3, 4, 5]),
+        ("8:32:8", [8, 16, 24, 32]),
+        ("1, 4:6 ,9", [1, 4, 5, 6, 9]),
+        ("8:9:4", [8]),
+    ],
+)
+def test_numbers(text: str, found: list[int]) -> None:
+    assert numbers(text) == found
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "-1", "a", "1:", ":4", "1:2:3:4", "5:2", "1:9:0", "1.5", "1:9999999"]
+)
+def test_no_numbers(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        numbers(text)
+
+
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=20))
+def test_each_size_asked_for_has_a_row_or_a_reason(sizes: list[int]) -> None:
+    table = tabulate(CONFIG, sizes, semantics=LATEST)
+    assert [line.world_size for line in table.lines] == sizes
+    for line in table.lines:
+        if line.row is None:
+            assert line.reason
+            assert 0 < line.lost < 1
+            assert line.runs_at in table.plan.world_sizes
+        else:
+            assert (line.reason, line.runs_at, line.lost) == (None, None, 0.0)
+            assert (
+                line.row.micro_batch_size * line.row.accumulation_steps * line.world_size
+                == table.plan.batch_size
+            )
+
+
+def test_exact_is_never_worse_on_the_sizes_asked_for() -> None:
+    sizes = list(range(8, 65, 8))
+    table = tabulate(CONFIG, sizes, exact=True, semantics=LATEST)
+    assert len(table.exact_admitted) >= len(table.admitted)
+    assert table.exact is not None
+    assert table.exact.batch_size != table.plan.batch_size
+
+
+def test_all_admissible_sizes_where_none_is_named() -> None:
+    table = tabulate(CONFIG, semantics=LATEST)
+    assert table.admitted == table.plan.world_sizes
+
+
+def test_nodes() -> None:
+    config = with_gpus_per_node(CONFIG, 8)
+    assert config["elasticity"]["num_gpus_per_node"] == 8
+    assert "num_gpus_per_node" not in CONFIG["elasticity"]
+    assert sizes_of_nodes(config, [1, 3]) == [8, 24]
+    tabulated = tabulate(config, [8, 24], semantics=LATEST)
+    assert [(line.gpus, line.nodes) for line in tabulated.lines] == [(8, 1), (24, 3)]

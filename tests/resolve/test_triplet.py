@@ -1,0 +1,164 @@
+"""The batch triplet: its invariants, what is written into the config, and what an impossible one says."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dsconfig
+from dsconfig import ResolveError, resolve
+from dsconfig.triplet import KEYS
+
+TRAIN, MICRO, STEPS = KEYS
+small = st.integers(1, 64)
+sizes = st.sampled_from((1, 2, 3, 4, 7, 8, 16, 64))
+
+
+@st.composite
+def written(draw: st.DrawFn) -> dict[str, Any]:
+    """Any of the three keys, alone or together, that may or may not fit."""
+    keys = draw(st.sets(st.sampled_from(KEYS)))
+    factor = draw(small)
+    return {key: draw(small) * (factor if key == TRAIN else 1) for key in sorted(keys)}
+
+
+def well_worded(error: ResolveError) -> None:
+    assert "\n" not in error.reason
+    assert not any(line.endswith(".") for line in str(error).splitlines())
+
+
+@given(written(), sizes)
+def test_product_is_the_batch_and_resolving_again_changes_nothing(config: dict[str, Any], size: int) -> None:
+    before = copy.deepcopy(config)
+    try:
+        run = resolve(config, size, "0.19.8")
+    except ResolveError as error:
+        well_worded(error)
+        return
+    finally:
+        assert config == before
+    batch, micro, steps = run.triplet
+    assert batch == micro * steps * run.data_parallel_size
+    assert all(type(value) is int and value > 0 for value in run.triplet)
+    assert all(run.config[key] == value for key, value in config.items())
+    assert run.config == {**config, **dict(zip(KEYS, run.triplet, strict=True))}
+    again = resolve(run.config, size, "0.19.8")
+    assert (again.triplet, again.config, again.messages) == (run.triplet, run.config, ())
+
+
+@given(written(), sizes)
+def test_possible_exactly_where_check_rejects_nothing(config: dict[str, Any], size: int) -> None:
+    report = dsconfig.check(config, "0.19.8", size)
+    try:
+        resolve(config, size, "0.19.8")
+    except ResolveError:
+        assert not report.ok
+    else:
+        assert report.ok
+
+
+@given(st.integers(1, 500), small, sizes)
+def test_hinted_batch_sizes_work(batch: int, micro: int, size: int) -> None:
+    try:
+        resolve({TRAIN: batch, MICRO: micro}, size, "0.19.8")
+    except ResolveError as error:
+        hint = next(hint for hint in error.hints if hint.startswith("nearest values"))
+        for near in hint.rpartition(": ")[2].split(" or "):
+            assert resolve({TRAIN: int(near), MICRO: micro}, size, "0.19.8").train_batch_size == int(near)
+
+
+def test_overdetermined_says_which_two_to_keep() -> None:
+    with pytest.raises(ResolveError) as caught:
+        resolve({TRAIN: 320, MICRO: 4, STEPS: 4}, 8, "0.19.8")
+    assert caught.value.reason == (
+        "`train_batch_size` 320 ≠ 4 × 4 × 8 = 128 (micro batch × accumulation steps × data-parallel ranks)"
+    )
+    assert caught.value.hints == (
+        f"keep `{MICRO}` and `{STEPS}`: `{TRAIN}` becomes 128",
+        f"keep `{TRAIN}` and `{MICRO}`: `{STEPS}` becomes 10",
+        f"keep `{TRAIN}` and `{STEPS}`: `{MICRO}` becomes 10",
+        "keep all three: 20 data-parallel ranks",
+    )
+
+
+def test_indivisible_names_near_batches_and_sizes() -> None:
+    with pytest.raises(ResolveError) as caught:
+        resolve({TRAIN: 96}, 7, "0.19.8")
+    assert caught.value.reason == "`train_batch_size` 96 is not divisible by 7 ranks: 96 = 13 × 7 + 5"
+    assert caught.value.hints[0] == "nearest values of `train_batch_size`: 91 or 98"
+    assert caught.value.hints[1].startswith("nearest data-parallel sizes for 96: 6 or 8 (of 1, 2, 3,")
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({}, "neither `train_batch_size` nor"),
+        ({TRAIN: "auto"}, '`train_batch_size` is a string, `"auto"`, and DeepSpeed calculates'),
+        ({TRAIN: 8, STEPS: 0}, "`gradient_accumulation_steps` is 0, and DeepSpeed divides"),
+        ({TRAIN: -8}, "`train_batch_size` is `-8`, but must be greater than 0"),
+        ({MICRO: []}, "is a list"),
+        ({TRAIN: 1}, "`train_batch_size` 1 is not divisible by 8 ranks: 1 = 0 × 8 + 1"),
+    ],
+)
+def test_impossible(config: dict[str, Any], said: str) -> None:
+    with pytest.raises(ResolveError) as caught:
+        resolve(config, 8, "0.19.8")
+    assert said in str(caught.value)
+
+
+def test_world_size_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    run = resolve({MICRO: 2}, target="0.19.8")
+    assert run.train_batch_size == 8
+    assert [message.kind for message in run.messages] == ["environment"]
+    monkeypatch.setenv("WORLD_SIZE", "four")
+    with pytest.raises(ValueError, match="WORLD_SIZE is 'four': expected an integer of at least 1"):
+        resolve({MICRO: 2}, target="0.19.8")
+    monkeypatch.delenv("WORLD_SIZE")
+    with pytest.raises(ValueError, match="no world size"):
+        resolve({MICRO: 2}, target="0.19.8")
+
+
+@pytest.mark.parametrize("size", [0, -1, True, 2.0, "8"])
+def test_bad_world_size(size: Any) -> None:
+    with pytest.raises(ValueError, match="expected an integer of at least 1"):
+        resolve({MICRO: 2}, size, "0.19.8")
+
+
+def test_values_set_first() -> None:
+    source = {MICRO: 2, "zero_optimization": {"stage": 1}}
+    run = resolve(source, 4, "0.19.8", set={MICRO: 8, "zero_optimization.stage": 3, "fp16.enabled": True})
+    assert run.train_batch_size == 32
+    assert run.config["zero_optimization"] == {"stage": 3}
+    assert run.config["fp16"] == {"enabled": True}
+    assert source == {MICRO: 2, "zero_optimization": {"stage": 1}}
+    with pytest.raises(ValueError, match="cannot be set: `train_micro_batch_size_per_gpu` is no object"):
+        resolve(source, 4, "0.19.8", set={f"{MICRO}.x": 1})
+    with pytest.raises(ValueError, match="is no key"):
+        resolve(source, 4, "0.19.8", set={"a..b": 1})
+
+
+def test_reads_as_the_release_does(tmp_path: Path) -> None:
+    path = tmp_path / "ds.json"
+    path.write_text("{train_batch_size: 8 // Hjson\n}")
+    assert resolve(path, 8, "0.19.8").triplet == (8, 1, 1)
+    with pytest.raises(ResolveError, match="cannot be read"):
+        resolve(path, 8, "0.6.7")
+    with pytest.raises(ResolveError, match="cannot be read"):
+        resolve("[1]\n", 8, "0.19.8")
+
+
+def test_newest_of_a_range_is_resolved_for() -> None:
+    run = resolve({MICRO: 1}, 1, ">=0.14,<0.15")
+    assert run.release == "0.14.5"
+    assert run.messages[0].text == "of the releases >=0.14,<0.15 the newest, 0.14.5, is resolved for"
+
+
+def test_resolved_config_can_be_checked() -> None:
+    assert resolve({MICRO: 2}, 8, "0.19.8").check().ok
+    assert not resolve({MICRO: 2, "fp16": {"typo": 1}}, 8, "0.19.8").check().ok
