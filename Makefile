@@ -29,7 +29,7 @@ parity: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.run $(foreach r,$(RELEASES),--release $(r)) --cases $(CASES) --seed $(SEED) --require 0.99
 	$(BIN)/python -m tests.parity.resolved $(foreach r,$(RELEASES),--release $(r)) --cases $(CASES) --seed $(SEED)
 	$(BIN)/python -m tests.parity.elastic_parity --seed $(SEED)
-	$(BIN)/pytest tests/parity/test_engine.py
+	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/parity/test_engine.py
 
 # Says what a release adds, removes and changes against the model: `make census RELEASE=0.19.8`.
 census: $(VENV)/.dev

@@ -58,7 +58,7 @@ def _cells(table: Table, line: Line) -> list[str]:
 
 
 def _aligned(cells: list[str], widths: list[int]) -> str:
-    return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+    return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
 def _count(number: int, what: str) -> str:
