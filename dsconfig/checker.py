@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from dsconfig import document as reader
 from dsconfig import releases, suppress
 from dsconfig.diagnostic import Diagnostic, Location, Path, Related
 from dsconfig.releases import NUMBERS, Target
-from dsconfig.rules import Outcome, Rule, evaluate
+from dsconfig.rules import RULES, Outcome, Rule, evaluate
 from dsconfig.rules._context import Finding, Source
 
 if TYPE_CHECKING:
@@ -39,6 +40,24 @@ class Report:
         """Whether DeepSpeed takes the config and gets through initialisation: no diagnostic is an error."""
         return not any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
 
+    def edits(self, found: Diagnostic) -> Sequence[tuple[int, int, str]]:
+        """The finding's fix as edits of the text: start, end, and what to put there; empty where there is
+        none.
+        """
+        from dsconfig.document.edit import EditError
+        from dsconfig.operations import edits
+
+        if found.fix is None or self.document is None:
+            return ()
+        try:
+            return edits(self.document, found.fix)
+        except EditError:
+            return ()
+
+    def rule(self, code: str) -> Rule | None:
+        """The rule behind a finding, with its page."""
+        return RULES.get(code)
+
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.diagnostics)
 
@@ -52,7 +71,7 @@ def check(
     world_size: int | None = None,
     consumer: str | None = None,
 ) -> Report:
-    """Check a config: a path, text, bytes, or a dict.
+    """Check a config: a path, text, bytes, a dict, or the URL-safe base64 that launchers pass.
 
     A string with a bracket, quote, line end or colon in it, and no file of that name, is text; any other
     string is a path. Text is judged as DeepSpeed judges a
@@ -88,7 +107,19 @@ def read(source: str | bytes | os.PathLike[str] | Mapping[str, Any]) -> Document
         return reader.read_bytes(source, "<bytes>")
     if isinstance(source, str) and is_text(source):
         return reader.read_text(source)
+    if isinstance(source, str) and _is_base64(source):
+        return reader.read_base64(source)
     return reader.read_file(source)
+
+
+_BASE64 = re.compile(r"[A-Za-z0-9_-]{8,}={0,2}")
+
+
+def _is_base64(source: str) -> bool:
+    """Whether a string is what launchers hand over: a config in URL-safe base64, and not the name of a file."""
+    if not _BASE64.fullmatch(source) or os.path.exists(source):
+        return False
+    return "{" in reader.read_base64(source).text
 
 
 def is_text(source: str) -> bool:

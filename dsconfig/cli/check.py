@@ -133,5 +133,5 @@ def _show(args: argparse.Namespace, job: Run, names: list[str], options: Options
 def _statistics(args: argparse.Namespace, job: Run, style: Style) -> None:
     from dsconfig.render.summary import statistics
 
-    stream = sys.stderr if args.output_format == "json" else sys.stdout
+    stream = sys.stdout if args.output_format in ("full", "concise") else sys.stderr
     stream.write(statistics(job.by_rule, style))

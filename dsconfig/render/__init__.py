@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from dsconfig.diagnostic import Diagnostic
+    from dsconfig.diagnostic import Diagnostic, Effect
     from dsconfig.render.style import Style
 
 
@@ -35,6 +35,22 @@ class Target(Protocol):
         """Where the choice comes from, a word of `dsconfig.releases.Origin`."""
 
 
+class RulePage(Protocol):
+    """What a renderer needs of a rule."""
+
+    @property
+    def title(self) -> str:
+        """One line."""
+
+    @property
+    def doc(self) -> str:
+        """The whole page, in Markdown."""
+
+    @property
+    def effect(self) -> Effect:
+        """The usual effect of its findings."""
+
+
 class Report(Protocol):
     """What a renderer needs of the result for one file."""
 
@@ -54,10 +70,18 @@ class Report(Protocol):
     def document(self) -> Text | None:
         """The source, where there is one."""
 
+    def edits(self, found: Diagnostic) -> Sequence[tuple[int, int, str]]:
+        """The finding's fix as stretches of the source and what to put in their place; empty where there is
+        none.
+        """
+
+    def rule(self, code: str) -> RulePage | None:
+        """The rule of this code."""
+
 
 Renderer: TypeAlias = Callable[[Iterable[Report], Target, "Style"], Iterator[str]]
 
-FORMATS = ("full", "concise", "json")
+FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit")
 """Each is the module of this package that has a function `render`."""
 
 

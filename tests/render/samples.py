@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dsconfig.diagnostic import Diagnostic, Effect, Location
 from dsconfig.document import Document
+from dsconfig.rules import RULES, Rule
 
 
 class Target(NamedTuple):
@@ -23,6 +24,12 @@ class Report(NamedTuple):
     diagnostics: tuple[Diagnostic, ...]
     target: Target
     document: Source | None
+
+    def edits(self, found: Diagnostic) -> tuple[tuple[int, int, str], ...]:
+        return ((0, 1, found.message),) if found.fix and self.document else ()
+
+    def rule(self, code: str) -> Rule | None:
+        return RULES.get(code)
 
 
 def place(text: str, snippet: str, length: int | None = None) -> Location:

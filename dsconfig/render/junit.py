@@ -1,0 +1,60 @@
+"""JUnit XML: a suite for each file, in it a failed test for each error and warning; a clean file has one that
+passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from dsconfig.diagnostic import Diagnostic
+from dsconfig.render.concise import place
+from dsconfig.render.machine import relative
+from dsconfig.render.text import printable
+
+if TYPE_CHECKING:
+    from dsconfig.render import Report, Target
+    from dsconfig.render.style import Style
+
+
+def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+    """One document for the whole run, in plain ASCII."""
+    suites = [_suite(report.name, report.diagnostics) for report in reports]
+    tests, failures = sum(suite[1] for suite in suites), sum(suite[2] for suite in suites)
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    yield f'<testsuites name="dsconfig" tests="{tests}" failures="{failures}" errors="0">\n'
+    for text, _, _ in suites:
+        yield text
+    yield "</testsuites>\n"
+
+
+def _suite(name: str, found: Sequence[Diagnostic]) -> tuple[str, int, int]:
+    """The suite of one file, and how many tests it has, and failures among them."""
+    failures = sum(each.severity != "info" for each in found)
+    tests = max(1, len(found))
+    head = f'  <testsuite name="{_text(relative(name))}" tests="{tests}" failures="{failures}" errors="0">\n'
+    cases = "".join(_case(name, each) for each in found) or _passed(name)
+    return f"{head}{cases}  </testsuite>\n", tests, failures
+
+
+def _passed(name: str) -> str:
+    return f'    <testcase name="dsconfig" classname="{_text(relative(name))}"/>\n'
+
+
+def _case(name: str, found: Diagnostic) -> str:
+    line = f' line="{found.location.line}"' if found.location else ""
+    title = f"{found.code} {found.name}{f' {found.dotted}' if found.path else ''}"
+    said = f"{place(name, found)}: {found.message}{f' ({found.help})' if found.help else ''}"
+    if found.severity == "info":
+        body = f"      <system-out>{_text(said)}</system-out>\n"
+    else:
+        what = f'message="{_text(found.message)}" type="{found.effect.value}"'
+        body = f"      <failure {what}>{_text(said)}</failure>\n"
+    where = f'classname="{_text(relative(name))}" file="{_text(relative(name))}"{line}'
+    return f'    <testcase name="{_text(title)}" {where}>\n{body}    </testcase>\n'
+
+
+def _text(text: str) -> str:
+    """Text as XML takes it, which has no control characters, not even escaped ones."""
+    return escape(printable(text)).encode("ascii", "xmlcharrefreplace").decode("ascii")

@@ -1,0 +1,35 @@
+"""What the formats for other programs share: the names of files, and what tells a finding from the others."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from hashlib import sha256
+
+from dsconfig.diagnostic import Diagnostic
+
+
+def relative(name: str) -> str:
+    """The path from the working directory, where it lies below, with slashes: as a repository names it."""
+    if os.path.isabs(name):
+        try:
+            below = os.path.relpath(name)
+        except ValueError:  # another drive
+            return name
+        name = name if below.startswith(os.pardir) else below
+    return os.path.normpath(name).replace(os.sep, "/") if name else name
+
+
+class Fingerprints:
+    """One for each finding of a run, the same in the next run even where lines have moved."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+
+    def of(self, name: str, found: Diagnostic) -> str:
+        """Rule, file and key; the second of their kind gets a number besides."""
+        words = "\0".join((relative(name), found.code, found.dotted))
+        digest = sha256(words.encode(errors="surrogatepass")).hexdigest()[:32]
+        self.seen[digest] += 1
+        number = self.seen[digest]
+        return digest if number == 1 else f"{digest}-{number}"

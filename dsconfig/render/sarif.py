@@ -1,0 +1,150 @@
+"""SARIF 2.1.0: the findings with their rules and fixes, as code scanning services take them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from dsconfig._version import __version__
+from dsconfig.diagnostic import Diagnostic, Location, dotted
+from dsconfig.render.machine import Fingerprints, relative
+
+if TYPE_CHECKING:
+    from dsconfig.render import Report, RulePage, Target
+    from dsconfig.render.style import Style
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+    """One log with one run. It names only the rules that spoke."""
+    rules: dict[str, dict[str, Any]] = {}
+    fingerprints = Fingerprints()
+    results = []
+    for report in reports:
+        for found in report.diagnostics:
+            rules.setdefault(found.code, _rule(found, report.rule(found.code)))
+            result = _result(report, found, list(rules).index(found.code))
+            result["partialFingerprints"] = {"dsconfig/v1": fingerprints.of(report.name, found)}
+            results.append(result)
+    driver = {"name": "dsconfig", "version": __version__, "rules": list(rules.values())}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {"SRCROOT": {"description": {"text": "the directory that was checked from"}}},
+        "properties": {"target": target.text, "releases": list(target.releases)},
+        "results": results,
+    }
+    yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def _rule(found: Diagnostic, page: RulePage | None) -> dict[str, Any]:
+    rule: dict[str, Any] = {"id": found.code, "name": _pascal(found.name)}
+    if page is not None:
+        effect = page.effect
+        rule["shortDescription"] = {"text": page.title}
+        first, _, rest = page.doc.strip().partition("\n")
+        text = f"{first}\n{dedent(rest)}"
+        rule["fullDescription"] = {"text": _summary(text)}
+        rule["help"] = {"text": text, "markdown": text}
+        rule["defaultConfiguration"] = {"level": _LEVELS[effect.severity]}
+        rule["properties"] = {"effect": effect.value, "tags": ["deepspeed", effect.value]}
+    return rule
+
+
+def _pascal(name: str) -> str:
+    """`unknown-key` as SARIF names rules: UnknownKey."""
+    return "".join(word.capitalize() for word in name.split("-"))
+
+
+def _summary(doc: str) -> str:
+    """The page up to its first example, as running text."""
+    return " ".join(re.split(r"\n\s*(?:Bad|Good|Fixed)\b[^\n]*:\n", doc)[0].split())
+
+
+def _result(report: Report, found: Diagnostic, index: int) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": found.code,
+        "ruleIndex": index,
+        "level": _LEVELS[found.severity],
+        "message": {"text": f"{found.message}; {found.help}" if found.help else found.message},
+        "locations": [_location(report.name, found.location, found.dotted)],
+        "properties": {"effect": found.effect.value, "releases": list(found.releases)},
+    }
+    if found.related:
+        result["relatedLocations"] = [
+            {**_location(report.name, other.location, dotted(other.path)), "message": {"text": other.message}}
+            for other in found.related
+        ]
+    fixes = list(_fixes(report, found))
+    if fixes:
+        result["fixes"] = fixes
+    return result
+
+
+def _location(name: str, place: Location | None, key: str) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": _artifact(name)}
+    if place is not None:
+        physical["region"] = {
+            "startLine": place.line,
+            "startColumn": place.column,
+            "endLine": place.end_line,
+            "endColumn": place.end_column,
+        }
+    location: dict[str, Any] = {"physicalLocation": physical}
+    if key:
+        location["logicalLocations"] = [{"fullyQualifiedName": key, "kind": "member"}]
+    return location
+
+
+def _artifact(name: str) -> dict[str, Any]:
+    path = relative(name)
+    uri = quote(path, errors="surrogatepass")
+    if os.path.isabs(path):
+        return {"uri": f"file://{uri if uri.startswith('/') else f'/{uri}'}"}
+    return {"uri": uri, "uriBaseId": "SRCROOT"}
+
+
+def _fixes(report: Report, found: Diagnostic) -> Iterator[dict[str, Any]]:
+    edits = report.edits(found)
+    if found.fix is None or not edits or report.document is None:
+        return
+    regions = _Regions(report.document.text)
+    replacements = [
+        {"deletedRegion": regions.between(start, end), "insertedContent": {"text": text}}
+        for start, end, text in edits
+    ]
+    yield {
+        "description": {"text": f"{found.fix.title}{'' if found.fix.safe else ' (unsafe)'}"},
+        "artifactChanges": [{"artifactLocation": _artifact(report.name), "replacements": replacements}],
+    }
+
+
+class _Regions:
+    """Lines and columns of stretches of a text."""
+
+    def __init__(self, text: str) -> None:
+        lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
+        self.starts = [0, *accumulate(len(line) for line in lines[:-1])]
+
+    def between(self, start: int, end: int) -> dict[str, int]:
+        """The region; one that is empty says where something is put in."""
+        first, last = self._line(start), self._line(end)
+        return {
+            "startLine": first + 1,
+            "startColumn": start - self.starts[first] + 1,
+            "endLine": last + 1,
+            "endColumn": end - self.starts[last] + 1,
+        }
+
+    def _line(self, at: int) -> int:
+        from bisect import bisect_right
+
+        return bisect_right(self.starts, at) - 1
