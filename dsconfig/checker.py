@@ -116,7 +116,9 @@ _BASE64 = re.compile(r"[A-Za-z0-9_-]{8,}={0,2}")
 
 
 def _is_base64(source: str) -> bool:
-    """Whether a string is what launchers hand over: a config in URL-safe base64, and not the name of a file."""
+    """Whether a string is what launchers hand over: a config in URL-safe base64, and not the name of a
+    file.
+    """
     if not _BASE64.fullmatch(source) or os.path.exists(source):
         return False
     return "{" in reader.read_base64(source).text

@@ -1,0 +1,102 @@
+"""`dsconfig.check` from Python: what it takes, what it gives, what it refuses."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+import dsconfig
+
+TEXT = '{\n  "train_batch_size": "8"\n}\n'
+
+
+def codes(report: dsconfig.Report) -> list[str]:
+    return [found.code for found in report]
+
+
+def test_every_kind_of_source(tmp_path: Path) -> None:
+    path = tmp_path / "ds_config.json"
+    path.write_text(TEXT, encoding="utf-8")
+    handed_over = base64.urlsafe_b64encode(TEXT.encode()).decode()
+    sources = (path, str(path), TEXT, TEXT.encode(), {"train_batch_size": "8"}, handed_over)
+    assert [codes(dsconfig.check(source)) for source in sources] == [["DSC206"]] * len(sources)
+
+
+def test_text_on_one_line_is_no_path() -> None:
+    assert codes(dsconfig.check("[]")) == ["DSC005"]
+    assert codes(dsconfig.check("")) == ["DSC006"]
+    with pytest.raises(FileNotFoundError):
+        dsconfig.check("there_is_no_such_file.json")
+
+
+def test_place_of_a_finding() -> None:
+    (found,) = dsconfig.check(TEXT)
+    assert found.location is not None
+    assert (found.location.line, found.location.column) == (2, 23)
+    assert TEXT[found.location.start : found.location.end] == '"8"'
+    (found,) = dsconfig.check({"train_batch_size": "8"})
+    assert found.location is None
+    assert found.path == ("train_batch_size",)
+
+
+def test_the_source_is_not_changed() -> None:
+    config = {"train_batch_size": 8, "zero_optimization": {"stage": "2"}}
+    dsconfig.check(config)
+    assert config == {"train_batch_size": 8, "zero_optimization": {"stage": "2"}}
+
+
+def test_a_file_and_a_dict_are_judged_as_deepspeed_judges_them() -> None:
+    # Hjson makes integers of integral floats, and only files have duplicates.
+    assert dsconfig.check('{"train_batch_size": 8e0, "train_batch_size": 8}').ok is False
+    assert dsconfig.check({"train_batch_size": 8.0}, world_size=8).ok
+
+
+def test_a_range_says_where_a_finding_applies() -> None:
+    report = dsconfig.check('{"train_batch_size": 8, "amp": {"enabled": false}}', target=">=0.19.5")
+    (found,) = (found for found in report if found.code == "DSC104")
+    assert found.releases == ("0.19.8",)
+    assert report.target.releases[0] == "0.19.5"
+
+
+def test_a_range_finds_what_its_releases_find_one_by_one() -> None:
+    text = (
+        '{"train_batch_size": 8, "fp16": {"loss_scale": true, "x": 1}, "zero_optimization": {"stage": "2"}}'
+    )
+    report = dsconfig.check(text, target=">=0.3")
+    for release in dsconfig.RELEASES:
+        alone = {(found.code, found.path, found.effect) for found in dsconfig.check(text, target=release)}
+        assert alone == {(f.code, f.path, f.effect) for f in report if release in f.releases}, release
+
+
+def test_world_sizes_at_which_the_batch_works() -> None:
+    assert (
+        dsconfig.check({"train_batch_size": 12, "train_micro_batch_size_per_gpu": 2}).world_sizes
+        == "1, 2, 3, 6"
+    )
+    assert dsconfig.check({"train_micro_batch_size_per_gpu": 2}).world_sizes is None
+    assert dsconfig.check({"train_batch_size": 12}, world_size=4).world_sizes is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"target": "9"}, "unknown DeepSpeed release"),
+        ({"target": ">=9"}, "no DeepSpeed release matches"),
+        ({"consumer": "keras"}, "unknown consumer"),
+        ({"world_size": 0}, "world size"),
+        ({"world_size": True}, "world size"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        dsconfig.check({"train_batch_size": 8}, **arguments)  # type: ignore[arg-type]
+
+
+def test_suppressed_findings_are_kept() -> None:
+    report = dsconfig.check({"train_batch_size": 8, "x_y": 1, "$dsconfig": {"ignore": ["DSC101"]}})
+    assert report.ok
+    assert not report.diagnostics
+    assert codes(report) == []
+    assert [found.code for found in report.suppressed] == ["DSC101"]
