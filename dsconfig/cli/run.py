@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dsconfig.checker import Report, check_document
 from dsconfig.cli.errors import complain, complain_internal
 from dsconfig.cli.options import Options
+from dsconfig.cli.single import reason
 from dsconfig.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.document import MAX_SIZE, Document, read_bytes, read_file
 from dsconfig.render.style import Style
@@ -46,7 +47,7 @@ class Run:
         try:
             os.scandir(folder).close()
         except OSError as error:
-            self._refuse(f"{folder}: {_reason(error)}")
+            self._refuse(f"{folder}: {reason(error)}")
             return []
         names = list(configs(folder, settings.root, settings.exclude))
         if not names:
@@ -64,7 +65,7 @@ class Run:
         try:
             return self._check(name)
         except OSError as error:
-            self._refuse(f"{name}: {_reason(error)}")
+            self._refuse(f"{name}: {reason(error)}")
         except Exception as error:  # the fault is ours; the other files are still worth checking
             self.failed = True
             complain_internal(error, name)
@@ -140,8 +141,3 @@ class Run:
 
 def _rule(found: Diagnostic) -> tuple[str, str]:
     return found.code, found.name
-
-
-def _reason(error: OSError) -> str:
-    text = error.strerror or str(error)
-    return text[:1].lower() + text[1:]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dsconfig
@@ -55,6 +55,7 @@ def outcome(size: int, release: str) -> Any:
         return f"size {size} " in str(error)
 
 
+@settings(deadline=None)
 @given(st.integers(1, 200), st.sampled_from(WITH))
 def test_same_batch_at_every_admissible_size_with_and_without(size: int, release: str) -> None:
     assert outcome(size, release) == outcome(size, "0.19.8")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dsconfig import ResolveError, resolve
+from dsconfig import ResolveError, checker, resolve, settings
 from dsconfig.consumers import BY_NAME, CONSUMERS
 from dsconfig.model.keyinfo import keys
 from dsconfig.training import hidden_size, read_mapping
@@ -243,6 +243,10 @@ def test_tables_and_model_tell_the_same() -> None:
     assert by_table - by_field == set()
     shared = {(name, "bfloat16.enabled") for name in CONSUMERS}  # the old name has the class of `bf16`
     assert by_field - by_table - gone - shared == set()
+
+
+def test_consumers_have_the_same_names_everywhere() -> None:
+    assert tuple(BY_NAME) == CONSUMERS == checker.CONSUMERS == settings.CONSUMERS
 
 
 def test_files(tmp_path: Path) -> None:

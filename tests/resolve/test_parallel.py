@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsconfig import ResolveError, resolve
@@ -15,6 +15,7 @@ MICRO: dict[str, Any] = {"train_micro_batch_size_per_gpu": 2}
 degree = st.integers(1, 4)
 
 
+@settings(deadline=None)
 @given(degree, degree, degree, st.integers(1, 64))
 def test_ranks_are_shared_out_whole_or_not_at_all(tp: int, pp: int, sp: int, ranks: int) -> None:
     if ranks % (tp * pp * sp):

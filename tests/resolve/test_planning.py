@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsconfig.planning import numbers, sizes_of_nodes, tabulate, with_gpus_per_node
@@ -45,6 +45,7 @@ def test_no_numbers(text: str) -> None:
         numbers(text)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=20))
 def test_each_size_asked_for_has_a_row_or_a_reason(sizes: list[int]) -> None:
     table = tabulate(CONFIG, sizes, semantics=LATEST)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dsconfig
@@ -32,6 +32,7 @@ def well_worded(error: ResolveError) -> None:
     assert not any(line.endswith(".") for line in str(error).splitlines())
 
 
+@settings(deadline=None)
 @given(written(), sizes)
 def test_product_is_the_batch_and_resolving_again_changes_nothing(config: dict[str, Any], size: int) -> None:
     before = copy.deepcopy(config)
@@ -51,6 +52,7 @@ def test_product_is_the_batch_and_resolving_again_changes_nothing(config: dict[s
     assert (again.triplet, again.config, again.messages) == (run.triplet, run.config, ())
 
 
+@settings(deadline=None)
 @given(written(), sizes)
 def test_possible_exactly_where_check_rejects_nothing(config: dict[str, Any], size: int) -> None:
     report = dsconfig.check(config, "0.19.8", size)
@@ -62,6 +64,7 @@ def test_possible_exactly_where_check_rejects_nothing(config: dict[str, Any], si
         assert report.ok
 
 
+@settings(deadline=None)
 @given(st.integers(1, 500), small, sizes)
 def test_hinted_batch_sizes_work(batch: int, micro: int, size: int) -> None:
     try:
