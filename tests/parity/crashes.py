@@ -1,0 +1,144 @@
+"""Confirms the rules of effect `crashes` with real engines: `python -m tests.parity.crashes`.
+
+Every file `tests/crashes/<CODE>-<name>.json` holds a config that a release loads and that stops its engine
+(`bad`), a part of what it says then (`raises`), and one that trains (`good`). Here `deepspeed.initialize` and
+training steps on CPU judge both, and `dsconfig` has to agree: the code on the bad one, no error on the good.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dsconfig.checker import check
+from tests.parity import engines, environment
+from tests.parity.engines import Job, Ride
+
+FOLDER = Path(__file__).resolve().parents[1] / "crashes"
+OWN = frozenset({"release", "bad", "good", "raises", "torch_adam", "world_size", "why"})
+"""Keys of a case that are not options of the engine."""
+DOMAINS = {
+    "DSC0": "document",
+    "DSC1": "keys and types",
+    "DSC2": "batch",
+    "DSC3": "precision",
+    "DSC4": "zero and offload",
+    "DSC5": "optimizer and scheduler",
+    "DSC6": "elasticity",
+    "DSC7": "parallelism",
+    "DSC8": "consumers",
+    "DSC9": "everything else",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """One case: what stops the engine, what it says, and what does not stop it."""
+
+    name: str
+    release: str
+    bad: dict[str, Any]
+    good: dict[str, Any] | None
+    raises: str
+    options: tuple[tuple[str, Any], ...]
+
+    @property
+    def code(self) -> str:
+        return self.name.partition("-")[0]
+
+    def jobs(self) -> Iterator[Job]:
+        yield Job(f"{self.name} bad", self.bad, self.options)
+        if self.good is not None:
+            yield Job(f"{self.name} good", self.good, self.options)
+
+    def verdict(self, rides: dict[str, Ride]) -> str | None:
+        """What is wrong with the case in the eyes of the engine; None where nothing is."""
+        bad, good = rides[f"{self.name} bad"], rides.get(f"{self.name} good")
+        if bad.ok is not False:
+            return f"the bad config is not stopped: {bad.phase} {bad.said}"
+        if self.raises.lower() not in bad.said.lower():
+            return f"the bad config says something else: {bad.said[:300]}"
+        if good is not None and not good.ok:
+            return f"the good config is stopped in {good.phase}: {good.said[:300]}"
+        return None
+
+    def disagreement(self) -> str | None:
+        """Where `dsconfig` says something else than the case; None where it agrees."""
+        found = [d for d in check(self.bad, self.release, 1) if d.code == self.code]
+        if not any(d.severity == "error" for d in found):
+            return f"dsconfig does not find {self.code} in the bad config"
+        errors = [d for d in check(self.good, self.release, 1) if d.severity == "error"] if self.good else []
+        return f"dsconfig finds {errors[0].code} in the good config: {errors[0].message}" if errors else None
+
+
+def load(folder: Path = FOLDER) -> list[Crash]:
+    """Every case of the folder, by name."""
+    return [_read(path) for path in sorted(folder.glob("*.json"))]
+
+
+def _read(path: Path) -> Crash:
+    said = json.loads(path.read_text("utf-8"))
+    configs = [_with_adam(said.get(kind), said) for kind in ("bad", "good")]
+    options = tuple(sorted((key, value) for key, value in said.items() if key not in OWN))
+    assert configs[0] is not None, path
+    return Crash(path.stem, said["release"], configs[0], configs[1], said["raises"], options)
+
+
+def _with_adam(config: dict[str, Any] | None, said: dict[str, Any]) -> dict[str, Any] | None:
+    """torch's own Adam in place of the fused one, where the case asks for it: nothing to compile."""
+    optimizer = config.get("optimizer") if config else None
+    if said.get("torch_adam") and isinstance(optimizer, dict) and config is not None:
+        params = {**(optimizer.get("params") or {}), "torch_adam": True}
+        return {**config, "optimizer": {**optimizer, "params": params}}
+    return config
+
+
+def confirm(cases: Sequence[Crash]) -> dict[str, str | None]:
+    """What is wrong with each case, release by release; None where engine and `dsconfig` agree with it."""
+    found: dict[str, str | None] = {}
+    for release in sorted({case.release for case in cases}, key=environment.order):
+        own = [case for case in cases if case.release == release]
+        rides = engines.run(release, [job for case in own for job in case.jobs()])
+        found |= {case.name: case.verdict(rides) or case.disagreement() for case in own}
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the cases; 0 where all are confirmed and there are as many as required."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.parity.crashes", description=__doc__.split("\n", 1)[0]
+    )
+    parser.add_argument("--release", action="append", help="the cases of this release only; may be repeated")
+    parser.add_argument("--only", metavar="TEXT", default="", help="the cases whose name holds this")
+    parser.add_argument(
+        "--require", type=int, default=0, metavar="N", help="exit 1 below this many confirmed"
+    )
+    options = parser.parse_args(arguments)
+    available = environment.available()
+    wanted = [case for case in load() if options.only in case.name]
+    wanted = [case for case in wanted if case.release in (options.release or available)]
+    left_out = sorted({case.release for case in load()} - set(available))
+    if left_out:
+        print(f"crashes: not in the environment, left out: {' '.join(left_out)}")
+    start = time.monotonic()
+    verdicts = confirm(wanted)
+    for name, wrong in verdicts.items():
+        print(f"crashes: {name}: {wrong or 'confirmed'}")
+    confirmed = [name for name, wrong in verdicts.items() if wrong is None]
+    counts = Counter(DOMAINS[name[:4]] for name in confirmed)
+    for domain in DOMAINS.values():
+        if counts[domain]:
+            print(f"{counts[domain]:5} {domain}")
+    print(f"crashes: {len(confirmed)} of {len(verdicts)} confirmed in {time.monotonic() - start:.0f} s")
+    return 0 if len(confirmed) == len(verdicts) and len(confirmed) >= options.require else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""Real DeepSpeed engines on CPU, one process each, inside the parity environment.
+
+Reads jobs from stdin, a JSON line each: `{"id", "config", "steps", …}` (`tests.parity.engines.Job`). Answers
+with a line that starts with `=`: what became of the job. DeepSpeed is imported once, and every job runs in a
+fork of that process, so that nothing of one engine reaches the next. Nothing of `dsconfig` is imported here.
+"""
+
+import contextlib
+import io
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+from typing import Any
+
+import deepspeed
+import torch
+
+
+def model_of(name: str) -> torch.nn.Module:
+    """The model of this name: a layer, or a pipeline of two."""
+    if name == "linear":
+        return torch.nn.Linear(8, 8)
+    if name == "pipeline":
+        layers = [torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)]
+        module: torch.nn.Module = deepspeed.pipe.PipelineModule(
+            layers=layers, num_stages=1, loss_fn=torch.nn.functional.mse_loss
+        )
+        return module
+    raise ValueError(f"nobody knows the model {name!r}")
+
+
+def train(job: dict[str, Any], folder: str, said: dict[str, Any]) -> None:
+    """Build an engine and take the steps; `said["phase"]` tells how far it came."""
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
+    os.environ.update(job.get("variables", {}))
+    torch.manual_seed(0)
+    said["phase"] = "start"
+    deepspeed.init_distributed("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+    model = model_of(job.get("model", "linear"))
+    path = os.path.join(folder, "config.json")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(job["text"] if "text" in job else json.dumps(job["config"]))
+    extra = {}
+    if job.get("client_optimizer"):
+        extra["optimizer"] = getattr(torch.optim, job["client_optimizer"])(model.parameters(), lr=1e-3)
+    said["phase"] = "initialize"
+    config = json.loads(job["text"]) if job.get("dict") and "text" in job else job.get("config")
+    engine, *_ = deepspeed.initialize(
+        model=model, model_parameters=model.parameters(), config=config if job.get("dict") else path, **extra
+    )
+    said["phase"] = "train"
+    if job.get("model") == "pipeline":
+        micro = engine.train_micro_batch_size_per_gpu()
+        pairs = iter(lambda: (torch.randn(micro, 8), torch.randn(micro, 8)), None)
+        for _ in range(job.get("steps", 1)):
+            engine.train_batch(pairs)
+    else:
+        passes = job.get("steps", 1) * max(1, engine.gradient_accumulation_steps())
+        for _ in range(min(passes, 64)):
+            kind = next(engine.module.parameters()).dtype
+            outputs = engine(torch.randn(min(engine.train_micro_batch_size_per_gpu(), 64), 8).to(kind))
+            engine.backward(outputs.float().pow(2).mean())
+            engine.step()
+    said["phase"] = "done"
+
+
+def child(job: dict[str, Any], answer: int) -> None:
+    """Run one job and write down what became of it; never returns."""
+    said: dict[str, Any] = {"id": job["id"], "ok": False, "phase": "start", "error": None, "message": None}
+    with tempfile.TemporaryDirectory(prefix="engine-") as folder:
+        os.chdir(folder)
+        try:
+            train(job, folder, said)
+            said["ok"] = True
+        except BaseException as error:
+            said["error"], said["message"] = type(error).__name__, str(error)[:4000]
+            if os.environ.get("ENGINE_TRACEBACK"):
+                import traceback
+
+                said["traceback"] = traceback.format_exc()[-4000:]
+    os.write(answer, json.dumps(said).encode())
+    os._exit(0)
+
+
+def run(job: dict[str, Any], limit: float) -> dict[str, Any]:
+    """One job in a process of its own, ended where it takes too long."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        os.setsid()
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        if not os.environ.get("ENGINE_NOISE"):
+            os.dup2(quiet, 2)
+        child(job, writing)
+    os.close(writing)
+    data, end = io.BytesIO(), time.monotonic() + limit
+    while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
+        block = os.read(reading, 65536)
+        if not block:
+            break
+        data.write(block)
+    os.close(reading)
+    if data.getvalue():
+        os.waitpid(pid, 0)
+        said: dict[str, Any] = json.loads(data.getvalue())
+        return said
+    late = time.monotonic() >= end
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    status = os.waitpid(pid, 0)[1]
+    why = f"no answer after {limit:.0f} s" if late else f"the process died, status {status}"
+    return {"id": job["id"], "ok": None, "phase": "late" if late else "died", "error": None, "message": why}
+
+
+def main() -> None:
+    """Answer jobs until stdin ends."""
+    limit = float(sys.argv[1]) if len(sys.argv) > 1 else 120.0
+    torch.set_num_threads(1)
+    for line in sys.stdin:
+        job = json.loads(line)
+        print("=" + json.dumps(run(job, float(job.get("limit", limit)))), flush=True)
+
+
+main()

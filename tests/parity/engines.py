@@ -1,0 +1,109 @@
+"""Hands jobs to real DeepSpeed engines on CPU (`engine_forks`) and collects what became of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.parity import environment
+
+FORKS = Path(__file__).with_name("engine_forks.py")
+LIMIT = 180.0
+"""Seconds for one job. Nearly all take one or two; the first that needs an op compiles it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One config for one engine, and the circumstances: `options` are keys of the worker's job, such as
+    `steps`, `model` (linear, pipeline), `client_optimizer` (a class of torch.optim), `dict`, `variables`.
+    """
+
+    id: str
+    config: Any
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def line(self) -> str:
+        return json.dumps({"id": self.id, "config": self.config} | dict(self.options)) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Ride:
+    """How far an engine came: `phase` is start, initialize, train or done; late or died where no answer
+    came.
+    """
+
+    ok: bool | None
+    phase: str
+    error: str | None
+    message: str | None
+
+    @property
+    def said(self) -> str:
+        """What it raised, on one line."""
+        text = f"{self.error}: {self.message}" if self.error else self.message or ""
+        return " ".join(text.split())
+
+
+def run(release: str, jobs: Sequence[Job], workers: int = 2) -> dict[str, Ride]:
+    """What became of every job, by its id.
+
+    Raises:
+        RuntimeError: DeepSpeed could not be imported.
+    """
+    free_locks()
+    batches = [jobs[start::workers] for start in range(workers) if jobs[start::workers]]
+    with ThreadPoolExecutor(workers) as pool:
+        done = pool.map(lambda batch: dict(_batch(release, batch)), batches)
+        return {id_: ride for rides in done for id_, ride in rides.items()}
+
+
+def extensions() -> Path:
+    """Where the compiled ops are kept."""
+    return Path(os.environ.get("TORCH_EXTENSIONS_DIR") or environment.home() / "extensions")
+
+
+def free_locks() -> None:
+    """A build that was cut off leaves its lock behind, and the next one would wait for ever."""
+    for lock in extensions().rglob("lock"):
+        lock.unlink()
+
+
+def variables(release: str) -> dict[str, str]:
+    """The environment of an engine's process."""
+    found = environment.clean_variables(release)
+    # PATH: for ninja, which builds the ops.
+    return found | {
+        "DS_ACCELERATOR": "cpu",
+        "TORCH_EXTENSIONS_DIR": str(extensions()),
+        "PATH": f"{environment.python().parent}{os.pathsep}{found.get('PATH', '')}",
+    }
+
+
+def _batch(release: str, jobs: Sequence[Job]) -> Iterator[tuple[str, Ride]]:
+    process = subprocess.Popen(
+        [str(environment.python()), "-W", "ignore", str(FORKS), str(LIMIT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=variables(release),
+    )
+    answers, complaint = process.communicate("".join(job.line() for job in jobs))
+    yield from _answers(answers.splitlines())
+    if process.returncode:
+        raise RuntimeError(
+            f"engines of DeepSpeed {release} ended with {process.returncode}:\n{complaint[-2000:]}"
+        )
+
+
+def _answers(lines: Iterable[str]) -> Iterator[tuple[str, Ride]]:
+    for line in lines:
+        if line.startswith("="):
+            said = json.loads(line[1:])
+            yield said["id"], Ride(said["ok"], said["phase"], said["error"], said["message"])
