@@ -36,8 +36,8 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     sp: int = 1,
     ep: int = 1,
     set: Mapping[str, Any] | None = None,
-    training_args: Mapping[str, Any] | None = None,
-    model_config: Mapping[str, Any] | None = None,
+    training_args: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    model_config: Mapping[str, Any] | str | os.PathLike[str] | None = None,
 ) -> Run:
     """Resolve a config for a number of ranks.
 
@@ -50,8 +50,9 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         tp: ranks that share each layer. pp: pipeline stages. sp: ranks that share one sequence. ep: ranks
             that share the experts.
         set: values to write first, by dotted path.
-        training_args: what the consumer fills "auto" from, as in `TrainingArguments.to_dict()`.
-        model_config: the model's `config.json`, for its hidden size.
+        training_args: what the consumer fills "auto" from, as in `TrainingArguments.to_dict()`, or the path
+            of a JSON or YAML file.
+        model_config: the model's `config.json`, or its path, for its hidden size.
 
     Raises:
         ResolveError: there is no such run; the text says why and what is near.
@@ -70,7 +71,9 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     for key, value in (set or {}).items():
         _put(config, key, value)
     job = _Job(config, release, ranks, parallel, messages, from_file=from_file)
-    filler = fill(config, BY_NAME[consumer], ranks, training_args, model_config, sp=sp)
+    filler = fill(
+        config, BY_NAME[consumer], ranks, _mapping(training_args), _mapping(model_config), sp=parallel.sp
+    )
     messages += filler.messages
     try:
         job.derive()
@@ -207,6 +210,14 @@ def _put(config: dict[str, Any], key: str, value: Any) -> None:
             raise ValueError(f"{key!r} cannot be set: `{'.'.join(sections[:depth])}` is no object")
         here = inner
     here[last] = deepcopy(value)
+
+
+def _mapping(source: Mapping[str, Any] | str | os.PathLike[str] | None) -> Mapping[str, Any] | None:
+    if source is None or isinstance(source, Mapping):
+        return source
+    from dsconfig.training import read_mapping
+
+    return read_mapping(source)
 
 
 def _plain(found: Triplet) -> Triplet:

@@ -54,7 +54,7 @@ ARGS: dict[str, Any] = {
 MODEL = {"hidden_size": 1000}
 
 
-def trainer(config: dict[str, Any], args: dict[str, Any] | None = ARGS, **more: Any) -> Any:
+def trainer(config: dict[str, Any], args: Any = ARGS, **more: Any) -> Any:
     return resolve(config, 8, "0.19.8", "transformers", training_args=args, model_config=MODEL, **more)
 
 
@@ -256,6 +256,8 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("a: [1\n")
     assert read_mapping(tmp_path / "a.yaml") == {"bf16": True, "learning_rate": 5e-5}
     assert read_mapping(tmp_path / "a.json") == {"bf16": True}
+    by_path = trainer(TRAINER, tmp_path / "a.yaml")
+    assert by_path.config["optimizer"]["params"]["lr"] == 5e-5
     for name in ("list.json", "broken.yaml"):
         with pytest.raises(ValueError, match=f"{name} holds no (JSON|YAML) object"):
             read_mapping(tmp_path / name)
