@@ -16,6 +16,8 @@ VERBS = {
     "check": "say what DeepSpeed will do with a config",
     "fix": "mend a config where it can be mended",
     "explain": "tell all about a rule or a key",
+    "migrate": "take a config from one release to another",
+    "compat": "say which releases take a config",
     "elastic": "plan jobs that shrink and grow",
     "resolve": "give the config that a release runs with at a world size",
     "show": "tell which values count, and where each comes from",

@@ -28,12 +28,12 @@ class MendingRun(Run):
     def _check(self, name: str) -> Report:
         document = self.stdin() if name == "-" else read_file(name)
         mended = mend(document, self.judge, unsafe=self.unsafe)
-        if mended.text != document.text and _whole(document):
+        if mended.text != document.text and is_whole(document):
             self.keep(name, document, mended.text)
             self.changed += 1
             self.applied += [(document.name, found) for found in mended.applied]
         elif name == "-" and not self.diff:
-            _write(document.text)
+            put(document.text)
         self.more += sum(found.fix is not None for found in mended.report)
         return mended.report
 
@@ -42,18 +42,18 @@ class MendingRun(Run):
         if self.diff:
             sys.stdout.writelines(difference(document.name, document.text, text))
         elif name == "-":
-            _write(text)
+            put(text)
         else:
             rewrite(name, document.text.encode(), text.encode())
 
 
-def _write(text: str) -> None:
+def put(text: str) -> None:
     """Write a config's text as it would stand in a file, whatever the encoding of stdout."""
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode(errors="replace"))
 
 
-def _whole(document: Document) -> bool:
+def is_whole(document: Document) -> bool:
     """Whether the text is all of the file: bytes that are no UTF-8 would be lost in writing it."""
     return not any(problem.kind in ("invalid-utf8", "not-text") for problem in document.problems)
 

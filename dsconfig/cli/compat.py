@@ -1,0 +1,85 @@
+"""`dsconfig compat`: a table of the releases, and what each does with a config."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
+from dsconfig.cli.parser import world_size
+from dsconfig.cli.single import add_file, read
+from dsconfig.settings import CONSUMERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsconfig.compat import Stretch
+    from dsconfig.render.style import Style
+
+_TONES = {"taken": "good", "crashes": "error", "refused": "error"}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_file(parser)
+    add = parser.add_argument
+    add("--target", metavar="RANGE", help="these releases only, for example '>=0.14'")
+    add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
+    add("--consumer", choices=CONSUMERS, default="deepspeed", help="who reads the file (default: deepspeed)")
+    add("--output-format", choices=("text", "json"), default="text", help="default: text")
+    add("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+    parser.epilog = "Ends in exit code 1 where no release takes the config."
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show what the releases do."""
+    from dsconfig.compat import EVERY, compat, newest_taking
+    from dsconfig.releases import UnknownReleaseError, resolve
+    from dsconfig.render.style import style_of
+
+    try:
+        target = EVERY if args.target is None else resolve(args.target, "argument")
+    except UnknownReleaseError as error:
+        refuse(str(error))
+    document = read(args.file)
+    stretches = compat(document, target, world_size=args.world_size, consumer=args.consumer)
+    if args.output_format == "json":
+        sys.stdout.write(_json(document.name, stretches))
+    else:
+        sys.stdout.write(table(stretches, style_of(sys.stdout, args.color)))
+    return FINDINGS if newest_taking(stretches) is None else CLEAN
+
+
+def table(stretches: Sequence[Stretch], style: Style) -> str:
+    """A line for each stretch: the releases, what they do, and why."""
+    from dsconfig.render.text import printable
+
+    names = [_span(each.releases) for each in stretches]
+    width = max(map(len, names))
+    lines = []
+    for name, each in zip(names, stretches, strict=True):
+        word = style.paint(each.word.ljust(7), _TONES[each.word])
+        reason = each.reason
+        why = f"  {reason.code} {printable(reason.message)}" if reason else ""
+        lines.append(f"{name.ljust(width)}  {word}{why}".rstrip() + "\n")
+    return "".join(lines)
+
+
+def _span(releases: tuple[str, ...]) -> str:
+    return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
+
+
+def _json(name: str, stretches: Sequence[Stretch]) -> str:
+    rows = [
+        {
+            "releases": each.releases,
+            "verdict": each.word,
+            "code": each.reason.code if each.reason else None,
+            "path": each.reason.path if each.reason else None,
+            "message": each.reason.message if each.reason else None,
+        }
+        for each in stretches
+    ]
+    return json.dumps({"version": 1, "path": name, "stretches": rows}, indent=1) + "\n"

@@ -1,0 +1,55 @@
+"""`compat`: which releases take a config, and what the others say first against it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from dsconfig.checker import check_document
+from dsconfig.diagnostic import Diagnostic, Effect
+from dsconfig.document import Document
+from dsconfig.releases import LATEST, RELEASES, Target
+
+Word: TypeAlias = Literal["taken", "crashes", "refused"]
+EVERY = Target(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring releases, oldest first, that do the same with the config, and the first reason."""
+
+    releases: tuple[str, ...]
+    word: Word
+    reason: Diagnostic | None = None
+
+
+def compat(
+    document: Document, target: Target = EVERY, *, world_size: int | None = None, consumer: str = "deepspeed"
+) -> tuple[Stretch, ...]:
+    """What each release of the target does with the config, equal neighbours folded."""
+    report = check_document(document, target, world_size=world_size, consumer=consumer)
+    errors = sorted(
+        (found for found in report.diagnostics if found.severity == "error"),
+        key=lambda found: found.effect is not Effect.REJECTED,  # what is refused never comes to crash
+    )
+    stretches: list[Stretch] = []
+    for release in target.releases:
+        reason = next((found for found in errors if release in found.releases), None)
+        if stretches and stretches[-1].reason is reason:
+            before = stretches.pop()
+            stretches.append(Stretch((*before.releases, release), before.word, reason))
+        else:
+            stretches.append(Stretch((release,), _word(reason), reason))
+    return tuple(stretches)
+
+
+def _word(reason: Diagnostic | None) -> Word:
+    if reason is None:
+        return "taken"
+    return "refused" if reason.effect is Effect.REJECTED else "crashes"
+
+
+def newest_taking(stretches: Sequence[Stretch]) -> str | None:
+    """The newest release that takes the config."""
+    return next((each.releases[-1] for each in reversed(stretches) if each.word == "taken"), None)
