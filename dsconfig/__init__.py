@@ -16,6 +16,7 @@ TYPE_CHECKING = False  # importing it from typing would cost every start 5 ms
 if TYPE_CHECKING:
     from dsconfig.checker import Report, check
     from dsconfig.diagnostic import Diagnostic, Effect, Fix, Location, Related
+    from dsconfig.fixer import fix
     from dsconfig.loader import ConfigError, load
     from dsconfig.model import *  # noqa: F403  the section classes, for editors
     from dsconfig.model.config import Config
@@ -31,6 +32,7 @@ else:
         "Fix": "dsconfig.diagnostic",
         "Location": "dsconfig.diagnostic",
         "Related": "dsconfig.diagnostic",
+        "fix": "dsconfig.fixer",
         "ConfigError": "dsconfig.loader",
         "load": "dsconfig.loader",
         "LATEST": "dsconfig.releases",
@@ -78,6 +80,7 @@ __all__ = [
     "UnknownReleaseError",
     "__version__",
     "check",
+    "fix",
     "load",
     "resolve",
 ]
