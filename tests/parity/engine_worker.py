@@ -11,7 +11,11 @@ import os
 import sys
 
 import deepspeed
+import deepspeed.ops
 import torch
+
+# The shared-memory collectives would be compiled, for minutes and by a C++ compiler; gloo's own do.
+deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
 def main() -> None:
