@@ -48,11 +48,15 @@ def _job(params: RendezvousParameters) -> Job:
     if not str(processes).isdecimal():
         raise SettingsError(f"`nproc_per_node` must be a whole number, not {processes!r}")
     limit = params.get("max_restarts", "none")
-    restarts = int(limit) if str(limit).isdecimal() else None
-    policy = params.get("policy", "standby")
     config = read_config(str(path))
     return Job(
-        config, plan_of(config, str(path)), params.min_nodes, params.max_nodes, int(processes), policy, restarts
+        config,
+        plan_of(config, str(path)),
+        params.min_nodes,
+        params.max_nodes,
+        int(processes),
+        params.get("policy", "standby"),
+        int(limit) if str(limit).isdecimal() else None,
     )
 
 

@@ -9,6 +9,9 @@ from dsconfig.cli.errors import refuse
 
 VERBS = {
     "plan": "show which world sizes keep the batch, and what each needs",
+    "run": "train on this node, as part of a job that shrinks and grows",
+    "store": "keep the state of jobs on a host that does not train",
+    "status": "show what a job is doing",
 }
 """Each has its module here, `elastic_<verb>`, with `configure(parser)` and `run(args)`."""
 

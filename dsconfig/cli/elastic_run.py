@@ -1,0 +1,174 @@
+"""`dsconfig elastic run`: torch's elastic agent with the plan's rendezvous.
+
+Exit codes: `elastic.agent.errors.EXIT_CODES`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from dsconfig.cli.elastic_options import add_job, guarded, with_torch
+from dsconfig.cli.errors import refuse
+from dsconfig.cli.parser import world_size
+
+if TYPE_CHECKING:
+    from elastic.agent.admission import Job
+    from elastic.agent.settings import Settings
+
+SIGNALLED = 128
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    _configure_job(parser)
+    _configure_node(parser)
+    parser.add_argument("file", metavar="FILE", help="the config, with an `elasticity` block")
+    command = "the training script with its arguments"
+    parser.add_argument("command", metavar="SCRIPT", nargs=argparse.REMAINDER, help=command)
+
+
+def _configure_job(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("job", "the same on every node")
+    add = group.add_argument
+    add("--nnodes", default="1", metavar="MIN:MAX", help="from how many to how many nodes train (default: 1)")
+    add("--nproc-per-node", type=world_size, default=1, metavar="N", help="processes on a node (default: 1)")
+    add_job(group)
+    policy = (
+        "at an inadmissible number of nodes: the largest admissible one trains, all wait, or the job ends"
+    )
+    add(
+        "--policy",
+        default="standby",
+        choices=("standby", "wait", "fail"),
+        help=f"{policy} (default: standby)",
+    )
+    counted = "worker failures that the whole job survives; lost and joining nodes do not count"
+    add("--max-restarts", type=int, default=3, metavar="N", help=f"{counted} (default: 3)")
+    times = "times of the rendezvous, such as keep_alive_interval=2,join_timeout=900"
+    add("--rdzv-conf", default="", metavar="KEY=VALUE,...", help=times)
+
+
+def _configure_node(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("this node").add_argument
+    hosting = argparse.BooleanOptionalAction
+    add("--host-store", action=hosting, help="host the store (default: where the endpoint is this machine)")
+    add("--local-addr", metavar="ADDR", help="this node's address (default: that which reaches the store)")
+    add("--monitor-interval", type=float, default=0.1, metavar="SECONDS", help="look at workers so often")
+    add("--drain-timeout", type=int, default=30, metavar="SECONDS", help="give workers so long after SIGTERM")
+    add("--log-dir", metavar="DIR", help="write the workers' output below this folder")
+    add("--redirects", default="0", metavar="STD", help="send workers' output to files only: 1, 2 or 3")
+    add("--tee", default="0", metavar="STD", help="send workers' output to files as well: 1, 2 or 3")
+    add("--event-log", metavar="FILE", help="append what happens on this node, one JSON object a line")
+    add("--no-python", action="store_true", help="run SCRIPT as a program, without the worker wrapper")
+    add("--dry-run", action="store_true", help="show what would run")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train until the job has ended; the exit code says how."""
+    return guarded(lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> None:
+    from elastic.agent.settings import read_settings
+
+    job, settings = _job(args), read_settings(_pairs(args.rdzv_conf))
+    _check_command(args)
+    endpoint = args.rdzv_endpoint
+    if endpoint is None and job.max_nodes > 1:
+        refuse("--rdzv-endpoint HOST:PORT is needed for more than one node")
+    if args.dry_run:
+        sys.stdout.write(_preview(args, job, settings))
+        return
+    launch = with_torch("elastic.launch")
+    spec = launch.Launch(
+        job,
+        endpoint or "127.0.0.1:0",
+        args.rdzv_id,
+        settings,
+        args.host_store,
+        args.local_addr,
+        args.monitor_interval,
+        args.drain_timeout,
+        args.log_dir,
+        args.redirects,
+        args.tee,
+        args.event_log,
+    )
+    try:
+        launch.launch(spec, args.command, bare=args.no_python)
+    except launch.SignalException as signalled:
+        raise SystemExit(SIGNALLED + int(signalled.sigval)) from None
+
+
+def _job(args: argparse.Namespace) -> Job:
+    from dsconfig.torchrun import plan_of, read_config
+    from elastic.agent.admission import Job
+
+    least, most = _nodes(args.nnodes)
+    config = read_config(args.file)
+    plan = plan_of(config, args.file)
+    return Job(config, plan, least, most, args.nproc_per_node, args.policy, args.max_restarts)
+
+
+def _nodes(text: str) -> tuple[int, int]:
+    first, colon, last = text.partition(":")
+    if not first.isdecimal() or (colon and not last.isdecimal()) or len(text) > 12:
+        refuse(f"--nnodes {text}: expected a number of nodes, or MIN:MAX")
+    return int(first), int(last or first)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    from dataclasses import fields
+
+    from elastic.agent.settings import Settings
+
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    known = [field.name for field in fields(Settings)]
+    for key, equals, _ in pairs:
+        if not equals or key.strip() not in known:
+            refuse(f"--rdzv-conf `{key}{equals}`: expected KEY=VALUE with a key of {', '.join(known)}")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _check_command(args: argparse.Namespace) -> None:
+    if args.command[:1] == ["--"]:
+        del args.command[0]
+    if not args.command or (args.command[0] == "-m" and len(args.command) == 1):
+        refuse("no training script given: expected SCRIPT, or -m MODULE, after the config")
+    script = args.command[0]
+    if not args.no_python and script != "-m" and not os.path.isfile(script):
+        refuse(f"training script `{script}` does not exist")
+
+
+def _preview(args: argparse.Namespace, job: Job, settings: Settings) -> str:
+    """What would run, without torch."""
+    import shutil
+
+    shown = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
+    command = args.command if args.no_python else shown
+    lines = [
+        f"command      {shlex.join(command)}",
+        f"endpoint     {args.rdzv_endpoint or 'a store of its own'}, job `{args.rdzv_id}`",
+        f"policy       {job.policy}; {job.max_restarts} restarts after worker failures",
+        f"lost after   {settings.silence:g} s without a heartbeat; workers stop after {settings.lease:g} s",
+    ]
+    if args.no_python and shutil.which(args.command[0]) is None:
+        refuse(f"program `{args.command[0]}` does not exist")
+    shown_nodes = range(job.min_nodes, min(job.max_nodes, job.min_nodes + 63) + 1)
+    lines += [f"{nodes:4} nodes   {_line(job, nodes)}" for nodes in shown_nodes]
+    return "\n".join(lines) + "\n"
+
+
+def _line(job: Job, nodes: int) -> str:
+    row = job.row(nodes)
+    if row is None:
+        smaller = max((n for n in job.admissible() if n < nodes), default=None)
+        if job.policy == "standby" and smaller:
+            return f"{smaller} train, {nodes - smaller} on standby"
+        return {"standby": "wait", "wait": "wait", "fail": "refused"}[job.policy]
+    triplet = f"{row.batch_size} = {row.micro_batch_size} x {row.accumulation_steps} x {row.world_size}"
+    return f"train_batch_size {triplet} (micro batch x accumulation x world size)"

@@ -1,0 +1,87 @@
+"""`dsconfig elastic status`: a job's round, members, triplet and last events, from its store."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from dsconfig.cli.elastic_options import add_job, guarded, with_torch
+from dsconfig.cli.errors import refuse
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from elastic.agent.state import State
+
+PATIENCE = 3.0
+"""Seconds that a store gets to answer."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_job(parser)
+    formats = ("text", "json")
+    parser.add_argument("--output-format", choices=formats, default="text", help="default: text")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show it; exit code 4 where the store does not answer."""
+    if args.rdzv_endpoint is None:
+        refuse("--rdzv-endpoint HOST:PORT is needed: it says where the job's store is")
+    return guarded(lambda: _show(args))
+
+
+def _show(args: argparse.Namespace) -> None:
+    from elastic.agent.board import Board
+    from elastic.agent.settings import Settings
+
+    store = with_torch("elastic.agent.store")
+    host, port = store.parse_endpoint(args.rdzv_endpoint)
+    board = Board(store.connect_store(host, port, Settings(), PATIENCE), args.rdzv_id, "status")
+    if not board.exists():
+        refuse(f"the store at {host}:{port} knows no job `{args.rdzv_id}`")
+    state = board.read()
+    shown = {**asdict(state), "triplet": triplet(state), "standby": state.standby}
+    as_json = json.dumps(shown, indent=2) + "\n"
+    sys.stdout.write(as_json if args.output_format == "json" else "\n".join(lines(state)) + "\n")
+
+
+def triplet(state: State) -> dict[str, Any] | None:
+    """What the group trains with; `None` before there is one."""
+    import elastic
+
+    if not state.group:
+        return None
+    start = "elasticity."
+    block = {key[len(start) :]: value for key, value in state.contract.items() if key.startswith(start)}
+    row = elastic.plan({"elasticity": block}).row_for_gpus(
+        len(state.group) * state.contract["nproc-per-node"]
+    )
+    return asdict(row)
+
+
+def lines(state: State) -> list[str]:
+    """The state for people."""
+    row = triplet(state)
+    shown = [
+        f"phase        {state.phase}" + (f" ({state.outcome.kind})" if state.outcome else ""),
+        f"round        {state.round}",
+        f"restarts     {state.restarts} of {state.contract.get('max-restarts', '-')}",
+        f"checkpoint   {state.latest or '-'} ({state.commits} commits)",
+    ]
+    if row:
+        product = f"{row['micro_batch_size']} x {row['accumulation_steps']} x {row['world_size']}"
+        shown.append(f"batch        {row['batch_size']} = {product} (micro batch x accumulation x ranks)")
+    for member in state.members:
+        rank = f"rank {state.group.index(member.node)}" if member.node in state.group else "standby"
+        shown.append(f"  {rank:9}  {member.node} at {member.host}")
+    shown += [f"  {_clock(event.time)}  {event.node}: {event.text}" for event in state.events]
+    return shown
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
