@@ -25,12 +25,16 @@ def written(ctx: Context) -> tuple[Any, Any, Any]:
     """
     if ctx.key("elasticity") is not None and ctx.on("elasticity.enabled"):
         raise SkipRule
+    if ctx.consumer == "lightning":
+        raise SkipRule  # it writes the accumulation steps, and the micro batch where there is none
     values = []
     for key in triplet.KEYS:
         if ctx.written(key) is not MISSING:
             ctx.value(key)  # raises where the consumer fills it
         value = ctx.written(key)
         values.append(None if value is MISSING else value)
+    if ctx.written(STEPS) is MISSING and ctx.consumer != "deepspeed":
+        values[2] = 1  # put there by accelerate's DeepSpeedPlugin.__post_init__, for the Trainer too
     return values[0], values[1], values[2]
 
 

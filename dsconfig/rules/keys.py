@@ -67,6 +67,8 @@ def _unknowns(ctx: Context, kind: Kind) -> Iterator[_Unknown]:
 
 def _classify(ctx: Context, event: Event) -> _Unknown | None:
     word = str(event.path[-1])
+    if ctx.consumer != "deepspeed" and len(event.path) == 1 and word in _own_keys(ctx.consumer):
+        return None
     info = section_keys(event.section.name).get(word)
     if info is not None and ctx.release >= info.refused_from:
         return _Unknown(event, "removed", info)
@@ -83,6 +85,12 @@ def _classify(ctx: Context, event: Event) -> _Unknown | None:
         return _Unknown(event, "misplaced", meant=home)
     near = _names.nearest(word, event.section)
     return _Unknown(event, "misspelt", meant=near) if near else _Unknown(event, "unknown")
+
+
+def _own_keys(consumer: str) -> tuple[str, ...]:
+    from dsconfig.consumers import BY_NAME
+
+    return BY_NAME[consumer].own_keys
 
 
 def _is_remark(event: Event, word: str) -> bool:
