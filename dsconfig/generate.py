@@ -8,11 +8,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsconfig.model import spec, walk
 from dsconfig.model.base import Reads, Section
 from dsconfig.releases import NEVER, number
+
+if TYPE_CHECKING:
+    from dsconfig.model.optimizer import OptimizerType
+    from dsconfig.model.scheduler import SchedulerType
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -36,7 +40,26 @@ def table() -> str:
     for section in walk.sections(Config):
         names = tuple(child.__name__ for child in walk.variants(section))
         lines += [f"    {section.__name__!r}: {names!r},"] if names else []
+    lines += ["}", "", "TYPES: dict[str, dict[str, tuple[Any, ...]]] = {"]
+    for name, types in _types():
+        lines += [f"    {name!r}: {{"]
+        lines += [f"        {word!r}: {entry!r}," for word, entry in types]
+        lines += ["    },"]
     return "\n".join([*lines, "}", ""])
+
+
+def _types() -> Iterator[tuple[str, list[tuple[str, tuple[Any, ...]]]]]:
+    """By section: the types that DeepSpeed knows, as they are compared, with the class of their params."""
+    from dsconfig.model.optimizer import OPTIMIZERS
+    from dsconfig.model.scheduler import SCHEDULERS
+
+    yield "Optimizer", [(kind.name.lower(), (*_type(kind), kind.gpu, kind.cpu)) for kind in OPTIMIZERS]
+    yield "Scheduler", [(kind.name, (*_type(kind), kind.name, kind.name)) for kind in SCHEDULERS]
+
+
+def _type(kind: OptimizerType | SchedulerType) -> tuple[Any, ...]:
+    params = kind.params.__name__ if kind.params else None
+    return kind.name, params, number(kind.since), _last(kind.until)
 
 
 def _reads(reads: tuple[Reads, ...]) -> tuple[tuple[Any, ...], ...]:
@@ -64,6 +87,7 @@ def _entries(section: type[Section]) -> Iterator[tuple[str, tuple[Any, ...]]]:
             "unit": key.unit,
             "known": key.known,
             "flags": tuple(flag for flag in _FLAGS if getattr(key, flag)),
+            "only": tuple((only.builds, _last(only.until)) for only in key.only),
             "wrong_type": key.wrong_type,
         }
         said = {name: value for name, value in extra.items() if value not in (None, False, ())}

@@ -26,6 +26,9 @@ Shape: TypeAlias = Literal[
 """A JSON value that is no object, given where a section belongs. `falsy` is what Python counts as false, an
 empty string and 0 too; `mapping` what its `dict()` takes: an empty list or string, a list of pairs."""
 
+Build: TypeAlias = Literal["gpu", "cpu", "torch"]
+"""Which class stands behind the type of an optimizer: DeepSpeed's kernel, the one for offload, PyTorch's."""
+
 
 def _exact_int(value: object) -> object:
     if type(value) is not int:
@@ -95,6 +98,16 @@ class Takes:
     until: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Only:
+    """A param that not every class takes which a type may stand for (`OptimizerType`), up to and including
+    `until`.
+    """
+
+    builds: tuple[Build, ...]
+    until: str | None = None
+
+
 ANYTHING = Takes(("null", "true", "false", "[]", "list", "string", "number", "auto"))
 
 
@@ -140,6 +153,8 @@ class Key:
     """Meant for DeepSpeed itself, not for users."""
     not_json: bool = False
     """Cannot be given a meaningful value in JSON."""
+    only: tuple[Only, ...] = ()
+    """Params of an optimizer that only some of its classes take; oldest first, empty for all."""
     wrong_type: Literal["rejected", "crashes", "altered", "ignored"] | None = None
     """Usual effect of a wrong type where the release does not check it at load; None: by the type."""
 

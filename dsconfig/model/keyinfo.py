@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dsconfig.model._table import SECTIONS, VARIANTS
+from dsconfig.model._table import SECTIONS, TYPES, VARIANTS
 from dsconfig.releases import NEVER, NUMBERS
 
 Spec: TypeAlias = tuple[Any, ...]
@@ -45,6 +45,7 @@ class KeyInfo(NamedTuple):
     known: tuple[str, ...]
     flags: frozenset[str]
     """Of `auto_is_value`, `fold_case`, `unread`, `internal`, `not_json`."""
+    only: tuple[tuple[tuple[str, ...], int], ...]
     wrong_type: str | None
 
     def read_in(self, release: int) -> bool:
@@ -72,12 +73,18 @@ class KeyInfo(NamedTuple):
                 return shapes
         return _NONE
 
+    def taken_by(self, build: str, release: int) -> bool:
+        """Whether the class of that kind takes this param of an optimizer."""
+        return all(build in builds or release > last for builds, last in self.only)
+
     def borders(self) -> Iterator[int]:
         """First releases at which anything about the key changes."""
         for first, last in self.spans:
             yield first
             yield last + 1
         for last, _ in (*self.was, *self.defaults):
+            yield last + 1
+        for _, last in self.only:
             yield last + 1
         for _, first, last in (*self.aliases, *self.takes):
             yield first
@@ -87,6 +94,32 @@ class KeyInfo(NamedTuple):
 
 
 _NONE: frozenset[str] = frozenset()
+
+
+class TypeInfo(NamedTuple):
+    """A type of optimizer or scheduler that DeepSpeed itself knows, from the release `first` to `last`."""
+
+    name: str
+    params: str | None
+    """The section class of its params; None: they are a foreign class's arguments."""
+    first: int
+    last: int
+    gpu: str
+    cpu: str
+    """Names of the classes behind it, without offload and with."""
+
+
+@cache
+def types_of(section: str) -> dict[str, TypeInfo]:
+    """The types that the section's `type` may name, by the word they are compared with; empty for others."""
+    return {word: TypeInfo(*entry) for word, entry in TYPES.get(section, {}).items()}
+
+
+def type_named(section: str, word: object) -> TypeInfo | None:
+    """The type of that name in any release; those of optimizers are compared in lower case."""
+    if not isinstance(word, str):
+        return None
+    return types_of(section).get(word.lower() if section == "Optimizer" else word)
 
 
 class KeyView(NamedTuple):
@@ -137,6 +170,7 @@ def _info(section: str, name: str, entry: tuple[Any, ...]) -> KeyInfo:
         unit=get("unit"),
         known=get("known", ()),
         flags=frozenset(get("flags", ())),
+        only=get("only", ()),
         wrong_type=get("wrong_type"),
     )
 

@@ -5,11 +5,25 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, SerializeAsAny
 
-from dsconfig.model.base import ANYTHING, DERIVED, Auto, FreeForm, Key, NonNegativeFloat, Pair, Reads, Section
+from dsconfig.model.base import (
+    ANYTHING,
+    DERIVED,
+    Auto,
+    Checked,
+    FreeForm,
+    Key,
+    NonNegativeFloat,
+    Only,
+    Pair,
+    Reads,
+    Section,
+)
 
 Rate: TypeAlias = Annotated[float | Auto, Key(since="0.1.0", fills=("transformers", "accelerate"))]
 Decay: TypeAlias = Annotated[
-    NonNegativeFloat | Auto, Key(since="0.1.0", fills=("transformers", "accelerate"))
+    # PyTorch's own classes alone refuse a negative one.
+    Annotated[NonNegativeFloat, Checked(("float", None, None, None, None))] | Auto,
+    Key(since="0.1.0", fills=("transformers", "accelerate")),
 ]
 Betas: TypeAlias = Annotated[Pair | Auto, Key(since="0.1.0", fills=("transformers",))]
 Epsilon: TypeAlias = Annotated[float | Auto, Key(since="0.1.0", fills=("transformers",))]
@@ -48,7 +62,7 @@ class AdamParams(OptimizerParams):
     """Decay of the running averages of the gradient and of its square."""
     eps: Epsilon = 1e-8
     """Added to the denominator against division by zero."""
-    bias_correction: Annotated[bool, Key(since="0.1.0")] = True
+    bias_correction: Annotated[bool, Key(since="0.1.0", only=(Only(("gpu", "cpu")),))] = True
     """Make up for the running averages starting at zero."""
     amsgrad: Annotated[bool, Key(since="0.1.0")] = False
     """Keep the largest second moment seen; only PyTorch's own implementation can."""
@@ -63,14 +77,24 @@ class AdamParams(OptimizerParams):
     """Take `torch.optim` instead of DeepSpeed's kernels: slower, and every option of PyTorch works."""
     foreach: Annotated[
         bool | None,
-        Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration"),
+        Key(
+            since="0.19.6",
+            source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration",
+            only=(Only(("torch",)),),
+        ),
     ] = None
     """With `torch_adam`: force or forbid the implementation that handles many tensors at once; null lets
     PyTorch choose."""
-    set_grad_none: Annotated[bool, Key(since="0.3.1")] = True
+    set_grad_none: Annotated[bool, Key(since="0.3.1", only=(Only(("gpu",)),))] = True
     """Drop gradients in `zero_grad` instead of zeroing them; not known to the CPU kernel."""
     fp32_optimizer_states: Annotated[
-        bool, Key(since="0.5.0", source="ops/adam/cpu_adam.py:DeepSpeedCPUAdam")
+        bool,
+        # From 0.19.6 on the engine takes it out before it builds any of the three.
+        Key(
+            since="0.5.0",
+            source="ops/adam/cpu_adam.py:DeepSpeedCPUAdam",
+            only=(Only(("cpu",), until="0.19.5"),),
+        ),
     ] = True
     """Keep the CPU kernel's moments in fp32; false halves their memory with half-precision parameters."""
     adamw_mode: Annotated[
@@ -92,13 +116,15 @@ class AdagradParams(OptimizerParams):
     weight_decay: Decay = 0.0
     eps: Epsilon = 1e-10
     """Added to the denominator against division by zero."""
-    amsgrad: Annotated[bool, Key(since="0.5.5")] = False
+    amsgrad: Annotated[bool, Key(since="0.5.5", only=(Only(("cpu",)),))] = False
     """Only under offload, where it does nothing."""
-    fp32_optimizer_states: Annotated[bool, Key(since="0.5.5")] = True
+    fp32_optimizer_states: Annotated[bool, Key(since="0.5.5", only=(Only(("cpu",)),))] = True
     """Only under offload: keep the sum of squares in fp32."""
-    lr_decay: Annotated[float, Key(since="0.5.5", source="torch.optim.Adagrad")] = 0.0
+    lr_decay: Annotated[float, Key(since="0.5.5", source="torch.optim.Adagrad", only=(Only(("gpu",)),))] = 0.0
     """Only without offload: how fast the learning rate falls."""
-    initial_accumulator_value: Annotated[float, Key(since="0.5.5", source="torch.optim.Adagrad")] = 0.0
+    initial_accumulator_value: Annotated[
+        float, Key(since="0.5.5", source="torch.optim.Adagrad", only=(Only(("gpu",)),))
+    ] = 0.0
     """Only without offload: value from which squares are summed up."""
 
 
@@ -134,10 +160,11 @@ class LionParams(OptimizerParams):
     weight_decay: Decay = 0.0
     betas: Betas = Field(default=[0.9, 0.999])
     """Weight of the momentum in a step, and its decay."""
-    set_grad_none: Annotated[bool, Key(since="0.11.0")] = True
+    set_grad_none: Annotated[bool, Key(since="0.11.0", only=(Only(("gpu",)),))] = True
     """Drop gradients in `zero_grad` instead of zeroing them; not known to the CPU kernel."""
     fp32_optimizer_states: Annotated[
-        bool, Key(since="0.11.0", source="ops/lion/cpu_lion.py:DeepSpeedCPULion")
+        bool,
+        Key(since="0.11.0", source="ops/lion/cpu_lion.py:DeepSpeedCPULion", only=(Only(("cpu",)),)),
     ] = True
     """Only under offload: keep the momentum in fp32."""
 
@@ -170,15 +197,15 @@ class MuonParams(OptimizerParams):
     eps: Epsilon = 1e-10
     """Adam half: added to the denominator."""
     adam_w_mode: Annotated[
-        bool, Key(since="0.19.1", source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer")
+        bool, Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer")
     ] = True
     """Adam half: take weight decay apart from the gradient."""
     torch_adam: Annotated[
-        bool, Key(since="0.19.1", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration")
+        bool, Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration")
     ] = False
     """Adam half: take `torch.optim` instead of DeepSpeed's kernels."""
     fp32_optimizer_states: Annotated[
-        bool, Key(since="0.19.1", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration")
+        bool, Key(since="0.19.6", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration")
     ] = True
     """Adam half, on the CPU: keep the moments in fp32."""
 
@@ -257,24 +284,59 @@ class OptimizerType:
     params: type[OptimizerParams] | None
     """None: free-form, the arguments of a class outside DeepSpeed."""
     since: str
+    gpu: str
+    """The class that the engine builds; `torch_adam` has it take PyTorch's instead."""
+    cpu: str
+    """The class that it builds under offload."""
     until: str | None = None
     required: tuple[str, ...] = ()
     notes: str = ""
 
 
 OPTIMIZERS: tuple[OptimizerType, ...] = (
-    OptimizerType("Adam", AdamParams, "0.1.0", notes="AdamW unless adam_w_mode is false"),
-    OptimizerType("AdamW", AdamWParams, "0.3.11"),
-    OptimizerType("Adagrad", AdagradParams, "0.5.5"),
-    OptimizerType("Lamb", LambParams, "0.1.0", notes="CUDA only; untested with ZeRO"),
-    OptimizerType("Lion", LionParams, "0.11.0"),
-    OptimizerType("Muon", MuonParams, "0.17.6", notes="ignores unknown params"),
-    OptimizerType("MuAdam", None, "0.10.2", notes="needs the mup package; untested with ZeRO"),
-    OptimizerType("MuAdamW", None, "0.10.2", notes="needs the mup package; untested with ZeRO"),
-    OptimizerType("MuSGD", None, "0.10.2", notes="needs the mup package; untested with ZeRO"),
-    OptimizerType("OneBitAdam", OneBitAdamParams, "0.3.0", "0.19.6", notes="refuses ZeRO"),
-    OptimizerType("OneBitLamb", OneBitLambParams, "0.3.16", "0.19.6", notes="refuses ZeRO"),
-    OptimizerType("ZeroOneAdam", ZeroOneAdamParams, "0.6.1", "0.19.6", notes="refuses ZeRO"),
+    OptimizerType(
+        "Adam",
+        AdamParams,
+        "0.1.0",
+        "FusedAdam",
+        "DeepSpeedCPUAdam",
+        notes="AdamW unless adam_w_mode is false",
+    ),
+    OptimizerType("AdamW", AdamWParams, "0.3.11", "FusedAdam", "DeepSpeedCPUAdam"),
+    OptimizerType("Adagrad", AdagradParams, "0.5.5", "torch.optim.Adagrad", "DeepSpeedCPUAdagrad"),
+    OptimizerType(
+        "Lamb", LambParams, "0.1.0", "FusedLamb", "FusedLamb", notes="CUDA only; untested with ZeRO"
+    ),
+    OptimizerType("Lion", LionParams, "0.11.0", "FusedLion", "DeepSpeedCPULion"),
+    OptimizerType(
+        "Muon", MuonParams, "0.17.6", "MuonWithAuxAdam", "MuonWithAuxAdam", notes="ignores unknown params"
+    ),
+    *(
+        OptimizerType(
+            name,
+            None,
+            "0.10.2",
+            f"mup.{name}",
+            f"mup.{name}",
+            notes="needs the mup package; untested with ZeRO",
+        )
+        for name in ("MuAdam", "MuAdamW", "MuSGD")
+    ),
+    OptimizerType(
+        "OneBitAdam", OneBitAdamParams, "0.3.0", "OnebitAdam", "OnebitAdam", "0.19.6", notes="refuses ZeRO"
+    ),
+    OptimizerType(
+        "OneBitLamb", OneBitLambParams, "0.3.16", "OnebitLamb", "OnebitLamb", "0.19.6", notes="refuses ZeRO"
+    ),
+    OptimizerType(
+        "ZeroOneAdam",
+        ZeroOneAdamParams,
+        "0.6.1",
+        "ZeroOneAdam",
+        "ZeroOneAdam",
+        "0.19.6",
+        notes="refuses ZeRO",
+    ),
 )
 """The types that DeepSpeed knows; any other name is looked up in `torch.optim`, letter by letter."""
 

@@ -8,6 +8,7 @@ from pydantic import SerializeAsAny
 from dsconfig.model.base import (
     ABSENT,
     Auto,
+    Checked,
     FreeForm,
     Key,
     NonNegativeInt,
@@ -20,6 +21,10 @@ from dsconfig.model.base import (
 
 Rates: TypeAlias = float | list[float]
 """One learning rate, or one for each parameter group."""
+Whole: TypeAlias = Annotated[int, Checked(("float", None, None, None, None))]
+"""Meant to be whole; DeepSpeed calculates with fractions just as well."""
+Curve: TypeAlias = Annotated[Literal["log", "linear"], Checked(("any",))]
+"""Any other word counts as "log", with a warning."""
 
 
 class SchedulerParams(Section):
@@ -28,7 +33,7 @@ class SchedulerParams(Section):
     SOURCE = "runtime/config.py:get_scheduler_params"
     READS = (Reads("hand", unknown="kept"),)
 
-    last_batch_iteration: Annotated[int, Key(since="0.1.0", source="runtime/lr_schedules.py")] = -1
+    last_batch_iteration: Annotated[Whole, Key(since="0.1.0", source="runtime/lr_schedules.py")] = -1
     """Step after which to go on; -1 begins anew."""
 
 
@@ -40,7 +45,7 @@ class LRRangeTestParams(SchedulerParams):
     lr_range_test_min_lr: Annotated[Rates, Key(since="0.1.0")] = 1e-3
     """Learning rate to begin with."""
     lr_range_test_step_size: Annotated[
-        PositiveInt, Key(since="0.1.0", unit="steps", was=(Was("0.19.3", int),))
+        PositiveInt, Key(since="0.1.0", unit="steps", was=(Was("0.19.3", float),))
     ] = 2000
     """Steps from one rise to the next."""
     lr_range_test_step_rate: Annotated[float, Key(since="0.1.0")] = 1.0
@@ -59,18 +64,18 @@ class OneCycleParams(SchedulerParams):
     cycle_max_lr: Annotated[Rates, Key(since="0.1.0")]
     """Learning rate at the top of the cycle."""
     cycle_first_step_size: Annotated[
-        PositiveInt, Key(since="0.1.0", unit="steps", was=(Was("0.19.3", int),))
+        Annotated[PositiveInt, Checked(("any",))], Key(since="0.1.0", unit="steps")
     ] = 2000
     """Length of the way up."""
     cycle_second_step_size: Annotated[
-        NonNegativeInt | None, Key(since="0.1.0", unit="steps", was=(Was("0.19.3", int | None),))
+        Annotated[NonNegativeInt | None, Checked(("any",))], Key(since="0.1.0", unit="steps")
     ] = None
     """Length of the way down; null makes it as long as the way up."""
-    cycle_first_stair_count: Annotated[int, Key(since="0.1.0")] = 0
+    cycle_first_stair_count: Annotated[Whole, Key(since="0.1.0")] = 0
     """Stairs on the way up; 0 is a smooth slope."""
-    cycle_second_stair_count: Annotated[int | None, Key(since="0.1.0")] = None
+    cycle_second_stair_count: Annotated[Whole | None, Key(since="0.1.0")] = None
     """Stairs on the way down; null takes as many as on the way up."""
-    decay_step_size: Annotated[int, Key(since="0.1.0", unit="steps")] = 0
+    decay_step_size: Annotated[Whole, Key(since="0.1.0", unit="steps")] = 0
     """Steps of one decay after the cycle; 0 decays not at all."""
     decay_lr_rate: Annotated[float, Key(since="0.1.0")] = 0.0
     """How strongly the learning rate falls with each decay."""
@@ -93,7 +98,12 @@ class WarmupLRParams(SchedulerParams):
     """Learning rate to begin with."""
     warmup_max_lr: Annotated[
         Rates | Auto | None,
-        Key(since="0.1.0", fills=("transformers", "accelerate"), defaults=(("0.17.1", 0.001),)),
+        Key(
+            since="0.1.0",
+            fills=("transformers", "accelerate"),
+            defaults=(("0.17.1", 0.001),),
+            was=(Was("0.17.1", Rates),),
+        ),
     ] = None
     """Learning rate to reach; null takes the optimizer's."""
     warmup_num_steps: Annotated[
@@ -102,11 +112,11 @@ class WarmupLRParams(SchedulerParams):
             since="0.1.0",
             unit="steps",
             fills=("transformers", "accelerate"),
-            was=(Was("0.19.2", int),),
+            was=(Was("0.19.2", float),),
         ),
     ] = 1000
     """Length of the way up; 1 counts as 2."""
-    warmup_type: Annotated[Literal["log", "linear"], Key(since="0.5.7")] = "log"
+    warmup_type: Annotated[Curve, Key(since="0.5.7", known=("log", "linear"))] = "log"
     """Shape of the way up: steep at first, or straight. Any other word becomes log, with a warning."""
 
 
@@ -120,7 +130,8 @@ class WarmupDecayLRParams(WarmupLRParams):
     ]
     """Length of the whole schedule, the way up included."""
     warmup_max_lr: Annotated[
-        Rates | Auto | None, Key(since="0.3.1", fills=("transformers", "accelerate"))
+        Rates | Auto | None,
+        Key(since="0.3.1", fills=("transformers", "accelerate"), was=(Was("0.17.1", Rates),)),
     ] = 0.001
     """Learning rate to reach; null takes the optimizer's."""
 
@@ -142,13 +153,13 @@ class WarmupCosineLRParams(SchedulerParams):
             since="0.12.3",
             unit="steps",
             fills=("transformers", "accelerate"),
-            was=(Was("0.19.2", int),),
+            was=(Was("0.19.2", float),),
         ),
     ] = 1000
     """Length of the way up; 1 counts as 2."""
     cos_min_ratio: Annotated[float, Key(since="0.12.3")] = 0.0001
     """Share of the learning rate to end with."""
-    warmup_type: Annotated[Literal["log", "linear"], Key(since="0.12.3")] = "log"
+    warmup_type: Annotated[Curve, Key(since="0.12.3", known=("log", "linear"))] = "log"
     """Shape of the way up: steep at first, or straight. Any other word becomes log, with a warning."""
 
 

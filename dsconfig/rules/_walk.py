@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsconfig.dialect import Coerced, Refused, read
-from dsconfig.model.keyinfo import KeyView, SectionView, child_section, view
+from dsconfig.model.keyinfo import KeyView, SectionView, child_section, type_named, view
 from dsconfig.releases import NEVER
 
 Path = tuple[str | int, ...]
@@ -68,6 +68,8 @@ class Walk:
         loose = seen._replace(unknown="ignored") if seen.drops_auto else seen
         if data.get(_STRICT):
             seen = seen._replace(drops_auto=False)
+        if "params" in data and name in _TYPED:
+            seen = self._typed(seen, data)
         values: dict[str, Any] = {}
         for word, value in data.items():
             key = seen.keys.get(word)
@@ -88,6 +90,20 @@ class Walk:
                 self.spelled[here] = written
             values[key.info.name] = found
         return values
+
+    def _typed(self, seen: SectionView, data: dict[str, Any]) -> SectionView:
+        """The section with the params of its type, where the release knows that type."""
+        kind = type_named(seen.name, data.get("type"))
+        if kind is None or kind.params is None:
+            return seen
+        known = kind.first <= self.release <= kind.last
+        borders = [border for border in (kind.first, kind.last + 1) if border <= NEVER]
+        self.low = max(self.low, *(border for border in (0, *borders) if border <= self.release))
+        self.high = min(self.high, *(border for border in (*borders, NEVER) if border > self.release))
+        if not known:
+            return seen
+        key = seen.keys["params"]._replace(type=("section", kind.params))
+        return seen._replace(keys={**seen.keys, "params": key})
 
     def _value(self, seen: SectionView, key: KeyView, value: Any, path: Path, canonical: Path) -> Any:
         info = key.info
@@ -159,6 +175,7 @@ class Walk:
 
 
 _ABSENT = object()
+_TYPED = frozenset({"Optimizer", "Scheduler"})
 _STRICT = "strict"
 """An argument of the constructor of DeepSpeed's pydantic sections, which a config can set: true keeps every
 "auto" (runtime/config_utils.py, `DeepSpeedConfigModel.__init__`).
