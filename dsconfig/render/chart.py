@@ -24,7 +24,7 @@ def chart(table: Table, suffix: str) -> bytes:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    stable = {"svg.hashsalt": "dsconfig", "svg.fonttype": "none", "font.size": 9}
+    stable: Any = {"svg.hashsalt": "dsconfig", "svg.fonttype": "none", "font.size": 9}
     with mpl.rc_context(stable):
         figure = Figure(figsize=(9, 6), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
