@@ -1,4 +1,4 @@
-"""Offloading: devices, partial offload, the first releases' limits."""
+"""What DeepSpeed refuses of the offload keys as soon as it loads the config."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.rules.zero import stage, stage_place, stage_words
+from dsconfig.rules._zero import stage, stage_place, stage_words
 from dsconfig.words import quoted
 
 _SECTIONS = ("zero_optimization.offload_param", "zero_optimization.offload_optimizer")

@@ -1,4 +1,4 @@
-"""ZeRO: what a stage can and cannot do, keys that exclude one another, the boolean form."""
+"""What DeepSpeed refuses of a `zero_optimization` section as soon as it loads the config."""
 
 from __future__ import annotations
 
@@ -6,35 +6,12 @@ from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.dialect import Refused, read
-from dsconfig.rules._context import MISSING, Context, Finding, SkipRule
+from dsconfig.rules._context import MISSING, Context, Finding
 from dsconfig.rules._rule import rule
+from dsconfig.rules._zero import stage, stage_place, stage_words
 from dsconfig.words import expected, quoted
 
 _CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
-_STAGE = "zero_optimization.stage"
-
-
-def stage(ctx: Context) -> float:
-    """The ZeRO stage that the release ends up with; 0 where ZeRO is off.
-
-    Raises:
-        SkipRule: the stage is no number, or the consumer fills it.
-    """
-    section = ctx.value("zero_optimization")
-    value = int(section) if isinstance(section, bool) else ctx.value(_STAGE)
-    if not isinstance(value, int | float):
-        raise SkipRule
-    return value
-
-
-def stage_place(ctx: Context) -> str:
-    """Where the stage is said."""
-    return _STAGE if isinstance(ctx.written("zero_optimization"), dict) else "zero_optimization"
-
-
-def stage_words(ctx: Context) -> str:
-    """The stage, for messages: `the stage is 1`, or that there is none."""
-    return f"the stage is {stage(ctx)}" if stage(ctx) > 0 else "ZeRO is off"
 
 
 @rule("DSC401", effect="rejected", until="0.3.16", source=_CHECK)
