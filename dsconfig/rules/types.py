@@ -10,6 +10,7 @@ from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.dialect import Coerced, Refused
 from dsconfig.model.keyinfo import child_section
 from dsconfig.rules._context import Context, Finding
+from dsconfig.rules._dormant import dormant
 from dsconfig.rules._rule import rule
 from dsconfig.rules._walk import Event
 from dsconfig.words import expected, kind, one_of, quoted
@@ -36,21 +37,21 @@ def _name(event: Event, verdict: Refused | None = None) -> str:
     return f"`{last}`" if last == path[-1] else f"`{last}[{path[-1]}]`"
 
 
-def _effect(event: Event) -> str:
+def _effect(ctx: Context, event: Event) -> str:
     """What becomes of a value that is not what the code behind the key expects."""
     if event.section.dialect != "hand":
         return "rejected"
     assert event.key is not None
-    return event.key.info.wrong_type or "crashes"
+    return event.key.info.wrong_type or ("ignored" if dormant(ctx, event.path) else "crashes")
 
 
-def _stops(event: Event) -> bool:
+def _stops(ctx: Context, event: Event) -> bool:
     """Whether nothing can run with the value as it is written."""
-    return _effect(event) in ("rejected", "crashes")
+    return _effect(ctx, event) in ("rejected", "crashes")
 
 
-def _unchecked(event: Event) -> str:
-    return "; DeepSpeed does not check it when it loads the file" if _effect(event) != "rejected" else ""
+def _unchecked(ctx: Context, event: Event) -> str:
+    return "; DeepSpeed does not check it when it loads the file" if _effect(ctx, event) != "rejected" else ""
 
 
 @rule("DSC110", effect="rejected", source=_STRICT, general=True)
@@ -73,9 +74,9 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (*event.path, *verdict.at),
             f"{_name(event, verdict)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
-            f"expects {expected(verdict.expected)}{_unchecked(event)}",
+            f"expects {expected(verdict.expected)}{_unchecked(ctx, event)}",
             help=f"give {expected(verdict.expected)}",
-            effect=_effect(event),
+            effect=_effect(ctx, event),
         )
 
 
@@ -95,9 +96,9 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (*event.path, *verdict.at),
             f"{_name(event, verdict)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
-            f"{_unchecked(event)}",
+            f"{_unchecked(ctx, event)}",
             help=f"give {expected(verdict.expected)}",
-            effect=_effect(event),
+            effect=_effect(ctx, event),
         )
 
 
@@ -122,10 +123,10 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (*event.path, *verdict.at),
             f"{_name(event, verdict)} is {quoted(verdict.value)}, but DeepSpeed knows only "
-            f"{one_of(members, 'and')}{_unchecked(event)}",
+            f"{one_of(members, 'and')}{_unchecked(ctx, event)}",
             help=f"write {quoted(meant)}" if meant is not None else f"use {one_of(members)}",
-            effect=_effect(event),
-            fix=_replace(event, verdict, meant) if meant is not None else None,
+            effect=_effect(ctx, event),
+            fix=_replace(ctx, event, verdict, meant) if meant is not None else None,
         )
 
 
@@ -135,9 +136,9 @@ def _same_word(value: Any, members: tuple[Any, ...]) -> Any:
     return next((member for member in members if str(member).lower() == word), None)
 
 
-def _replace(event: Event, verdict: Refused, value: Any) -> Fix:
+def _replace(ctx: Context, event: Event, verdict: Refused, value: Any) -> Fix:
     operations = (Set((*event.path, *verdict.at), value),)
-    return Fix(f"replace by {quoted(value)}", operations, safe=_stops(event))
+    return Fix(f"replace by {quoted(value)}", operations, safe=_stops(ctx, event))
 
 
 @rule("DSC113", effect="altered", source=_STRICT, general=True)
@@ -251,12 +252,12 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"{_name(event, verdict)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
-            f"as {expected(verdict.expected)}{_unchecked(event)}",
+            f"as {expected(verdict.expected)}{_unchecked(ctx, event)}",
             help=f"write {quoted(meant)}, without quotes"
             if meant is not None
             else f"give {expected(verdict.expected)}",
-            effect=_effect(event),
-            fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=_stops(event))
+            effect=_effect(ctx, event),
+            fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=_stops(ctx, event))
             if meant is not None
             else None,
         )
@@ -301,10 +302,12 @@ def null_value(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (*event.path, *verdict.at),
             f"{_name(event, verdict)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
-            f"{_unchecked(event)}",
+            f"{_unchecked(ctx, event)}",
             help="remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
-            effect=_effect(event),
-            fix=Fix("remove the key", (Remove(event.path),), safe=_stops(event)) if not verdict.at else None,
+            effect=_effect(ctx, event),
+            fix=Fix("remove the key", (Remove(event.path),), safe=_stops(ctx, event))
+            if not verdict.at
+            else None,
         )
 
 
@@ -341,7 +344,7 @@ def unfilled_auto(ctx: Context) -> Iterator[Finding]:
                 f'{_name(event)} is `"auto"`, which nobody fills here: DeepSpeed takes the text as it is'
                 f" where it needs {expected(event.key.type)}",
                 help=_auto_help(event),
-                effect=event.key.info.wrong_type or "crashes",
+                effect=_effect(ctx, event),
             )
 
 
