@@ -1,0 +1,255 @@
+"""What the agent must survive, with real processes; judged on the ledger, never on the end state alone."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.agent.cluster import DOZEN, FAST, POWERS, write_config
+from tests.agent.conftest import MakeCluster
+
+
+def test_worker_crash(cluster: MakeCluster) -> None:
+    job = cluster(STEPS="15", FAULT="crash@7")
+    job.start_store()
+    job.start_node(nnodes="2")
+    job.start_node(nnodes="2")
+    assert job.exit_codes() == [0, 0]
+    assert job.worlds() == [2, 2]
+    assert job.status()["restarts"] == 1
+    job.assert_clean(batch=16)
+
+
+def test_worker_killed_then_agent_killed(cluster: MakeCluster) -> None:
+    job = cluster(STEPS="40", FAULT="kill@7")
+    job.start_store()
+    job.start_node()
+    job.start_node()
+    job.wait_for_step(10, world=2, round_=2)
+    victim = job.nodes[1]
+    workers = victim.workers()
+    victim.signal(signal.SIGKILL)
+    job.wait_for_step(0, world=1, round_=3)
+    assert not any(Path(f"/proc/{pid}/cmdline").exists() for pid in workers)
+    assert job.nodes[0].wait(60) == 0
+    status = job.status()
+    assert status["restarts"] == 1, "a lost node is not a restart"
+    job.assert_clean(batch=16)
+
+
+def test_node_joins(cluster: MakeCluster) -> None:
+    job = cluster(STEPS="60")
+    job.start_store()
+    job.start_node()
+    job.wait_for_step(3)
+    job.start_node()
+    assert job.exit_codes(90) == [0, 0]
+    assert job.worlds() == [1, 2]
+    assert job.status()["restarts"] == 0
+    job.assert_clean(batch=16)
+
+
+def test_rank_0_of_three_lost(cluster: MakeCluster) -> None:
+    job = cluster(DOZEN, STEPS="40")
+    job.start_store()
+    for _ in range(3):
+        job.start_node(nnodes="1:3")
+    job.wait_for_step(6, world=3)
+    first = next(row["pid"] for row in job.rows() if row["rank"] == 0)
+    victim = next(node for node in job.nodes if first in node.workers())
+    victim.signal(signal.SIGKILL, workers=True)
+    codes = job.exit_codes(90)
+    assert sorted(codes) == [-9, 0, 0]
+    assert job.worlds() == [3, 2]
+    job.assert_clean(batch=12)
+
+
+def test_standby_and_promotion(cluster: MakeCluster) -> None:
+    job = cluster(POWERS, STEPS="50")
+    job.start_store()
+    for _ in range(3):
+        job.start_node(nnodes="1:4", conf="last_call_timeout=5")
+    job.wait_for_step(6, world=2)
+    assert len(job.status()["standby"]) == 1
+    at_work = {row["pid"] for row in job.rows()}
+    victim = next(node for node in job.nodes if at_work & set(node.workers()))
+    victim.signal(signal.SIGKILL, workers=True)
+    assert sorted(job.exit_codes(90)) == [-9, 0, 0]
+    assert job.worlds() == [2, 2]
+    job.assert_clean(batch=16)
+
+
+def test_standby_ends_well_with_the_job(cluster: MakeCluster) -> None:
+    job = cluster(POWERS, STEPS="6")
+    job.start_store()
+    for _ in range(3):
+        job.start_node(nnodes="1:4", conf="last_call_timeout=5")
+    assert job.exit_codes(60) == [0, 0, 0]
+    assert job.worlds() == [2]
+    job.assert_clean(batch=16)
+
+
+def test_store_lost(cluster: MakeCluster) -> None:
+    job = cluster(STEPS="1000")
+    store = job.start_store()
+    job.start_node()
+    job.start_node()
+    job.wait_for_step(3, world=2)
+    store.signal(signal.SIGKILL)
+    assert job.exit_codes(30) == [4, 4]
+    assert all("the store does not answer" in node.text() for node in job.nodes)
+
+
+def test_below_the_minimum(cluster: MakeCluster) -> None:
+    job = cluster()
+    job.start_store()
+    job.start_node(nnodes="2:4", conf="join_timeout=5")
+    assert job.exit_codes(30) == [5]
+    assert "have 1 nodes, need one of [2, 4]" in job.nodes[0].text()
+    assert job.rows() == []
+
+
+def test_configs_differ(cluster: MakeCluster) -> None:
+    job = cluster()
+    other = write_config(job.folder, {**POWERS, "max_train_batch_size": 8}, "other.json")
+    job.start_store()
+    job.start_node(nnodes="2")
+    job.start_node(nnodes="2", config=other)
+    assert job.exit_codes(30) == [3, 3]
+    said = [next(line for line in node.text().splitlines() if "differ" in line) for node in job.nodes]
+    assert said[0] == said[1]
+    assert "`elasticity.max_train_batch_size`" in said[0]
+    assert job.rows() == []
+
+
+def test_frozen_node(cluster: MakeCluster) -> None:
+    job = cluster(STEPS="120")
+    job.start_store()
+    job.start_node()
+    job.start_node()
+    job.wait_for_step(6, world=2)
+    frozen = job.nodes[0]
+    frozen.signal(signal.SIGSTOP, workers=True)
+    time.sleep(8)
+    frozen.signal(signal.SIGCONT, workers=True)
+    assert job.exit_codes(90) == [0, 0]
+    assert job.worlds()[:3] == [2, 1, 2]
+    job.assert_clean(batch=16)
+
+
+def test_frozen_between_check_and_commit(cluster: MakeCluster) -> None:
+    """The node of rank 0 freezes with a checkpoint written and not committed: it must stay so."""
+    job = cluster(STEPS="60", FAULT="freeze@6")
+    job.start_store()
+    job.start_node()
+    job.start_node()
+    job.wait_for_step(5, world=2)
+    row = _wait_for_event(job.ledger, "frozen")
+    frozen = next(node for node in job.nodes if row["pid"] in node.workers())
+    folder = _variable(row["pid"], "DSCONFIG_ELASTIC_AGENT")
+    frozen.signal(signal.SIGSTOP)
+    job.wait_for_step(6, world=1, round_=2)
+    with socket.socket(socket.AF_UNIX) as line:  # a worker of the old round asks before its agent wakes
+        line.connect(f"{folder}/agent.sock")
+        question = {"ask": "commit", "round": row["round"], "checkpoint": "stale"}
+        line.sendall(json.dumps(question).encode() + b"\n")
+        frozen.signal(signal.SIGCONT, workers=True)
+        line.settimeout(20)
+        answer = json.loads(line.makefile().readline())
+    assert answer["committed"] is False
+    assert job.exit_codes(90) == [0, 0]
+    stale = f"checkpoints/round-{row['round']}/step-6"
+    assert not any(one["event"] == "committed" and one["checkpoint"] == stale for one in job.rows())
+    job.assert_clean(batch=16)
+
+
+def test_sigterm_drains(cluster: MakeCluster) -> None:
+    job = cluster(STEPS="50")
+    job.start_store()
+    job.start_node()
+    job.start_node()
+    job.wait_for_step(6, world=2)
+    job.nodes[1].signal(signal.SIGTERM)
+    assert job.nodes[1].wait(15) == 143
+    assert job.nodes[0].wait(60) == 0
+    assert job.worlds() == [2, 1]
+    assert job.status()["restarts"] == 0
+    job.assert_clean(batch=16)
+
+
+def test_two_processes_a_node(cluster: MakeCluster) -> None:
+    job = cluster(POWERS, STEPS="40")
+    job.start_store()
+    for _ in range(2):
+        job.start_node("--nproc-per-node", "2", nnodes="1:2")
+    job.wait_for_step(6, world=4)
+    job.nodes[1].signal(signal.SIGKILL, workers=True)
+    assert job.nodes[0].wait(90) == 0
+    assert job.worlds() == [4, 2]
+    job.assert_clean(batch=16)
+
+
+def test_version_2_with_nodes_of_two(cluster: MakeCluster) -> None:
+    block = {"max_train_batch_size": 16, "micro_batch_sizes": [2, 4], "max_gpus": 4, "version": 0.2}
+    job = cluster({**block, "num_gpus_per_node": 2}, STEPS="40")
+    job.start_store()
+    for _ in range(2):
+        job.start_node("--nproc-per-node", "2", nnodes="1:2")
+    job.wait_for_step(6, world=4)
+    job.nodes[0].signal(signal.SIGKILL, workers=True)
+    assert job.nodes[1].wait(90) == 0
+    assert job.worlds() == [4, 2]
+    job.assert_clean(batch=16)
+
+
+def test_failing_script_fails_everywhere(cluster: MakeCluster) -> None:
+    job = cluster(FAULT="fail@2")
+    job.start_store()
+    for _ in range(3):  # the third is on standby
+        job.start_node("--max-restarts", "1", conf="last_call_timeout=5")
+    assert job.exit_codes(60) == [1, 1, 1]
+    said = {
+        next(line for line in node.text().splitlines() if "dsconfig: error" in line) for node in job.nodes
+    }
+    assert len(said) == 1
+    assert "1 restarts used up" in said.pop()
+
+
+@pytest.mark.parametrize("fault", ["skip", "split"])
+def test_negative_controls(cluster: MakeCluster, fault: str) -> None:
+    """What the audit must find: a restore that skips a step, and two groups on one ledger."""
+    job = cluster(STEPS="15", FAULT="skip" if fault == "skip" else "")
+    job.start_store()
+    if fault == "skip":
+        job.start_node()
+        job.wait_for_step(5)
+        job.start_node(nnodes="1:4")
+    else:
+        job.start_node("--rdzv-id", "one", conf=FAST)
+        job.wait_for_step(0)
+        job.ledger.joinpath("checkpoints").mkdir(exist_ok=True)
+        job.environment["LEDGER"] = str(job.ledger)
+        job.start_node("--rdzv-id", "two", conf=FAST)
+    job.exit_codes(60)
+    judged = job.audit(batch=16)
+    assert judged.returncode == 1
+    assert ("lost" if fault == "skip" else "overlap") in judged.stdout
+
+
+def _wait_for_event(ledger: Path, event: str) -> dict[str, int]:
+    from tests.agent.audit import rows
+    from tests.agent.cluster import wait_until
+
+    wait_until(lambda: any(row["event"] == event for row in rows(ledger)), 60, event)
+    found: dict[str, int] = next(row for row in rows(ledger) if row["event"] == event)
+    return found
+
+
+def _variable(pid: int, name: str) -> str:
+    pairs = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return next(pair.partition("=")[2] for pair in pairs if pair.startswith(f"{name}="))
