@@ -105,28 +105,63 @@ def _pass(document: Document, report: Report, *, unsafe: bool) -> tuple[str, lis
     """The text with every fix made that does not have to wait for another one."""
     if document.is_data or document.root is None:
         return document.text, []
-    wanted = _wanted(document, report, unsafe=unsafe)
-    taken: list[Edit] = []
-    touched: list[Path] = []
-    made: list[Diagnostic] = []
-    for found in wanted:
+    taken: list[_Taken] = []
+    for found in _wanted(document, report, unsafe=unsafe):
         assert found.fix is not None
         try:
-            own = edits(document, found.fix)
+            own = _Taken(found, found.fix, edits(document, found.fix), _paths(found.fix))
         except EditError:
             continue
-        paths = _paths(found.fix)
-        if _meets(own, taken) or any(_related(one, other) for one in paths for other in touched):
-            continue
-        if _means(document, apply(document.text, own), [found.fix]):
-            taken += own
-            touched += paths
-            made.append(found)
-    text = apply(document.text, taken)
-    if len(made) < 2 or _means(document, text, [found.fix for found in made if found.fix]):
-        return text, made
-    assert made[0].fix is not None
-    return apply(document.text, edits(document, made[0].fix)), made[:1]
+        if not any(own.meets(other) for other in taken) and _means(document, [own]):
+            taken.append(own)
+    while len(taken) > 1 and not _means(document, taken):  # as where nothing of a section would be left
+        del taken[len(taken) // 2 :]
+    return _edited(document, taken), [each.found for each in taken]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A fix on its way into the text."""
+
+    found: Diagnostic
+    fix: Fix
+    edits: list[Edit]
+    paths: list[Path]
+
+    def meets(self, other: _Taken) -> bool:
+        """Whether the two speak of one place; an edit that only inserts meets what it touches."""
+        if any(_related(one, two) for one in self.paths for two in other.paths):
+            return True
+        return any(_meet(one, two) for one in self.edits for two in other.edits)
+
+
+def _meet(one: Edit, two: Edit) -> bool:
+    if one.start == one.end or two.start == two.end:
+        return one.start <= two.end and two.start <= one.end
+    return one.start < two.end and two.start < one.end
+
+
+def _related(one: Path, two: Path) -> bool:
+    length = min(len(one), len(two))
+    return one[:length] == two[:length]
+
+
+def _edited(document: Document, taken: list[_Taken]) -> str:
+    return apply(document.text, [edit for each in taken for edit in each.edits])
+
+
+def _means(document: Document, taken: list[_Taken]) -> bool:
+    """Whether the new text holds what the fixes make of the old one's value."""
+    try:
+        value: Any = document.value()
+        for each in taken:
+            value = carried_out(value, each.fix.operations)
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return False
+    new = again(document, _edited(document, taken))
+    if document.readable() and not new.readable():
+        return False
+    return same(new.value(), value)
 
 
 def _wanted(document: Document, report: Report, *, unsafe: bool) -> list[Diagnostic]:
@@ -159,36 +194,3 @@ def _touched(operation: Operation) -> list[Path]:
     if isinstance(operation, Remove | Move) and path and isinstance(path[-1], int):
         path = path[:-1]
     return [path, operation.to] if isinstance(operation, Move) else [path]
-
-
-def _related(one: Path, other: Path) -> bool:
-    length = min(len(one), len(other))
-    return one[:length] == other[:length]
-
-
-def _meets(own: list[Edit], taken: list[Edit]) -> bool:
-    """Whether edits overlap; one that only inserts meets what it touches."""
-    return any(
-        (one.start < other.end and other.start < one.end)
-        or (
-            (one.start == one.end or other.start == other.end)
-            and one.start <= other.end
-            and other.start <= one.end
-        )
-        for one in own
-        for other in taken
-    )
-
-
-def _means(document: Document, text: str, fixes: list[Fix]) -> bool:
-    """Whether the new text holds what the fixes make of the old one's value."""
-    try:
-        value: Any = document.value()
-        for each in fixes:
-            value = carried_out(value, each.operations)
-    except (KeyError, IndexError, TypeError, AttributeError):
-        return False
-    new = again(document, text)
-    if document.readable() and not new.readable():
-        return False
-    return same(new.value(), value)
