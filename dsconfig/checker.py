@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dsconfig import document as reader
-from dsconfig import releases, suppress
+from dsconfig import launch_file, releases, suppress
 from dsconfig.diagnostic import Diagnostic, Location, Path, Related
 from dsconfig.releases import NUMBERS, Target
 from dsconfig.rules import RULES, Outcome, Rule, evaluate
@@ -34,11 +34,16 @@ class Report:
     world_sizes: str | None = None
     """In words, the world sizes at which the batch triplet works; None where any does, or one was given."""
     document: Document | None = None
+    children: tuple[Report, ...] = ()
+    """The reports of the files that this one names: the config of a launch file."""
+    notes: tuple[str, ...] = ()
+    """What else there is to know, and is no finding."""
 
     @property
     def ok(self) -> bool:
         """Whether DeepSpeed takes the config and gets through initialisation: no diagnostic is an error."""
-        return not any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
+        errors = any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
+        return not errors and all(child.ok for child in self.children)
 
     def edits(self, found: Diagnostic) -> Sequence[tuple[int, int, str]]:
         """The finding's fix as edits of the text: start, end, and what to put there; empty where there is
@@ -140,6 +145,31 @@ def check_document(
         raise ValueError(f"unknown consumer {consumer!r}: expected one of {', '.join(CONSUMERS)}")
     if world_size is not None and (isinstance(world_size, bool) or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
+    if launch_file.is_launch_file(data := document.value()):
+        return _check_launch(document, data, target, world_size, consumer)
+    return _report(document, target, world_size, consumer)
+
+
+def _check_launch(
+    document: Document, data: Any, target: Target, world_size: int | None, consumer: str
+) -> Report:
+    """Check a launch file of Accelerate, and the config that it names."""
+    size = world_size or launch_file.processes(data)
+    report = _report(document, target, size, "accelerate")
+    found = launch_file.linked(document)
+    if found is None:
+        return report
+    written, path = found
+    if path is None:
+        return replace(report, notes=(f"{document.name}: {written} is not found from here, and not checked",))
+    # Whether the script has a Trainer, which fills more than Accelerate alone, nobody knows.
+    reads = consumer if consumer in ("transformers", "accelerate") else "transformers"
+    with open(path, "rb") as file:
+        config = reader.read_bytes(file.read(reader.MAX_SIZE + 1), path, "json")  # whatever its name says
+    return replace(report, children=(_report(config, target, size, reads),))
+
+
+def _report(document: Document, target: Target, world_size: int | None, consumer: str) -> Report:
     source = Source(document, consumer, world_size)
     diagnostics = _located(document, _judge(source, target.releases))
     result = suppress.apply(document, diagnostics)

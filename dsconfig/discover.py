@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 SUFFIXES = (".json", ".hjson", ".jsonc", ".yaml", ".yml")
 _NAME = re.compile(r"(?:^|[^a-z])(?:ds|deepspeed)[-_.]?(?:config|conf|cfg)(?:[^a-z].*)?\.[hj]?jsonc?$")
 _YAML_NAME = re.compile(r"(?:^|[^a-z])ds[^a-z]|deepspeed|zero")
+_LAUNCHES = re.compile(rb"^distributed_type\s*:\s*['\"]?DEEPSPEED\b", re.MULTILINE)
+_BLOCK = re.compile(rb"^deepspeed_config\s*:", re.MULTILINE)
 SKIPPED = frozenset(("node_modules", "__pycache__", "site-packages"))
 UNMISTAKABLE = frozenset((
     "zero_optimization",
@@ -92,18 +94,29 @@ def is_config(path: str) -> bool:
     name = os.path.basename(path).lower()
     if _NAME.search(name):
         return True
-    yaml = name.endswith((".yaml", ".yml"))
-    return (not yaml or bool(_YAML_NAME.search(name))) and _has_keys(path)
+    data = content(path)
+    if name.endswith((".yaml", ".yml")):
+        return is_launch(data) or (bool(_YAML_NAME.search(name)) and _has_keys(path, data))
+    return _has_keys(path, data)
 
 
-def _has_keys(path: str) -> bool:
+def is_launch(data: bytes) -> bool:
+    """Whether a YAML text looks like a launch file of Accelerate for DeepSpeed."""
+    return bool(_LAUNCHES.search(data) and _BLOCK.search(data))
+
+
+def content(path: str) -> bytes:
+    """The file's bytes; empty where it is too large or cannot be read."""
     try:
         if os.path.getsize(path) > _LARGEST:
-            return False
+            return b""
         with open(path, "rb") as file:
-            data = file.read()
+            return file.read()
     except OSError:
-        return False
+        return b""
+
+
+def _has_keys(path: str, data: bytes) -> bool:
     # Most JSON files of a repository name none of the keys, and need no parsing to be passed over.
     words = set(re.findall(rb"[a-z]+(?:_[a-z0-9]+)+|fp16|bf16", data))
     known = {key.encode() for key in UNMISTAKABLE | TYPICAL}

@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from dsconfig.checker import Report, check_document
 from dsconfig.cli.errors import complain, complain_internal
@@ -24,6 +25,7 @@ class Run:
         self.failed = False
         self.files = 0
         self.suppressed = 0
+        self.children: set[tuple[str, tuple[tuple[str, str, str], ...]]] = set()
         self.by_severity: Counter[str] = Counter()
         self.by_rule: Counter[tuple[str, str]] = Counter()
         self.notes: list[str] = [options.target.note] if options.target.note else []
@@ -38,7 +40,8 @@ class Run:
                     found.setdefault("-" if name == "-" else os.path.abspath(name), name)
                 else:
                     self._refuse(f"{name}: no such file or directory")
-        return list(found.values())
+        named = _named([name for name in found.values() if name.lower().endswith((".yaml", ".yml"))])
+        return [name for path, name in found.items() if path not in named]
 
     def _below(self, folder: str) -> list[str]:
         from dsconfig.discover import configs
@@ -60,6 +63,17 @@ class Run:
             if (report := self._attempt(name)) is not None:
                 self._count(report)
                 yield report
+                for child in report.children:
+                    if self._is_new(child):
+                        self._count(child)
+                        yield child
+
+    def _is_new(self, child: Report) -> bool:
+        """Whether nothing of the kind was said yet of a config that several launch files name."""
+        said = (os.path.abspath(child.name), tuple((d.code, d.dotted, d.message) for d in child.diagnostics))
+        new = said not in self.children
+        self.children.add(said)
+        return new
 
     def _attempt(self, name: str) -> Report | None:
         try:
@@ -80,6 +94,8 @@ class Run:
         report = check_document(
             document, options.target, world_size=options.world_size, consumer=options.consumer
         )
+        if report.children:
+            report = replace(report, children=tuple(self._select(child) for child in report.children))
         return self._select(report)
 
     def stdin(self) -> Document:
@@ -94,8 +110,6 @@ class Run:
         silenced = tuple(found for found in report.diagnostics if found.code in off)
         if not silenced:
             return report
-        from dataclasses import replace
-
         kept = tuple(found for found in report.diagnostics if found.code not in off)
         return replace(report, diagnostics=kept, suppressed=(*report.suppressed, *silenced))
 
@@ -114,6 +128,7 @@ class Run:
         for found in report.diagnostics:
             self.by_severity[found.severity] += 1
             self.by_rule[_rule(found)] += 1
+        self.notes.extend(report.notes)
         if report.world_sizes:
             self.notes.append(f"{report.name} works at these world sizes: {report.world_sizes}")
 
@@ -137,6 +152,18 @@ class Run:
         counts = {**self.by_severity, "suppressed": self.suppressed}
         last = summary(self.files, counts, self.options.target, style, source)
         return "".join(note(text, style) for text in self.notes) + last
+
+
+def _named(names: Sequence[str]) -> set[str]:
+    """The configs that launch files among these name: they are checked with them."""
+    found = set()
+    for name in names:
+        from dsconfig.discover import content, is_launch
+        from dsconfig.launch_file import linked
+
+        if is_launch(content(name)) and (link := linked(read_file(name))) and link[1]:
+            found.add(os.path.abspath(link[1]))
+    return found
 
 
 def _rule(found: Diagnostic) -> tuple[str, str]:

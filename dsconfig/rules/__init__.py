@@ -9,7 +9,7 @@ from dsconfig.rules import document, keys, types, batch  # isort: skip
 from dsconfig.rules import precision, zero, offload, communication  # isort: skip
 from dsconfig.rules import optimizer, elasticity, parallel, autotuning, checkpoint, profiling  # isort: skip
 from dsconfig.rules import legacy, compression, data, quantization  # isort: skip
-from dsconfig.rules import consumers  # isort: skip
+from dsconfig.rules import consumers, launch  # isort: skip
 from dsconfig.rules._evaluate import Outcome, evaluate
 from dsconfig.rules._rule import RULES, Rule
 
@@ -19,4 +19,4 @@ del document, keys, types, batch
 del precision, zero, offload, communication
 del optimizer, elasticity, parallel, autotuning, checkpoint, profiling
 del legacy, compression, data, quantization
-del consumers
+del consumers, launch

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from dsconfig.diagnostic import Effect, Fix, Path
 from dsconfig.document import Document, Parser, Problem, Span
+from dsconfig.launch_file import is_launch_file
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section
 from dsconfig.releases import name, number
 from dsconfig.rules._walk import UNREADABLE, Walk
@@ -68,6 +69,7 @@ class Context:
         self.parser: Parser = self._parser()
         data = source.document.value(self.parser)
         empty = any(problem.kind == "empty" for problem in source.document.problems)
+        self.is_launch = is_launch_file(data)
         self.is_config = isinstance(data, dict) and not empty
         self.data: dict[str, Any] = data if isinstance(data, dict) else {}
         self.walk = Walk(release, source.consumer)

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
+from dsconfig import launch_file
 from dsconfig.diagnostic import Effect
+from dsconfig.document import read_dict
 from dsconfig.rules._context import Context, Finding, SkipRule, Source
 from dsconfig.rules._rule import RULES, Rule
 
@@ -26,9 +28,12 @@ def evaluate(source: Source, release: int) -> Outcome:
     """What every rule finds at the release with this number."""
     context = Context(source, release)
     rules, low, high = applicable(release)
-    if not context.is_config:
-        rules = tuple(rule for rule in rules if rule.of_text)
+    rules = _fitting(rules, "launch" if context.is_launch else "config" if context.is_config else "text")
     findings = [(rule, finding) for rule in rules for finding in _run(rule, context)]
+    if context.is_launch and not any(finding.effect is Effect.REJECTED for _, finding in findings):
+        inner = _of_block(context, release)
+        findings += inner.findings
+        low, high = max(low, inner.low), min(high, inner.high)
     if any(rule.code == TEMPLATE for rule, _ in findings):
         findings = list(_template_alone(context, findings))
     return Outcome(
@@ -36,6 +41,28 @@ def evaluate(source: Source, release: int) -> Outcome:
         max(low, context.low, context.walk.low),
         min(high, context.high, context.walk.high),
     )
+
+
+@cache
+def _fitting(rules: tuple[Rule, ...], root: str) -> tuple[Rule, ...]:
+    """The rules that look at a root of this kind: a config, a launch file, or text that is neither."""
+    if root == "config":
+        return tuple(rule for rule in rules if not rule.of_launch)
+    return tuple(rule for rule in rules if rule.of_text or (rule.of_launch and root == "launch"))
+
+
+def _of_block(context: Context, release: int) -> Outcome:
+    """What is to be said of the config that Accelerate makes of a launch file's block, at its keys."""
+    made = launch_file.config(context.data)
+    if made is None:
+        return Outcome((), 0, 10**10)
+    outcome = evaluate(Source(read_dict(made), context.consumer, context.world_size), release)
+    findings = []
+    for rule, finding in outcome.findings:
+        place = launch_file.place(finding.path, context.data)
+        if place is not None:
+            findings.append((rule, replace(finding, path=place, related=(), fix=None, span=None)))
+    return Outcome(tuple(findings), outcome.low, outcome.high)
 
 
 def _run(rule: Rule, context: Context) -> Iterator[Finding]:

@@ -39,6 +39,8 @@ class Rule:
     """Speaks of a value's type alone, and gives way to a rule that knows more of the same value."""
     of_text: bool
     """Looks at the text rather than the config, and so runs where there is no config to look at."""
+    of_launch: bool
+    """Looks at the file that `accelerate launch` reads, which is no config."""
 
     @property
     def title(self) -> str:
@@ -59,6 +61,7 @@ def rule(
     source: str = "",
     general: bool = False,
     of_text: bool = False,
+    of_launch: bool = False,
 ) -> Callable[[Check], Check]:
     """Register a rule that applies to the releases `since` … `until`.
 
@@ -85,6 +88,7 @@ def rule(
             last=number(until) if until else NEVER,
             general=general,
             of_text=of_text,
+            of_launch=of_launch,
         )
         return check
 

@@ -143,7 +143,7 @@ def test_world_sizes_are_noted_where_unknown(files: Path, run: Runs) -> None:
 
 
 def test_the_consumer_is_passed_on(files: Path, run: Runs) -> None:
-    (files / "auto.json").write_text('{"train_batch_size": "auto"}')
+    (files / "auto.json").write_text('{"train_batch_size": "auto", "zero_optimization": {}}')
     assert run("check", "auto.json").code == 1
     assert run("check", "auto.json", "--consumer", "transformers").code == 0
 

@@ -1,0 +1,101 @@
+"""Launch files of Accelerate: found by content, judged with the config that they name, in the right file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dsconfig import check
+from dsconfig.cli import main
+from dsconfig.discover import configs
+
+YAML = """\
+distributed_type: DEEPSPEED
+num_processes: 4
+deepspeed_config:
+  deepspeed_config_file: {name}
+  zero3_init_flag: true
+"""
+BLOCK = """\
+distributed_type: DEEPSPEED
+mixed_precision: fp16
+deepspeed_config:
+  zero_stage: 7
+  offload_optimizer_device: disk
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a launch file in one folder and its config in another."""
+    (tmp_path / ".git").mkdir()
+    for folder in ("launch", "ds"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "launch" / "default_config.yaml").write_text(YAML.format(name="ds/z3.json"))
+    (tmp_path / "launch" / "other.yaml").write_text("distributed_type: NO\n")
+    config = {"train_batch_size": 9, "zero_optimization": {"stage": 3}, "amp": {"enabled": True}}
+    (tmp_path / "ds" / "z3.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_named_config_is_checked_too(project: Path) -> None:
+    report = check(str(project / "launch" / "default_config.yaml"))
+    (child,) = report.children
+    assert not report.diagnostics
+    assert report.world_size == child.world_size == 4
+    assert Path(child.name) == Path("ds/z3.json")
+    assert {"DSC104", "DSC203"} & {d.code for d in child}
+    assert not report.ok
+
+
+@pytest.mark.parametrize("name", ["missing.json", "/nowhere/ds.json"])
+def test_a_named_config_that_is_elsewhere_is_a_note(project: Path, name: str) -> None:
+    path = project / "launch" / "default_config.yaml"
+    path.write_text(YAML.format(name=name))
+    report = check(str(path))
+    assert report.ok
+    assert not report.children
+    assert name in report.notes[0]
+
+
+def test_the_named_config_is_read_as_strict_json(project: Path) -> None:
+    (project / "z3.yaml").write_text("train_batch_size: 8\n")
+    path = project / "launch" / "default_config.yaml"
+    path.write_text(YAML.format(name="../z3.yaml"))
+    (child,) = check(str(path)).children
+    assert "DSC001" in {d.code for d in child}
+
+
+def test_the_block_is_judged_as_the_config_that_it_makes() -> None:
+    report = check(_json(BLOCK))
+    found = {d.dotted: d.effect.value for d in report}
+    assert found["deepspeed_config.zero_stage"] == "rejected"
+    assert found["deepspeed_config.offload_optimizer_device"] == "rejected"
+
+
+def _json(text: str) -> str:
+    """The same launch file in JSON, which Accelerate reads as well."""
+    import yaml
+
+    return json.dumps(yaml.safe_load(text))
+
+
+def test_directories_are_searched_for_launch_files(project: Path) -> None:
+    assert list(configs(".", ".")) == ["ds/z3.json", "launch/default_config.yaml"]
+
+
+def test_output_names_the_right_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "launch/default_config.yaml", "--output-format", "json", "-q"]) == 1
+    files = {file["path"]: file["diagnostics"] for file in json.loads(capsys.readouterr().out)["files"]}
+    assert set(files) == {"launch/default_config.yaml", "ds/z3.json"}
+    assert files["ds/z3.json"]
+    assert not files["launch/default_config.yaml"]
+
+
+def test_a_config_that_is_named_is_checked_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", ".", "--output-format", "json", "-q"]) == 1
+    files = [file["path"] for file in json.loads(capsys.readouterr().out)["files"]]
+    assert sorted(files) == ["ds/z3.json", "launch/default_config.yaml"]
