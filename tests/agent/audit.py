@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,8 @@ def rows(folder: Path) -> list[Row]:
     """Every line of the ledger; the last one of a killed worker may be torn."""
     found = []
     for file in sorted(folder.glob("*.jsonl")):
-        for line in file.read_text().splitlines(keepends=True):
-            if line.endswith("\n"):
-                found.append(json.loads(line))
+        lines = file.read_text().splitlines(keepends=True)
+        found += [json.loads(line) for line in lines if line.endswith("\n")]
     return found
 
 
@@ -65,9 +65,7 @@ def overlaps(found: list[Row]) -> Iterator[str]:
             first, last = spans.get(key, (row["t"], row["t"]))
             spans[key] = (min(first, row["t"]), max(last, row["t"]))
     ordered = sorted(spans.items(), key=lambda span: span[1])
-    for ((round_a, pid_a), (_, end)), ((round_b, pid_b), (start, _)) in zip(
-        ordered, ordered[1:], strict=False
-    ):
+    for ((round_a, pid_a), (_, end)), ((round_b, pid_b), (start, _)) in pairwise(ordered):
         if start < end:
             yield f"rank 0 of round {round_a} ({pid_a}) and of round {round_b} ({pid_b}) overlap"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -39,6 +40,11 @@ def write_config(folder: Path, block: Mapping[str, Any], name: str = "ds.json") 
     return path
 
 
+def _send(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
 class Process:
     """One started process with its output in a file."""
 
@@ -69,10 +75,7 @@ class Process:
 
     def signal(self, number: signal.Signals, *, workers: bool = False) -> None:
         for pid in [self.pid, *(self.workers() if workers else [])]:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                continue
+            _send(pid, number)
 
     def wait(self, seconds: float) -> int:
         try:
@@ -85,10 +88,7 @@ class Process:
 
     def end(self) -> None:
         for pid in [*self.workers(), self.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+            _send(pid, signal.SIGKILL)
         self._process.wait(10)
 
 

@@ -1,0 +1,99 @@
+"""A DeepSpeed job that loses and gains processes and goes on from its last checkpoint.
+
+    dsconfig elastic run --nnodes 1:4 --rdzv-endpoint HOST:29400 ds_config.json train.py --checkpoints out
+
+Runs on CPU. ZeRO-1 cuts the optimizer's state for one world size; after a change of size the checkpoint is
+converted to DeepSpeed's universal form first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from typing import Any
+
+import deepspeed
+import torch
+import torch.distributed as dist
+
+import elastic
+from elastic.checkpoints import Checkpoints, universal, with_universal
+
+FEATURES = 8
+
+
+def samples(first: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Samples `first` to `first + count` of an endless data set."""
+    index = torch.arange(first, first + count, dtype=torch.float32)
+    inputs = torch.sin(index[:, None] * (1 + torch.arange(FEATURES)))
+    return inputs, inputs.sum(dim=1, keepdim=True)
+
+
+def engine_for(session: elastic.Session, checkpoints: Checkpoints) -> tuple[Any, int]:
+    """The engine at the state of the last checkpoint, and the step to go on with."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(FEATURES, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+    saved = checkpoints.latest()
+    resized = saved is not None and saved.world_size != session.world_size
+    config = with_universal(session.config()) if resized else session.config()
+    engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
+    if saved is None:
+        return engine, 0
+    tag = saved.tag
+    if resized:
+        if session.rank == 0:
+            universal(saved)
+        dist.barrier()
+        tag = f"{saved.tag}_universal"
+    engine.load_checkpoint(str(saved.folder), tag=tag)
+    return engine, int(saved.tag.removeprefix("step"))
+
+
+def step_once(session: elastic.Session, engine: Any, step: int) -> float:
+    """One optimizer step on this rank's share of the batch."""
+    share = session.micro_batch_size * session.accumulation_steps
+    first = step * session.train_batch_size + session.rank * share
+    total = 0.0
+    for micro in range(session.accumulation_steps):
+        inputs, wanted = samples(first + micro * session.micro_batch_size, session.micro_batch_size)
+        loss = torch.nn.functional.mse_loss(engine(inputs), wanted)
+        engine.backward(loss)
+        engine.step()
+        total += loss.item() / session.accumulation_steps
+    return total
+
+
+def main() -> None:
+    """Train to the last step, from wherever the job is."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--checkpoints", required=True)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--every", type=int, default=10, help="steps between two checkpoints")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds between two steps, to watch it")
+    options = parser.parse_args()
+
+    session = elastic.current()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    deepspeed.init_distributed("gloo")
+    checkpoints = Checkpoints(options.checkpoints, session)
+    engine, step = engine_for(session, checkpoints)
+    print(
+        f"round {session.round}: rank {session.rank} of {session.world_size} goes on at step {step}",
+        flush=True,
+    )
+    while step < options.steps:
+        session.check()
+        loss = step_once(session, engine, step)
+        step += 1
+        time.sleep(options.pause)
+        if step % options.every == 0:
+            engine.save_checkpoint(str(checkpoints.folder), tag=f"step{step}", save_latest=False)
+            dist.barrier()
+            if session.rank == 0 and checkpoints.commit(f"step{step}"):
+                print(f"round {session.round}: step {step} of {options.steps}, loss {loss:.6f}", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

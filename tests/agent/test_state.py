@@ -1,0 +1,270 @@
+"""The agreed state and its moves, without processes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import elastic
+from elastic.agent import moves
+from elastic.agent.admission import Job, difference
+from elastic.agent.board import Board
+from elastic.agent.errors import RefusedError, SettingsError, StoreLostError
+from elastic.agent.settings import Settings, read_settings
+from elastic.agent.state import Outcome, State, decode
+from elastic.agent.watch import WATCHED, Watch, ring
+from tests.agent.cluster import POWERS
+
+
+class DictStore:
+    """A store in this process."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, str] = {}
+        self.down = False
+
+    def set(self, key: str, value: str, /) -> None:
+        self.data[key] = value
+
+    def get(self, key: str, /) -> bytes:
+        if self.down:
+            raise RuntimeError("Broken pipe\nand a stack")
+        return self.data[key].encode()
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        if self.data.get(key, "") == expected:
+            self.data[key] = desired
+        return self.data.get(key, expected).encode()
+
+    def check(self, keys: list[str], /) -> bool:
+        return all(key in self.data for key in keys)
+
+
+def job_of(policy: Any = "standby", nodes: tuple[int, int] = (1, 4), processes: int = 1) -> Job:
+    config = {"elasticity": {"enabled": True, **POWERS}}
+    return Job(config, elastic.plan(config), *nodes, processes, policy)
+
+
+def with_members(*names: str) -> State:
+    state = State(1)
+    for name in names:
+        state = moves.arrive(state, name, "host", 1)
+    return state
+
+
+def running(*names: str, size: int | None = None) -> State:
+    state = moves.propose(with_members(*names), size or len(names), 3)
+    for name in state.group:
+        state = moves.acknowledge(state, name)
+    assert state.phase == "running"
+    return state
+
+
+def test_encoding_is_lossless() -> None:
+    state = moves.close(moves.suspect(running("a", "b", "c", size=2), "b"), "a", Outcome("failed", "why"))
+    assert decode(state.encode()) == state
+    with pytest.raises(ValueError, match="not the state"):
+        decode('{"group": 1}')
+
+
+def test_a_round_from_arrival_to_success() -> None:
+    state = running("a", "b", "c", size=2)
+    assert (state.round, state.group, state.standby) == (1, ("a", "b"), ("c",))
+    state = moves.finish(moves.finish(state, "a", 1), "b", 1)
+    assert moves.all_finished(state, 1)
+    assert not moves.all_finished(state, 2)
+
+
+def test_only_worker_failures_are_counted() -> None:
+    failed = moves.arrive(running("a", "b"), "a", "host", 2, failed=True)
+    assert failed.phase == "forming"
+    both = moves.arrive(failed, "b", "host", 2, failed=True)
+    assert moves.propose(both, 2, 3).restarts == 1
+    lost = moves.remove(failed, "b", "lost", "lost")
+    assert moves.propose(lost, 1, 3).restarts == 0
+    joined = moves.arrive(running("a"), "a", "host", 2)
+    assert moves.propose(joined, 1, 3).restarts == 0
+
+
+def test_restarts_run_out() -> None:
+    state = moves.arrive(running("a"), "a", "host", 2, failed=True)
+    ended = moves.propose(state, 1, 0)
+    assert ended.outcome == Outcome("failed", "training failed on a: no restarts allowed")
+    assert moves.propose(state, 1, None).outcome is None
+
+
+def test_a_proposal_is_only_running_when_all_confirm() -> None:
+    state = moves.propose(with_members("a", "b"), 2, 3)
+    half = moves.acknowledge(state, "a")
+    assert half.phase == "proposed"
+    assert moves.acknowledge(half, "x") is half
+    assert moves.remove(half, "b", "lost", "lost").phase == "forming"
+
+
+def test_only_the_newest_round_commits() -> None:
+    state = moves.commit(running("a", "b"), "a", 1, "one")
+    assert (state.latest, state.commits) == ("one", 1)
+    newer = moves.propose(moves.arrive(state, "a", "host", 3), 1, 3)
+    assert moves.commit(newer, "a", 1, "stale") is newer
+    assert moves.commit(state, "stranger", 1, "stale") is state
+
+
+def test_survivors_keep_their_order() -> None:
+    state = running("a", "b", "c")
+    state = moves.remove(state, "a", "lost", "lost")
+    for name in ("c", "b", "d"):
+        state = moves.arrive(state, name, "host", 9)
+    assert moves.propose(state, 3, 3).group == ("b", "c", "d")
+
+
+MOVES = st.sampled_from(["arrive", "fail", "lose", "propose", "ack", "suspect", "expel", "commit"])
+
+
+@given(st.lists(st.tuples(MOVES, st.sampled_from("abcd")), max_size=60))
+def test_rounds_only_grow_and_groups_are_members(steps: list[tuple[str, str]]) -> None:
+    job, state = job_of(), State(1)
+    for name, node in steps:
+        before = state
+        if name == "propose":
+            size = job.size(sum(member.arrived for member in state.members))
+            state = moves.propose(state, size, None) if size and state.phase == "forming" else state
+        else:
+            state = {
+                "arrive": partial(moves.arrive, node=node, host="h", port=1),
+                "fail": partial(moves.arrive, node=node, host="h", port=2, failed=True),
+                "lose": partial(moves.remove, node=node, cause="lost", text="lost"),
+                "ack": partial(moves.acknowledge, node=node),
+                "suspect": partial(moves.suspect, node=node),
+                "expel": partial(moves.expel, node=node),
+                "commit": partial(moves.commit, node=node, round_=state.round, checkpoint="c"),
+            }[name](state)
+        assert state.round in (before.round, before.round + 1)
+        if state.phase == "running":
+            assert state.intact
+            assert len(state.group) in job.admissible()
+        assert decode(state.encode()) == state
+
+
+@pytest.mark.parametrize(
+    ("policy", "present", "size"),
+    [
+        ("standby", 3, 2),
+        ("standby", 4, 4),
+        ("standby", 9, 4),
+        ("wait", 3, None),
+        ("wait", 2, 2),
+        ("fail", 1, 1),
+    ],
+)
+def test_policies(policy: str, present: int, size: int | None) -> None:
+    assert job_of(policy).size(present) == size
+
+
+def test_policy_fail_says_why() -> None:
+    with pytest.raises(RefusedError, match=r"3 nodes are not admissible: .*nearest: 2 or 4"):
+        job_of("fail").size(3)
+
+
+def test_below_the_minimum_nobody_trains() -> None:
+    assert job_of(nodes=(2, 4)).size(1) is None
+
+
+def test_a_job_that_can_never_train_is_refused() -> None:
+    with pytest.raises(RefusedError, match="admits no number of nodes from 3 to 3"):
+        job_of(nodes=(3, 3))
+    with pytest.raises(SettingsError, match="expected one of standby, wait, fail"):
+        job_of("stand-by")
+
+
+def test_contracts_differ_in_the_same_words_everywhere() -> None:
+    ours, theirs = job_of().contract(), job_of(processes=2).contract()
+    text = difference(theirs, ours, "a", "b")
+    assert text is not None
+    assert "`nproc-per-node` is 2 on a and 1 on b" in text
+    assert difference(ours, dict(ours), "a", "b") is None
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({"keep_alive_max_attempt": "2"}, "give at least 3"),
+        ({"keep_alive_interval": "0.1"}, "is unsafe"),
+        ({"join_timeout": "1"}, "no group could form"),
+        ({"join_timeout": "soon"}, "must be a number"),
+        ({"last_call_timeout": "-1"}, "at least 0"),
+        ({"last_call_timeout": "nan"}, "at least 0"),
+    ],
+)
+def test_unsafe_settings_are_refused(given_: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        read_settings(given_)
+
+
+def test_workers_stop_before_their_node_counts_as_lost() -> None:
+    settings = Settings()
+    assert settings.lease + settings.keep_alive_interval == settings.silence
+
+
+def test_a_lost_compare_and_set_is_tried_again() -> None:
+    store = DictStore()
+    one, two = Board(store, "job", "one"), Board(store, "job", "two")
+    one.open()
+    two.open()
+
+    def late(state: State) -> State:
+        if state.next_seat == 0:
+            two.update(partial(moves.arrive, node="two", host="h", port=2))
+        return moves.arrive(state, "one", "h", 1)
+
+    assert [member.node for member in one.update(late).members] == ["two", "one"]
+    assert one.read().revision == 2
+
+
+def test_a_lost_store_is_one_line() -> None:
+    store = DictStore()
+    board = Board(store, "job", "one")
+    board.open()
+    store.down = True
+    with pytest.raises(StoreLostError, match=r"does not answer: Broken pipe$"):
+        board.read()
+
+
+def test_every_member_is_watched() -> None:
+    names = [f"n{i}" for i in range(9)]
+    state = with_members(*names)
+    assert {node for name in names for node in ring(state, name)} == set(names)
+    assert all(len(ring(state, name)) == WATCHED for name in names)
+    assert ring(state, "stranger") == []
+
+
+def test_own_freeze_says_nothing_of_others() -> None:
+    now = 0.0
+    watch = Watch("a", longest_step=0.5, clock=lambda: now)
+    state = with_members("a", "b")
+    for moment in (0.0, 0.25, 100.0):
+        now = moment
+        watch.look(state, lambda _: "7")
+    assert watch.silent(1.0) == []
+    for _ in range(4):
+        now += 0.25
+        watch.look(state, lambda _: "7")
+    assert watch.silent(1.0) == ["b"]
+    watch.look(state, lambda _: "8")
+    assert watch.silent(0.1) == []
+
+
+def test_the_late_are_those_for_whom_a_round_waits() -> None:
+    now = 0.0
+    watch = Watch("a", longest_step=0.5, clock=lambda: now)
+    state = moves.arrive(running("a", "b"), "a", "host", 5)
+    for _ in range(5):
+        watch.look(state, lambda _: "7")
+        now += 0.25
+    assert watch.late(1.0) == ["b"]
+    watch.look(replace(state, round=9), lambda _: "7")
+    assert watch.late(1.0) == []
