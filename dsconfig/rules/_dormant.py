@@ -11,12 +11,17 @@ from collections.abc import Callable
 
 from dsconfig.diagnostic import Path
 from dsconfig.rules._context import Context, SkipRule
+from dsconfig.rules._precision import model_format
 
 _Opens = Callable[[Context], bool]
 
 
 def _switch(path: str) -> _Opens:
     return lambda ctx: ctx.on(path)
+
+
+def _half(ctx: Context) -> bool:
+    return model_format(ctx) != "fp32"
 
 
 def _never(_: Context) -> bool:
@@ -30,6 +35,7 @@ _SECTIONS: dict[Path, _Opens] = {
     ("compression_training",): _never,  # deepspeed.compression.init_compression, called by the script
     ("curriculum_learning",): _switch("curriculum_learning.enabled"),
     ("data_efficiency",): _never,  # the data loader that a `training_data` argument makes
+    ("data_types", "buffer_dtype"): _half,  # cast together with the parameters
     ("elasticity",): _switch("elasticity.enabled"),
     ("expert_parallel",): _never,  # rules of their own know what the engine checks
     ("flops_profiler",): _switch("flops_profiler.enabled"),

@@ -1,4 +1,4 @@
-"""Collectives and what goes with them: how gradients are reduced, vocabulary size."""
+"""What the root keys about collectives refuse as soon as the config is loaded; vocabulary size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Number formats: fp16 and bf16, loss scaling, master weights, Apex, autocast."""
+"""What the sections of number formats refuse as soon as the config is loaded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.rules._context import MISSING, Context, Finding
+from dsconfig.rules._precision import bf16_place
 from dsconfig.rules._rule import rule
-from dsconfig.rules.zero import stage, stage_place, stage_words
+from dsconfig.rules._zero import stage, stage_place, stage_words
 from dsconfig.words import kind, quoted
 
 _INIT = "runtime/config.py:DeepSpeedConfig._initialize_params"
@@ -20,16 +21,8 @@ _BIGGEST_POWER = 2**40
 """No memory holds 2 to the power of more."""
 
 
-def _bf16(ctx: Context, key: str) -> str | None:
-    """Where the key is switched on, in `bf16` or in `bfloat16`, which is read where the other is absent."""
-    for section in ("bf16", "bfloat16"):
-        if ctx.on(f"{section}.{key}"):
-            return f"{section}.{key}"
-    return None
-
-
 @rule("DSC301", effect="rejected", since="0.5.5", source=_INIT)
-def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
+def fp16_andbf16_place(ctx: Context) -> Iterator[Finding]:
     """`fp16` and `bf16` are both enabled.
 
     A model trains in one of the two. Up to 0.17.0 the sections are read by hand, and whatever is not empty
@@ -43,7 +36,7 @@ def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": false}, "bf16": {"enabled": true}}
     """
-    there = _bf16(ctx, "enabled")
+    there = bf16_place(ctx, "enabled")
     if there and ctx.on("fp16.enabled"):
         section = there.split(".")[0]
         yield ctx.at(
@@ -69,7 +62,7 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}
     """
-    there = _bf16(ctx, "enabled")
+    there = bf16_place(ctx, "enabled")
     stages = (2,) if ctx.before("0.6.0") else (1, 2, 3)
     if there and stage(ctx) not in stages:
         section = there.split(".")[0]
@@ -251,7 +244,7 @@ def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding
             continue
         there = f"fp16.{row.key}" if row.section == "fp16" and ctx.on(f"fp16.{row.key}") else None
         if row.section == "bf16":
-            there = _bf16(ctx, row.key)
+            there = bf16_place(ctx, row.key)
         if there and (ctx.since("0.17.1") or ctx.on("fp16.enabled")):
             needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
             yield ctx.at(
@@ -277,8 +270,8 @@ def bf16_optimizer_states_without_master_weights(ctx: Context) -> Iterator[Findi
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true,
         "bf16_optimizer_states": true, "bf16_master_weights_and_grads": true}}
     """
-    there = _bf16(ctx, "bf16_optimizer_states")
-    if there and not _bf16(ctx, "bf16_master_weights_and_grads"):
+    there = bf16_place(ctx, "bf16_optimizer_states")
+    if there and not bf16_place(ctx, "bf16_master_weights_and_grads"):
         yield ctx.at(
             there,
             "`bf16_optimizer_states` is on, but `bf16_master_weights_and_grads` is not",

@@ -1,0 +1,93 @@
+"""In which number format gradients travel, where that is not the one that is written, or too narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.diagnostic import Fix, Rename
+from dsconfig.rules._context import Context, Finding
+from dsconfig.rules._precision import format_place, model_format
+from dsconfig.rules._rule import rule
+from dsconfig.words import quoted
+
+_FORMAT = "communication_data_type"
+_SEQUENCE = "sequence_parallel_size"
+_DATA = "data_parallel_size"
+
+
+def device_mesh(ctx: Context) -> bool:
+    """Whether the config makes DeepSpeed build a device mesh; of a file it only asks the path up to 0.18.5.
+
+    Source: __init__.py, initialize.
+    """
+    return ctx.has(_SEQUENCE) and ctx.has(_DATA) and (not ctx.from_file or ctx.since("0.18.6"))
+
+
+@rule(
+    "DSC986",
+    effect="wasteful",
+    since="0.5.8",
+    source="runtime/engine.py:DeepSpeedEngine.communication_data_type",
+)
+def gradients_travel_in_fp16(ctx: Context) -> Iterator[Finding]:
+    """`communication_data_type` is "fp16", and the model does not train in fp16.
+
+    Gradients of a bfloat16 or fp32 model reach farther than fp16 does: above 65504 they become infinite on
+    the way, and without `fp16` no loss scale keeps them below.
+
+    Bad:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "communication_data_type": "fp16"}
+
+    Good:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "communication_data_type": "bf16"}
+    """
+    word = ctx.value(_FORMAT) if ctx.has(_FORMAT) else None
+    if isinstance(word, str) and word.lower() == "fp16":
+        model = model_format(ctx)
+        if model != "fp16":
+            yield ctx.at(
+                _FORMAT,
+                f"gradients of a model in {model} travel as fp16, where all above 65504 is infinite, and no "
+                "loss scale keeps them below",
+                help='use "bf16" or "fp32", or remove the key',
+                related=format_place(ctx),
+            )
+
+
+@rule(
+    "DSC987",
+    effect="altered",
+    since="0.15.0",
+    source="runtime/engine.py:DeepSpeedEngine._configure_distributed_model",
+)
+def communication_format_of_sequence_parallel(ctx: Context) -> Iterator[Finding]:
+    """`communication_data_type` is given, but sequence parallelism has a key of its own.
+
+    With more than one rank for a sequence the engine takes `seq_parallel_communication_data_type`
+    (`seq_parallel_comm_data_type` up to 0.16.4), fp32 where it is absent, for all gradients.
+
+    Bad, as a dict:
+
+        {"train_batch_size": 8, "communication_data_type": "bf16", "sequence_parallel_size": 2,
+        "data_parallel_size": 4}
+
+    Good, as a dict:
+
+        {"train_batch_size": 8, "seq_parallel_communication_data_type": "bf16", "sequence_parallel_size": 2,
+        "data_parallel_size": 4}
+    """
+    if not ctx.has(_FORMAT) or not device_mesh(ctx):
+        return
+    key = "seq_parallel_communication_data_type" if ctx.since("0.16.5") else "seq_parallel_comm_data_type"
+    size, wanted, used = ctx.value(_SEQUENCE), ctx.value(_FORMAT), ctx.value(key)
+    if isinstance(size, int) and size > 1 and isinstance(wanted, str) and wanted != used:
+        yield ctx.at(
+            _FORMAT,
+            f"`{_FORMAT}` is {quoted(wanted)}, but `{key}` takes its place while {size} ranks share a "
+            f"sequence: gradients travel as {quoted(used)}" + ("" if ctx.has(key) else ", its default"),
+            help=f"say it as `{key}`",
+            related=[("sequences are shared here", _SEQUENCE)],
+            fix=None if ctx.has(key) else Fix(f"rename to `{key}`", (Rename((_FORMAT,), key),)),
+        )
