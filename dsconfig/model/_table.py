@@ -134,7 +134,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), None, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', None, None, None, None), None, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
         },
     ),
     'AdamParams': (
@@ -142,7 +142,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((1000, 1000000000),), {'only': ((('gpu', 'cpu'), 1000000000),)}),
@@ -160,7 +160,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((1000, 1000000000),), {'only': ((('gpu', 'cpu'), 1000000000),)}),
@@ -178,7 +178,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.01, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
             'eps': (('float', None, None, None, None), 1e-10, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'amsgrad': (('bool',), False, ((5005, 1000000000),), {'only': ((('cpu',), 1000000000),)}),
             'fp32_optimizer_states': (('bool',), True, ((5005, 1000000000),), {'only': ((('cpu',), 1000000000),)}),
@@ -191,7 +191,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((1000, 1000000000),), {}),
@@ -206,7 +206,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'set_grad_none': (('bool',), True, ((11000, 1000000000),), {'only': ((('gpu',), 1000000000),)}),
             'fp32_optimizer_states': (('bool',), True, ((11000, 1000000000),), {'only': ((('cpu',), 1000000000),)}),
@@ -217,7 +217,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), None, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
             'muon_lr': (('float', None, None, None, None), None, ((18003, 1000000000),), {}),
             'adam_lr': (('float', None, None, None, None), None, ((18003, 1000000000),), {}),
             'momentum': (('float', None, None, None, None), 0.95, ((17006, 1000000000),), {}),
@@ -235,7 +235,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((3000, 19006),), {}),
@@ -250,7 +250,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((3000, 19006),), {}),
@@ -266,7 +266,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((3000, 19006),), {}),
@@ -288,7 +288,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
         {
             'lr': (('float', None, None, None, None), 0.001, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'weight_decay': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
-            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'deprecated': 3000, 'replaced_by': 'gradient_clipping'}),
+            'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
             'betas': (('list', ('float', None, None, None, None)), [0.9, 0.999], ((1000, 1000000000),), {'fills': ('transformers',)}),
             'eps': (('float', None, None, None, None), 1e-08, ((1000, 1000000000),), {'fills': ('transformers',)}),
             'bias_correction': (('bool',), True, ((3000, 19006),), {}),
@@ -614,7 +614,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'tag_validation': (('enum', 'WARN', 'IGNORE', 'FAIL'), 'WARN', ((3011, 1000000000),), {'flags': ('fold_case',)}),
             'load_universal': (('bool',), False, ((7000, 1000000000),), {}),
             'use_node_local_storage': (('bool',), False, ((7005, 1000000000),), {}),
-            'checkpoint_serialization': (('bool',), True, ((17001, 1000000000),), {}),
+            'checkpoint_serialization': (('bool',), True, ((17001, 1000000000),), {'flags': ('unread',)}),
             'writer': (('union', ('section', 'CheckpointWriter'), ('null',)), None, ((17001, 1000000000),), {'takes': ((('null',), 17001, 1000000000),)}),
             'parallel_write': (('section', 'ParallelWrite'), None, ((7004, 1000000000),), {}),
         },

@@ -63,9 +63,14 @@ class Checkpoint(Section):
     use_node_local_storage: Annotated[bool, Key(since="0.7.5")] = False
     """Have every node write its own files, where the nodes share no file system."""
     checkpoint_serialization: Annotated[
-        bool, Key(since="0.17.1", source="runtime/model_checkpointing/config.py:get_checkpoint_config")
+        bool,
+        Key(
+            since="0.17.1",
+            source="runtime/model_checkpointing/config.py:get_checkpoint_config",
+            unread=True,
+        ),
     ] = True
-    """Save in `torch.save`'s zip format; false takes the older, unpacked one."""
+    """Meant to save in `torch.save`'s zip format; taken, and never looked at."""
     writer: Annotated[
         CheckpointWriter | None,
         Key(

@@ -44,7 +44,6 @@ class OptimizerParams(Section):
         Key(
             since="0.1.0",
             source="runtime/config.py:DeepSpeedConfig._do_warning_check",
-            deprecated="0.3.0",
             replaced_by="gradient_clipping",
         ),
     ] = 0.0
