@@ -75,9 +75,11 @@ def stage(written: Mapping[str, Any]) -> int:
 
 
 def config(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The config that the plugin makes of a block; None where the block names a file, or cannot be read."""
+    """The config that the plugin makes of a block; None where the block names a file, cannot be read, or is
+    not looked at.
+    """
     written = block(data)
-    if LINK in written:
+    if LINK in written or data.get("distributed_type") != "DEEPSPEED":
         return None
     try:
         made = _plugin_config(written)

@@ -28,6 +28,11 @@ _ENVIRONMENT = "accelerate utils/launch.py:prepare_deepspeed_cmd_env"
 _PLUGIN = "accelerate utils/dataclasses.py:DeepSpeedPlugin"
 
 
+def _launched(ctx: Context) -> dict[str, Any]:
+    """The block, empty where DeepSpeed is not what is launched."""
+    return block(ctx.data) if ctx.data.get("distributed_type") == "DEEPSPEED" else {}
+
+
 def _in_block(key: str) -> Path:
     return (BLOCK, key)
 
@@ -109,7 +114,7 @@ def lost_nvme_path(ctx: Context) -> Iterator[Finding]:
 
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"deepspeed_config_file": "ds_config.json"}}
     """
-    written = block(ctx.data)
+    written = _launched(ctx)
     if LINK in written:
         return
     for name in ("offload_optimizer", "offload_param"):
@@ -155,8 +160,8 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED",
         "deepspeed_config": {"deepspeed_config_file": "ds_config.json", "zero3_init_flag": true}}
     """
-    written = block(ctx.data)
-    if str(written.get(LINK) or "none") == "none" or ctx.data.get("distributed_type") != "DEEPSPEED":
+    written = _launched(ctx)
+    if str(written.get(LINK) or "none") == "none":
         return
     paths: list[Path] = [_in_block(key) for key in written if key in NOT_BESIDE_LINK]
     if ctx.data.get("mixed_precision") is not None:
@@ -239,7 +244,8 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
     """
     key = "mixed_precision"
     value = ctx.data.get(key)
-    if value is None or (isinstance(value, str) and value.lower() in PRECISIONS):
+    known = value is None or (isinstance(value, str) and value.lower() in PRECISIONS)
+    if known or ctx.data.get("distributed_type") != "DEEPSPEED":
         return
     if value is False:
         yield ctx.at(
@@ -275,7 +281,7 @@ def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2, "zero3_init_flag": false}}
     """
     key = "zero3_init_flag"
-    written = block(ctx.data)
+    written = _launched(ctx)
     if written.get(key) is not True or LINK in written or not _whole(written.get("zero_stage", 2)):
         return
     if stage(written) != 3:
@@ -317,7 +323,7 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
         yield ctx.at((BLOCK,), message, help=f"write a block; it names a file by `{LINK}`")
         return
     for key, reads, wanted in _READINGS:
-        value = block(ctx.data).get(key)
+        value = _launched(ctx).get(key)
         if key == "deepspeed_multinode_launcher" and ctx.data.get("num_machines", 1) == 1:
             continue  # not looked at on one machine
         if value is not None and not reads(value):
@@ -365,7 +371,7 @@ def inclusion_beside_exclusion(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2,
         "deepspeed_exclusion_filter": "worker-1"}}
     """
-    written = block(ctx.data)
+    written = _launched(ctx)
     keys = ("deepspeed_inclusion_filter", "deepspeed_exclusion_filter")
     if all(written.get(key) is not None for key in keys):
         yield ctx.at(
