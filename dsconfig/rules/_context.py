@@ -73,7 +73,13 @@ class Context:
         self.is_config = isinstance(data, dict) and not empty
         self.data: dict[str, Any] = data if isinstance(data, dict) else {}
         self.walk = Walk(release, source.consumer)
-        self.walk.values = self.walk.section(ROOT, self.data, (), ())
+        self.walk.values = self.walk.section(ROOT, self._handed_over(), (), ())
+
+    def _handed_over(self) -> dict[str, Any]:
+        """The config without what the consumer overwrites, whatever is written."""
+        if self.consumer not in ("transformers", "accelerate") or "steps_per_print" not in self.data:
+            return self.data
+        return {key: value for key, value in self.data.items() if key != "steps_per_print"}
 
     def _parser(self) -> Parser:
         """Whose reading counts: the consumer's. DeepSpeed reads files as Hjson since 0.8.1 and with json

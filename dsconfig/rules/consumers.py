@@ -55,7 +55,7 @@ def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
     unknown = {event.path for event in ctx.walk.unknown}
     for path in _autos(ctx.data, ()):
         inside = any(path[:length] in unknown for length in range(1, len(path)))
-        if inside or dotted(path) in fills:
+        if inside or dotted(path) in fills or _overwritten(ctx, path):
             continue
         elsewhere = ctx.consumer == "accelerate" and BY_NAME["transformers"].origin(dotted(path))
         yield ctx.at(
@@ -66,6 +66,12 @@ def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
             if elsewhere
             else "give a value, or remove the key",
         )
+
+
+def _overwritten(ctx: Context, path: Path) -> bool:
+    """Whether Accelerate writes its own value there before it looks for what is not filled."""
+    own_optimizer = path == ("zero_allow_untested_optimizer",) and "optimizer" not in ctx.data
+    return path == ("steps_per_print",) or own_optimizer
 
 
 @rule("DSC802", effect="rejected", source=_INIT)
@@ -148,9 +154,7 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
         return
     for key, becomes in (("steps_per_print", "infinity"), ("zero_allow_untested_optimizer", "`true`")):
         value = ctx.data.get(key, MISSING)
-        if value is MISSING or value == "auto":
-            continue
-        if key != "steps_per_print" and (value or "optimizer" in ctx.data):
+        if value is MISSING or not _overwritten(ctx, (key,)) or (value and key != "steps_per_print"):
             continue
         yield ctx.at(
             (key,),
