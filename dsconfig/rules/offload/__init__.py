@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dsconfig.rules.offload import refused  # isort: skip
+from dsconfig.rules.offload import refused, devices, optimizers  # isort: skip
 
 __all__: list[str] = []
 
-del refused
+del refused, devices, optimizers
