@@ -170,7 +170,8 @@ def _check_launch(
 
 
 def _report(document: Document, target: Target, world_size: int | None, consumer: str) -> Report:
-    source = Source(document, consumer, world_size)
+    ends = (NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
+    source = Source(document, consumer, world_size, ends)
     diagnostics = _located(document, _judge(source, target.releases))
     result = suppress.apply(document, diagnostics)
     return Report(

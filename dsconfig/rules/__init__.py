@@ -5,8 +5,8 @@ Importing this package registers every rule. The order of the imports is the ord
 
 from __future__ import annotations
 
-from dsconfig.rules import document, keys, types, batch  # isort: skip
-from dsconfig.rules import precision, zero, offload, communication, engine  # isort: skip
+from dsconfig.rules import document, keys, types, old_forms, defaults, batch, world  # isort: skip
+from dsconfig.rules import precision, zero, offload, aio, zenflow, communication, engine  # isort: skip
 from dsconfig.rules import optimizer, elasticity, parallel, autotuning, checkpoint, profiling  # isort: skip
 from dsconfig.rules import legacy, compression, data, quantization  # isort: skip
 from dsconfig.rules import consumers, launch  # isort: skip
@@ -15,8 +15,8 @@ from dsconfig.rules._rule import RULES, Rule
 
 __all__ = ["RULES", "Outcome", "Rule", "evaluate"]
 
-del document, keys, types, batch
-del precision, zero, offload, communication, engine
+del document, keys, types, old_forms, defaults, batch, world
+del precision, zero, offload, aio, zenflow, communication, engine
 del optimizer, elasticity, parallel, autotuning, checkpoint, profiling
 del legacy, compression, data, quantization
 del consumers, launch

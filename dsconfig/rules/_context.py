@@ -55,6 +55,8 @@ class Source:
     document: Document
     consumer: str
     world_size: int | None
+    releases: tuple[int, int] | None = None
+    """Numbers of the first and the last release of the target; None: of each evaluation, its own."""
 
 
 class Context:
@@ -65,6 +67,8 @@ class Context:
         self.consumer = source.consumer
         self.world_size = source.world_size
         self.release = release
+        self.span = source.releases or (release, release)
+        """First and last release of the target, of which the one judged is part."""
         self.low, self.high = 0, 10**10
         self.parser: Parser = self._parser()
         data = source.document.value(self.parser)

@@ -125,11 +125,21 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (*event.path, *verdict.at),
             f"{_name(event, verdict)} is {quoted(verdict.value)}, but DeepSpeed knows only "
-            f"{one_of(members, 'and')}{_unchecked(ctx, event)}",
-            help=f"write {quoted(meant)}" if meant is not None else f"use {one_of(members)}",
+            f"{one_of(_short(members), 'and')}{_unchecked(ctx, event)}",
+            help=f"write {quoted(meant)}" if meant is not None else f"use {one_of(_short(members)[:_MANY])}",
             effect=_effect(ctx, event),
             fix=_replace(ctx, event, verdict, meant) if meant is not None else None,
         )
+
+
+_MANY = 8
+"""More than this is no list that anybody reads."""
+
+
+def _short(members: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Of many members only the plain words: `bf16`, without `torch.bfloat16`."""
+    plain = tuple(member for member in members if "." not in str(member))
+    return plain if len(members) > _MANY and plain else members
 
 
 def _same_word(value: Any, members: tuple[Any, ...]) -> Any:
@@ -223,7 +233,7 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 15099494}}
     """
     for event, verdict in _refusals(ctx, "fraction"):
-        whole = int(verdict.value)
+        whole = int(verdict.value) or 1  # below 1, 0 would often be refused as well
         yield ctx.at(
             (*event.path, *verdict.at),
             f"{_name(event, verdict)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
