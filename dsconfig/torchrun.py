@@ -3,7 +3,8 @@
     torchrun --nnodes 1:4 --nproc-per-node 8 --rdzv-backend dsconfig --rdzv-endpoint HOST:PORT \\
         --rdzv-conf ds_config=ds.json,nproc_per_node=8 -m elastic.worker train.py
 
-torchrun does not tell a rendezvous how many processes a node has: `nproc_per_node` says it once more.
+torchrun does not tell a rendezvous how many processes a node has: `nproc_per_node` says it once more.  A
+setting may also be a variable, such as `DSCONFIG_RDZV_DS_CONFIG`.
 """
 
 from __future__ import annotations
@@ -42,12 +43,15 @@ def _job(params: RendezvousParameters) -> Job:
     from elastic.agent.admission import Job
     from elastic.agent.errors import SettingsError
 
-    path, processes = params.get("ds_config"), params.get("nproc_per_node", "1")
+    def given(key: str, default: str | None = None) -> Any:
+        return params.get(key, os.environ.get(f"DSCONFIG_RDZV_{key.upper()}", default))
+
+    path, processes = given("ds_config"), given("nproc_per_node", "1")
     if path is None:
         raise SettingsError("the rendezvous has no config: give `--rdzv-conf ds_config=FILE`")
     if not str(processes).isdecimal():
         raise SettingsError(f"`nproc_per_node` must be a whole number, not {processes!r}")
-    limit = params.get("max_restarts", "none")
+    limit = given("max_restarts", "none")
     config = read_config(str(path))
     return Job(
         config,
@@ -55,7 +59,7 @@ def _job(params: RendezvousParameters) -> Job:
         params.min_nodes,
         params.max_nodes,
         int(processes),
-        params.get("policy", "standby"),
+        given("policy", "standby"),
         int(limit) if str(limit).isdecimal() else None,
     )
 

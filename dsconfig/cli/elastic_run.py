@@ -108,13 +108,14 @@ def _job(args: argparse.Namespace) -> Job:
     from dsconfig.torchrun import plan_of, read_config
     from elastic.agent.admission import Job
 
-    least, most = _nodes(args.nnodes)
+    least, most = nodes(args.nnodes)
     config = read_config(args.file)
     plan = plan_of(config, args.file)
     return Job(config, plan, least, most, args.nproc_per_node, args.policy, args.max_restarts)
 
 
-def _nodes(text: str) -> tuple[int, int]:
+def nodes(text: str) -> tuple[int, int]:
+    """The two numbers of MIN:MAX; ends the run for anything else."""
     first, colon, last = text.partition(":")
     if not first.isdecimal() or (colon and not last.isdecimal()) or len(text) > 12:
         refuse(f"--nnodes {text}: expected a number of nodes, or MIN:MAX")

@@ -7,8 +7,11 @@ import os
 import time
 from pathlib import Path
 
-import torch
-import torch.distributed as dist
+BEGAN = time.monotonic()
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+
+IMPORTED = time.monotonic()
 
 FOLDER = Path(os.environ["LEDGER"])
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -23,6 +26,7 @@ with (FOLDER / f"{began:.3f}-{RANK}-{os.getpid()}.jsonl").open("a") as file:
     dist.broadcast(step, 0)
     while step < int(os.environ["STEPS"]):
         row = {"t": time.monotonic(), "event": "step", "rank": RANK, "world": WORLD, "pid": os.getpid()}
+        row["import"] = IMPORTED - BEGAN
         file.write(json.dumps({**row, "round": int(began * 1000), "step": int(step)}) + "\n")
         file.flush()
         time.sleep(float(os.environ.get("STEP_SECONDS", "0.15")))

@@ -16,10 +16,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-import torch.distributed as dist
+BEGAN = time.monotonic()
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
 
-import elastic
+IMPORTED = time.monotonic()
+import elastic  # noqa: E402
 
 FOLDER = Path(os.environ["LEDGER"])
 STEPS = int(os.environ.get("STEPS", "30"))
@@ -38,6 +40,7 @@ class Ledger:
             "rank": session.rank,
             "world": session.world_size,
             "pid": os.getpid(),
+            "import": IMPORTED - BEGAN,
             "from": session.checkpoint,
         }
 
@@ -82,7 +85,7 @@ def save(
 ) -> str | None:
     """A checkpoint in this round's folder; None where this round was over."""
     name = f"checkpoints/round-{session.round}/step-{step}"
-    (FOLDER / name).mkdir(parents=True)
+    (FOLDER / name).mkdir(parents=True, exist_ok=FAULT == "split")
     state = {"step": step, "weight": weight, "parent": parent, "round": session.round}
     (FOLDER / name / "state.json").write_text(json.dumps(state))
     session.check()

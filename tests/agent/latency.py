@@ -1,0 +1,140 @@
+"""How long a job stands still: event to first step of the next group, beside stock torchrun in one run.
+
+`python -m tests.agent.latency [--repeat 5] [--only crash ...] [--agents dsconfig ...]` prints a table of
+medians. The time that the slowest worker takes to import torch is part of a restart with any agent; it is
+measured in the worker and shown apart. A case in which the job does not go on says how it ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from tests.agent.cluster import DOZEN, Cluster, Process
+
+PLAIN = str(Path(__file__).with_name("plain.py"))
+TUNED = "is_host=0,last_call_timeout=2,keep_alive_interval=1,keep_alive_max_attempt=3"
+LIMIT = 75.0
+"""Seconds after which a job that does not go on is given up."""
+
+Outcome = tuple[float, float] | str
+"""Seconds of stand-still and, of these, of import; or how it failed."""
+
+
+def start_ours(job: Cluster, nodes: str) -> Process:
+    return job.start_node("--max-restarts", "5", nnodes=nodes, conf="")
+
+
+def start_stock(job: Cluster, nodes: str, conf: str) -> Process:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", nodes, "--nproc-per-node", "1"]
+    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{job.port}", "--rdzv-id", "plain"]
+    return job.start_agent([*command, "--rdzv-conf", conf, "--max-restarts", "5", PLAIN])
+
+
+AGENTS: dict[str, Callable[[Cluster, str], Process]] = {
+    "dsconfig": start_ours,
+    "torchrun tuned": lambda job, nodes: start_stock(job, nodes, TUNED),
+    "torchrun": lambda job, nodes: start_stock(job, nodes, "is_host=0"),
+}
+
+
+def owner(job: Cluster, rank: int) -> tuple[Process, int]:
+    """The node and the worker that has a rank in the newest group."""
+    row = [row for row in job.rows() if row["rank"] == rank][-1]
+    return next(node for node in job.nodes if row["pid"] in node.workers()), row["pid"]
+
+
+def crash(job: Cluster, _start: Callable[[], Process]) -> None:
+    os.kill(owner(job, 1)[1], signal.SIGKILL)
+
+
+def lose(job: Cluster, _start: Callable[[], Process]) -> None:
+    owner(job, 1)[0].signal(signal.SIGKILL, workers=True)
+
+
+def lose_first(job: Cluster, _start: Callable[[], Process]) -> None:
+    owner(job, 0)[0].signal(signal.SIGKILL, workers=True)
+
+
+def join(job: Cluster, start: Callable[[], Process]) -> None:
+    start()
+
+
+CASES: dict[str, tuple[int, Callable[[Cluster, Callable[[], Process]], None]]] = {
+    "worker crash": (2, crash),
+    "node lost": (2, lose),
+    "node joins": (1, join),
+    "rank 0 of 3 lost": (3, lose_first),
+}
+
+
+def measure(agent: str, case: str) -> Outcome:
+    nodes, event = CASES[case]
+    with tempfile.TemporaryDirectory() as folder:
+        job = Cluster(Path(folder), DOZEN, STEPS="100000", STEP_SECONDS="0.05", EVERY="5")
+        try:
+            job.start_store()
+            start = lambda: AGENTS[agent](job, "1:4")  # noqa: E731 - a name for the case to call
+            for _ in range(nodes):
+                start()
+            job.wait_for_step(5, world=nodes, seconds=120)
+            before = {row["pid"] for row in job.rows()}
+            began = time.monotonic()
+            event(job, start)
+            return await_next(job, before, began)
+        finally:
+            job.close()
+
+
+def await_next(job: Cluster, before: set[int], began: float) -> Outcome:
+    """The first step of a rank 0 that was not there before; a joining node is itself no part of the wait."""
+    while time.monotonic() < began + LIMIT:
+        steps = [row for row in job.rows() if row["pid"] not in before and row["event"] == "step"]
+        first: dict[str, Any] | None = min(steps, key=lambda row: row["t"], default=None)
+        if first is not None:
+            imports = [row["import"] for row in job.rows() if row["pid"] not in before]
+            return first["t"] - began, max(imports)
+        ended = [node for node in job.nodes if not node.running]
+        if len(ended) == len(job.nodes):
+            return "fails"
+        time.sleep(0.05)
+    return f"stands still > {LIMIT:.0f} s"
+
+
+def show(outcomes: list[Outcome]) -> str:
+    """The median, or what most runs ended in."""
+    failed = [outcome for outcome in outcomes if isinstance(outcome, str)]
+    if len(failed) * 2 >= len(outcomes):
+        return f"{failed[0]} ({len(failed)} of {len(outcomes)})"
+    good = [outcome for outcome in outcomes if not isinstance(outcome, str)]
+    own = statistics.median(total - imported for total, imported in good)
+    return f"{own:.1f} + {statistics.median(imported for _, imported in good):.1f} import (n={len(good)})"
+
+
+def table(agents: Iterable[str], cases: Iterable[str], repeat: int) -> None:
+    print("| event → first step, s | " + " | ".join(agents) + " |", flush=True)
+    print("|---|" + "---|" * len(list(agents)), flush=True)
+    for case in cases:
+        cells = [show([measure(agent, case) for _ in range(repeat)]) for agent in agents]
+        print(f"| {case} | " + " | ".join(cells) + " |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--agents", nargs="*", default=list(AGENTS), choices=list(AGENTS))
+    options = parser.parse_args()
+    table(options.agents, options.cases, options.repeat)
+
+
+if __name__ == "__main__":
+    main()
