@@ -5,7 +5,7 @@ their defaults.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.rules._context import Context, Finding, SkipRule
@@ -14,6 +14,7 @@ from dsconfig.words import one_of
 ZERO = "zero_optimization"
 STAGE = f"{ZERO}.stage"
 OPTIMIZER, PARAM = f"{ZERO}.offload_optimizer", f"{ZERO}.offload_param"
+ZENFLOW = f"{ZERO}.zenflow"
 _SWITCHES = {
     OPTIMIZER: (f"{ZERO}.cpu_offload",),
     PARAM: (f"{ZERO}.cpu_offload_param", f"{ZERO}.cpu_offload_params"),
@@ -61,9 +62,6 @@ def zero(ctx: Context) -> dict[str, Any]:
     return section
 
 
-Device = Literal["none", "cpu", "nvme"]
-
-
 def device(ctx: Context, section: str) -> str:
     """Where an offload section (`OPTIMIZER`, `PARAM`) or its first form puts things; "none" without one.
 
@@ -83,6 +81,11 @@ def device_place(ctx: Context, section: str) -> str:
     if isinstance(ctx.value(section), dict):
         return f"{section}.device"
     return next((switch for switch in _SWITCHES[section] if ctx.has(switch)), section)
+
+
+def zenflow(ctx: Context) -> bool:
+    """Whether ZenFlow is on: its section is there, and be it empty."""
+    return ctx.has(ZENFLOW) and isinstance(ctx.value(ZENFLOW), dict)
 
 
 def departs(ctx: Context, path: str) -> bool:

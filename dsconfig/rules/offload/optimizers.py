@@ -209,12 +209,15 @@ def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
         return
     torch_adam = kind in ("adam", "adamw") and _torch_adam(ctx)
     if torch_adam or kind not in _OF_DEEPSPEED:
-        place = "optimizer.params.torch_adam" if torch_adam else "optimizer.type"
+        name = ctx.value("optimizer.type")
+        said = (
+            f"`torch_adam` makes it torch's `{name}`"
+            if torch_adam
+            else f"DeepSpeed has no `{name}` for the CPU, so torch's own does the update"
+        )
         yield ctx.at(
-            tuple(place.split(".")),
-            f"the optimizer is offloaded, and {'`torch_adam` has' if torch_adam else 'for it there is only'}"
-            f" torch's `{ctx.value('optimizer.type')}` {'do the update' if torch_adam else ''}".rstrip()
-            + ", far slower on the CPU than DeepSpeed's own",
+            ("optimizer", "params", "torch_adam") if torch_adam else "optimizer.type",
+            f"the optimizer is offloaded, and {said}: far slower there than DeepSpeed's own",
             help="remove `torch_adam`" if torch_adam else "use `AdamW`, `Adagrad` or `Lion`",
             related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
             fix=Fix("remove `torch_adam`", (Remove(("optimizer", "params", "torch_adam")),))

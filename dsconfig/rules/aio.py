@@ -1,0 +1,95 @@
+"""Asynchronous I/O: whether anything uses it, and with which numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.diagnostic import Fix, Remove
+from dsconfig.rules._context import Context, Finding
+from dsconfig.rules._rule import rule
+from dsconfig.rules._zero import OPTIMIZER, PARAM, device, stage
+from dsconfig.words import quoted
+
+
+def _in_use(ctx: Context) -> bool:
+    """Whether anything swaps to NVMe, or writes checkpoints by the same means."""
+    swaps = "nvme" in (device(ctx, OPTIMIZER), device(ctx, PARAM)) and stage(ctx) == 3
+    return swaps or ctx.has("checkpoint.writer")
+
+
+@rule("DSC475", effect="ignored", since="0.3.15", source="runtime/swap_tensor/aio_config.py:get_aio_config")
+def aio_without_nvme(ctx: Context) -> Iterator[Finding]:
+    """The `aio` section sets up I/O that nothing does.
+
+    Its settings are those of swapping to NVMe, which stage 3 does with the device "nvme", and of the fast
+    checkpoint writer (`checkpoint.writer`).
+
+    Bad:
+
+        {"train_batch_size": 8, "aio": {"queue_depth": 32},
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "aio": {"queue_depth": 32},
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/local_nvme"}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
+    """
+    if not ctx.has("aio") or not isinstance(ctx.value("aio"), dict) or not ctx.value("aio"):
+        return
+    if not _in_use(ctx):
+        yield ctx.at(
+            "aio",
+            "`aio` has no effect: nothing is swapped to NVMe, which stage 3 does where an offload section has"
+            ' the device `"nvme"`',
+            help='remove it, or offload to `"nvme"` at stage 3',
+            part="key",
+            fix=Fix("remove `aio`", (Remove(("aio",)),)),
+        )
+
+
+_COUNTS = ("block_size", "queue_depth", "intra_op_parallelism", "thread_count")
+
+
+@rule(
+    "DSC476", effect="crashes", since="0.3.15", source="csrc/aio/common/deepspeed_aio_types.cpp:aio_context"
+)
+def aio_number_not_positive(ctx: Context) -> Iterator[Finding]:
+    """A size or a count of `aio` is 0 or negative while tensors are swapped to NVMe.
+
+    Nothing checks these numbers on loading. The native I/O handle divides by the one, makes queues of the
+    other, and Python rounds sizes to multiples of the number of threads.
+
+    Bad:
+
+        {"train_batch_size": 8, "aio": {"queue_depth": 0},
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/local_nvme"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "aio": {"queue_depth": 8},
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/local_nvme"}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "aio": {},
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/local_nvme"}}}
+    """
+    section = ctx.value("aio") if ctx.has("aio") else None
+    if not isinstance(section, dict):
+        return
+    for name in _COUNTS:
+        number = section.get(name)
+        if isinstance(number, bool) or not isinstance(number, int | float) or number > 0 or not _in_use(ctx):
+            continue
+        default = ctx.default(f"aio.{name}")
+        yield ctx.at(
+            f"aio.{name}",
+            f"`{name}` is {quoted(number)}, but must be at least 1; DeepSpeed does not check it when it loads"
+            " the file",
+            help=f"remove it: the default is {default}",
+            fix=Fix(f"remove `{name}`", (Remove(("aio", name)),)),
+        )
