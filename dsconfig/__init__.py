@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dsconfig.releases import LATEST, RELEASES, UnknownReleaseError
     from dsconfig.resolved import ResolveError, Run
     from dsconfig.resolver import resolve
+    from dsconfig.schema import json_schema
 else:
     _HOMES = {
         "check": "dsconfig.checker",
@@ -41,6 +42,7 @@ else:
         "ResolveError": "dsconfig.resolved",
         "Run": "dsconfig.resolved",
         "resolve": "dsconfig.resolver",
+        "json_schema": "dsconfig.schema",
     }
 
     def __getattr__(name):
@@ -81,6 +83,7 @@ __all__ = [
     "__version__",
     "check",
     "fix",
+    "json_schema",
     "load",
     "resolve",
 ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dsconfig.model import spec, walk
 from dsconfig.model.base import Reads, Section
 from dsconfig.releases import NEVER, number
+from dsconfig.schema import files
 
 if TYPE_CHECKING:
     from dsconfig.model.optimizer import OptimizerType
@@ -97,7 +98,10 @@ def _entries(section: type[Section]) -> Iterator[tuple[str, tuple[Any, ...]]]:
 
 _FLAGS = ("auto_is_value", "fold_case", "unread", "internal", "not_json")
 
-FILES: dict[str, Callable[[], str]] = {"dsconfig/model/_table.py": table}
+FILES: dict[str, Callable[[], str]] = {
+    "dsconfig/model/_table.py": table,
+    **{f"schema/{name}": make for name, make in files.texts().items()},
+}
 """Every generated file, by its path in the repository."""
 
 

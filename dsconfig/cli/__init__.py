@@ -21,6 +21,7 @@ VERBS = {
     "elastic": "plan jobs that shrink and grow",
     "resolve": "give the config that a release runs with at a world size",
     "show": "tell which values count, and where each comes from",
+    "schema": "give the JSON Schema of a config, for editors",
 }
 """Each verb and what it does. Its module here has `configure(parser)` and `run(args) -> exit code`."""
 

@@ -1,0 +1,43 @@
+"""JSON Schema of a DeepSpeed config, derived from the model: draft-07, self-contained, made for editors.
+
+`json_schema()` gives it for one release and one consumer, `write()` its text; `files` are the ones in
+`schema/`, which the wheel carries too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsconfig import releases
+from dsconfig.consumers import CONSUMERS
+
+DRAFT = "http://json-schema.org/draft-07/schema#"
+
+
+def json_schema(target: str | releases.Target | None = None, consumer: str | None = None) -> dict[str, Any]:
+    """The JSON Schema of a DeepSpeed config.
+
+    Args:
+        target: a release, `installed` or `latest`; of a range the newest release counts. By default the
+            installed DeepSpeed, else the latest release known.
+        consumer: who reads the file, which decides where "auto" is taken. By default "auto" is taken wherever
+            any consumer fills it, or DeepSpeed drops it.
+
+    Raises:
+        UnknownReleaseError: the target names no release.
+        ValueError: the consumer is unknown.
+    """
+    from dsconfig.schema.sections import root
+
+    if consumer is not None and consumer not in CONSUMERS:
+        raise ValueError(f"unknown consumer `{consumer}`: expected one of {', '.join(CONSUMERS)}")
+    found = target if isinstance(target, releases.Target) else releases.resolve(target)
+    release = found.releases[-1]
+    reader = f", as {consumer.capitalize()} reads it" if consumer not in (None, "deepspeed") else ""
+    return {
+        "$schema": DRAFT,
+        "title": f"DeepSpeed {release} config{reader}",
+        "x-dsconfig-target": release,
+        **({"x-dsconfig-consumer": consumer} if consumer else {}),
+        **root(releases.NUMBERS[release], consumer),
+    }

@@ -1,0 +1,95 @@
+"""The schemas that are kept as files: in `schema/` of the repository, in `dsconfig/_schema/` of the wheel.
+
+There is one for the last release of each minor series, and in the newest series one for each release that
+takes something else than the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from dsconfig.model._table import SECTIONS, TYPES
+from dsconfig.model.keyinfo import view
+from dsconfig.releases import LATEST, NUMBERS, RELEASES, Target
+from dsconfig.schema import json_schema
+from dsconfig.schema.layout import text
+
+BASE = "https://json.schemastore.org/"
+"""Where the schemas are published; the catalogue points there."""
+COMMENT = "Generated from dsconfig/model by `python -m dsconfig.generate`; do not edit."
+FIRST_SERIES = (0, 9)
+
+
+def folder() -> Path:
+    """The folder of the schemas: in the wheel, or in the repository."""
+    package = Path(__file__).resolve().parents[1]
+    shipped = package / "_schema"
+    return shipped if shipped.is_dir() else package.parent / "schema"
+
+
+def file_of(target: Target) -> Path | None:
+    """The file that holds for the newest release of a target; None where none is kept."""
+    release = target.releases[-1]
+    for name, kept in releases().items():
+        if kept == release or (_series(kept) == _series(LATEST) and _alike(kept) == _alike(release)):
+            return folder() / name
+    return None
+
+
+def texts() -> dict[str, Callable[[], str]]:
+    """Every file by its name, with what makes its text."""
+    return {name: partial(_text, name, release) for name, release in releases().items()}
+
+
+@cache
+def releases() -> dict[str, str]:
+    """The files that stand for one release each: `deepspeed.json` for the newest, then oldest first."""
+    found = {"deepspeed.json": LATEST}
+    for series in dict.fromkeys(map(_series, RELEASES)):
+        if series >= FIRST_SERIES:
+            last = _members(series)[-1]
+            found[f"deepspeed-{series[0]}.{series[1]}.json"] = last
+    found |= {f"deepspeed-{release}.json": release for release in _different(_series(LATEST))}
+    return found
+
+
+def _series(release: str) -> tuple[int, int]:
+    major, minor, _ = release.split(".")
+    return int(major), int(minor)
+
+
+def _members(series: tuple[int, int]) -> list[str]:
+    return [release for release in RELEASES if _series(release) == series]
+
+
+def _different(series: tuple[int, int]) -> Iterator[str]:
+    """The releases of a series after which something changes; its last one has a file already."""
+    members = _members(series)
+    for release, following in pairwise(members):
+        if _alike(release) != _alike(following):
+            yield release
+
+
+@cache
+def _alike(release: str) -> tuple[Any, ...]:
+    """Equal for releases that read every section alike."""
+    number = NUMBERS[release]
+    types = tuple(
+        first <= number <= last for entries in TYPES.values() for _, _, first, last, *_ in entries.values()
+    )
+    return (*(view(section, number).low for section in SECTIONS), types)
+
+
+@cache
+def _text(name: str, release: str) -> str:
+    return published(name, json_schema(release))
+
+
+def published(name: str, schema: dict[str, Any]) -> str:
+    """The text of a schema that is kept as a file."""
+    draft = schema.pop("$schema")
+    return text({"$comment": COMMENT, "$schema": draft, "$id": f"{BASE}{name}", **schema})

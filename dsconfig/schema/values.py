@@ -1,0 +1,154 @@
+"""What one key takes, as JSON Schema: types as `dsconfig.model.spec` writes them, and who lets "auto" pass.
+
+Editors show the `errorMessage` of the first arm of an `anyOf` that fails, so every arm carries the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+from dsconfig.words import expected
+
+Schema: TypeAlias = dict[str, Any]
+Spec: TypeAlias = tuple[Any, ...]
+Auto: TypeAlias = Literal["filled", "dropped"] | None
+"""Whether a consumer puts a value in the place of "auto", or DeepSpeed drops the key and uses its default."""
+Refer: TypeAlias = Callable[[str], Schema]
+
+AUTO_PATTERN = "^auto$"
+"""Takes the word without proposing it, as a `const` would."""
+_BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+_TYPES = {
+    "bool": "boolean",
+    "int": "integer",
+    "float": "number",
+    "str": "string",
+    "path": "string",
+    "null": "null",
+    "list": "array",
+    "map": "object",
+}
+
+
+def of(spec: Spec, refer: Refer) -> Schema:
+    """The schema of a type; `refer` gives the reference to a section."""
+    kind = spec[0]
+    if kind in ("any", "never"):
+        return {} if kind == "any" else {"not": {}}
+    if kind == "enum":
+        return {"enum": list(spec[1:])}
+    if kind == "section":
+        return refer(spec[1])
+    if kind == "union":
+        return _union([of(arm, refer) for arm in spec[1:]])
+    found: Schema = {"type": _TYPES[kind]}
+    if kind in ("int", "float"):
+        found |= _bounds(spec)
+    elif kind in ("list", "map"):
+        inner = of(spec[1], refer)
+        if inner:
+            found["items" if kind == "list" else "additionalProperties"] = inner
+    return found
+
+
+def _bounds(spec: Spec) -> Schema:
+    kind, ge, gt, le, lt = spec
+    if kind == "int" and gt is not None:  # editors say "below the minimum of 1" in plainer words
+        ge, gt = gt + 1, None
+    return {word: bound for word, bound in zip(_BOUNDS, (ge, gt, le, lt), strict=True) if bound is not None}
+
+
+def _union(arms: list[Schema]) -> Schema:
+    """One schema where the arms are of different types, for which keywords do not get in each other's way."""
+    if {} in arms:
+        return {}
+    words = [member for arm in arms for member in _members(arm)]
+    others = [arm for arm in arms if not _members(arm) and "enum" not in arm]
+    if words and not others:
+        return {"enum": words}
+    if words and all(arm == {"type": "null"} for arm in others):
+        return {"enum": [*words, None]}
+    merged: list[Schema] = []
+    for arm in others:
+        fits = merged and isinstance(arm.get("type"), str) and "$ref" not in merged[0]
+        if fits and _apart(merged[0], arm):
+            merged[0] = {**merged[0], **arm, "type": [*_listed(merged[0]["type"]), arm["type"]]}
+        else:
+            merged.append(arm)
+    arms = [*merged, *([{"enum": words}] if words else [])]
+    return arms[0] if len(arms) == 1 else {"anyOf": arms}
+
+
+def _members(arm: Schema) -> list[Any]:
+    return list(arm["enum"]) if arm.keys() == {"enum"} else []
+
+
+def _apart(one: Schema, other: Schema) -> bool:
+    numbers = {"integer", "number"}
+    types = set(_listed(one.get("type", [])))
+    if not types or other["type"] in types or (other["type"] in numbers and types & numbers):
+        return False
+    return not (one.keys() & other.keys()) - {"type"}
+
+
+def _listed(types: Any) -> list[str]:
+    return [types] if isinstance(types, str) else list(types)
+
+
+def arms(schema: Schema) -> list[Schema]:
+    """The alternatives of a schema, itself if it has none."""
+    return list(schema["anyOf"]) if "anyOf" in schema else [schema]
+
+
+def with_auto(schema: Schema, auto: Auto) -> Schema:
+    """The schema that also takes "auto"; proposed where somebody fills it."""
+    if auto is None or not schema:
+        return schema
+    if auto == "filled":
+        alternatives = arms(schema)
+        for index, arm in enumerate(alternatives):
+            if arm.keys() == {"enum"}:
+                alternatives[index] = {"enum": [*arm["enum"], "auto"]}
+                break
+            if arm == {"type": "boolean"} and len(alternatives) == 1:
+                return {"enum": [True, False, "auto"]}
+        else:
+            alternatives.append({"const": "auto"})
+        return alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
+    if any("string" in _listed(arm.get("type", [])) and "pattern" not in arm for arm in arms(schema)):
+        return schema
+    return {"anyOf": [*arms(schema), {"type": "string", "pattern": AUTO_PATTERN}]}
+
+
+def folded(schema: Schema) -> Schema:
+    """The schema that takes its words in any case of letters."""
+    found = arms(schema)
+    words = [word for arm in found for word in arm.get("enum", ()) if isinstance(word, str)]
+    if not words:
+        return schema
+    return {"anyOf": [*found, {"type": "string", "pattern": any_case(words)}]}
+
+
+def any_case(words: Sequence[str]) -> str:
+    """A pattern for these words, letters in either case; JSON Schema knows no flag for it."""
+    return f"^({'|'.join(map(_any_case, words))})$"
+
+
+def _any_case(word: str) -> str:
+    return "".join(f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else letter for letter in word)
+
+
+def suggesting(schema: Schema, known: Sequence[str]) -> Schema:
+    """The schema that proposes what is known of an open set, and takes anything else as before."""
+    return {"anyOf": [{"enum": list(known)}, *arms(schema)]}
+
+
+def explained(schema: Schema, spec: Spec, auto: Auto) -> Schema:
+    """The schema with a message on every alternative, where editors would speak of the first one only."""
+    found = arms(schema)
+    if len(found) < 2 or {} in found:
+        return schema
+    message = f"expected {expected(spec)}" + (' or "auto"' if auto == "filled" else "")
+    message = message.replace("`", "")
+    return {"anyOf": [arm if "$ref" in arm else {**arm, "errorMessage": message} for arm in found]}
