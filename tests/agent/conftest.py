@@ -12,6 +12,28 @@ from tests.agent.cluster import POWERS, Cluster
 
 MakeCluster = Callable[..., Cluster]
 
+SCENARIOS = {
+    "worker_crash",
+    "worker_killed_then_agent_killed",
+    "node_joins",
+    "rank_0_of_three_lost",
+    "standby_and_promotion",
+    "standby_ends_well_with_the_job",
+    "store_lost",
+    "below_the_minimum",
+    "configs_differ",
+    "frozen_node",
+    "frozen_between_check_and_commit",
+    "sigterm_drains",
+    "two_processes_a_node",
+    "version_2_with_nodes_of_two",
+    "failing_script_fails_everywhere",
+    "stock_torchrun",
+    "the_audit_finds_a_skipped_step",
+    "the_audit_finds_two_groups",
+}
+"""A run of the whole of `test_scenarios.py` that passes fewer of them fails."""
+
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[MakeCluster]:
@@ -24,3 +46,31 @@ def cluster(tmp_path: Path) -> Iterator[MakeCluster]:
     yield make
     for one in made:
         one.close()
+
+
+class _Count:
+    """Which scenarios passed; says so at the end, and fails a whole run that lacks one."""
+
+    def __init__(self) -> None:
+        self.passed: set[str] = set()
+        self.chosen = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if "agent/test_scenarios.py" in report.nodeid and report.when == "call" and report.passed:
+            self.passed.add(report.nodeid.rpartition("::test_")[2])
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        chosen = session.config.option.keyword or "::" in "".join(session.config.args)
+        if self.passed and not chosen and SCENARIOS - self.passed:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.passed:
+            terminalreporter.write_line(
+                f"elastic scenarios that ran ({len(self.passed)} of {len(SCENARIOS)}):"
+            )
+            terminalreporter.write_line(f"  {', '.join(sorted(self.passed))}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Count(), "elastic-scenarios")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import sys
 import time
 from pathlib import Path
 
-from tests.agent.cluster import DOZEN, POWERS, write_config
+from tests.agent.cluster import DOZEN, POWERS, TRAINER, write_config
 from tests.agent.conftest import MakeCluster
 
 
@@ -216,6 +217,22 @@ def test_failing_script_fails_everywhere(cluster: MakeCluster) -> None:
     }
     assert len(said) == 1
     assert "1 restarts used up" in said.pop()
+
+
+def test_stock_torchrun(cluster: MakeCluster) -> None:
+    """The same rendezvous under torch's own launcher, by its entry point."""
+    job = cluster(STEPS="60", FAULT="crash@4")
+    job.start_store()
+    conf = f"is_host=0,last_call_timeout=1,ds_config={job.config}"
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "1:4", "--nproc-per-node", "1"]
+    command += ["--rdzv-backend", "dsconfig", "--rdzv-endpoint", f"127.0.0.1:{job.port}"]
+    command += ["--rdzv-id", "default", "--rdzv-conf", conf, "--max-restarts", "3", "-m", "elastic.worker"]
+    job.start_agent([*command, TRAINER])
+    job.wait_for_step(5, round_=2)
+    job.start_agent([*command, TRAINER])
+    assert job.exit_codes(90) == [0, 0]
+    assert job.worlds() == [1, 1, 2]
+    job.assert_clean(batch=16)
 
 
 def test_the_audit_finds_a_skipped_step(cluster: MakeCluster) -> None:

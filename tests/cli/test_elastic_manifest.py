@@ -109,7 +109,7 @@ def test_slurm(config: Path, tmp_path: Path) -> None:
     assert "#SBATCH --nodes=1-3\n" in script
     # Run with stand-ins for the two commands that only a cluster has.
     for name in ("srun", "dsconfig"):
-        (tmp_path / name).write_text(f'#!/bin/bash\necho {name} "$@"\n[ "$2" != store ] || sleep 30\n')
+        (tmp_path / name).write_text(f'#!/bin/bash\necho {name} "$@"\n[ "$2" != store ] || exec sleep 30\n')
         (tmp_path / name).chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(

@@ -1,0 +1,114 @@
+"""Wrong use of the agent's commands: one line and the right exit code, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.agent.cluster import DSCONFIG, POWERS, ROOT, free_port, write_config
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    (tmp_path / "train.py").write_text("")
+    return str(write_config(tmp_path, POWERS))
+
+
+def outcome(*arguments: str) -> tuple[int, str]:
+    """Exit code and the one line."""
+    done = subprocess.run(
+        [*DSCONFIG, "elastic", *arguments], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.returncode, done.stderr
+
+
+def script(config: str) -> str:
+    return str(Path(config).with_name("train.py"))
+
+
+def test_unreachable_store(config: str) -> None:
+    endpoint = f"127.0.0.1:{free_port()}"
+    options = ["--nnodes", "1:2", "--no-host-store", "--rdzv-conf", "connect_timeout=1"]
+    code, line = outcome("run", *options, "--rdzv-endpoint", endpoint, config, script(config))
+    assert code == 4
+    assert f"no store answers at {endpoint} in 1 s" in line
+    assert outcome("status", "--rdzv-endpoint", endpoint)[0] == 4
+
+
+def test_port_in_use(config: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
+        code, line = outcome("store", "--listen", endpoint)
+        assert (code, "already in use" in line) == (2, True)
+        code, _ = outcome("run", "--host-store", "--rdzv-endpoint", endpoint, config, script(config))
+        assert code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--rdzv-conf", "keep_alive_max_attempt=1"], 2, "is unsafe"),
+        (["--rdzv-conf", "keep_alive=1"], 2, "expected KEY=VALUE with a key of join_timeout"),
+        (["--nnodes", "4:1"], 2, "1 <= MIN <= MAX"),
+        (["--nnodes", "two"], 2, "expected a number of nodes"),
+        (["--nnodes", "1:2"], 2, "--rdzv-endpoint HOST:PORT is needed"),
+        (["--nnodes", "3", "--rdzv-endpoint", "h:1"], 3, "admits no number of nodes"),
+    ],
+)
+def test_options(config: str, options: list[str], code: int, message: str) -> None:
+    ended, line = outcome("run", *options, config, script(config))
+    assert (ended, message in line) == (code, True), line
+
+
+def test_missing_files(config: str) -> None:
+    assert outcome("run", config)[0] == 2
+    assert outcome("run", config, "nowhere.py")[1].endswith("`nowhere.py` does not exist\n")
+    assert outcome("run", "nowhere.json", script(config))[0] == 2
+
+
+def test_config_without_elasticity(tmp_path: Path, config: str) -> None:
+    plain = tmp_path / "plain.json"
+    plain.write_text(json.dumps({"train_batch_size": 8}))
+    code, line = outcome("run", str(plain), script(config))
+    assert (code, "no `elasticity` object" in line) == (3, True)
+
+
+def test_a_scheduler_that_planned_otherwise(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEEPSPEED_ELASTICITY_CONFIG", json.dumps({**POWERS, "max_train_batch_size": 8}))
+    code, line = outcome("run", config, script(config))
+    assert (code, "the scheduler planned with `max_train_batch_size` 8" in line) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("stub", "message"),
+    [
+        ("raise ImportError(name='torch')", "needs torch: install"),
+        ("__version__ = '1.13.0'", "torch 1.13.0 is too old"),
+    ],
+)
+def test_torch_missing_or_old(tmp_path: Path, config: str, stub: str, message: str) -> None:
+    folder = tmp_path / "stub"
+    folder.mkdir()
+    (folder / "torch.py").write_text(stub)
+    program = f"import sys; sys.path.insert(0, {str(folder)!r}); from dsconfig.cli import main; "
+    program += f"sys.exit(main(['elastic', 'run', {config!r}, {script(config)!r}]))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+def test_dry_run_needs_no_torch(config: str) -> None:
+    options = ["--nnodes", "1:4", "--rdzv-endpoint", "host:1", "--dry-run"]
+    command = [*DSCONFIG, "elastic", "run", *options, config, script(config), "--epochs", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "-m elastic.worker" in done.stdout
+    assert "3 nodes   2 train, 1 on standby" in done.stdout
+    assert "16 = 4 x 1 x 4" in done.stdout
