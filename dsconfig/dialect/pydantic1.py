@@ -6,14 +6,14 @@ from typing import Any
 
 from dsconfig.dialect.verdict import (
     Coerced,
+    Reader,
     Refused,
     Spec,
     Verdict,
-    elements,
     entries,
     out_of_bounds,
     same,
-    union,
+    strict,
 )
 
 _TRUE = {1, "1", "on", "t", "true", "y", "yes"}
@@ -22,22 +22,7 @@ _FALSE = {0, "0", "off", "f", "false", "n", "no"}
 
 def read(spec: Spec, value: Any) -> Verdict:
     """What a pydantic 1 field of type `spec` makes of `value`."""
-    kind = spec[0]
-    if kind == "any":
-        return None
-    if kind == "null":
-        return None if value is None else Refused("type", spec, value)
-    if kind == "never":
-        return Refused("null" if value is None else "type", spec, value)
-    if value is None and kind != "union":
-        return Refused("null", spec, value)
-    if kind == "list":
-        return elements(spec, value, "pydantic1") if isinstance(value, list) else Refused("type", spec, value)
-    if kind in ("map", "section"):
-        return _mapping(spec, value)
-    if kind == "union":
-        return union(spec, value, "pydantic1")
-    return _SCALARS[kind](spec, value)
+    return strict(spec, value, "pydantic1", _READERS)
 
 
 def _bool(spec: Spec, value: Any) -> Verdict:
@@ -107,4 +92,13 @@ def _changed(before: Any, after: Any) -> Verdict:
     return None if same(before, after) else Coerced(after)
 
 
-_SCALARS = {"bool": _bool, "int": _int, "float": _float, "str": _str, "path": _path, "enum": _enum}
+_READERS: dict[str, Reader] = {
+    "bool": _bool,
+    "int": _int,
+    "float": _float,
+    "str": _str,
+    "path": _path,
+    "enum": _enum,
+    "map": _mapping,
+    "section": _mapping,
+}

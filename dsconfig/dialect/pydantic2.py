@@ -12,14 +12,14 @@ from typing import Any
 
 from dsconfig.dialect.verdict import (
     Coerced,
+    Reader,
     Refused,
     Spec,
     Verdict,
-    elements,
     entries,
     out_of_bounds,
     same,
-    union,
+    strict,
 )
 
 _TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
@@ -30,24 +30,15 @@ _FLOAT_EXACT = 2.0**63
 
 def read(spec: Spec, value: Any) -> Verdict:
     """What a pydantic 2 field of type `spec` makes of `value`."""
-    kind = spec[0]
-    if kind == "any":
-        return None
-    if kind == "null":
-        return None if value is None else Refused("type", spec, value)
-    if kind == "never":
-        return Refused("null" if value is None else "type", spec, value)
-    if value is None and kind != "union":
-        return Refused("null", spec, value)
-    if kind == "list":
-        return elements(spec, value, "pydantic2") if isinstance(value, list) else Refused("type", spec, value)
-    if kind == "map":
-        return entries(spec, value, "pydantic2") if isinstance(value, dict) else Refused("type", spec, value)
-    if kind == "section":
-        return None if isinstance(value, dict) else Refused("type", spec, value)
-    if kind == "union":
-        return union(spec, value, "pydantic2")
-    return _SCALARS[kind](spec, value)
+    return strict(spec, value, "pydantic2", _READERS)
+
+
+def _map(spec: Spec, value: Any) -> Verdict:
+    return entries(spec, value, "pydantic2") if isinstance(value, dict) else Refused("type", spec, value)
+
+
+def _section(spec: Spec, value: Any) -> Verdict:
+    return None if isinstance(value, dict) else Refused("type", spec, value)
 
 
 def _bool(spec: Spec, value: Any) -> Verdict:
@@ -147,4 +138,13 @@ def _changed(before: Any, after: Any) -> Verdict:
     return None if same(before, after) else Coerced(after)
 
 
-_SCALARS = {"bool": _bool, "int": _int, "float": _float, "str": _str, "path": _str, "enum": _enum}
+_READERS: dict[str, Reader] = {
+    "bool": _bool,
+    "int": _int,
+    "float": _float,
+    "str": _str,
+    "path": _str,
+    "enum": _enum,
+    "map": _map,
+    "section": _section,
+}

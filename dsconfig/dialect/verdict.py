@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -39,6 +40,27 @@ def read(spec: Spec, value: Any, dialect: str) -> Verdict:
     else:
         from dsconfig.dialect.hand import read as convert
     return convert(spec, value)
+
+
+Reader: TypeAlias = Callable[[Spec, Any], Verdict]
+
+
+def strict(spec: Spec, value: Any, dialect: str, readers: dict[str, Reader]) -> Verdict:
+    """What pydantic does in both its versions; `readers` are the version's own, by the kind of type."""
+    kind = spec[0]
+    if kind == "any":
+        return None
+    if kind == "null":
+        return None if value is None else Refused("type", spec, value)
+    if kind == "union":
+        return union(spec, value, dialect)
+    if value is None:
+        return Refused("null", spec, value)
+    if kind == "never":
+        return Refused("type", spec, value)
+    if kind == "list":
+        return elements(spec, value, dialect) if isinstance(value, list) else Refused("type", spec, value)
+    return readers[kind](spec, value)
 
 
 def out_of_bounds(spec: Spec, value: Any) -> bool:
