@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: demo test lint parity census generate bench clean
+.PHONY: demo test lint parity census generate bench soak latency clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/python demo/run.py
@@ -38,6 +38,15 @@ census: $(VENV)/.dev
 
 generate: $(VENV)/.dev
 	$(BIN)/python -m dsconfig.generate
+
+# Random kills, joins and freezes of an elastic job: `make soak MINUTES=20 SEED=1`.
+MINUTES ?= 20
+soak: $(VENV)/.dev
+	$(BIN)/python -m tests.soak.run --minutes $(MINUTES) --seed $(SEED)
+
+# How long an elastic job stands still after a fault, beside stock torchrun; about half an hour.
+latency: $(VENV)/.dev
+	$(BIN)/python -m tests.agent.latency
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.benchmarks.run

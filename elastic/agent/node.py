@@ -11,6 +11,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from elastic.agent import moves
@@ -162,8 +163,6 @@ class Node:
 
     def _agree(self, state: State) -> State:
         """The first node's contract is the job's; another one refuses everybody, or later only its node."""
-        from dataclasses import replace
-
         ours = self.job.contract()
         if not state.contract or (not state.members and state.round == 0):
             return replace(state, contract=ours)

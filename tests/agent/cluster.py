@@ -40,11 +40,6 @@ def write_config(folder: Path, block: Mapping[str, Any], name: str = "ds.json") 
     return path
 
 
-def _send(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
-
-
 class Process:
     """One started process with its output in a file."""
 
@@ -59,6 +54,11 @@ class Process:
                 cwd=ROOT,
                 start_new_session=True,
             )
+
+    @staticmethod
+    def send(pid: int, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
     @property
     def pid(self) -> int:
@@ -75,7 +75,7 @@ class Process:
 
     def signal(self, number: signal.Signals, *, workers: bool = False) -> None:
         for pid in [self.pid, *(self.workers() if workers else [])]:
-            _send(pid, number)
+            self.send(pid, number)
 
     def wait(self, seconds: float) -> int:
         try:
@@ -88,7 +88,7 @@ class Process:
 
     def end(self) -> None:
         for pid in [*self.workers(), self.pid]:
-            _send(pid, signal.SIGKILL)
+            self.send(pid, signal.SIGKILL)
         self._process.wait(10)
 
 

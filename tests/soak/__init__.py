@@ -1,0 +1,1 @@
+"""A long run of the elastic agent under random faults, outside the test suite."""

@@ -1,0 +1,130 @@
+"""`python -m tests.soak.run [--minutes 20] [--seed 0]`: seeded random kills, joins, freezes and drains.
+
+Keeps one to four nodes of a job alive on this machine. Ends by judging the ledger of consumed samples as the
+process tests do; exit code 1 for a lost sample, an overlap, or an agent that ended by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.agent.cluster import POWERS, Cluster, Process
+
+MOST = 4
+EXPECTED = {-signal.SIGKILL, 128 + signal.SIGTERM}
+"""Exit codes of agents that were killed or drained."""
+
+
+class Soak:
+    """One job and what was done to it."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._job = Cluster(folder, POWERS, STEPS="100000000", STEP_SECONDS="0.1", EVERY="5")
+        self._ended: set[int] = set()
+        self.events: Counter[str] = Counter()
+        self.surprises: list[str] = []
+
+    def run(self, seconds: float) -> None:
+        self._job.start_store()
+        for _ in range(2):
+            self._join()
+        self._job.wait_for_step(5, seconds=120)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._act()
+            time.sleep(self._random.uniform(2, 14))
+            self._look()
+
+    def judge(self) -> list[str]:
+        """The faults that were found."""
+        self._await_progress()
+        for node in self._live():
+            node.signal(signal.SIGKILL, workers=True)
+        committed = [row for row in self._job.rows() if row["event"] == "committed"]
+        last = max(committed, key=lambda row: (row["round"], row["t"]))["checkpoint"]
+        self._job.steps = int(last.rpartition("-")[2])
+        judged = self._job.audit(batch=16, checkpoint=last)
+        rounds = len({row["round"] for row in self._job.rows()})
+        print(f"{rounds} rounds, {self._job.steps} steps kept; audit: {judged.stdout.strip()}")
+        return self.surprises + (judged.stdout.splitlines() if judged.returncode else [])
+
+    def close(self) -> None:
+        self._job.close()
+
+    def _live(self) -> list[Process]:
+        return [node for node in self._job.nodes if node.running]
+
+    def _join(self) -> None:
+        self._job.start_node("--max-restarts", "1000000")
+
+    def _act(self) -> None:
+        live = self._live()
+        actions = ["kill agent", "kill worker", "kill node", "freeze node", "freeze agent", "drain"]
+        action = self._random.choice(
+            ["join", *(actions if len(live) > 1 else ["kill worker", "freeze node"])]
+        )
+        if action == "join" and len(live) >= MOST:
+            action = "kill node"
+        self.events[action] += 1
+        node = self._random.choice(live)
+        if action == "join":
+            self._join()
+        elif action == "kill worker":
+            for pid in node.workers():
+                Process.send(pid, signal.SIGKILL)
+        elif action.startswith("freeze"):
+            both = action == "freeze node"
+            node.signal(signal.SIGSTOP, workers=both)
+            time.sleep(self._random.uniform(1, 9))
+            node.signal(signal.SIGCONT, workers=both)
+        else:
+            number = signal.SIGTERM if action == "drain" else signal.SIGKILL
+            node.signal(number, workers=action == "kill node")
+
+    def _look(self) -> None:
+        """Notice agents that ended by themselves, and keep the job alive."""
+        for number, node in enumerate(self._job.nodes):
+            if not node.running and number not in self._ended:
+                self._ended.add(number)
+                if (code := node.wait(1)) not in EXPECTED:
+                    self.surprises.append(f"node {number} ended with {code}: {node.text().splitlines()[-1:]}")
+        if not self._live():
+            self._join()
+
+    def _await_progress(self) -> None:
+        """A job that stands still is the worst fault."""
+        began = time.monotonic()
+        while time.monotonic() < began + 60:
+            if any(row["event"] == "committed" and row["t"] > began for row in self._job.rows()):
+                return
+            time.sleep(0.5)
+        self.surprises.append("the job stands still at the end")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        soak = Soak(Path(folder), options.seed)
+        try:
+            soak.run(60 * options.minutes)
+            faults = soak.judge()
+        finally:
+            soak.close()
+    print(f"seed {options.seed}: {sum(soak.events.values())} events survived: {dict(soak.events)}")
+    print(*faults or ["samples lost 0, split brains 0, agents that ended by themselves 0"], sep="\n")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
