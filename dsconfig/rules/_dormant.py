@@ -40,8 +40,10 @@ _SECTIONS: dict[Path, _Opens] = {
     ("expert_parallel",): _never,  # rules of their own know what the engine checks
     ("flops_profiler",): _switch("flops_profiler.enabled"),
     ("nebula",): _switch("nebula.enabled"),
+    ("optimizer", "params"): _switch("optimizer.type"),
     ("pipeline",): _never,  # PipelineEngine, made for a PipelineModule
     ("progressive_layer_drop",): _switch("progressive_layer_drop.enabled"),
+    ("scheduler", "params"): _switch("scheduler.type"),
     ("sparse_attention",): _never,  # deepspeed.ops.sparse_attention, called by the script
     ("tensor_parallel", "partition_config"): _never,  # likewise
 }

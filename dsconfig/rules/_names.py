@@ -4,6 +4,7 @@ spelt.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from dsconfig.diagnostic import Path, dotted
@@ -141,3 +142,19 @@ def unmistakable(word: str, section: SectionView) -> bool:
 
     plain = {_plain(key) for key in section.keys}
     return _plain(word) in plain or len(get_close_matches(word.lower(), list(section.keys), 2, 0.85)) == 1
+
+
+def nearest_of(word: str, words: Iterable[str]) -> str | None:
+    """The word that is spelt most alike, if any is alike enough."""
+    from difflib import get_close_matches
+
+    plain = {_plain(known): known for known in words}
+    if _plain(word) in plain:
+        return plain[_plain(word)]
+    match = get_close_matches(_plain(word), list(plain), 1, _CUTOFF) if len(word) > _SHORT else []
+    return plain[match[0]] if match else None
+
+
+def alike(word: str, other: str) -> bool:
+    """Whether two words differ in case, underscores and hyphens alone."""
+    return _plain(word) == _plain(other)

@@ -68,7 +68,7 @@ class Walk:
         loose = seen._replace(unknown="ignored") if seen.drops_auto else seen
         if data.get(_STRICT):
             seen = seen._replace(drops_auto=False)
-        if "params" in data and name in _TYPED:
+        if name in _TYPED:
             seen = self._typed(seen, data)
         values: dict[str, Any] = {}
         for word, value in data.items():
@@ -94,13 +94,13 @@ class Walk:
     def _typed(self, seen: SectionView, data: dict[str, Any]) -> SectionView:
         """The section with the params of its type, where the release knows that type."""
         kind = type_named(seen.name, data.get("type"))
-        if kind is None or kind.params is None:
+        if kind is None:
             return seen
         known = kind.first <= self.release <= kind.last
         borders = [border for border in (kind.first, kind.last + 1) if border <= NEVER]
         self.low = max(self.low, *(border for border in (0, *borders) if border <= self.release))
         self.high = min(self.high, *(border for border in (*borders, NEVER) if border > self.release))
-        if not known:
+        if not known or kind.params is None:
             return seen
         key = seen.keys["params"]._replace(type=("section", kind.params))
         return seen._replace(keys={**seen.keys, "params": key})

@@ -1,0 +1,187 @@
+"""Values of optimizer params that the class behind the type refuses, at once or at its first step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.rules._context import Context, Finding
+from dsconfig.rules._rule import rule
+from dsconfig.rules._types import Chosen, optimizer, params
+from dsconfig.words import quoted
+
+_PARAMS = "optimizer.params"
+
+
+@rule("DSC511", effect="crashes", source="ops/adam/fused_adam.py:FusedAdam.step")
+def betas_not_a_pair(ctx: Context) -> Iterator[Finding]:
+    """`betas` holds fewer or more than two numbers.
+
+    Every step takes it apart into two; DeepSpeed's own optimizers look at it for the first time then, and the
+    first step ends in a ValueError.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"betas": [0.9, 0.95, 0.999]}}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"betas": [0.9, 0.95]}}}
+    """
+    betas = params(ctx, "optimizer").get("betas")
+    if not isinstance(betas, list) or len(betas) == 2:
+        return
+    chosen = optimizer(ctx)
+    if chosen is not None and "betas" in chosen.accepts:
+        yield ctx.at(
+            f"{_PARAMS}.betas",
+            f"`betas` holds {len(betas)} number{'s' if len(betas) != 1 else ''}, and {chosen.built} takes it"
+            " apart into 2",
+            help="write two numbers, such as `[0.9, 0.999]`",
+        )
+
+
+_NOT_NEGATIVE = ("lr", "weight_decay", "eps")
+
+
+@rule("DSC512", effect="crashes", source="torch.optim:Optimizer")
+def value_that_torch_refuses(ctx: Context) -> Iterator[Finding]:
+    """A param is out of the bounds that PyTorch's class checks.
+
+    The classes of `torch.optim` (also behind `torch_adam`, and behind `Adagrad` without offloading) check
+    what they are given; DeepSpeed's own do not.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "SGD", "params": {"lr": -0.1}}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
+    """
+    written = params(ctx, "optimizer")
+    if not written or not any(_may_be_refused(value) for value in written.values()):
+        return
+    chosen = optimizer(ctx)
+    if chosen is None or not chosen.of_torch:
+        return
+    for word in chosen.accepts & written.keys():
+        bound = _bound(word, written[word])
+        if bound is not None:
+            at, text = bound
+            yield ctx.at(
+                ("optimizer", "params", word, *at),
+                f"`{word}` is {quoted(written[word])}, and {chosen.built} takes {text}",
+                help=f"give {text}",
+            )
+
+
+def _may_be_refused(value: Any) -> bool:
+    return isinstance(value, list) or (_is_number(value) and value < 0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _bound(word: str, value: Any) -> tuple[tuple[int, ...], str] | None:
+    """Where a value is out of bounds, and what is taken instead."""
+    if word in _NOT_NEGATIVE and _is_number(value) and value < 0:
+        return (), "a number of at least 0"
+    if word == "betas" and isinstance(value, list) and len(value) == 2:
+        for place, beta in enumerate(value):
+            if _is_number(beta) and not 0 <= beta < 1:
+                return (place,), "two numbers of at least 0 and less than 1"
+    return None
+
+
+_ALONE = {
+    "LBFGS": "its `step` needs a closure, and DeepSpeed never passes one",
+}
+
+
+@rule("DSC513", effect="crashes", source="runtime/engine.py:DeepSpeedEngine._take_model_step")
+def optimizer_that_cannot_step(ctx: Context) -> Iterator[Finding]:
+    """A class of `torch.optim` with which the engine cannot take a step, as it is set up.
+
+    `LBFGS` asks for a closure that evaluates the model again, and the engine calls `step` without one. `SGD`
+    refuses `nesterov` without `momentum`, or with `dampening`.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "LBFGS"}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"}}
+    """
+    word = ctx.written("optimizer.type")
+    if word == "LBFGS":
+        yield ctx.at(
+            "optimizer.type",
+            f"`{word}` cannot be used from a config: {_ALONE[word]}",
+            help='use another optimizer, such as `"AdamW"`',
+        )
+    elif word == "SGD":
+        written = params(ctx, "optimizer")
+        momentum, dampening = written.get("momentum", 0), written.get("dampening", 0)
+        if written.get("nesterov") and (momentum == 0 or dampening not in (0, False)):
+            yield ctx.at(
+                f"{_PARAMS}.nesterov",
+                "`nesterov` needs a `momentum` above 0 and no `dampening`, and they are"
+                f" {quoted(momentum)} and {quoted(dampening)}",
+                help='add `"momentum": 0.9`' if momentum == 0 else "remove `dampening`",
+                fix=Fix("remove `nesterov`", (Remove(("optimizer", "params", "nesterov")),)),
+            )
+
+
+@rule("DSC514", effect="crashes", source="ops/adam/fused_adam.py:FusedAdam.__init__")
+def amsgrad_of_a_kernel(ctx: Context) -> Iterator[Finding]:
+    """`amsgrad` is on, and none of DeepSpeed's own optimizers can do it.
+
+    FusedAdam, FusedLamb and, from 0.19.8 on, DeepSpeedCPUAdam refuse it as the engine starts. Before, the
+    Adam for the CPU took it and did nothing with it, as that of Adagrad does to this day. PyTorch's Adam can,
+    and `torch_adam` chooses it.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"amsgrad": true}}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"amsgrad": true,
+        "torch_adam": true}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"amsgrad": true,
+        "torch_adam": true}}}
+    """
+    if not params(ctx, "optimizer").get("amsgrad"):
+        return
+    chosen = optimizer(ctx)
+    if chosen is None or chosen.of_torch or "amsgrad" not in chosen.accepts or chosen.name == "Muon":
+        return
+    ignored = _passes_over(ctx, chosen)
+    path = f"{_PARAMS}.amsgrad"
+    yield ctx.at(
+        path,
+        f"`amsgrad` is {quoted(ctx.written(path))}, and {chosen.built} "
+        + ("does nothing with it" if ignored else "refuses it"),
+        help='add `"torch_adam": true`, or remove it' if "torch_adam" in chosen.accepts else "remove it",
+        effect="ignored" if ignored else "crashes",
+        fix=_way_out(chosen, ignored),
+    )
+
+
+def _passes_over(ctx: Context, chosen: Chosen) -> bool:
+    if chosen.built == "DeepSpeedCPUAdam":
+        return ctx.before("0.19.8")
+    return chosen.built == "DeepSpeedCPUAdagrad"
+
+
+def _way_out(chosen: Chosen, ignored: bool) -> Fix:
+    if chosen.built == "FusedAdam":
+        return Fix("take PyTorch's Adam", (Set(("optimizer", "params", "torch_adam"), True),))
+    return Fix("remove `amsgrad`", (Remove(("optimizer", "params", "amsgrad")),), safe=ignored)
