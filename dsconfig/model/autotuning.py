@@ -53,13 +53,33 @@ class Autotuning(Section):
     """Step at which measuring starts; earlier ones are warm-up."""
     end_profile_step: Annotated[int, Key(since="0.5.7", unit="steps")] = 5
     """Step at which an experiment ends; more steps measure better and take longer."""
-    metric: Annotated[str, Key(since="0.5.7", known=("latency", "throughput", "flops"))] = "throughput"
+    metric: Annotated[
+        str,
+        Key(
+            since="0.5.7",
+            known=("latency", "throughput", "flops"),
+            means=(
+                ("latency", "the time of a step"),
+                ("throughput", "samples per second"),
+                ("flops", "floating-point operations per second on one GPU"),
+            ),
+        ),
+    ] = "throughput"
     """What makes one experiment better than another: the time of a step, samples per second, or
     floating-point operations per second on one GPU."""
     metric_path: Annotated[str | None, Key(since="0.5.7")] = None
     """File where an experiment leaves its metric; the tuner sets it."""
     tuner_type: Annotated[
-        Literal["gridsearch", "random", "model_based"], Key(since="0.5.7", wrong_type="altered")
+        Literal["gridsearch", "random", "model_based"],
+        Key(
+            since="0.5.7",
+            wrong_type="altered",
+            means=(
+                ("gridsearch", "all in turn"),
+                ("random", "by chance"),
+                ("model_based", "by a cost model that learns from earlier ones"),
+            ),
+        ),
     ] = "gridsearch"
     """Order of the experiments: all in turn, by chance, or by a cost model that learns from earlier ones. Any
     other word counts as gridsearch."""

@@ -145,6 +145,8 @@ class Key:
     """DeepSpeed itself gives "auto" a meaning here; elsewhere it strips it, or stumbles over it."""
     known: tuple[str, ...] = ()
     """Values that exist today where the set is open, or checked only later than at load."""
+    means: tuple[tuple[Any, str], ...] = ()
+    """What each word of a closed or known set stands for."""
     fold_case: bool = False
     """Words are compared without regard to case."""
     unread: bool = False

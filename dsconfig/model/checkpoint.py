@@ -14,7 +14,15 @@ class CheckpointWriter(Section):
 
     type: Annotated[
         Literal["MOCK", "PYTHON", "FAST"] | None,
-        Key(since="0.17.1", fold_case=True),
+        Key(
+            since="0.17.1",
+            fold_case=True,
+            means=(
+                ("MOCK", "writes nothing"),
+                ("PYTHON", "plain files"),
+                ("FAST", "asynchronous I/O"),
+            ),
+        ),
     ] = "FAST"
     """Writer: FAST goes through asynchronous I/O, PYTHON through plain files, MOCK writes nothing. Null is
     let in, and names no writer when the first checkpoint is saved."""
@@ -28,7 +36,15 @@ class CheckpointWriter(Section):
     """Log the throughput of each file when it is closed."""
     data_parallel: Annotated[
         Literal["REPLICA", "SOCKET", "MACHINE"] | None,
-        Key(since="0.17.1", fold_case=True),
+        Key(
+            since="0.17.1",
+            fold_case=True,
+            means=(
+                ("REPLICA", "all ranks that hold a copy"),
+                ("SOCKET", "the ranks of one CPU socket"),
+                ("MACHINE", "the ranks of one machine"),
+            ),
+        ),
     ] = None
     """Unit among whose data-parallel ranks the writing is shared; null leaves it to one rank."""
     io_multiplier: Annotated[int, Key(since="0.17.1")] = 1
@@ -55,6 +71,11 @@ class Checkpoint(Section):
             since="0.3.11",
             source="runtime/config.py:get_checkpoint_tag_validation_mode",
             fold_case=True,
+            means=(
+                ("WARN", "a warning"),
+                ("IGNORE", "nothing"),
+                ("FAIL", "an error"),
+            ),
         ),
     ] = "WARN"
     """What happens when ranks save under different tags; they would not find each other's files again."""

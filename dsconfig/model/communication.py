@@ -4,6 +4,13 @@ from typing import Annotated, Literal, TypeAlias
 
 from dsconfig.model.base import Key, Section, Was
 
+_FORMATS = (
+    ("fp16", "IEEE half precision"),
+    ("bf16", "bfloat16: the range of fp32, fewer digits"),
+    ("fp32", "full precision: exact, and twice the traffic"),
+)
+
+
 WireType: TypeAlias = Literal["fp16", "bf16", "fp32"]
 EarlyWireType: TypeAlias = Literal["fp16", "bfp16", "fp32"]
 """Up to 0.14.0 the word for bfloat16 was misspelt."""
@@ -20,6 +27,7 @@ class CommunicationKeys(Section):
             fold_case=True,
             was=(Was("0.14.0", EarlyWireType | None),),
             wrong_type="rejected",
+            means=_FORMATS,
         ),
     ] = None
     """Number format in which gradients are reduced. A half-precision one halves the traffic, fp32 keeps
@@ -41,6 +49,7 @@ class CommunicationKeys(Section):
             source="runtime/config.py:get_communication_data_type",
             fold_case=True,
             wrong_type="rejected",
+            means=_FORMATS,
         ),
     ] = "fp32"
     """Number format for reducing gradients over the ranks that share a sequence."""
@@ -54,6 +63,7 @@ class CommunicationKeys(Section):
             fold_case=True,
             was=(Was("0.14.0", EarlyWireType | None),),
             wrong_type="rejected",
+            means=_FORMATS,
         ),
     ] = "fp32"
     """First name of `seq_parallel_communication_data_type`."""
@@ -73,6 +83,10 @@ class CommunicationKeys(Section):
             source="runtime/config.py:get_gradient_allreduce_op",
             fold_case=True,
             wrong_type="rejected",
+            means=(
+                ("mean", "the average over the ranks"),
+                ("sum", "the sum, which the script scales"),
+            ),
         ),
     ] = "mean"
     """Average gradients over the data-parallel ranks, or leave them summed. A sum is refused with ZeRO stage

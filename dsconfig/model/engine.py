@@ -43,7 +43,18 @@ class EngineKeys(Section):
     """Print the engine's whole configuration when it is ready."""
     log_level: Annotated[
         Literal["debug", "info", "warning", "error", "critical"] | None,
-        Key(since="0.19.3", source="runtime/config.py:get_log_level", fold_case=True),
+        Key(
+            since="0.19.3",
+            source="runtime/config.py:get_log_level",
+            fold_case=True,
+            means=(
+                ("debug", "everything"),
+                ("info", "what happens, and all that follows"),
+                ("warning", "what looks wrong, and errors"),
+                ("error", "errors"),
+                ("critical", "only what ends the run"),
+            ),
+        ),
     ] = None
     """How much DeepSpeed's own logger says; null leaves it as it is."""
     disable_python_gc: Annotated[

@@ -36,6 +36,14 @@ class ExpertParallel(Section):
                     Literal["mixtral", "qwen3_moe", "qwen3_5_moe", "deepseek_v2", "deepseek_v3"] | None,
                 ),
             ),
+            means=(
+                ("mixtral", "Mixtral"),
+                ("qwen3_moe", "Qwen3 MoE"),
+                ("qwen3_5_moe", "Qwen3.5 MoE"),
+                ("deepseek_v2", "DeepSeek-V2"),
+                ("deepseek_v3", "DeepSeek-V3"),
+                ("minimax_m3", "MiniMax-M3"),
+            ),
         ),
     ] = None
     """Built-in description of a model family; null tries to recognise it."""
@@ -43,9 +51,29 @@ class ExpertParallel(Section):
     """Run all experts of a rank in one grouped multiplication; false loops over them."""
     disable_triton_grouped_mm: Annotated[bool, Key(since="0.19.4")] = False
     """Do not use the Triton kernel on devices older than Hopper."""
-    gate_up_impl: Annotated[Literal["separate", "fused"], Key(since="0.19.8")] = "separate"
+    gate_up_impl: Annotated[
+        Literal["separate", "fused"],
+        Key(
+            since="0.19.8",
+            means=(
+                ("separate", "one after the other"),
+                ("fused", "as one grouped multiplication"),
+            ),
+        ),
+    ] = "separate"
     """Run gate and up projection one after the other, or as one grouped multiplication."""
-    score_apply: Annotated[Literal["auto", "pre", "post"], Key(since="0.19.2", auto_is_value=True)] = "auto"
+    score_apply: Annotated[
+        Literal["auto", "pre", "post"],
+        Key(
+            since="0.19.2",
+            auto_is_value=True,
+            means=(
+                ("auto", "as the preset says"),
+                ("pre", "before the experts"),
+                ("post", "after the experts"),
+            ),
+        ),
+    ] = "auto"
     """Multiply by the router's scores before or after the experts; auto follows the preset."""
     combine_impl: Annotated[
         Literal["auto", "weighted_sum", "fused_weighted_sum", "legacy_bmm"],
@@ -53,14 +81,38 @@ class ExpertParallel(Section):
             since="0.19.2",
             auto_is_value=True,
             was=(Was("0.19.6", Literal["auto", "weighted_sum", "legacy_bmm"]),),
+            means=(
+                ("auto", "DeepSpeed chooses"),
+                ("weighted_sum", "a weighted sum"),
+                ("fused_weighted_sum", "one kernel; not with tensor parallelism or DeepEP"),
+                ("legacy_bmm", "a batched multiplication, as in the first releases"),
+            ),
         ),
     ] = "auto"
     """How a token's expert outputs are added up; the fused form excludes tensor parallelism and DeepEP."""
     row_weighting_impl: Annotated[
-        Literal["auto", "eager", "fused"], Key(since="0.19.8", auto_is_value=True)
+        Literal["auto", "eager", "fused"],
+        Key(
+            since="0.19.8",
+            auto_is_value=True,
+            means=(
+                ("auto", "DeepSpeed chooses"),
+                ("eager", "one operation after the other"),
+                ("fused", "one kernel; needs `comm_backend` deepep"),
+            ),
+        ),
     ] = "auto"
     """How rows are weighted by their scores; fused needs `comm_backend` deepep."""
-    comm_backend: Annotated[Literal["comm", "deepep"], Key(since="0.19.7")] = "comm"
+    comm_backend: Annotated[
+        Literal["comm", "deepep"],
+        Key(
+            since="0.19.7",
+            means=(
+                ("comm", "DeepSpeed's all-to-all"),
+                ("deepep", "DeepEP's kernels; needs the package `deep_ep`"),
+            ),
+        ),
+    ] = "comm"
     """All-to-all of DeepSpeed, or DeepEP's kernels, which need the `deep_ep` package."""
     comm_num_sm: Annotated[PositiveInt, Key(since="0.19.7")] = 12
     """Multiprocessors DeepEP may take; more move data faster and leave fewer for computing."""
@@ -72,17 +124,31 @@ class ExpertParallel(Section):
     """Groups of experts for routing by group; null takes it from the model."""
     num_limited_groups: Annotated[PositiveInt | None, Key(since="0.19.2")] = None
     """Groups a token may choose from, at most `num_expert_groups`; null takes it from the model."""
-    score_func: Annotated[Literal["auto", "softmax", "sigmoid"], Key(since="0.19.2", auto_is_value=True)] = (
-        "auto"
-    )
+    score_func: Annotated[
+        Literal["auto", "softmax", "sigmoid"],
+        Key(
+            since="0.19.2",
+            auto_is_value=True,
+            means=(
+                ("auto", "as the preset says"),
+                ("softmax", "scores that sum up to 1"),
+                ("sigmoid", "a score between 0 and 1 for each expert"),
+            ),
+        ),
+    ] = "auto"
     """Function that makes scores of the router's output; auto follows the preset."""
-    top_k: Annotated[int | Auto, Key(since="0.19.2", auto_is_value=True)] = "auto"
+    top_k: Annotated[
+        int | Auto, Key(since="0.19.2", auto_is_value=True, means=(("auto", "read from the model's config"),))
+    ] = "auto"
     """Experts for each token; auto reads it from the model's config."""
     route_norm: Annotated[bool | None, Key(since="0.19.2")] = None
     """Scale the chosen scores to a sum of 1; null follows the preset."""
     route_scale: Annotated[float, Key(since="0.19.2")] = 1.0
     """Factor on the router's scores."""
-    routed_scaling_factor: Annotated[float | Auto, Key(since="0.19.2", auto_is_value=True)] = "auto"
+    routed_scaling_factor: Annotated[
+        float | Auto,
+        Key(since="0.19.2", auto_is_value=True, means=(("auto", "read from the model's config"),)),
+    ] = "auto"
     """Factor on the routed experts' sum; auto reads it from the model's config."""
     load_balance_coeff: Annotated[None, Key(since="0.19.2")] = None
     """Reserved: anything but null is refused."""
@@ -100,7 +166,15 @@ class ExpertParallel(Section):
     """Name of an expert's up projection. Null: it is part of `expert_w1`; left out: the preset decides."""
     expert_activation: Annotated[
         Literal["swiglu", "geglu_tanh", "swiglu_clamped", "swiglu_oai"] | None,
-        Key(since="0.19.8"),
+        Key(
+            since="0.19.8",
+            means=(
+                ("swiglu", "a SiLU gate"),
+                ("geglu_tanh", "a GELU gate, approximated by tanh"),
+                ("swiglu_clamped", "a SiLU gate with bounded inputs"),
+                ("swiglu_oai", "the SiLU gate of gpt-oss"),
+            ),
+        ),
     ] = None
     """Activation inside an expert; null follows the preset."""
     num_experts_attr: Annotated[str | None, Key(since="0.19.2")] = None

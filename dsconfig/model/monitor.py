@@ -78,5 +78,16 @@ class Comet(Section):
     """Identity of the experiment, 32 to 50 letters and digits; lets a restarted job continue its curves."""
     online: Annotated[bool | None, Key(since="0.14.3")] = None
     """True sends to the server, false keeps an experiment on disk, null leaves it to Comet (online)."""
-    mode: Annotated[str | None, Key(since="0.14.3", known=("get", "create", "get_or_create"))] = None
+    mode: Annotated[
+        str | None,
+        Key(
+            since="0.14.3",
+            known=("get", "create", "get_or_create"),
+            means=(
+                ("get", "continue the experiment of `experiment_key`"),
+                ("create", "start a new one"),
+                ("get_or_create", "whichever is possible"),
+            ),
+        ),
+    ] = None
     """Continue the experiment of `experiment_key`, start a new one, or whichever is possible."""

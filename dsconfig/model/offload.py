@@ -26,6 +26,11 @@ class OffloadParam(Section):
             defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
             fills=("transformers", "accelerate"),
             wrong_type="rejected",
+            means=(
+                ("none", "stays on the GPU"),
+                ("cpu", "goes to host memory"),
+                ("nvme", "goes to an NVMe drive; needs `nvme_path`"),
+            ),
         ),
     ] = "none"
     """Home of the parameters: GPU ("none"), host memory, or an NVMe drive. Each step out saves GPU memory
@@ -60,6 +65,11 @@ class OffloadOptimizer(Section):
             defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
             fills=("transformers", "accelerate"),
             wrong_type="rejected",
+            means=(
+                ("none", "stays on the GPU"),
+                ("cpu", "goes to host memory"),
+                ("nvme", "goes to an NVMe drive; needs `nvme_path`"),
+            ),
         ),
     ] = "none"
     """Home of the optimizer's state: GPU ("none"), host memory, or, at stage 3, an NVMe drive. From 0.5.7 to

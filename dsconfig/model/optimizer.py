@@ -187,7 +187,16 @@ class MuonParams(OptimizerParams):
     weight_decay: Decay = 0.0
     momentum: Annotated[float, Key(since="0.17.6")] = 0.95
     """How much of the past the direction of a step keeps."""
-    ns_method: Annotated[Literal["gram", "standard"], Key(since="0.19.0")] = "gram"
+    ns_method: Annotated[
+        Literal["gram", "standard"],
+        Key(
+            since="0.19.0",
+            means=(
+                ("gram", "with Gram matrices, which is faster"),
+                ("standard", "as first published"),
+            ),
+        ),
+    ] = "gram"
     """How the step is made orthogonal: with Gram matrices, which is faster, or as first published."""
     per_head_muon: Annotated[bool, Key(since="0.19.8", source="__init__.py:set_optimizer_flags")] = False
     """Make attention projections orthogonal head by head."""
@@ -229,7 +238,18 @@ class OneBitParams(OptimizerParams):
     cuda_aware: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = False
     """The MPI library can read GPU memory itself."""
     comm_backend_name: Annotated[
-        str, Key(since="0.3.14", until="0.19.6", known=("nccl", "mpi", "hccl", "compressed"))
+        str,
+        Key(
+            since="0.3.14",
+            until="0.19.6",
+            known=("nccl", "mpi", "hccl", "compressed"),
+            means=(
+                ("nccl", "NVIDIA's library"),
+                ("mpi", "an MPI library"),
+                ("hccl", "Huawei's library"),
+                ("compressed", "compression by kernels, for other accelerators"),
+            ),
+        ),
     ] = "nccl"
     """Library that carries the compressed messages."""
 

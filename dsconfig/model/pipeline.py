@@ -12,7 +12,9 @@ class Pipeline(Section):
     SOURCE = "runtime/config.py:get_pipeline_config"
     READS = (Reads("hand", unknown="kept"),)
 
-    stages: Annotated[int | Auto, Key(since="0.3.0", unread=True, auto_is_value=True)] = "auto"
+    stages: Annotated[
+        int | Auto, Key(since="0.3.0", unread=True, auto_is_value=True, means=(("auto", "the default"),))
+    ] = "auto"
     """Taken and never looked at: the number of stages comes from `PipelineModule`."""
     partition: Annotated[str, Key(since="0.3.0", unread=True)] = "best"
     """Taken and never looked at: `PipelineModule(partition_method=...)` decides how layers are spread."""

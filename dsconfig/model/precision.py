@@ -6,6 +6,25 @@ from pydantic import ConfigDict, Field
 
 from dsconfig.model.base import DERIVED, Auto, Key, Reads, Section, Was
 
+_MEANS = tuple(
+    {
+        "torch.float16": "IEEE half precision",
+        "fp16": "IEEE half precision",
+        "float16": "IEEE half precision",
+        "half": "IEEE half precision",
+        "torch.float32": "full precision",
+        "fp32": "full precision",
+        "float32": "full precision",
+        "float": "full precision",
+        "torch.int8": "8-bit integers",
+        "int8": "8-bit integers",
+        "torch.bfloat16": "bfloat16: the range of fp32, fewer digits",
+        "bf16": "bfloat16: the range of fp32, fewer digits",
+        "bfloat16": "bfloat16: the range of fp32, fewer digits",
+    }.items()
+)
+
+
 DtypeWord: TypeAlias = Literal[
     "torch.float16",
     "fp16",
@@ -111,6 +130,12 @@ class Amp(Section):
             source="apex.amp.initialize",
             known=("O0", "O1", "O2", "O3"),
             fills=("transformers",),
+            means=(
+                ("O0", "casts nothing"),
+                ("O1", "casts what is safe"),
+                ("O2", "casts nearly all, and keeps master weights in fp32"),
+                ("O3", "casts all"),
+            ),
         ),
     ] = "O1"
     """How much Apex casts: O0 nothing, O1 what is safe, O2 nearly all, O3 all."""
@@ -125,7 +150,12 @@ class TorchAutocast(Section):
     """Switch managed autocast on."""
     dtype: Annotated[
         DtypeWord,
-        Key(since="0.17.2", source="runtime/config.py:get_torch_autocast_dtype", wrong_type="rejected"),
+        Key(
+            since="0.17.2",
+            source="runtime/config.py:get_torch_autocast_dtype",
+            wrong_type="rejected",
+            means=_MEANS,
+        ),
     ] = DERIVED
     """Number format of autocast; when absent, PyTorch's own for the device."""
     lower_precision_safe_modules: Annotated[
@@ -143,15 +173,21 @@ class DataTypes(Section):
 
     SOURCE = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
-    grad_accum_dtype: Annotated[DtypeWord | None, Key(since="0.7.6")] = None
+    grad_accum_dtype: Annotated[DtypeWord | None, Key(since="0.7.6", means=_MEANS)] = None
     """Format in which gradients add up over micro-batches; null follows the model. fp32 loses nothing and
     takes twice the memory."""
-    param_dtype: Annotated[DtypeWord | None, Key(since="0.19.2")] = None
+    param_dtype: Annotated[DtypeWord | None, Key(since="0.19.2", means=_MEANS)] = None
     """Format of the parameters. It can only repeat what `fp16` or `bf16` says, and null means just that."""
-    buffer_dtype: Annotated[DtypeWord | None, Key(since="0.19.2")] = None
+    buffer_dtype: Annotated[DtypeWord | None, Key(since="0.19.2", means=_MEANS)] = None
     """Cast the buffers of the model to this format; null leaves them as they were loaded."""
     keep_in_fp32_modules: Annotated[
-        list[str] | Auto, Key(since="0.19.8", auto_is_value=True, wrong_type="rejected")
+        list[str] | Auto,
+        Key(
+            since="0.19.8",
+            auto_is_value=True,
+            wrong_type="rejected",
+            means=(("auto", "the list that a Transformers model brings along"),),
+        ),
     ] = "auto"
     """Buffers that stay in fp32: name patterns, none for an empty list, or "auto" for the list that a
     Transformers model brings along."""

@@ -116,7 +116,17 @@ class WarmupLRParams(SchedulerParams):
         ),
     ] = 1000
     """Length of the way up; 1 counts as 2."""
-    warmup_type: Annotated[Curve, Key(since="0.5.7", known=("log", "linear"))] = "log"
+    warmup_type: Annotated[
+        Curve,
+        Key(
+            since="0.5.7",
+            known=("log", "linear"),
+            means=(
+                ("log", "steep at first"),
+                ("linear", "straight"),
+            ),
+        ),
+    ] = "log"
     """Shape of the way up: steep at first, or straight. Any other word becomes log, with a warning."""
 
 
@@ -159,7 +169,17 @@ class WarmupCosineLRParams(SchedulerParams):
     """Length of the way up; 1 counts as 2."""
     cos_min_ratio: Annotated[float, Key(since="0.12.3")] = 0.0001
     """Share of the learning rate to end with."""
-    warmup_type: Annotated[Curve, Key(since="0.12.3", known=("log", "linear"))] = "log"
+    warmup_type: Annotated[
+        Curve,
+        Key(
+            since="0.12.3",
+            known=("log", "linear"),
+            means=(
+                ("log", "steep at first"),
+                ("linear", "straight"),
+            ),
+        ),
+    ] = "log"
     """Shape of the way up: steep at first, or straight. Any other word becomes log, with a warning."""
 
 

@@ -34,9 +34,18 @@ class LayerSpec(Section):
 
     patterns: Annotated[list[str], Key(since="0.18.6")] = Field(default=[])
     """Regular expressions, matched from the start of a parameter's name."""
-    partition_type: Annotated[Literal["column", "row", "skip"], Key(since="0.18.6", fold_case=True)] = (
-        "column"
-    )
+    partition_type: Annotated[
+        Literal["column", "row", "skip"],
+        Key(
+            since="0.18.6",
+            fold_case=True,
+            means=(
+                ("column", "splits the output dimension"),
+                ("row", "splits the input dimension"),
+                ("skip", "stays whole on every rank"),
+            ),
+        ),
+    ] = "column"
     """Split the output dimension, the input dimension, or leave the parameter whole on every rank."""
     shape: Annotated[list[int | list[int]] | None, Key(since="0.18.6")] = None
     """View of a fused weight before it is split: -1 is inferred, a nested list gives unequal parts."""
@@ -82,7 +91,16 @@ class TensorParallel(Section):
     """Overlap the all-reduce of a layer with computation."""
     vocab_parallel_lm_head: Annotated[bool | None, Key(since="0.19.8")] = None
     """Split the LM head over the vocabulary: true insists, false forbids, null follows the model's plan."""
-    vocab_parallel_ce_backend: Annotated[Literal["torch", "liger"], Key(since="0.19.8")] = "torch"
+    vocab_parallel_ce_backend: Annotated[
+        Literal["torch", "liger"],
+        Key(
+            since="0.19.8",
+            means=(
+                ("torch", "PyTorch's own operations"),
+                ("liger", "Liger's kernel: faster; needs the package `liger-kernel`"),
+            ),
+        ),
+    ] = "torch"
     """Cross entropy for a split LM head; liger is faster and needs the `liger-kernel` package."""
     preset_model: Annotated[
         str | None,
@@ -90,6 +108,15 @@ class TensorParallel(Section):
             since="0.18.6",
             known=("llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi3"),
             fold_case=True,
+            means=(
+                ("llama", "LLaMA and what is built like it"),
+                ("bloom", "BLOOM"),
+                ("chatglm", "ChatGLM"),
+                ("mixtral", "Mixtral"),
+                ("deepseek_v2", "DeepSeek-V2"),
+                ("qwen2", "Qwen2"),
+                ("phi3", "Phi-3"),
+            ),
         ),
     ] = None
     """Built-in partition rules of a model family; an unknown name means none."""

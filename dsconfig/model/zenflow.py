@@ -17,15 +17,32 @@ class ZenFlow(Section):
         Annotated[float, Field(gt=0, lt=1)], Key(since="0.17.5", was=(Was("0.19.5", Fraction),))
     ] = 0.1
     """Share of gradient columns that count as important; more of them cost GPU memory and time."""
-    select_strategy: Annotated[Literal["auto", "step", "epoch"], Key(since="0.17.5", auto_is_value=True)] = (
-        "auto"
-    )
+    select_strategy: Annotated[
+        Literal["auto", "step", "epoch"],
+        Key(
+            since="0.17.5",
+            auto_is_value=True,
+            means=(
+                ("auto", "DeepSpeed chooses"),
+                ("step", "counts steps"),
+                ("epoch", "counts epochs"),
+            ),
+        ),
+    ] = "auto"
     """What the interval between two selections of columns is counted in."""
-    select_interval: Annotated[int | Auto, Key(since="0.17.5", auto_is_value=True)] = "auto"
+    select_interval: Annotated[
+        int | Auto, Key(since="0.17.5", auto_is_value=True, means=(("auto", "DeepSpeed chooses"),))
+    ] = "auto"
     """How many steps or epochs a selection holds."""
     update_interval: Annotated[
         PositiveInt | Auto,
-        Key(since="0.17.5", unit="steps", auto_is_value=True, was=(Was("0.19.5", int | Auto),)),
+        Key(
+            since="0.17.5",
+            unit="steps",
+            auto_is_value=True,
+            was=(Was("0.19.5", int | Auto),),
+            means=(("auto", "adapts as training goes"),),
+        ),
     ] = "auto"
     """Steps for which unimportant gradients gather before they are applied; longer means less traffic and
     staler weights."""

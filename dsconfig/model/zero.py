@@ -73,6 +73,12 @@ class ZeroOptimization(Section):
             was=(Was("0.3.10", Annotated[float, Field(le=2)]), Was("0.6.7", Annotated[float, Field(le=3)])),
             fills=("transformers", "accelerate"),
             wrong_type="rejected",
+            means=(
+                (0, "shards nothing"),
+                (1, "shards optimizer state"),
+                (2, "shards gradients too"),
+                (3, "shards parameters too"),
+            ),
         ),
     ] = 0
     """What is sharded: nothing (0), optimizer state (1), gradients too (2), parameters too (3)."""
