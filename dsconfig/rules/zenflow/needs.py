@@ -8,7 +8,7 @@ from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
 from dsconfig.rules._zero import OPTIMIZER, ZENFLOW, ZERO, device, said_here, stage, zenflow
-from dsconfig.words import one_of
+from dsconfig.words import one_of, quoted
 
 _STAGES_1_2 = "runtime/zenflow/zenflow_stage_1_and_2.py:ZenFlowZeroOptimizer"
 
@@ -218,4 +218,40 @@ def zenflow_key_without_effect(ctx: Context) -> Iterator[Finding]:
             f"`full_warm_up_rounds` is {ctx.value(rounds)}, which is as good as 0",
             help="write the number of first rounds in which every gradient is applied at once, or remove it",
             fix=Fix("remove `full_warm_up_rounds`", (Remove(ctx.place(rounds)),)),
+        )
+
+
+@rule(
+    "DSC490",
+    effect="crashes",
+    since="0.17.5",
+    source="runtime/zenflow/engine.py:_take_selective_parameter_step",
+)
+def zenflow_without_adam(ctx: Context) -> Iterator[Finding]:
+    """ZenFlow is on, and the optimizer is not Adam.
+
+    ZenFlow tells the CPU optimizer in every step which one of its two states to use, and only the Adam made
+    for it understands: "step() got an unexpected keyword argument 'step_id'" at the first step.
+
+    Bad:
+
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "Lion"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
+        "zenflow": {"update_interval": 4}}}
+
+    Good:
+
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
+        "zenflow": {"update_interval": 4}}}
+    """
+    if not zenflow(ctx) or stage(ctx) == 0:
+        return
+    kind = ctx.value("optimizer.type")
+    if isinstance(kind, str) and kind.lower() not in ("adam", "adamw"):
+        yield ctx.at(
+            "optimizer.type",
+            f"the optimizer is {quoted(kind)}, but ZenFlow works with `Adam` and `AdamW` alone",
+            help="use `AdamW`, or remove `zenflow`",
+            related=[("ZenFlow is switched on here", ZENFLOW)],
         )
