@@ -54,7 +54,16 @@ class Compile(Section):
     """Profile with all real inputs instead of dummies; takes memory."""
     passes: Annotated[
         list[Literal["z1", "z3", "autosp", "autotp"]] | None,
-        Key(since="0.18.9", was=(Was("0.19.5", list[Literal["z1", "z3", "autosp"]] | None),)),
+        Key(
+            since="0.18.9",
+            was=(Was("0.19.5", list[Literal["z1", "z3", "autosp"]] | None),),
+            means=(
+                ("z1", "ZeRO stage 1"),
+                ("z3", "ZeRO stage 3"),
+                ("autosp", "sequence parallelism"),
+                ("autotp", "tensor parallelism"),
+            ),
+        ),
     ] = None
     """Optimisations to combine; null chooses by ZeRO stage."""
     enabled: Annotated[

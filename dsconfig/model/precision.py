@@ -6,25 +6,14 @@ from pydantic import ConfigDict, Field
 
 from dsconfig.model.base import DERIVED, Auto, Key, Reads, Section, Was
 
-_MEANS = tuple(
-    {
-        "torch.float16": "IEEE half precision",
-        "fp16": "IEEE half precision",
-        "float16": "IEEE half precision",
-        "half": "IEEE half precision",
-        "torch.float32": "full precision",
-        "fp32": "full precision",
-        "float32": "full precision",
-        "float": "full precision",
-        "torch.int8": "8-bit integers",
-        "int8": "8-bit integers",
-        "torch.bfloat16": "bfloat16: the range of fp32, fewer digits",
-        "bf16": "bfloat16: the range of fp32, fewer digits",
-        "bfloat16": "bfloat16: the range of fp32, fewer digits",
-    }.items()
+_HALF, _BRAIN = "IEEE half precision", "bfloat16: the range of fp32, fewer digits"
+_FULL, _BYTE = "full precision", "8-bit integers"
+_MEANS = (
+    *((word, _HALF) for word in ("torch.float16", "fp16", "float16", "half")),
+    *((word, _FULL) for word in ("torch.float32", "fp32", "float32", "float")),
+    *((word, _BYTE) for word in ("torch.int8", "int8")),
+    *((word, _BRAIN) for word in ("torch.bfloat16", "bf16", "bfloat16")),
 )
-
-
 DtypeWord: TypeAlias = Literal[
     "torch.float16",
     "fp16",

@@ -10,6 +10,8 @@ from dsconfig.model.base import ABSENT, Checked, Key, Reads, Section, Takes
 
 _MOQ = (("0.4.0", "0.6.7"), ("0.19.3", "0.19.6"))
 
+_GRIDS = (("symmetric", "a grid around zero"), ("asymmetric", "a grid between the extremes"))
+
 
 class Eigenvalue(Section):
     """Curvature of each layer by power iteration: layers with small eigenvalues are quantised faster.
@@ -95,11 +97,21 @@ class QuantizeAlgo(Section):
     SOURCE = "runtime/config.py:get_quantize_training"
 
     q_type: Annotated[
-        Literal["symmetric", "asymmetric"], Key(since="0.4.0", until="0.6.7", wrong_type="altered")
+        Literal["symmetric", "asymmetric"],
+        Key(since="0.4.0", until="0.6.7", wrong_type="altered", means=_GRIDS),
     ] = "symmetric"
     """Grid around zero, or between the extremes. Any other word counts as symmetric."""
     rounding: Annotated[
-        Literal["nearest", "stochastic"], Key(since="0.4.0", until="0.6.7", wrong_type="altered")
+        Literal["nearest", "stochastic"],
+        Key(
+            since="0.4.0",
+            until="0.6.7",
+            wrong_type="altered",
+            means=(
+                ("nearest", "to the nearest value"),
+                ("stochastic", "by chance: unbiased, noisier"),
+            ),
+        ),
     ] = "nearest"
     """Round to the nearest value or by chance. Any other word counts as nearest."""
 
@@ -163,13 +175,25 @@ class GroupQuantization(Section):
     SOURCE = "inference/quantization/utils.py:Quantizer"
     READS = (Reads("hand", since="0.10.3", unknown="kept"),)
 
-    num_bits: Annotated[Literal[4, 8], Key(since="0.10.3", unit="bits")] = ABSENT
+    num_bits: Annotated[
+        Literal[4, 8],
+        Key(
+            since="0.10.3",
+            unit="bits",
+            means=(
+                (4, "half the memory of 8, less exact"),
+                (8, "the usual width"),
+            ),
+        ),
+    ] = ABSENT
     """Width of a weight: 4 halves the memory of 8 and loses more."""
     group_size: Annotated[int, Key(since="0.10.3", unit="elements")] = ABSENT
     """Elements that share a scale; must divide the size along `group_dim`. Fewer are more exact."""
     group_dim: Annotated[int, Key(since="0.10.3")] = ABSENT
     """Dimension that is cut into groups."""
-    symmetric: Annotated[Literal[False], Key(since="0.10.3")] = ABSENT
+    symmetric: Annotated[
+        Literal[False], Key(since="0.10.3", means=((False, "a grid between the extremes"),))
+    ] = ABSENT
     """Only false is supported."""
 
 
@@ -183,12 +207,18 @@ class WeightQuantization(Section):
     """Inherited from a shared model; what counts is which of the two sections below is filled."""
     num_bits: Annotated[
         int,
-        Key(since="0.10.3", unit="bits", unread=True, source="inference/config.py:BaseQuantConfig.num_bits"),
+        Key(
+            since="0.10.3",
+            unit="bits",
+            unread=True,
+            source="inference/config.py:BaseQuantConfig.num_bits",
+            means=((8, "the usual width"),),
+        ),
     ] = 8
     """Inherited from a shared model; the width of each group section counts."""
     q_type: Annotated[
         Literal["symmetric", "asymmetric"],
-        Key(since="0.10.3", unread=True, source="inference/config.py:BaseQuantConfig.q_type"),
+        Key(since="0.10.3", unread=True, source="inference/config.py:BaseQuantConfig.q_type", means=_GRIDS),
     ] = "symmetric"
     """Inherited from a shared model, and not read: only asymmetric groups are supported."""
     q_groups: Annotated[

@@ -21,6 +21,13 @@ class SparseAttention(Section):
             until="0.19.6",
             source="runtime/config.py:get_sparse_attention_mode",
             wrong_type="rejected",
+            means=(
+                ("dense", "all blocks"),
+                ("fixed", "local windows, and a summary of each"),
+                ("variable", "windows of different sizes, and global blocks"),
+                ("bigbird", "random, sliding and global blocks"),
+                ("bslongformer", "sliding and global blocks"),
+            ),
         ),
     ] = "fixed"
     """Family of layouts; the word is compared letter by letter."""
@@ -35,9 +42,17 @@ class SparseAttention(Section):
     """Blocks in a local window. Mode fixed."""
     num_global_blocks: Annotated[int, Key(since="0.3.0", until="0.19.6", unit="blocks")] = 1
     """Blocks of a window that stand for it globally. Modes fixed and bigbird."""
-    attention: Annotated[Literal["unidirectional", "bidirectional"], Key(since="0.3.0", until="0.19.6")] = (
-        "bidirectional"
-    )
+    attention: Annotated[
+        Literal["unidirectional", "bidirectional"],
+        Key(
+            since="0.3.0",
+            until="0.19.6",
+            means=(
+                ("unidirectional", "tokens see what precedes them"),
+                ("bidirectional", "tokens see all others"),
+            ),
+        ),
+    ] = "bidirectional"
     """Whether tokens see only what precedes them. Modes fixed and variable."""
     horizontal_global_attention: Annotated[bool, Key(since="0.3.0", until="0.19.6")] = False
     """Let global blocks also attend to all others; only when bidirectional. Modes fixed and variable."""

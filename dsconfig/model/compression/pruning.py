@@ -28,7 +28,17 @@ class SparseParameters(_Parameters):
 
     method: Annotated[
         Literal["l1", "topk", "snip_momentum"],
-        Key(since="0.7.0", until="0.19.6", was=(Was("0.9.2", Literal["l1", "topk"]),), wrong_type="rejected"),
+        Key(
+            since="0.7.0",
+            until="0.19.6",
+            was=(Was("0.9.2", Literal["l1", "topk"]),),
+            wrong_type="rejected",
+            means=(
+                ("l1", "by size"),
+                ("topk", "by a learned score"),
+                ("snip_momentum", "by SNIP scores; needs the package `neural_compressor`"),
+            ),
+        ),
     ] = "l1"
     """Rank weights by size, by a learned score, or by SNIP scores, which needs `neural_compressor`."""
     block_pattern: Annotated[str, Key(since="0.9.3", until="0.19.6")] = "4x1"
@@ -75,7 +85,18 @@ class RowParameters(_Parameters):
 
     SOURCE = "compression/config.py:get_row_pruning_shared_parameters"
 
-    method: Annotated[Literal["l1", "topk"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")] = "l1"
+    method: Annotated[
+        Literal["l1", "topk"],
+        Key(
+            since="0.7.0",
+            until="0.19.6",
+            wrong_type="rejected",
+            means=(
+                ("l1", "by size"),
+                ("topk", "by a learned score"),
+            ),
+        ),
+    ] = "l1"
     """Rank rows by size, or by a learned score."""
 
 
@@ -109,9 +130,18 @@ class HeadParameters(_Parameters):
 
     SOURCE = "compression/config.py:get_head_pruning_shared_parameters"
 
-    method: Annotated[Literal["l1", "topk"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")] = (
-        "topk"
-    )
+    method: Annotated[
+        Literal["l1", "topk"],
+        Key(
+            since="0.7.0",
+            until="0.19.6",
+            wrong_type="rejected",
+            means=(
+                ("l1", "by size"),
+                ("topk", "by a learned score"),
+            ),
+        ),
+    ] = "topk"
     """Ranking of heads; only topk, a learned score, is implemented."""
     num_heads: Annotated[int, Key(since="0.7.0", until="0.19.6")] = ABSENT
     """Attention heads of a layer. Must be given when the technique is on."""
@@ -147,7 +177,18 @@ class ChannelParameters(_Parameters):
 
     SOURCE = "compression/config.py:get_channel_pruning_shared_parameters"
 
-    method: Annotated[Literal["l1", "topk"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")] = "l1"
+    method: Annotated[
+        Literal["l1", "topk"],
+        Key(
+            since="0.7.0",
+            until="0.19.6",
+            wrong_type="rejected",
+            means=(
+                ("l1", "by size"),
+                ("topk", "by a learned score"),
+            ),
+        ),
+    ] = "l1"
     """Rank channels by size, or by a learned score."""
 
 

@@ -9,6 +9,8 @@ from pydantic import Field
 from dsconfig.model.base import Key, Section
 from dsconfig.model.compression.groups import Group
 
+_GRIDS = (("symmetric", "a grid around zero"), ("asymmetric", "a grid between the extremes"))
+
 
 class MixedFp16(Section):
     """Blend of fp16 and quantised weights that moves towards the quantised ones."""
@@ -37,13 +39,23 @@ class WeightParameters(Section):
     quantize_verbose: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
     """Log what is quantised."""
     quantization_type: Annotated[
-        Literal["symmetric", "asymmetric"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        Literal["symmetric", "asymmetric"],
+        Key(since="0.7.0", until="0.19.6", wrong_type="rejected", means=_GRIDS),
     ] = "symmetric"
     """Grid around zero, or between the extremes."""
     quantize_weight_in_forward: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
     """Quantise in the forward pass rather than in the optimizer step; fp32 training needs it."""
     rounding: Annotated[
-        Literal["nearest", "stochastic"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        Literal["nearest", "stochastic"],
+        Key(
+            since="0.7.0",
+            until="0.19.6",
+            wrong_type="rejected",
+            means=(
+                ("nearest", "to the nearest value"),
+                ("stochastic", "by chance: unbiased, noisier"),
+            ),
+        ),
     ] = "nearest"
     """Round to the nearest value, or by chance, which is unbiased and noisier."""
     fp16_mixed_quantize: Annotated[MixedFp16, Key(since="0.7.0", until="0.19.6")] = Field(
@@ -102,11 +114,21 @@ class ActivationParameters(Section):
     enabled: Annotated[bool, Key(since="0.7.0", until="0.19.6")] = False
     """Quantise activations."""
     quantization_type: Annotated[
-        Literal["symmetric", "asymmetric"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        Literal["symmetric", "asymmetric"],
+        Key(since="0.7.0", until="0.19.6", wrong_type="rejected", means=_GRIDS),
     ] = "symmetric"
     """Grid around zero, or between the extremes."""
     range_calibration: Annotated[
-        Literal["dynamic", "static"], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
+        Literal["dynamic", "static"],
+        Key(
+            since="0.7.0",
+            until="0.19.6",
+            wrong_type="rejected",
+            means=(
+                ("dynamic", "found for each batch"),
+                ("static", "found while training, and kept: faster, less exact"),
+            ),
+        ),
     ] = "dynamic"
     """Find the range for each batch, or keep one that training found: faster, less exact."""
     schedule_offset: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="steps")] = 1000

@@ -99,6 +99,7 @@ class CurriculumLearning(Section):
             wrong_type="ignored",
             source="runtime/engine.py:DeepSpeedEngine.forward",
             replaced_by=f"{_NEW}.curriculum_metrics",
+            means=(("seqlen", "sequence length"),),
         ),
     ] = ABSENT
     """What difficulty means; only sequence length is offered. Needed when the curriculum is on."""
@@ -119,6 +120,12 @@ class CurriculumLearning(Section):
             until="0.19.7",
             deprecated="0.8.0",
             replaced_by=f"{_METRIC}.schedule_type",
+            means=(
+                ("fixed_linear", "rises evenly"),
+                ("fixed_root", "rises as a root does: fast, then slower"),
+                ("fixed_discrete", "rises in steps that the config lists"),
+                ("custom", "set from Python"),
+            ),
         ),
     ] = ABSENT
     """Pacing function; custom is set from Python. Needed when the curriculum is on."""

@@ -36,7 +36,9 @@ class TokenSchedule(Section):
     """Tokens kept at the start; fewer save more and disturb more."""
     max_value: Annotated[int, Key(since="0.8.0", unit="tokens")] = ABSENT
     """Tokens kept in the end, usually the whole sequence."""
-    schedule_type: Annotated[Literal["fixed_linear"], Key(since="0.8.0")] = ABSENT
+    schedule_type: Annotated[
+        Literal["fixed_linear"], Key(since="0.8.0", means=(("fixed_linear", "rises evenly"),))
+    ] = ABSENT
     """Shape of the schedule; only a straight line is offered."""
     schedule_config: Annotated[TokenScheduleConfig, Key(since="0.8.0", takes=_ANY_SHAPE)] = Field(
         default_factory=TokenScheduleConfig
@@ -109,9 +111,27 @@ class RandomLtd(Section):
     """Which layers drop tokens; leaving out the first and the last keeps quality."""
     model_mask_name: Annotated[str | None, Key(since="0.8.0")] = ABSENT
     """Name of the attention mask among a layer's arguments; null if it has none."""
-    model_type: Annotated[Literal["decoder", "encoder"], Key(since="0.8.0")] = ABSENT
+    model_type: Annotated[
+        Literal["decoder", "encoder"],
+        Key(
+            since="0.8.0",
+            means=(
+                ("decoder", "a decoder, such as GPT"),
+                ("encoder", "an encoder, such as BERT"),
+            ),
+        ),
+    ] = ABSENT
     """Kind of model, for the way masks are cut."""
-    hidden_state_order: Annotated[Literal["batch_seq_dim", "seq_batch_dim"], Key(since="0.8.0")] = ABSENT
+    hidden_state_order: Annotated[
+        Literal["batch_seq_dim", "seq_batch_dim"],
+        Key(
+            since="0.8.0",
+            means=(
+                ("batch_seq_dim", "batch first"),
+                ("seq_batch_dim", "sequence first"),
+            ),
+        ),
+    ] = ABSENT
     """Order of the axes of hidden states."""
     random_ltd_schedule: Annotated[
         TokenSchedule,

@@ -44,12 +44,28 @@ class CurriculumMetric(Section):
     """File of the data analyser with the samples of each metric value; not for single_cluster."""
     index_to_metric_path: Annotated[str, Key(since="0.8.0")] = ABSENT
     """File of the data analyser with the metric value of each sample; not for single_cluster."""
-    difficulty_type: Annotated[Literal["value", "percentile"], Key(since="0.8.0", wrong_type="altered")] = (
-        ABSENT
-    )
+    difficulty_type: Annotated[
+        Literal["value", "percentile"],
+        Key(
+            since="0.8.0",
+            wrong_type="altered",
+            means=(
+                ("value", "a value of the metric"),
+                ("percentile", "a percentile of the data"),
+            ),
+        ),
+    ] = ABSENT
     """Whether difficulty is a value of the metric or a percentile of the data, as which other words count."""
     clustering_type: Annotated[
-        Literal["schedule_based", "single_cluster"], Key(since="0.8.0", wrong_type="altered")
+        Literal["schedule_based", "single_cluster"],
+        Key(
+            since="0.8.0",
+            wrong_type="altered",
+            means=(
+                ("schedule_based", "clusters samples as the difficulty grows"),
+                ("single_cluster", "takes all samples, and shortens them"),
+            ),
+        ),
     ] = ABSENT
     """Cluster samples as the difficulty grows, as other words do too, or take all and shorten them."""
     min_difficulty: Annotated[
@@ -71,6 +87,12 @@ class CurriculumMetric(Section):
         Key(
             since="0.8.0",
             source="runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__",
+            means=(
+                ("fixed_linear", "rises evenly"),
+                ("fixed_root", "rises as a root does: fast, then slower"),
+                ("fixed_discrete", "rises in steps that the config lists"),
+                ("custom", "set from Python"),
+            ),
         ),
     ] = ABSENT
     """Pacing function; custom is set from Python."""
@@ -117,7 +139,17 @@ class DynamicBatching(Section):
         Key(since="0.16.5", source="runtime/data_pipeline/data_sampling/variable_batch_size_and_lr.py"),
     ] = ABSENT
     """Directory of the data analyser's sequence lengths; needed unless lengths are passed in from Python."""
-    lr_scaling_method: Annotated[Literal["linear", "sqrt", "none"], Key(since="0.16.5")] = "linear"
+    lr_scaling_method: Annotated[
+        Literal["linear", "sqrt", "none"],
+        Key(
+            since="0.16.5",
+            means=(
+                ("linear", "in proportion"),
+                ("sqrt", "with its square root"),
+                ("none", "not at all"),
+            ),
+        ),
+    ] = "linear"
     """How the learning rate follows the size of the batch."""
     min_batch_size: Annotated[_Converted, Key(since="0.16.5", unit="samples")] = 1
     """Fewest samples in a batch; smaller ones are left out."""
@@ -125,9 +157,17 @@ class DynamicBatching(Section):
     """Most samples in a batch; leave it out for no limit, null is refused."""
     max_tokens: Annotated[_Converted, Key(since="0.16.5", unit="tokens")] = ABSENT
     """Most tokens in a batch. Must be given when dynamic batching is on."""
-    sequence_picking_order: Annotated[Literal["random", "seqlen", "dataloader"], Key(since="0.16.5")] = (
-        "dataloader"
-    )
+    sequence_picking_order: Annotated[
+        Literal["random", "seqlen", "dataloader"],
+        Key(
+            since="0.16.5",
+            means=(
+                ("random", "by chance"),
+                ("seqlen", "by length: least padding"),
+                ("dataloader", "as they come"),
+            ),
+        ),
+    ] = "dataloader"
     """Order in which sequences are packed: by chance, by length (least padding), or as they come."""
     verbose: Annotated[bool, Key(since="0.16.5")] = False
     """Log the batches that are built."""
