@@ -136,7 +136,12 @@ def is_elastic() -> bool:
 
 
 def die_with_agent(agent: int) -> None:
-    """Have the kernel kill this process when its agent's thread that started it ends (Linux only)."""
+    """Have the kernel kill this process when the agent that started it ends (Linux only).
+
+    Not for a process with a shell or another program in between: that one ends with its lease.
+    """
+    if os.getppid() != agent:
+        return
     try:
         import ctypes
 
@@ -144,7 +149,7 @@ def die_with_agent(agent: int) -> None:
         ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
     except (OSError, AttributeError):
         return
-    if os.getppid() != agent:  # it died before the call
+    if os.getppid() != agent:  # it died during the call
         _die()
 
 

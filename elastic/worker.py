@@ -6,6 +6,7 @@ worker waits for the others of its group.  `-m MODULE` in place of SCRIPT runs a
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 
@@ -22,7 +23,7 @@ def main() -> None:
             runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
         else:
             sys.argv = arguments
-            sys.path[0] = arguments[0].rpartition("/")[0] or "."
+            sys.path[0] = os.path.dirname(os.path.abspath(arguments[0]))
             runpy.run_path(arguments[0], run_name="__main__")
     except SystemExit as ended:
         if ended.code not in (None, 0):

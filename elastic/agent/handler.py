@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from torch.distributed import PrefixStore, TCPStore
+from torch.distributed import DistError, PrefixStore, TCPStore
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo
 from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
@@ -126,7 +126,8 @@ class PlanRendezvous(RendezvousHandler):
         except StoreLostError:
             return False
         finally:
-            self.node.leave(wait_for_others=LINGER if self._server else 0.0)
+            lingers = self._server is not None and not isinstance(passing, DistError)
+            self.node.leave(wait_for_others=LINGER if lingers else 0.0)
         return True
 
     @contextlib.contextmanager
@@ -145,12 +146,19 @@ class PlanRendezvous(RendezvousHandler):
             raise SystemExit(error.code) from None
 
 
+_hosted: dict[Endpoint, TCPStore] = {}
+"""The stores of this process: a second handler of it must find the job's state again."""
+
+
 def _host(endpoint: Endpoint, settings: Settings) -> TCPStore | None:
     """The store, where this process is to host it."""
+    if (known := _hosted.get(endpoint)) is not None:
+        return known
     if endpoint.hosts is False or (endpoint.hosts is None and not is_local(endpoint.host)):
         return None
     try:
-        return host_store(endpoint.host, endpoint.port, settings)
+        _hosted[endpoint] = host_store(endpoint.host, endpoint.port, settings)
+        return _hosted[endpoint]
     except SettingsError:
         if endpoint.hosts:
             raise

@@ -59,15 +59,19 @@ class Pulse:
                 self._tick()
         except StoreLostError as error:
             self.lost = error
+        except Exception as error:
+            self.lost = StoreLostError(f"the job's state cannot be used: {type(error).__name__}: {error}")
 
     def _tick(self) -> None:
         asked = time.monotonic()
         if asked - self._beaten >= self._settings.keep_alive_interval:
             self._count += 1
             self._board.beat(self._count)
-            self._renew(self._board.read(), asked)
+            state = self._board.read()
+            self._renew(state, asked)
             self._beaten = asked
-        state = self._board.read()
+        else:
+            state = self._board.read()
         self._watch.look(state, self._board.beat_of)
         self._judge(state)
         self.view = state

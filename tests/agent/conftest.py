@@ -28,6 +28,7 @@ SCENARIOS = {
     "two_processes_a_node",
     "version_2_with_nodes_of_two",
     "failing_script_fails_everywhere",
+    "first_node_hosts_the_store",
     "stock_torchrun",
     "the_audit_finds_a_skipped_step",
     "the_audit_finds_two_groups",

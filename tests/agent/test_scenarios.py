@@ -219,6 +219,14 @@ def test_failing_script_fails_everywhere(cluster: MakeCluster) -> None:
     assert "1 restarts used up" in said.pop()
 
 
+def test_first_node_hosts_the_store(cluster: MakeCluster) -> None:
+    job = cluster(STEPS="20")
+    for _ in range(2):
+        job.start_node("--host-store" if not job.nodes else "--no-host-store")
+    assert job.exit_codes(60) == [0, 0]
+    job.assert_clean(batch=16)
+
+
 def test_stock_torchrun(cluster: MakeCluster) -> None:
     """The same rendezvous under torch's own launcher, by its entry point."""
     job = cluster(STEPS="60", FAULT="crash@4")
