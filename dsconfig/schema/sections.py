@@ -12,7 +12,7 @@ from dsconfig.model.config import Config
 from dsconfig.model.describe import prose
 from dsconfig.model.keyinfo import KeyInfo, KeyView, SectionView, child_section, section_keys, types_of, view
 from dsconfig.releases import name
-from dsconfig.schema import values
+from dsconfig.schema import conditions, values
 from dsconfig.schema.values import Auto, Schema
 
 PLUGIN = ("transformers", "accelerate")
@@ -53,12 +53,12 @@ class Builder:
         strangers = dict(_strangers(seen, self.release, closed=closed))
         for word, message in strangers.items():
             properties.setdefault(word, {"description": message, "doNotSuggest": True})
-        if strangers:
-            # Editors show the message of the object that holds the `false`, on the key itself.
-            found["allOf"] = [
-                {"properties": {word: False}, "errorMessage": message} for word, message in strangers.items()
-            ]
-        return found
+        # Editors show the message of the object that holds the `false`, on the key itself.
+        refused = [
+            {"properties": {word: False}, "errorMessage": message} for word, message in strangers.items()
+        ]
+        demands = [*refused, *conditions.of(seen, self.release, self.consumer)]
+        return {**found, "allOf": demands} if demands else found
 
     def property(self, seen: SectionView, word: str, key: KeyView) -> Schema:
         """What stands for one key; `word` is its name or an alias."""
@@ -80,7 +80,15 @@ class Builder:
             found = values.suggesting(found, known)
         elif "fold_case" in key.info.flags:
             found = values.folded(found)
-        return values.explained(values.with_auto(found, auto), key.type, auto)
+        found = values.explained(values.with_auto(found, auto), key.type, auto)
+        return values.described(found, self._means(key.info, auto))
+
+    def _means(self, info: KeyInfo, auto: Auto) -> dict[Any, str]:
+        """What the words of the key stand for."""
+        found = dict(_fields()[info.section][info.name].key.means)
+        if info.name == "type":
+            found |= {kind.name: _says(kind) for kind in (*OPTIMIZERS, *SCHEDULERS)}
+        return found | ({"auto": f"filled by {_fillers(info)}"} if auto == "filled" else {})
 
     def _is_known(self, info: KeyInfo, word: str) -> bool:
         types = {kind.name: kind for kind in types_of(info.section).values()} if info.name == "type" else {}
@@ -109,11 +117,11 @@ class Builder:
         if isinstance(key.default, int) and abs(key.default) > _EXACT:
             said.append(f"Default: {key.default}.")
         if auto == "filled":
-            said.append(f'"auto" is filled by {" and ".join(map(str.capitalize, info.fills))}.')
+            said.append(f'"auto" is filled by {_fillers(info)}.')
         return " ".join(part for part in said if part)
 
     def _said(self, info: KeyInfo) -> str:
-        return _prose()[info.section].get(info.name, "")
+        return prose(_fields()[info.section][info.name].owner).get(info.name, "")
 
     def _deprecation(self, info: KeyInfo) -> str | None:
         if "unread" in info.flags:
@@ -159,9 +167,21 @@ def _named(section: str, names: list[str]) -> Schema:
 
 
 @cache
-def _prose() -> dict[str, dict[str, str]]:
-    """The docstring of every key, by section class."""
-    return {section.__name__: prose(section) for section in walk.sections(Config)}
+def _fields() -> dict[str, dict[str, walk.Field]]:
+    """Every field of the model, by section class and key."""
+    return {
+        section.__name__: {field.name: field for field in walk.fields(section)}
+        for section in walk.sections(Config)
+    }
+
+
+def _says(kind: OptimizerType | SchedulerType) -> str:
+    """What an optimizer or a scheduler does, in the words of the class of its params."""
+    return " ".join((kind.params.__doc__ or "").split()) if kind.params else kind.notes
+
+
+def _fillers(info: KeyInfo) -> str:
+    return " and ".join(map(str.capitalize, info.fills))
 
 
 def _instead(info: KeyInfo) -> str:

@@ -5,7 +5,7 @@ Editors show the `errorMessage` of the first arm of an `anyOf` that fails, so ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from dsconfig.words import expected
@@ -141,7 +141,8 @@ def _any_case(word: str) -> str:
 
 def suggesting(schema: Schema, known: Sequence[str]) -> Schema:
     """The schema that proposes what is known of an open set, and takes anything else as before."""
-    return {"anyOf": [{"enum": list(known)}, *arms(schema)]}
+    numbers = schema.get("type") in ("integer", "number")
+    return {"anyOf": [{"enum": [float(word) if numbers else word for word in known]}, *arms(schema)]}
 
 
 def explained(schema: Schema, spec: Spec, auto: Auto) -> Schema:
@@ -152,3 +153,19 @@ def explained(schema: Schema, spec: Spec, auto: Auto) -> Schema:
     message = f"expected {expected(spec)}" + (' or "auto"' if auto == "filled" else "")
     message = message.replace("`", "")
     return {"anyOf": [arm if "$ref" in arm else {**arm, "errorMessage": message} for arm in found]}
+
+
+def described(schema: Schema, means: Mapping[Any, str]) -> Schema:
+    """The schema with a description of each of its words, as far as there is one."""
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [described(arm, means) for arm in schema["anyOf"]]}
+    if "items" in schema:
+        return {**schema, "items": described(schema["items"], means)}
+    if "enum" not in schema or not means:
+        return schema
+    return {**schema, "enumDescriptions": [_meaning(means, word) for word in schema["enum"]]}
+
+
+def _meaning(means: Mapping[Any, str], word: Any) -> str:
+    # True equals 1, and a stage is no switch.
+    return next((text for key, text in means.items() if key == word and type(key) is type(word)), "")
