@@ -11,6 +11,8 @@ from dsconfig.model import walk
 from dsconfig.model.config import Config
 from dsconfig.model.describe import prose
 from dsconfig.model.keyinfo import KeyInfo, KeyView, SectionView, child_section, section_keys, types_of, view
+from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
+from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
 from dsconfig.releases import name
 from dsconfig.schema import conditions, values
 from dsconfig.schema.values import Auto, Schema
@@ -242,7 +244,7 @@ _TYPES = {
 
 
 def _shaped(shapes: frozenset[str]) -> Schema:
-    """Types, and the keywords that narrow down what is no object: each of them speaks of its own type only."""
+    """Types, and the keywords that narrow down what is no object, each of which speaks of one type only."""
     types = dict.fromkeys(
         ["object", *(name for shape in _TYPES if shape in shapes for name in _TYPES[shape])]
     )
