@@ -22,7 +22,7 @@ _BIGGEST_POWER = 2**40
 
 
 @rule("DSC301", effect="rejected", since="0.5.5", source=_INIT)
-def fp16_andbf16_place(ctx: Context) -> Iterator[Finding]:
+def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
     """`fp16` and `bf16` are both enabled.
 
     A model trains in one of the two. Up to 0.17.0 the sections are read by hand, and whatever is not empty
