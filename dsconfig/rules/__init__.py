@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dsconfig.rules import document, keys, types, old_forms, defaults, batch, world  # isort: skip
 from dsconfig.rules import precision, zero, offload, aio, zenflow, communication, engine  # isort: skip
-from dsconfig.rules import optimizer, elasticity, parallel, autotuning, checkpoint, profiling  # isort: skip
+from dsconfig.rules import optimizer, scheduler, elasticity, parallel, autotuning, checkpoint, profiling  # isort: skip
 from dsconfig.rules import legacy, compression, data, quantization  # isort: skip
 from dsconfig.rules import consumers, launch  # isort: skip
+from dsconfig.rules import expert_parallel, expert_folding, pipeline  # isort: skip
 from dsconfig.rules._evaluate import Outcome, evaluate
 from dsconfig.rules._rule import RULES, Rule
 
@@ -17,6 +18,7 @@ __all__ = ["RULES", "Outcome", "Rule", "evaluate"]
 
 del document, keys, types, old_forms, defaults, batch, world
 del precision, zero, offload, aio, zenflow, communication, engine
-del optimizer, elasticity, parallel, autotuning, checkpoint, profiling
+del optimizer, scheduler, elasticity, parallel, autotuning, checkpoint, profiling
 del legacy, compression, data, quantization
 del consumers, launch
+del expert_parallel, expert_folding, pipeline

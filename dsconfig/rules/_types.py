@@ -97,6 +97,14 @@ def scheduler(ctx: Context) -> Chosen | None:
     return Chosen(kind.name, kind, "gpu", *_arguments(kind.params, kind.name, "gpu", ctx.release))
 
 
+def required(chosen: Chosen) -> list[str]:
+    """The arguments that the class cannot do without."""
+    if chosen.kind is None:
+        section = "Scheduler" if chosen.built.startswith(_IN_TORCH["Scheduler"]) else "Optimizer"
+        return _TORCH[section][chosen.built.rpartition(".")[2]].required.split()
+    return [word for word, key in chosen.params.items() if key.info.required]
+
+
 def offload_place(ctx: Context) -> list[tuple[str, str]]:
     """Where offloading is asked for, as a related place."""
     return [("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))]

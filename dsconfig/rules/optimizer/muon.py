@@ -24,8 +24,8 @@ def _is_muon(ctx: Context) -> bool:
 def muon_with_scattered_gradients(ctx: Context) -> Iterator[Finding]:
     """Muon at ZeRO stage 3 needs whole gradients: no `reduce_scatter`, no `zero_quantized_gradients`.
 
-    `reduce_scatter` is on by default, so that Muon at stage 3 always fails unless it is switched off. The quantized
-    gradients of ZeRO++ travel in pieces as well.
+    `reduce_scatter` is on by default, so that Muon at stage 3 always fails unless it is switched off. The
+    quantized gradients of ZeRO++ travel in pieces as well.
 
     Bad:
 

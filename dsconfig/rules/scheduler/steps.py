@@ -1,0 +1,265 @@
+"""Numbers of steps: what counts as one, and how long warm-up and schedule are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isqrt
+from typing import Any
+
+from dsconfig.diagnostic import Fix, Set
+from dsconfig.rules._context import Context, Finding
+from dsconfig.rules._rule import rule
+from dsconfig.rules._types import Chosen, params, scheduler
+from dsconfig.words import kind, quoted
+
+_FILE = "runtime/lr_schedules.py"
+_PARAMS = "scheduler.params"
+_WARM_UP = f"{_PARAMS}.warmup_num_steps"
+_CURVE = f"{_PARAMS}.warmup_type"
+_STRICT = {"warmup_num_steps": "0.19.3", "lr_range_test_step_size": "0.19.4"}
+"""Params that have to be whole and greater than 0, and since when."""
+_HALVES = {
+    "cycle_first_step_size": "a number greater than 0",
+    "cycle_second_step_size": "a number of at least 0",
+}
+"""The halves of `OneCycle`, whose text DeepSpeed turns into a number, and what it takes."""
+_NOTABLE = 100
+"""Warm-ups of fewer steps are over before the shape of their curve matters."""
+
+
+@rule("DSC560", effect="crashes", source=f"{_FILE}:WarmupLR.__init__")
+def step_count_that_is_none(ctx: Context) -> Iterator[Finding]:
+    """A number of steps is 0, negative, or no whole number.
+
+    `warmup_num_steps` (from 0.19.3 on) and `lr_range_test_step_size` (from 0.19.4 on) have to be integers
+    greater than 0: neither 0, for no warm-up at all, nor 1000.0 will do. Of `OneCycle`, the way up has to be
+    longer than 0, the way down may be 0.
+
+    Bad:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 0}}}
+
+    Good:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1}}}
+    """
+    written = params(ctx, "scheduler")
+    chosen = scheduler(ctx) if written else None
+    if chosen is None:
+        return
+    for word in written.keys() & chosen.accepts:
+        found = _fault(ctx, chosen, word)
+        if found is not None:
+            path = f"{_PARAMS}.{word}"
+            value = ctx.value(path)
+            yield ctx.at(
+                path,
+                f"`{word}` is {_shown(value)}, and {chosen.built} takes {found}",
+                help=_advice(word, value, found),
+                fix=_mended(word, value),
+            )
+
+
+def _shown(value: Any) -> str:
+    return (
+        quoted(value)
+        if value is None or isinstance(value, int | float)
+        else f"{kind(value)}, {quoted(value)}"
+    )
+
+
+def _advice(word: str, value: Any, takes: str) -> str:
+    if value == "auto":
+        reader = "check with `--consumer transformers` if transformers or accelerate reads the file"
+        return f"give {takes}, or {reader}"
+    return "write 1 for hardly any warm-up" if word == "warmup_num_steps" and value == 0 else f"give {takes}"
+
+
+def _fault(ctx: Context, chosen: Chosen, word: str) -> str | None:
+    """What the release takes instead of the written value; None where that is fine."""
+    if chosen.kind is None:
+        return None
+    if word in _STRICT:
+        value = ctx.value(f"{_PARAMS}.{word}")
+        if ctx.since(_STRICT[word]):
+            return None if isinstance(value, int) and value > 0 else "an integer greater than 0"
+        return "a number other than 0" if value == 0 and word == "lr_range_test_step_size" else None
+    if word in _HALVES:
+        value = ctx.value(f"{_PARAMS}.{word}")
+        return None if _half(ctx, word, value) else _HALVES[word]
+    return None
+
+
+def _half(ctx: Context, word: str, value: Any) -> bool:
+    if value is None:
+        return word == "cycle_second_step_size"
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    if ctx.before("0.19.4"):
+        return True
+    return number > 0 or (number == 0 and word == "cycle_second_step_size")
+
+
+def _mended(word: str, value: Any) -> Fix | None:
+    path = ("scheduler", "params", word)
+    if isinstance(value, float) and value.is_integer() and value > 0 and word in _STRICT:
+        return Fix(f"write {quoted(int(value))}", (Set(path, int(value)),), safe=True)
+    if isinstance(value, str) and value.isdecimal() and int(value) > 0:
+        return Fix(f"write {quoted(int(value))}, without quotes", (Set(path, int(value)),), safe=True)
+    if word == "warmup_num_steps" and isinstance(value, int) and value == 0:
+        return Fix("write 1", (Set(path, 1),))
+    return None
+
+
+def _warm_up(ctx: Context) -> Any:
+    """The steps of warm-up as a number, written or by default.
+
+    Raises:
+        SkipRule: the consumer fills them.
+    """
+    chosen = scheduler(ctx)
+    if chosen is None or chosen.kind is None or "warmup_num_steps" not in chosen.accepts:
+        return None
+    steps = ctx.value(_WARM_UP) if ctx.has(_WARM_UP) else chosen.params["warmup_num_steps"].default
+    return steps if isinstance(steps, int | float) and not isinstance(steps, bool) else None
+
+
+@rule("DSC561", effect="altered", since="0.3.12", source=f"{_FILE}:WarmupLR.__init__")
+def single_warm_up_step(ctx: Context) -> Iterator[Finding]:
+    """`warmup_num_steps` is less than 2, and counts as 2.
+
+    From 0.19.3 on only 1 does; 0 and less are refused.
+
+    Bad:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1}}}
+
+    Good:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 2}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 2}}}
+    """
+    if "scheduler" not in ctx.data or not ctx.has(_WARM_UP):
+        return
+    steps = _warm_up(ctx)
+    if steps is not None and steps < 2 and (steps == 1 or ctx.before("0.19.3")):
+        yield ctx.at(
+            _WARM_UP,
+            f"`warmup_num_steps` is {quoted(steps)} and counts as 2",
+            help="write 2",
+            fix=Fix("write 2", (Set(("scheduler", "params", "warmup_num_steps"), 2),), safe=True),
+        )
+
+
+@rule("DSC562", effect="wasteful", since="0.3.1", source=f"{_FILE}:WarmupDecayLR.__init__")
+def schedule_shorter_than_warm_up(ctx: Context) -> Iterator[Finding]:
+    """`total_num_steps` is less than the steps of warm-up.
+
+    Training is over before the learning rate is up. Left out, `warmup_num_steps` is 1000.
+
+    Bad:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 500}}}
+
+    Good:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 500,
+        "warmup_num_steps": 50}}}
+    """
+    total = params(ctx, "scheduler").get("total_num_steps")
+    if not isinstance(total, int | float) or isinstance(total, bool):
+        return
+    steps = _warm_up(ctx)
+    if steps is not None and total < steps:
+        default = "" if ctx.has(_WARM_UP) else " (the default of `warmup_num_steps`)"
+        yield ctx.at(
+            f"{_PARAMS}.total_num_steps",
+            f"`total_num_steps` is {quoted(total)}, and warm-up alone takes {steps}{default}",
+            help="write a `warmup_num_steps` below `total_num_steps`",
+            related=[("warm-up is set here", _WARM_UP)] if ctx.has(_WARM_UP) else [],
+        )
+
+
+@rule("DSC563", effect="altered", since="0.5.7", source=f"{_FILE}:WarmupLR.__init__")
+def unknown_warm_up_curve(ctx: Context) -> Iterator[Finding]:
+    """`warmup_type` is neither "log" nor "linear", and counts as "log".
+
+    Bad:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_type": "cosine"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_type": "linear"}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_type": "log"}}}
+    """
+    curve = params(ctx, "scheduler").get("warmup_type", "log")
+    if curve in ("log", "linear"):
+        return
+    chosen = scheduler(ctx)
+    if chosen is None or chosen.kind is None or "warmup_type" not in chosen.accepts:
+        return
+    stops = isinstance(curve, list | dict)  # looked up in a set, which only takes what can be hashed
+    meant = curve.strip().lower() if isinstance(curve, str) else ""
+    yield ctx.at(
+        _CURVE,
+        f"`warmup_type` is {quoted(curve)}, "
+        + ("which is no name of a curve" if stops else 'and counts as `"log"`')
+        + ': DeepSpeed knows `"log"` and `"linear"`',
+        help='write `"linear"` or `"log"`',
+        effect="crashes" if stops else "altered",
+        fix=Fix(
+            'write the `"log"` that applies', (Set(("scheduler", "params", "warmup_type"), "log"),), safe=True
+        )
+        if not stops and meant != "linear"
+        else Fix('write `"linear"`', (Set(("scheduler", "params", "warmup_type"), "linear"),))
+        if meant == "linear"
+        else None,
+    )
+
+
+@rule("DSC564", effect="wasteful", since="0.5.7", source=f"{_FILE}:WarmupLR._get_gamma")
+def logarithmic_warm_up(ctx: Context) -> Iterator[Finding]:
+    """`warmup_type` is left out, and warm-up is steep: logarithmic, not linear.
+
+    Most frameworks warm up linearly. DeepSpeed's default has half of the way behind it after the square root
+    of the steps, and so spends most of a long warm-up near the top. Said of warm-ups of 100 steps and more.
+
+    Bad:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1000}}}
+
+    Good:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1000,
+        "warmup_type": "linear"}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1000,
+        "warmup_type": "log"}}}
+    """
+    written = params(ctx, "scheduler")
+    if "warmup_num_steps" not in written or "warmup_type" in written:
+        return
+    steps = _warm_up(ctx)
+    if steps is not None and steps >= _NOTABLE:
+        yield ctx.at(
+            _WARM_UP,
+            f"warm-up is logarithmic unless `warmup_type` says otherwise: half of the way is done by step"
+            f" {isqrt(int(steps))} of {quoted(steps)}",
+            help='add `"warmup_type": "linear"`, or `"log"` if that is meant',
+            fix=Fix(
+                'write the `"log"` that applies',
+                (Set(("scheduler", "params", "warmup_type"), "log"),),
+                safe=True,
+            ),
+        )
