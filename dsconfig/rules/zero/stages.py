@@ -125,26 +125,26 @@ def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
     ]
     unread = [path for path in unread if not _taken_at_stage_0(ctx, path)] if level == 0 else unread
     if unread and ctx.has(f"{ZERO}.stage"):
+        them = "them" if len(unread) > 1 else "it"
         wanted = {number for path in unread for number in _READ_BY[path.rpartition(".")[2]]}
+        stages = _stages(sorted(wanted))
+        off = f"{stage_words(ctx)}, and nothing reads {them}"
         yield without_effect(
             ctx,
             unread,
-            f"{stage_words(ctx)}, and only {_stages(sorted(wanted))} {'reads' if len(wanted) < 2 else 'read'}"
-            f" {'them' if len(unread) > 1 else 'it'}",
-            help=f"use {_stages(sorted(wanted), 'or')}, or remove {'them' if len(unread) > 1 else 'it'}",
+            f"{stage_words(ctx)}, and only {stages} {_reads(wanted)} {them}" if level else off,
+            help=f"use {_stages(sorted(wanted), 'or') if level else 'stage 1, 2 or 3'}, or remove {them}",
             related=said_here(ctx),
         )
 
 
+def _reads(stages: set[int]) -> str:
+    return "read" if len(stages) > 1 else "reads"
+
+
 def _stages(numbers: list[int], conjunction: str = "and") -> str:
-    words = [str(number) for number in numbers]
-    if len(words) == 1:
-        return f"stage {words[0]}"
-    return (
-        f"stages {', '.join(words[:-1])} {conjunction} {words[-1]}"
-        if conjunction == "and"
-        else (f"stage {', '.join(words[:-1])} {conjunction} {words[-1]}")
-    )
+    plural = "s" if len(numbers) > 1 and conjunction == "and" else ""
+    return f"stage{plural} {f' {conjunction} '.join(map(str, numbers))}"
 
 
 def _taken_at_stage_0(ctx: Context, path: str) -> bool:
