@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: demo test lint parity census generate bench soak latency clean
+.PHONY: demo test lint parity census generate bench agent soak latency clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/python demo/run.py
@@ -38,6 +38,10 @@ census: $(VENV)/.dev
 
 generate: $(VENV)/.dev
 	$(BIN)/python -m dsconfig.generate
+
+# Whole elastic jobs with real processes and, where `make parity` has built it, a real DeepSpeed engine.
+agent: $(VENV)/.dev
+	DSCONFIG_PROCESSES=1 $(BIN)/pytest tests/agent
 
 # Random kills, joins and freezes of an elastic job: `make soak MINUTES=20 SEED=1`.
 MINUTES ?= 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,13 @@ SCENARIOS = {
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[MakeCluster]:
+def processes() -> None:
+    if not os.environ.get("DSCONFIG_PROCESSES"):
+        pytest.skip("starts whole jobs, minutes of them: `make agent` does, with DSCONFIG_PROCESSES=1")
+
+
+@pytest.fixture
+def cluster(processes: None, tmp_path: Path) -> Iterator[MakeCluster]:
     made: list[Cluster] = []
 
     def make(block: Mapping[str, Any] = POWERS, **environment: str) -> Cluster:
