@@ -6,7 +6,7 @@ not carry is left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -106,7 +106,33 @@ def _pass(document: Document, report: Report, *, unsafe: bool) -> tuple[str, lis
     if document.is_data or document.root is None:
         return document.text, []
     taken: list[_Taken] = []
-    for found in _wanted(document, report, unsafe=unsafe):
+    for wanted in _wanted(document, report, unsafe=unsafe):
+        taken = _compatible(document, wanted)
+        if taken:
+            break
+    while len(taken) > 1 and not _means(document, taken):  # as where nothing of a section would be left
+        del taken[len(taken) // 2 :]
+    return _edited(document, taken), [each.found for each in taken]
+
+
+def _wanted(document: Document, report: Report, *, unsafe: bool) -> Iterator[list[Diagnostic]]:
+    """The findings to mend, errors first. The text itself comes before its values: what a parser refuses was
+    read by guessing.
+    """
+    found = [
+        each
+        for each in report.diagnostics
+        if each.fix is not None and each.fix.operations and (unsafe or is_safe(each, report))
+    ]
+    yield [each for each in found if each.fix and isinstance(each.fix.operations[0], Replace)]
+    if document.readable():
+        yield sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+
+
+def _compatible(document: Document, wanted: list[Diagnostic]) -> list[_Taken]:
+    """The fixes that the text carries, without those that meet one before them."""
+    taken: list[_Taken] = []
+    for found in wanted:
         assert found.fix is not None
         try:
             own = _Taken(found, found.fix, edits(document, found.fix), _paths(found.fix))
@@ -114,9 +140,7 @@ def _pass(document: Document, report: Report, *, unsafe: bool) -> tuple[str, lis
             continue
         if not any(own.meets(other) for other in taken) and _means(document, [own]):
             taken.append(own)
-    while len(taken) > 1 and not _means(document, taken):  # as where nothing of a section would be left
-        del taken[len(taken) // 2 :]
-    return _edited(document, taken), [each.found for each in taken]
+    return taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,21 +186,6 @@ def _means(document: Document, taken: list[_Taken]) -> bool:
     if document.readable() and not new.readable():
         return False
     return same(new.value(), value)
-
-
-def _wanted(document: Document, report: Report, *, unsafe: bool) -> list[Diagnostic]:
-    """The findings to mend, errors first. The text itself comes before its values: what a parser refuses was
-    read by guessing.
-    """
-    found = [
-        each
-        for each in report.diagnostics
-        if each.fix is not None and each.fix.operations and (unsafe or is_safe(each, report))
-    ]
-    textual = [each for each in found if each.fix and isinstance(each.fix.operations[0], Replace)]
-    if textual or not document.readable():
-        return textual
-    return sorted(found, key=lambda each: SEVERITIES.index(each.severity))
 
 
 def _paths(fix: Fix) -> list[Path]:

@@ -64,6 +64,8 @@ class YamlEditor(Editor):
         """Give the key this value: behind its colon where nothing stands yet."""
         node = self.document.node(path)
         if node is None or node.span.start < node.span.end:
+            if node is not None and node.items and not self.braced(node):
+                raise EditError("a list in block style may stand where no other value can")
             return super().set(path, value)
         parent, index = self.entry(path)
         if parent.kind != "object":
@@ -102,7 +104,8 @@ class YamlEditor(Editor):
         before = len(self.text[:start].rstrip())
         if before and self.text[before - 1] == ":":
             return Edit(before, end, f" {brackets}")
-        return Edit(start, end, brackets)
+        # The dashes of a list may stand below its key, where brackets may not.
+        return Edit(start, end, f"{'' if parent.kind == 'object' else self.layout.unit}{brackets}")
 
     def dash(self, item: Span) -> int:
         """Where the dash of an item stands."""

@@ -210,7 +210,8 @@ class Editor:
             return Edit(first, newline.end(), "") if newline else Edit(start, after, "")
         if text[start - 1] in "{[":
             following = _SPACE.match(text, end).end()  # type: ignore[union-attr]
-            return Edit(start, after if following in self.comments else following, "")
+            # YAML wants a blank before a comment.
+            return Edit(start, after, " ") if following in self.comments else Edit(start, following, "")
         if at_end or text[after] in "}]":
             return Edit(start - len(text[:start]) + len(text[:start].rstrip(" \t")), end, "")
         return Edit(start, after, "")

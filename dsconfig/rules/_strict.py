@@ -30,12 +30,15 @@ def mended(document: Document, problem: Problem) -> Fix | None:
             return _fix("put it in quotes", start, end, json.dumps(text, ensure_ascii=False))
         case "control-character":
             return _fix("write it as an escape", start, end, json.dumps(text)[1:-1])
+        case "missing-comma" if any(p.kind in _WORDS and p.span.end == start for p in document.problems):
+            return None  # it would become part of the word
         case "unexpected" if text == "," and _in_object(document, problem):
             return _fix("remove the comma", start, end, "")
     title, wrong, right = _SIGNS.get(problem.kind, ("", None, ""))
     return _fix(title, start, end, right) if wrong is not None and text in wrong else None
 
 
+_WORDS = ("unquoted-string", "bad-number", "nan", "placeholder")
 _SIGNS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "trailing-comma": ("remove the comma", (",",), ""),
     "bom": ("remove the byte order mark", ("\ufeff",), ""),
@@ -84,7 +87,8 @@ def _braced(document: Document) -> Fix | None:
     root = document.root
     if root is None:
         return None
-    (start, end), newline = root.span, "\r\n" if "\r\n" in document.text else "\n"
+    start, end = root.span.start, len(document.text.rstrip())
+    newline = "\r\n" if "\r\n" in document.text else "\n"
     edits = (Replace(start, start, f"{{{newline}"), Replace(end, end, f"{newline}}}"))
     return Fix("put the entries in braces", edits, safe=True)
 

@@ -1,0 +1,311 @@
+"""Edits of the text: what each operation writes, and that nothing else moves."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from dsconfig.diagnostic import Fix, Move, Operation, Path, Remove, Rename, Replace, Set
+from dsconfig.document import Document, read_text
+from dsconfig.document.edit import EditError, apply, trimmed
+from dsconfig.operations import carried_out, edits, same
+
+JSONC = """{
+  // what we train with
+  "batch": 8,   // per step
+  "fp16": {"enabled": true, "scale": 0},
+  "zero": {
+    "stage": 3,
+    /* off */ "offload": {
+      "device": "cpu"
+    }
+  }
+}
+"""
+HJSON = """batch: 8
+fp16: {
+\tenabled: true
+\tname: some words, with a comma
+}
+"""
+YAML = """# launch
+batch: 8  # per step
+zero:
+  stage: 3
+  offload:
+    device: cpu
+    # the fast one
+    path: /nvme
+hosts:
+- name: a
+  slots: 2
+- name: b
+empty:
+"""
+
+
+def edited(text: str, *operations: Operation, format: str = "json") -> str:
+    document = read_text(text, format=format)  # type: ignore[arg-type]
+    return apply(text, edits(document, Fix("", operations)))
+
+
+def lines(before: str, after: str) -> tuple[list[str], list[str]]:
+    """The lines that went, and those that came."""
+    old, new = Counter(before.splitlines()), Counter(after.splitlines())
+    return list((old - new).elements()), list((new - old).elements())
+
+
+@pytest.mark.parametrize(
+    ("operation", "gone", "come"),
+    [
+        (Set(("batch",), 16), ['  "batch": 8,   // per step'], ['  "batch": 16,   // per step']),
+        (Remove(("batch",)), ['  "batch": 8,   // per step'], ["  // per step"]),
+        (
+            Rename(("fp16",), "bf16"),
+            ['  "fp16": {"enabled": true, "scale": 0},'],
+            ['  "bf16": {"enabled": true, "scale": 0},'],
+        ),
+        (
+            Remove(("fp16", "scale")),
+            ['  "fp16": {"enabled": true, "scale": 0},'],
+            ['  "fp16": {"enabled": true},'],
+        ),
+        (
+            Remove(("fp16", "enabled")),
+            ['  "fp16": {"enabled": true, "scale": 0},'],
+            ['  "fp16": {"scale": 0},'],
+        ),
+        (Remove(("fp16",)), ['  "fp16": {"enabled": true, "scale": 0},'], []),
+        (
+            Set(("fp16", "window"), 1e-5),
+            ['  "fp16": {"enabled": true, "scale": 0},'],
+            ['  "fp16": {"enabled": true, "scale": 0, "window": 1e-05},'],
+        ),
+        (
+            Set(("zero", "offload", "pin"), True),
+            ['      "device": "cpu"'],
+            ['      "device": "cpu",', '      "pin": true'],
+        ),
+        (Set(("new", "deep"), [1]), [], ["  },", '  "new": {', '    "deep": [1]']),
+        (Move(("zero", "stage"), ("stage",)), ['    "stage": 3,', "  }"], ["  },", '  "stage": 3']),
+    ],
+)  # fmt: skip
+def test_only_the_lines_of_the_entry_change(operation: Operation, gone: list[str], come: list[str]) -> None:
+    after = edited(JSONC, operation)
+    assert lines(JSONC, after) == (gone, come)
+    assert read_text(after).readable("hjson")
+
+
+def test_a_section_that_loses_its_last_entry_stays_a_section() -> None:
+    assert edited('{\n  "a": {\n    "b": 1\n  }\n}\n', Remove(("a", "b"))) == '{\n  "a": {}\n}\n'
+    assert edited("a:\n  b: 1\nc: 2\n", Remove(("a", "b")), format="yaml") == "a: {}\nc: 2\n"
+    assert edited("a:  # why\n  b: 1\n", Remove(("a", "b")), format="yaml") == "a:  # why\n  {}\n"
+    assert edited("a:\n- 1\n", Remove(("a", 0)), format="yaml") == "a: []\n"
+
+
+def test_the_last_entry_takes_the_comma_before_it_along() -> None:
+    assert edited('{"a": 1, "b": 2}', Remove(("b",))) == '{"a": 1}'
+    assert edited('{"a": 1, // x\n"b": 2}', Remove(("b",))) == '{"a": 1 // x\n}'
+    assert edited('{"a": [1, 2, 3]}', Remove(("a", 2))) == '{"a": [1, 2]}'
+    assert edited('{"a": 1, "b": 2,}', Remove(("b",))) == '{"a": 1,}'
+
+
+def test_entries_are_added_in_the_manner_of_the_text() -> None:
+    assert edited("{}", Set(("a",), 1)) == '{"a": 1}'
+    assert edited("{\n}\n", Set(("a",), 1)) == '{\n  "a": 1\n}\n'
+    assert edited('{"a": 1,}', Set(("b",), 2)) == '{"a": 1, "b": 2,}'
+    assert edited('{\r\n\t"a": 1\r\n}', Set(("b",), {"c": 2})) == (
+        '{\r\n\t"a": 1,\r\n\t"b": {\r\n\t\t"c": 2\r\n\t}\r\n}'
+    )
+    assert edited("{'a': 1}", Set(("b",), "x")) == "{'a': 1, 'b': \"x\"}"
+    assert edited(HJSON, Set(("fp16", "new"), 1)) == HJSON.replace("comma\n", "comma\n\tnew: 1\n")
+    assert edited(HJSON, Set(("new",), 1)) == HJSON.rstrip() + ",\nnew: 1\n"
+    assert edited("{ // c\n}", Set(("a",), 1)) == '{ // c\n  "a": 1\n}'
+
+
+@pytest.mark.parametrize(
+    ("operation", "gone", "come"),
+    [
+        (Set(("batch",), 1e-5), ["batch: 8  # per step"], ["batch: 1.0e-05  # per step"]),
+        (Remove(("batch",)), ["batch: 8  # per step"], ["# per step"]),
+        (Remove(("zero", "offload", "path")), ["    path: /nvme"], []),
+        (Set(("zero", "offload", "pin"), True), [], ["    pin: true"]),
+        (Set(("empty",), 1), ["empty:"], ["empty: 1"]),
+        (Set(("new", "no"), {"a": 1}), [], ["new:", '  "no":', "    a: 1"]),
+        (Rename(("zero",), "one"), ["zero:"], ["one:"]),
+        (Remove(("hosts", 1)), ["- name: b"], []),
+        (Remove(("hosts", 0, "name")), ["- name: a", "  slots: 2"], ["- slots: 2"]),
+        (
+            Move(("zero", "offload"), ("fast", "disk")),
+            ["  offload:"],
+            ["fast:", "  disk:"],
+        ),
+    ],
+)
+def test_yaml_keeps_its_lines(operation: Operation, gone: list[str], come: list[str]) -> None:
+    after = edited(YAML, operation, format="yaml")
+    assert lines(YAML, after) == (gone, come)
+    assert read_text(after, format="yaml").readable()
+
+
+@pytest.mark.parametrize(
+    ("text", "operation"),
+    [
+        ("a: &x {b: 1}\nc: *x\n", Set(("c", "b"), 2)),
+        ("a: &x {b: 1}\nc: *x\n", Set(("a", "b"), 2)),
+        ("a: &x\n  b: 1\nc:\n  <<: *x\n", Remove(("c", "b"))),
+        ("a: !!str 1\n", Set(("a",), 2)),
+        ("a: 1\n", Remove(("b",))),
+        ("a: 1\n", Set(("a", "b"), 2)),
+        ("a: 1\nb: 2\n", Rename(("a",), "b")),
+        ("a: 1\nb: 2\n", Move(("a",), ("b",))),
+        ("a: {b: 1}\n", Move(("a",), ("a", "b", "c"))),
+        ("a: 1\n", Set(("b",), float("nan"))),
+    ],
+)
+def test_what_cannot_be_done_without_harm_is_not_done(text: str, operation: Operation) -> None:
+    with pytest.raises(EditError):
+        edited(text, operation, format="yaml")
+
+
+def test_there_is_no_text_of_a_dict() -> None:
+    from dsconfig.document import read_dict
+
+    with pytest.raises(EditError, match="no text"):
+        edits(read_dict({"a": 1}), Fix("", (Remove(("a",)),)))
+
+
+def test_trimmed_is_the_smallest_single_edit() -> None:
+    assert trimmed("abcd", "abXd") == (2, 3, "X")
+    assert trimmed("aa", "aaa") == (2, 2, "a")
+    assert trimmed("same", "same") == (4, 4, "")
+
+
+# -- any text, any operation -----------------------------------------------------------------------
+
+KEYS = st.sampled_from(["a", "b", "stage", "fp16", "no", "x y", "#k", "ключ", "'", '"'])
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 10**12)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["", "auto", "5e8", "# no comment", "// neither", "null", "a: b", "é", "'", "- x", "|"])
+)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=12,
+)
+CONFIGS = st.dictionaries(KEYS, VALUES, max_size=5)
+GAPS = ["", " ", "\n", "\r\n  ", "\t", " /* c */ ", " // to the end\n", "\n# whole line\n", "\n\n  "]
+
+
+class Writer:
+    """Writes a value as JSON of any layout, with comments wherever one may stand."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.gap = lambda: draw(st.sampled_from(GAPS))
+        self.flag = lambda: draw(st.booleans())
+        self.plain = draw(st.booleans())
+
+    def space(self) -> str:
+        return " " if self.plain else self.gap()
+
+    def write(self, value: Any) -> str:
+        match value:
+            case dict():
+                return self.bracketed("{}", [f"{json.dumps(k)}{self.space()}:{self.space()}{self.write(v)}" for k, v in value.items()])  # fmt: skip # noqa: E501
+            case list():
+                return self.bracketed("[]", [self.write(item) for item in value])
+        return json.dumps(value)
+
+    def bracketed(self, brackets: str, entries: list[str]) -> str:
+        text = ",".join(f"{self.space()}{entry}{self.space()}" for entry in entries)
+        comma = "," if entries and not self.plain and self.flag() else ""
+        return f"{brackets[0]}{text}{comma}{self.space()}{brackets[1]}"
+
+
+@st.composite
+def jsonc(draw: st.DrawFn) -> Document:
+    writer = Writer(draw)
+    return read_text(f"{writer.space()}{writer.write(draw(CONFIGS))}{writer.space()}")
+
+
+@st.composite
+def yaml_texts(draw: st.DrawFn) -> Document:
+    import yaml
+
+    text = yaml.safe_dump(
+        draw(CONFIGS), default_flow_style=draw(st.sampled_from([False, None, True])), sort_keys=False,
+        allow_unicode=True, indent=draw(st.sampled_from([2, 4])),
+    )  # fmt: skip
+    if draw(st.booleans()):
+        kept = [line.rstrip() for line in text.splitlines()]
+        text = "".join(f"{line}{draw(st.sampled_from(['', '  # c', chr(10) + '# d']))}\n" for line in kept)
+    return read_text(text, format="yaml")
+
+
+def paths(value: Any, here: Path = ()) -> list[Path]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [here, *(path for key, item in inside for path in paths(item, (*here, key)))]
+
+
+@st.composite
+def operations(draw: st.DrawFn, document: Document) -> Operation:
+    value = document.value()
+    known = paths(value)
+    path = draw(st.sampled_from(known[1:] or [("a",)]))
+    new = (*draw(st.sampled_from([p for p in known if isinstance(_at(value, p), dict)])), draw(KEYS))
+    return draw(
+        st.one_of(
+            st.builds(Set, st.sampled_from([path, new, (*new, "deep")]), SCALARS | VALUES),
+            st.just(Remove(path)),
+            st.builds(Rename, st.just(path), KEYS),
+            st.just(Move(path, new)),
+        )
+    )
+
+
+def _at(value: Any, path: Path) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+def check(document: Document, operation: Operation) -> None:
+    """The text says what the operation means, and no comment outside of what goes is lost."""
+    text = document.text
+    try:
+        made = edits(document, Fix("", (operation,)))
+        expected = carried_out(document.value(), (operation,))
+    except (EditError, KeyError, IndexError, TypeError, AttributeError):
+        return
+    after = read_text(apply(text, made), format=document.format)
+    assert after.readable(), (text, operation, after.text)
+    assert same(after.value(), expected), (text, operation, after.text)
+    if isinstance(operation, Replace):
+        return
+    start, end = document.span(operation.path, "value" if isinstance(operation, Set) else "entry")
+    gone = document.located(operation.path)
+    around = [words for span, words in document.comments if not (gone and start <= span.start < end)]
+    kept = Counter(words.strip() for _, words in after.comments)
+    assert not Counter(words.strip() for words in around) - kept, (text, operation, after.text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), jsonc())
+def test_any_operation_on_json_with_comments(data: st.DataObject, document: Document) -> None:
+    assume(document.readable() and isinstance(document.value(), dict))
+    check(document, data.draw(operations(document)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), yaml_texts())
+def test_any_operation_on_yaml(data: st.DataObject, document: Document) -> None:
+    assume(document.readable() and isinstance(document.value(), dict))
+    check(document, data.draw(operations(document)))

@@ -1,0 +1,72 @@
+"""One DeepSpeed release says which values it ends up with, inside the parity environment's venv.
+
+JSON lines in as for `judge.py`, JSON lines out: {"id", "ok", "error", "values"}. `values` are the public
+attributes of the release's config object, and of what it holds.
+"""
+
+import enum
+import json
+import logging
+import os
+import signal
+import sys
+import warnings
+from typing import Any
+
+from judge import Judge, OutOfTime, limit_memory, on_alarm  # type: ignore[import-not-found]
+
+DEPTH = 8
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """A value as JSON can say it, objects by their public attributes."""
+    if isinstance(value, enum.Enum):
+        return plain(value.value, depth)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if depth > DEPTH:
+        return type(value).__name__
+    if isinstance(value, dict):
+        return {str(key): plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set):
+        return [plain(item, depth + 1) for item in value]
+    inside = getattr(value, "__dict__", None)
+    if inside is None or isinstance(value, type) or type(value).__module__.startswith("torch"):
+        return str(value) if type(value).__module__.startswith("torch") else type(value).__name__
+    return {key: plain(item, depth + 1) for key, item in inside.items() if not key.startswith("_")}
+
+
+def answer(judge: Any, case: "dict[str, Any]") -> "dict[str, Any]":
+    """What becomes of one config."""
+    judge.stage, judge.world_size = "parse", case.get("world_size", 1)
+    signal.setitimer(signal.ITIMER_REAL, 5.0)
+    try:
+        built = judge.build(case)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return {"id": case["id"], "ok": True, "error": None, "values": plain(built)}
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        ok = None if isinstance(error, OutOfTime | MemoryError) else False
+        return {"id": case["id"], "ok": ok, "error": f"{type(error).__name__}: {error}"[:300], "values": None}
+    finally:
+        os.environ.clear()
+        os.environ.update(judge.variables)
+
+
+def main() -> None:
+    """Answers the cases on standard input."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    judge = Judge()
+    signal.signal(signal.SIGALRM, on_alarm)
+    limit_memory()
+    for line in sys.stdin:
+        answers.write(json.dumps(answer(judge, json.loads(line)), default=repr) + "\n")
+
+
+if __name__ == "__main__":
+    main()

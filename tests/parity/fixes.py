@@ -1,0 +1,161 @@
+"""Holds safe fixes against real DeepSpeed: what a release took, it still takes, and with the same values.
+
+`python -m tests.parity.fixes --release 0.19.8 --cases 3000 --seed 0`. Exit status 1 where a fix breaks its
+promise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from dsconfig.checker import Report, check_document
+from dsconfig.diagnostic import Diagnostic
+from dsconfig.document import Document, read_text
+from dsconfig.fixer import Mended, mend
+from dsconfig.releases import resolve
+from tests.parity import environment, generate, writing
+
+WORKER = Path(__file__).with_name("fix_worker.py")
+OLD_NAMES = frozenset((
+    "cpu_offload",
+    "cpu_offload_param",
+    "cpu_offload_use_pin_memory",
+    "stage3_gather_fp16_weights_on_model_save",
+))  # fmt: skip
+"""DeepSpeed takes these off the config object once it has passed their value on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A config before and after its safe fixes."""
+
+    id: str
+    world_size: int
+    old: str
+    new: str
+    applied: tuple[Diagnostic, ...]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether something was mended that stops the run, so that the values may change."""
+        return any(found.severity == "error" for found in self.applied)
+
+
+def cases(release: str, number: int, seed: int) -> Iterator[Fixed]:
+    """The generated cases that a safe fix changes."""
+    rng = Random(seed)
+    for case in generate.generate(release, number, seed):
+        text = case.text if case.text is not None else writing.plain(case.config, rng)
+        mended = mended_text(text, release, case.world_size)
+        if mended is not None and mended.text != text:
+            yield Fixed(case.id, case.world_size, text, mended.text, mended.applied)
+
+
+def mended_text(text: str, release: str, world_size: int) -> Mended | None:
+    """The text after its safe fixes; None where it is no text."""
+    target = resolve(release)
+
+    def judge(document: Document) -> Report:
+        return check_document(document, target, world_size=world_size)
+
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return None
+    return mend(read_text(text), judge)
+
+
+def ask(release: str, fixed: Sequence[Fixed]) -> dict[str, dict[str, Any]]:
+    """The release's answers on both texts of each case."""
+    lines = "".join(
+        json.dumps({"id": f"{one.id}/{kind}", "text": text, "world_size": one.world_size}) + "\n"
+        for one in fixed
+        for kind, text in (("old", one.old), ("new", one.new))
+    )
+    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
+        done = subprocess.run(
+            [str(environment.python()), "-W", "ignore", str(WORKER)],
+            input=lines,
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=folder,
+            env=environment.clean_variables(release),
+        )
+    return {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+
+
+def broken(one: Fixed, old: dict[str, Any], new: dict[str, Any]) -> str | None:
+    """What a safe fix did that it must not do; None where it kept its promise."""
+    if not old["ok"]:
+        return None
+    if new["ok"] is False:
+        return f"taken before, refused after: {new['error']}"
+    if one.stopped or new["ok"] is None:
+        return None
+    return difference(old["values"], new["values"])
+
+
+def difference(old: Any, new: Any, path: str = "") -> str | None:
+    """The first place where the values differ; what counts as true may be written `true`."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted((old.keys() | new.keys()) - OLD_NAMES):
+            found = difference(old.get(key, "absent"), new.get(key, "absent"), f"{path}.{key}")
+            if found:
+                return found
+        return None
+    if isinstance(new, bool) and bool(old) == new:
+        return None
+    return None if old == new else f"{path}: {old!r} became {new!r}"
+
+
+def compare(release: str, number: int, seed: int) -> tuple[Counter[str], list[str]]:
+    """What was mended, by rule, and the promises broken."""
+    fixed = list(cases(release, number, seed))
+    answers = ask(release, fixed) if fixed else {}
+    counts: Counter[str] = Counter()
+    wrong = []
+    for one in fixed:
+        old, new = answers[f"{one.id}/old"], answers[f"{one.id}/new"]
+        counts.update(found.code for found in one.applied)
+        counts["mended"] += old["ok"] is False and new["ok"] is True
+        counts["compared"] += bool(old["ok"]) and not one.stopped
+        found = broken(one, old, new)
+        if found:
+            titles = ", ".join(f"{each.code} {each.fix.title}" for each in one.applied if each.fix)
+            wrong.append(f"{release} {one.id}: {found}\n  {titles}\n{one.old}\n  became\n{one.new}")
+    return counts, wrong
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compares and prints; 1 where a promise is broken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.parity.fixes", description=__doc__.split("\n")[0])
+    parser.add_argument("--release", action="append", default=[], help="may be given several times")
+    parser.add_argument("--cases", type=int, default=3000, metavar="N")
+    parser.add_argument("--seed", type=int, default=0, metavar="S")
+    options = parser.parse_args(arguments)
+    failed = 0
+    for release in options.release or environment.available()[-1:]:
+        counts, wrong = compare(release, options.cases, options.seed)
+        by_rule = ", ".join(f"{code} {n}" for code, n in sorted(counts.items()) if code.startswith("DSC"))
+        print(
+            f"DeepSpeed {release}: {counts['compared']} configs taken before and after with the same values, "
+            f"{counts['mended']} refused before and taken after, {len(wrong)} broken promises; {by_rule}"
+        )
+        print("\n".join(wrong[:10]))
+        failed += len(wrong)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
