@@ -57,5 +57,5 @@ class _Conversation(socketserver.StreamRequestHandler):
     def _reply(server: _Server, line: bytes) -> Answer:
         try:
             return server.answer(json.loads(line))
-        except Exception as error:
+        except Exception as error:  # a worker's question must not end the agent
             return {"error": f"{type(error).__name__}: {error}"}

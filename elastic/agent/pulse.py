@@ -59,7 +59,7 @@ class Pulse:
                 self._tick()
         except StoreLostError as error:
             self.lost = error
-        except Exception as error:
+        except Exception as error:  # the agent must not go on without a pulse
             self.lost = StoreLostError(f"the job's state cannot be used: {type(error).__name__}: {error}")
 
     def _tick(self) -> None:

@@ -234,6 +234,23 @@ def test_a_lost_store_is_one_line() -> None:
         board.read()
 
 
+def test_status_is_readable() -> None:
+    from dsconfig.cli.elastic_status import lines
+
+    state = moves.commit(running("a", "b", "c", size=2), "a", 1, "step-5")
+    shown = "\n".join(lines(replace(state, contract=job_of().contract())))
+    for part in (
+        "round        1",
+        "restarts     0 of 3",
+        "step-5 (1 commits)",
+        "16 = 4 x 2 x 2",
+        "rank 1",
+        "standby",
+    ):
+        assert part in shown
+    assert "round        0" in lines(State(1))[1]
+
+
 def test_every_member_is_watched() -> None:
     names = [f"n{i}" for i in range(9)]
     state = with_members(*names)
