@@ -1,0 +1,1 @@
+"""Mending configs: edits, fixes, safety, files."""

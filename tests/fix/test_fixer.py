@@ -1,0 +1,269 @@
+"""From findings to a mended text: what is safe, what waits, and that it comes to an end."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dsconfig
+from dsconfig.checker import Report, check_document
+from dsconfig.diagnostic import Diagnostic, Effect, Fix, Operation, Remove, Rename, Replace, Set
+from dsconfig.document import Document, read_text
+from dsconfig.fixer import MOST_PASSES, is_safe, mend
+from dsconfig.releases import resolve
+from dsconfig.rules import RULES, Rule
+from tests.examples import Example, examples
+
+MIXED = """{
+  "train_batch_sise": 8, // a typo at the top level is dropped in silence
+  "train_micro_batch_size_per_gpu": "4",
+  "amp": {"enabled": false},
+  "fp16": {"enabled": "true", "loss_scal": 0},
+  "zero_optimization": {
+    "stage": 3,
+    "stage3_prefetch_bucket_size": 15099494.4,
+    "reduce_bucket_size": "5e8"
+  }
+}
+"""
+SAFE = """{
+  "train_batch_sise": 8, // a typo at the top level is dropped in silence
+  "train_micro_batch_size_per_gpu": 4,
+  "fp16": {"enabled": true, "loss_scale": 0},
+  "zero_optimization": {
+    "stage": 3,
+    "stage3_prefetch_bucket_size": 15099494.4,
+    "reduce_bucket_size": 500000000
+  }
+}
+"""
+
+
+def test_only_what_is_certain_is_mended_unasked() -> None:
+    assert dsconfig.fix(MIXED, target="0.19.8") == SAFE
+
+
+def test_the_rest_is_mended_when_asked() -> None:
+    text = dsconfig.fix(MIXED, unsafe=True, target="0.19.8")
+    assert text == SAFE.replace("sise", "size").replace("15099494.4", "15099494")
+    assert dsconfig.check(text, "0.19.8").ok
+
+
+@pytest.mark.parametrize(
+    ("text", "consumer", "safe", "unsafe"),
+    [
+        ('{"train_batch_size": 8,}', "deepspeed", '{"train_batch_size": 8}', None),
+        ('{"train_batch_size": 8,, "x": 1}', "deepspeed", '{"train_batch_size": 8, "x": 1}', "{}"),
+        ('{"train_batch_size": 8 "fp16": {}}', "deepspeed", '{"train_batch_size": 8, "fp16": {}}', None),
+        ('{train_batch_size: 8 // x\n}', "deepspeed", "{train_batch_size: 8 // x\n}", None),
+        (
+            "{train_batch_size: 8 // x\n}",
+            "lightning",
+            '{"train_batch_size": 8 // x\n}',
+            '{"train_batch_size": 8\n}',
+        ),
+        ("{'train_batch_size': 8}", "lightning", '{"train_batch_size": 8}', None),
+        ("train_batch_size: 8\n", "lightning", '{\n"train_batch_size": 8\n}\n', None),
+        ('\ufeff{"train_batch_size": 8}', "lightning", '{"train_batch_size": 8}', None),
+        (
+            '{"train_batch_size": 8, "train_batch_size": 8}',
+            "deepspeed",
+            '{"train_batch_size": 8}',
+            None,
+        ),
+        (
+            '{"train_batch_size": 9, "train_batch_size": 8}',
+            "deepspeed",
+            '{"train_batch_size": 9, "train_batch_size": 8}',
+            '{"train_batch_size": 8}',
+        ),
+    ],
+)  # fmt: skip
+def test_the_text_itself(text: str, consumer: str, safe: str, unsafe: str | None) -> None:
+    assert dsconfig.fix(text, target="0.19.8", consumer=consumer) == safe
+    if unsafe is not None and unsafe != "{}":
+        assert dsconfig.fix(text, unsafe=True, target="0.19.8", consumer=consumer) == unsafe
+
+
+@pytest.mark.parametrize("word", ["True,", "hello, world", "none"])
+def test_words_that_may_mean_two_things_are_left_alone(word: str) -> None:
+    text = f'{{"train_batch_size": 8,\n"job": {word}\n}}'
+    assert dsconfig.fix(text, target="0.19.8", consumer="lightning", unsafe=False) == text
+
+
+def test_old_names_are_written_anew() -> None:
+    text = """{"train_batch_size": 8, "bfloat16": {"enabled": true},
+ "zero_optimization": {"stage": 2, "cpu_offload": true, "stage3_gather_fp16_weights_on_model_save": true}}"""
+    assert json.loads(dsconfig.fix(text, target="0.19.8")) == {
+        "train_batch_size": 8,
+        "bf16": {"enabled": True},
+        "zero_optimization": {
+            "stage": 2,
+            "offload_optimizer": {"device": "cpu"},
+            "stage3_gather_16bit_weights_on_model_save": True,
+        },
+    }
+
+
+def test_a_comment_that_would_be_lost_makes_a_fix_unsafe() -> None:
+    bare = '{"train_batch_size": 8, "amp": {"enabled": false}}'
+    kept = '{"train_batch_size": 8, "amp": {"enabled": false // since the upgrade\n}}'
+    assert dsconfig.fix(bare, target="0.19.8") == '{"train_batch_size": 8}'
+    assert dsconfig.fix(kept, target="0.19.8") == kept
+    assert dsconfig.fix(kept, unsafe=True, target="0.19.8") == '{"train_batch_size": 8}'
+
+
+def test_safe_means_safe_in_every_release_of_a_range() -> None:
+    text = '{"train_batch_size": 8, "fp16": {"enabled": true, "loss_scal": 0}}'
+    assert "loss_scale" in dsconfig.fix(text, target="0.19.8")
+    assert dsconfig.fix(text, target=">=0.14,<=0.19.8") == text
+
+
+def test_what_is_suppressed_is_not_mended() -> None:
+    text = '{"train_batch_size": 8, "prescale_gradients": 1, "$dsconfig": {"ignore": ["DSC113"]}}'
+    assert dsconfig.fix(text, target="0.19.8") == text
+
+
+def test_a_fix_that_would_empty_the_file_waits_for_the_others() -> None:
+    text = "no_key_a: 1\nno_key_b: 2\nno_key_c: 3\n"
+    assert dsconfig.fix(text, unsafe=True, target="0.19.8", format="yaml") == "{}\n"
+
+
+@pytest.mark.parametrize("source", ["ds_config.json", "no such text"])
+def test_a_path_is_no_text(source: str) -> None:
+    with pytest.raises(ValueError, match="read the file first"):
+        dsconfig.fix(source)
+
+
+def test_unknown_formats_are_named() -> None:
+    with pytest.raises(ValueError, match="expected json or yaml"):
+        dsconfig.fix("a: 1\n", format="toml")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "\0\1", "{" * 300, "{{ batch }}", '{"a": 1' + "0" * 5000 + "}"])
+def test_hopeless_texts_come_back_as_they_are(text: str) -> None:
+    assert dsconfig.fix(text + "\n", unsafe=True) == text + "\n"
+
+
+# -- the engine, with findings made by hand ----------------------------------------------------------------
+
+
+def finding(*operations: Operation, safe: bool = True) -> Diagnostic:
+    return Diagnostic(
+        "DSC101", "x", Effect.IGNORED, "x", releases=("0.19.8",), fix=Fix("x", operations, safe)
+    )
+
+
+def report_of(document: Document, *found: Diagnostic) -> Report:
+    return Report("x", resolve("0.19.8"), "deepspeed", None, found, document=document)
+
+
+def test_fixes_that_undo_each_other_come_to_an_end() -> None:
+    def judge(document: Document) -> Report:
+        value = document.value()
+        assert isinstance(value, dict)
+        return report_of(document, finding(Rename(("a",), "b") if "a" in value else Rename(("b",), "a")))
+
+    assert mend(read_text('{"a": 1}'), judge).text == '{"b": 1}'
+
+
+def test_a_fix_that_always_finds_more_to_do_is_stopped() -> None:
+    def judge(document: Document) -> Report:
+        value = document.value()
+        assert isinstance(value, dict)
+        return report_of(document, finding(Set(("a",), value["a"] + 1)))
+
+    assert mend(read_text('{"a": 0}'), judge).text == f'{{"a": {MOST_PASSES}}}'
+
+
+def test_overlapping_fixes_wait() -> None:
+    passes: list[str] = []
+
+    def judge(document: Document) -> Report:
+        passes.append(document.text)
+        value = document.value()
+        assert isinstance(value, dict)
+        found = [finding(Remove((key,))) for key in ("a", "b") if key in value]
+        return report_of(document, *found)
+
+    assert mend(read_text('{"a": 1, "b": 2}'), judge).text == "{}"
+    assert passes == ['{"a": 1, "b": 2}', '{"b": 2}', "{}"]
+
+
+def test_an_edit_that_says_something_else_is_not_made() -> None:
+    document = read_text('{"a": 1}')
+    wrong = finding(Replace(6, 7, "2"))
+    assert mend(document, lambda _: report_of(document, wrong)).text == document.text
+
+
+def test_operations_of_one_fix_follow_each_other() -> None:
+    text = '{"a": 1, "b": 2}'
+
+    def judge(document: Document) -> Report:
+        steps = (Rename(("a",), "c"), Set(("c",), 3), Remove(("b",)))
+        return report_of(document, *([finding(*steps)] if document.text == text else []))
+
+    assert mend(read_text(text), judge).text == '{"c": 3}'
+
+
+# -- what pages promise ------------------------------------------------------------------------------------
+
+FIXED = [(rule, example) for rule in RULES.values() for example in examples(rule) if example.kind == "Fixed"]
+
+
+def _name(value: object) -> str:
+    return value.code if isinstance(value, Rule) else ""
+
+
+@pytest.mark.parametrize(("rule", "fixed"), FIXED, ids=_name)
+def test_the_fix_turns_a_bad_example_into_the_fixed_one(rule: Rule, fixed: Example) -> None:
+    bad = [example for example in examples(rule) if example.kind == "Bad"]
+    results = [json.loads(_mended_by(rule, example)) for example in bad]
+    assert json.loads(fixed.text) in results
+
+
+def _mended_by(rule: Rule, example: Example) -> str:
+    """The example's text after the fixes of this rule alone."""
+    target = resolve(example.target)
+
+    def judge(document: Document) -> Report:
+        report = check_document(document, target, world_size=example.world_size, consumer=example.consumer)
+        return replace(report, diagnostics=tuple(found for found in report if found.code == rule.code))
+
+    text = mend(read_text(example.text), judge, unsafe=True).text
+    return text if read_text(text).readable("json") else "null"
+
+
+# -- anything at all ---------------------------------------------------------------------------------------
+
+BAD = [example.text for rule in RULES.values() for example in examples(rule) if example.kind == "Bad"]
+TEXTS = st.sampled_from(BAD) | st.builds(
+    lambda one, other: one.rstrip()[:-1] + ", // both\n" + other.lstrip()[1:],
+    st.sampled_from(BAD),
+    st.sampled_from(BAD),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS, st.booleans(), st.sampled_from(["0.19.8", "0.14.5", "0.8.0"]))
+def test_a_second_run_changes_nothing(text: str, unsafe: bool, release: str) -> None:
+    def judge(document: Document) -> Report:
+        return check_document(document, resolve(release))
+
+    once = mend(read_text(text), judge, unsafe=unsafe)
+    assert mend(read_text(once.text), judge, unsafe=unsafe).text == once.text
+    left = [found for found in once.report if is_safe(found, once.report)]
+    assert len(once.applied) or once.text == text
+    if not unsafe:
+        kept = Counter(words.strip() for _, words in read_text(once.text).comments)
+        assert not Counter(words.strip() for _, words in read_text(text).comments) - kept
+        assert all(found.code in _STUBBORN for found in left), left
+
+
+_STUBBORN = frozenset({"DSC001"})
+"""What can be safe and still not be done: a place in a text that no parser takes."""
