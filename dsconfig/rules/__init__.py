@@ -10,7 +10,8 @@ from dsconfig.rules import precision, zero, offload, aio, zenflow, communication
 from dsconfig.rules import optimizer, scheduler, elasticity, parallel, autotuning, checkpoint, profiling  # isort: skip
 from dsconfig.rules import legacy, compression, data, quantization  # isort: skip
 from dsconfig.rules import consumers, launch  # isort: skip
-from dsconfig.rules import expert_parallel, expert_folding, pipeline  # isort: skip
+from dsconfig.rules import expert_parallel, expert_folding, pipeline, deepcompile, hybrid_engine  # isort: skip
+from dsconfig.rules import activation_checkpointing, curriculum, idle  # isort: skip
 from dsconfig.rules._evaluate import Outcome, evaluate
 from dsconfig.rules._rule import RULES, Rule
 
@@ -21,4 +22,5 @@ del precision, zero, offload, aio, zenflow, communication, engine
 del optimizer, scheduler, elasticity, parallel, autotuning, checkpoint, profiling
 del legacy, compression, data, quantization
 del consumers, launch
-del expert_parallel, expert_folding, pipeline
+del expert_parallel, expert_folding, pipeline, deepcompile, hybrid_engine
+del activation_checkpointing, curriculum, idle

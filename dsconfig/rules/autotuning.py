@@ -1,9 +1,10 @@
-"""The autotuner's section."""
+"""The autotuner's section: directories, and a switch that ends a training."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
 from dsconfig.words import quoted
@@ -38,3 +39,75 @@ def empty_autotuning_directory(ctx: Context) -> Iterator[Finding]:
                 f"`{key}` is {quoted(value)}, and DeepSpeed insists on a directory, even with autotuning off",
                 help=f"give a directory, or remove the key: the default is {quoted(default)}",
             )
+
+
+_ENGINE = "runtime/engine.py:DeepSpeedEngine._autotuning_exit"
+_START, _END = "autotuning.start_profile_step", "autotuning.end_profile_step"
+
+
+def _steps(ctx: Context) -> tuple[int, int] | None:
+    """First and last step measured, where autotuning is on."""
+    section = ctx.data.get("autotuning")
+    if not isinstance(section, dict) or not section.get("enabled") or not ctx.on("autotuning.enabled"):
+        return None
+    first, last = ctx.value(_START), ctx.value(_END)
+    return (first, last) if isinstance(first, int) and isinstance(last, int) else None
+
+
+@rule("DSC915", effect="wasteful", since="0.5.7", source=_ENGINE)
+def autotuning_left_on(ctx: Context) -> Iterator[Finding]:
+    """`autotuning.enabled` is true, which ends every run after a few steps.
+
+    It belongs into the config that `deepspeed --autotuning` reads. In a run that the autotuner did not start,
+    the engine profiles one step all the same, writes `autotuning_metric.json`, and exits.
+
+    Bad:
+
+        {"train_batch_size": 8, "autotuning": {"enabled": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "autotuning": {"enabled": false}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "autotuning": {"enabled": false}}
+    """
+    steps = _steps(ctx)
+    if steps and steps[0] <= steps[1]:
+        yield ctx.at(
+            "autotuning.enabled",
+            f"`autotuning.enabled` is on: the engine exits after step {steps[1] + 1}, "
+            "also without `--autotuning`",
+            help="leave it on only for the autotuner, and set it to `false` for training",
+            fix=Fix("set `enabled` to `false`", (Set(("autotuning", "enabled"), False),)),
+        )
+
+
+@rule("DSC916", effect="crashes", since="0.5.7", source=_ENGINE)
+def autotuning_ends_before_start(ctx: Context) -> Iterator[Finding]:
+    """`autotuning.end_profile_step` comes before `start_profile_step`.
+
+    The engine exits after the last step, and writes down the operations that were counted in the first one.
+    Where that is yet to come, there is no such figure, and it fails instead.
+
+    Bad:
+
+        {"train_batch_size": 8, "autotuning": {
+            "enabled": true, "start_profile_step": 5, "end_profile_step": 3}}
+
+    Good:
+
+        {"train_batch_size": 8, "autotuning": {
+            "enabled": true, "start_profile_step": 3, "end_profile_step": 5}}
+    """
+    steps = _steps(ctx)
+    if steps and steps[1] + 1 >= 0 and steps[1] < steps[0]:
+        wrong = _END if ctx.has(_END) else _START
+        yield ctx.at(
+            wrong,
+            f"`end_profile_step` {steps[1]} comes before `start_profile_step` {steps[0]}: nothing is there "
+            f"to write down when the engine ends after step {steps[1] + 1}",
+            help=f"set `end_profile_step` to {steps[0]} or more",
+            related=[("measuring starts here", _START)] if wrong is _END and ctx.has(_START) else [],
+        )

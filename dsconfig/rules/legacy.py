@@ -1,4 +1,4 @@
-"""Sections that lack what DeepSpeed looks up in them; all of them are gone by 0.19.8."""
+"""Old sections that lack what DeepSpeed looks up in them, or hold what it does not; gone by 0.19.8."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dsconfig.diagnostic import Fix, Path, Set
+from dsconfig.diagnostic import Fix, Path, Remove, Set
 from dsconfig.model.keyinfo import ROOT, KeyView, child_section
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.words import expected, one_of
+from dsconfig.words import expected, one_of, quoted
 
 _SECTIONS = ("compression_training", "curriculum_learning", "progressive_layer_drop", "quantize_training")
 """The sections whose keys without default are looked up while the config is loaded."""
@@ -127,3 +127,114 @@ def _incomplete(
     for word, member in value.items():
         if word in seen.keys:
             yield from _incomplete(ctx, seen.keys[word], member, (*path, word))
+
+
+@rule(
+    "DSC936",
+    effect="crashes",
+    until="0.19.7",
+    source="runtime/engine.py:DeepSpeedEngine._configure_progressive_layer_drop",
+)
+def layer_drop_without_numbers(ctx: Context) -> Iterator[Finding]:
+    """Progressive layer dropping is on, and `theta` or `gamma` is not given.
+
+    DeepSpeed has defaults for the two and does not use them: the engine looks both up when it starts.
+
+    Bad:
+
+        {"train_batch_size": 8, "progressive_layer_drop": {"enabled": true, "theta": 0.5}}
+
+    Good:
+
+        {"train_batch_size": 8, "progressive_layer_drop": {"enabled": true, "theta": 0.5, "gamma": 0.001}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "progressive_layer_drop": {"enabled": true, "theta": 0.5, "gamma": 0.001}}
+    """
+    section = ctx.data.get("progressive_layer_drop")
+    if not isinstance(section, dict) or not section.get("enabled"):
+        return
+    missing = {key: value for key, value in _LAYER_DROP.items() if key not in section}
+    if missing:
+        names = one_of([f"`{key}`" for key in missing], "and")
+        yield ctx.at(
+            "progressive_layer_drop",
+            f"`progressive_layer_drop` is on, and has no {names}, which the engine looks up",
+            help=f"add {names}: {one_of(missing.values(), 'and')} {_MEANT[len(missing) > 1]}",
+            part="key",
+            fix=Fix(
+                f"add {names}", tuple(Set(("progressive_layer_drop", key), missing[key]) for key in missing)
+            ),
+        )
+
+
+_LAYER_DROP = {"theta": 0.5, "gamma": 0.001}
+_MEANT = ("is the value that DeepSpeed means as default", "are the values that DeepSpeed means as defaults")
+
+_EVERY_MODE = ("mode", "block")
+_MODES: dict[str, tuple[str, ...]] = {
+    "dense": (),
+    "fixed": (
+        "different_layout_per_head",
+        "num_local_blocks",
+        "num_global_blocks",
+        "attention",
+        "horizontal_global_attention",
+        "num_different_global_patterns",
+    ),
+    "variable": (
+        "different_layout_per_head",
+        "num_random_blocks",
+        "local_window_blocks",
+        "global_block_indices",
+        "global_block_end_indices",
+        "attention",
+        "horizontal_global_attention",
+    ),
+    "bigbird": (
+        "different_layout_per_head",
+        "num_random_blocks",
+        "num_sliding_window_blocks",
+        "num_global_blocks",
+    ),
+    "bslongformer": (
+        "different_layout_per_head",
+        "num_sliding_window_blocks",
+        "global_block_indices",
+        "global_block_end_indices",
+    ),
+}
+"""Keys of `sparse_attention` that each mode reads, beside those of every mode."""
+
+
+@rule("DSC937", effect="ignored", until="0.19.6", source="runtime/config.py:get_sparse_attention")
+def sparse_attention_key_of_other_mode(ctx: Context) -> Iterator[Finding]:
+    """A key of `sparse_attention` belongs to another mode than the one that is chosen.
+
+    Bad:
+
+        {"train_batch_size": 8, "sparse_attention": {"mode": "fixed", "num_random_blocks": 2}}
+
+    Good:
+
+        {"train_batch_size": 8, "sparse_attention": {"mode": "bigbird", "num_random_blocks": 2}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "sparse_attention": {"mode": "fixed"}}
+    """
+    section = ctx.data.get("sparse_attention")
+    if not isinstance(section, dict):
+        return
+    mode = section.get("mode", "fixed")
+    for key in section if isinstance(mode, str) and mode in _MODES else ():
+        home = [other for other, keys in _MODES.items() if key in keys]
+        if home and mode not in home:
+            yield ctx.at(
+                f"sparse_attention.{key}",
+                f"`{key}` has no effect in mode {quoted(mode)}: it belongs to {one_of(home, 'and')}",
+                help="remove it, or choose another `mode`",
+                part="key",
+                fix=Fix(f"remove `{key}`", (Remove(("sparse_attention", key)),)),
+            )

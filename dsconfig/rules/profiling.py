@@ -1,10 +1,12 @@
-"""Profilers and timers: what DeepSpeed does with their switches while it loads a config."""
+"""Profilers and timers: what DeepSpeed does with their switches, and what they cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.rules._context import MISSING, Context, Finding
 from dsconfig.rules._rule import rule
 from dsconfig.words import kind, quoted
@@ -75,4 +77,172 @@ def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
             "timers",
             f"`timers` is {kind(timers)}, {quoted(timers)}, where DeepSpeed expects an object",
             help='write `{"throughput": {"enabled": true}}`',
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """A switch for diagnosis, and what it costs as long as it is on."""
+
+    path: str
+    cost: str
+    off: Any = False
+
+
+_COSTS = (
+    _Cost("wall_clock_breakdown", "the device is waited for around every forward, backward and step"),
+    _Cost("memory_breakdown", "device memory is queried and logged several times in every step"),
+    _Cost("flops_profiler.enabled", "the timers of `wall_clock_breakdown` run in every step too"),
+    _Cost("comms_logger.enabled", "the device is waited for after every collective, logged or not"),
+    _Cost("zero_optimization.enable_sanity_checks", "the device is waited for to check every gradient"),
+)
+
+
+@rule(
+    "DSC921",
+    effect="wasteful",
+    source="runtime/engine.py:DeepSpeedEngine, comm/comm.py:timed_op",
+)
+def diagnosis_left_on(ctx: Context) -> Iterator[Finding]:
+    """A switch for diagnosis is on, and slows every step of the training down.
+
+    `wall_clock_breakdown`, `memory_breakdown`, the flops profiler, the log of collectives and ZeRO's sanity
+    checks wait for the device, so that computing and communicating no longer overlap. The flops profiler also
+    turns `wall_clock_breakdown` on. They are for a few steps, not for a whole run.
+
+    Bad:
+
+        {"train_batch_size": 8, "wall_clock_breakdown": true}
+
+    Good:
+
+        {"train_batch_size": 8, "wall_clock_breakdown": false}
+
+    Fixed:
+
+        {"train_batch_size": 8, "wall_clock_breakdown": false}
+    """
+    for row in _COSTS:
+        if row.path.split(".", 1)[0] not in ctx.data or not ctx.has(row.path) or ctx.key(row.path) is None:
+            continue
+        if ctx.on(row.path):
+            name = row.path.rsplit(".", 1)[-1] if row.path.count("enabled") == 0 else row.path
+            yield ctx.at(
+                row.path,
+                f"`{name}` is on: {row.cost}",
+                help="switch it off for training that is not being examined",
+                fix=Fix(f"set `{name}` to `false`", (Set(ctx.place(row.path), row.off),)),
+            )
+
+
+@rule("DSC922", effect="ignored", since="0.3.12", source="runtime/engine.py:DeepSpeedEngine.forward")
+def flops_profile_of_no_step(ctx: Context) -> Iterator[Finding]:
+    """`flops_profiler.profile_step` is a step that never comes.
+
+    One step is profiled: the one whose number, counted from 0, is this. No step has a negative number.
+
+    Bad:
+
+        {"train_batch_size": 8, "flops_profiler": {"enabled": true, "profile_step": -1}}
+
+    Good:
+
+        {"train_batch_size": 8, "flops_profiler": {"enabled": true, "profile_step": 10}}
+    """
+    path = "flops_profiler.profile_step"
+    if not isinstance(ctx.data.get("flops_profiler"), dict) or not ctx.on("flops_profiler.enabled"):
+        return
+    step = ctx.value(path)
+    if isinstance(step, int | float) and (step < 0 or step != int(step)):
+        yield ctx.at(
+            path,
+            f"`profile_step` is {quoted(step)}, and no step has this number: nothing is profiled",
+            help="give the number of a step, 1 or more to leave the warm-up out",
+            related=[("the profiler is switched on here", "flops_profiler.enabled")],
+        )
+
+
+@rule("DSC923", effect="wasteful", since="0.3.12", source="runtime/engine.py:DeepSpeedEngine.forward")
+def flops_profile_of_first_step(ctx: Context) -> Iterator[Finding]:
+    """`flops_profiler.profile_step` is 0, the step in which everything is slow.
+
+    The first step allocates memory, builds communicators and compiles kernels, and its latencies say nothing
+    of the others.
+
+    Bad:
+
+        {"train_batch_size": 8, "flops_profiler": {"enabled": true, "profile_step": 0}}
+
+    Good:
+
+        {"train_batch_size": 8, "flops_profiler": {"enabled": true, "profile_step": 10}}
+    """
+    path = "flops_profiler.profile_step"
+    if not isinstance(ctx.data.get("flops_profiler"), dict) or not ctx.on("flops_profiler.enabled"):
+        return
+    if ctx.has(path) and ctx.value(path) == 0:
+        yield ctx.at(
+            path,
+            "`profile_step` is `0`, the first step, whose latencies hold the warm-up",
+            help="give the number of a later step",
+        )
+
+
+@rule("DSC920", effect="ignored", since="0.7.0", source="comm/comm.py:timed_op")
+def listed_operations_without_effect(ctx: Context) -> Iterator[Finding]:
+    """`comms_logger.prof_ops` lists operations, and `prof_all` logs all of them anyway.
+
+    `prof_all` is true unless it is switched off.
+
+    Bad:
+
+        {"train_batch_size": 8, "comms_logger": {"enabled": true, "prof_ops": ["all_reduce"]}}
+
+    Good:
+
+        {"train_batch_size": 8, "comms_logger": {
+            "enabled": true, "prof_all": false, "prof_ops": ["all_reduce"]}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "comms_logger": {
+            "enabled": true, "prof_ops": ["all_reduce"], "prof_all": false}}
+    """
+    path = "comms_logger.prof_ops"
+    if not isinstance(ctx.data.get("comms_logger"), dict):
+        return
+    listed = ctx.value(path)
+    if listed and ctx.on("comms_logger.enabled") and ctx.on("comms_logger.prof_all"):
+        said = ctx.has("comms_logger.prof_all")
+        yield ctx.at(
+            path,
+            f"`prof_ops` is {quoted(listed)}, but `prof_all` is `true`{'' if said else ' by default'}, "
+            "which logs every operation",
+            help="set `prof_all` to `false`, or remove `prof_ops`",
+            related=[("every operation is asked for here", "comms_logger.prof_all")] if said else [],
+            fix=Fix("set `prof_all` to `false`", (Set(("comms_logger", "prof_all"), False),)),
+        )
+
+
+@rule("DSC924", effect="wasteful", since="0.14.3", source="monitor/comet.py:EventsLogScheduler.needs_logging")
+def comet_interval_below_one(ctx: Context) -> Iterator[Finding]:
+    """`comet.samples_log_interval` is 0 or negative, and every single event is sent.
+
+    Bad:
+
+        {"train_batch_size": 8, "comet": {"enabled": true, "samples_log_interval": 0}}
+
+    Good:
+
+        {"train_batch_size": 8, "comet": {"enabled": true, "samples_log_interval": 100}}
+    """
+    path = "comet.samples_log_interval"
+    if not isinstance(ctx.data.get("comet"), dict) or not ctx.on("comet.enabled"):
+        return
+    interval = ctx.value(path)
+    if isinstance(interval, int) and interval <= 0:
+        yield ctx.at(
+            path,
+            f"`samples_log_interval` is {quoted(interval)}: every event is sent to Comet",
+            help=f"give the samples between two events; the default is {quoted(ctx.default(path))}",
         )

@@ -1,0 +1,55 @@
+"""`activation_checkpointing`: settings that the script has to hand to `deepspeed.checkpointing.configure`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.diagnostic import Fix, Set
+from dsconfig.rules._context import Context, Finding
+from dsconfig.rules._rule import rule
+
+_CONFIGURE = "runtime/activation_checkpointing/checkpointing.py:configure"
+_SECTION = "activation_checkpointing"
+
+
+@rule("DSC925", effect="ignored", source=_CONFIGURE)
+def contiguous_checkpoints_without_partitions(ctx: Context) -> Iterator[Finding]:
+    """`contiguous_memory_optimization` is on, without what it needs.
+
+    It copies partitioned activations into one buffer, whose size follows from `number_checkpoints`. Where
+    `partition_activations` is off or the number is missing, `deepspeed.checkpointing.configure` raises; and
+    without that call the whole section has no effect.
+
+    Bad:
+
+        {"train_batch_size": 8, "activation_checkpointing": {"contiguous_memory_optimization": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "activation_checkpointing": {"contiguous_memory_optimization": true,
+         "partition_activations": true, "number_checkpoints": 24}}
+    """
+    path = f"{_SECTION}.contiguous_memory_optimization"
+    section = ctx.data.get(_SECTION)
+    if not isinstance(section, dict) or not ctx.has(path) or not ctx.on(path):
+        return
+    parts, number = f"{_SECTION}.partition_activations", f"{_SECTION}.number_checkpoints"
+    missing = []
+    if not ctx.on(parts):
+        missing.append("`partition_activations` is off")
+    if ctx.value(number) is None:
+        missing.append("`number_checkpoints` is not given")
+    if missing:
+        yield ctx.at(
+            path,
+            f"`contiguous_memory_optimization` is on, but {' and '.join(missing)}: "
+            "`deepspeed.checkpointing.configure` refuses that",
+            help="set `partition_activations` to `true` and give `number_checkpoints`, or set it to `false`",
+            related=[("activations are left whole here", parts)]
+            if ctx.has(parts) and not ctx.on(parts)
+            else [],
+            fix=Fix(
+                "set `contiguous_memory_optimization` to `false`",
+                (Set((_SECTION, "contiguous_memory_optimization"), False),),
+            ),
+        )

@@ -1,0 +1,42 @@
+"""The hybrid engine: how its inference groups share out the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.rules._context import Context, Finding
+from dsconfig.rules._rule import rule
+from dsconfig.rules.parallel import divisors
+from dsconfig.words import one_of
+
+
+@rule(
+    "DSC740",
+    effect="ignored",
+    since="0.9.0",
+    source="runtime/hybrid_engine.py:DeepSpeedHybridEngine.create_inference_module",
+)
+def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding]:
+    """The world size is no multiple of `hybrid_engine.inference_tp_size`.
+
+    Groups are counted by a division without remainder. The ranks left over get no group, and fail when they
+    generate; where the model is none of those that the hybrid engine knows, nothing is split at all.
+
+    Bad, world size 6:
+
+        {"train_batch_size": 12, "hybrid_engine": {"enabled": true, "inference_tp_size": 4}}
+
+    Good, world size 8:
+
+        {"train_batch_size": 16, "hybrid_engine": {"enabled": true, "inference_tp_size": 4}}
+    """
+    if not ctx.world_size or not isinstance(ctx.data.get("hybrid_engine"), dict):
+        return
+    size, world = ctx.value("hybrid_engine.inference_tp_size"), ctx.world_size
+    if ctx.on("hybrid_engine.enabled") and isinstance(size, int) and size > 1 and world % size:
+        yield ctx.at(
+            "hybrid_engine.inference_tp_size",
+            f"`inference_tp_size` {size} does not divide the world size {world}: "
+            f"{world} = {world // size} × {size} + {world % size}, and {world % size} ranks get no group",
+            help=f"use one of {one_of(divisors(world))}, or another number of ranks",
+        )
