@@ -72,7 +72,7 @@ def negative_gradient_clipping(ctx: Context) -> Iterator[Finding]:
             _CLIPPING,
             f"`{_CLIPPING}` is {quoted(value)}, and only a norm above 0 is clipped to: nothing is clipped",
             help="write 0 to clip nothing, or the norm to clip to",
-            fix=Fix("write 0", (Set((_CLIPPING,), 0),), safe=True),
+            fix=Fix("write 0", (Set((_CLIPPING,), 0),)),
         )
 
 

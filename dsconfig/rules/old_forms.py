@@ -79,7 +79,7 @@ def allgather_partitions_off(ctx: Context) -> Iterator[Finding]:
             _PARTITIONS,
             "`allgather_partitions` `false` has no effect: parameters are gathered by all-gather anyhow",
             help="remove it",
-            fix=Fix("remove `allgather_partitions`", (Remove(ctx.place(_PARTITIONS)),), safe=True),
+            fix=Fix("remove `allgather_partitions`", (Remove(ctx.place(_PARTITIONS)),)),
         )
 
 

@@ -129,7 +129,7 @@ def gradient_scaling_without_effect(ctx: Context) -> Iterator[Finding]:
         return
     if found.summed:
         idle, why, there = found.keys, 'gradients are summed (`gradient_allreduce_op` is "sum")', _OP
-    elif found.scattered:
+    elif found.scattered and (found.level > 1 or ctx.since("0.13.0")):
         idle, there = found.keys, _SCATTER
         why = f"stage {found.level:g} averages in its own way while `reduce_scatter` is on"
     elif found.prescale and found.factor != 1:

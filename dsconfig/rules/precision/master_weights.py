@@ -150,5 +150,5 @@ def fp32_optimizer_states_overridden(ctx: Context) -> Iterator[Finding]:
             f"`fp32_optimizer_states` is `true`, but `{_STATES}` overrides it: the moments are in bfloat16",
             help="remove one of the two",
             related=[("overridden here", states)],
-            fix=Fix("remove `fp32_optimizer_states`", (Remove(ctx.place(path)),), safe=True),
+            fix=Fix("remove `fp32_optimizer_states`", (Remove(ctx.place(path)),)),
         )
