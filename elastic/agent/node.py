@@ -34,6 +34,9 @@ from elastic.agent.settings import Settings
 from elastic.agent.state import Outcome, State
 
 
+EVENTS = "events.jsonl"
+
+
 class JobSucceeded(Exception):  # noqa: N818 - not an error
     """The job has ended well without needing this node (any more)."""
 
@@ -56,7 +59,7 @@ class Node:
         self.job = job
         self._settings = settings
         self._host = host
-        self.journal = Journal(event_log or os.path.join(folder, "events.jsonl"), self.name)
+        self.journal = Journal(event_log or os.path.join(folder, EVENTS), self.name)
         self._lease = Lease(os.path.join(folder, "lease"), create=True)
         self._place: Place | None = None
         self._restart_wanted = False
@@ -97,7 +100,7 @@ class Node:
                 entering = False
                 if self.name in state.group and state.phase == "proposed":
                     state = self._board.update(partial(moves.acknowledge, node=self.name))
-                if self.name in state.group and state.phase == "running":
+                if self.name in state.group and state.phase == "running" and self._has_lease(state):
                     return self._take_place(state)
                 if state.phase == "forming":
                     self._try_to_propose(state, quiet)
@@ -149,6 +152,7 @@ class Node:
         self._desk.close()
         self.journal.write("left", text=text)
         self.journal.close()
+        _clear(self.folder)
 
     # -- joining -------------------------------------------------------------------------------------------
 
@@ -196,10 +200,17 @@ class Node:
         known = any(state.member(node) for node in state.group)
         return 0.0 if known or arrived >= self.job.max_nodes else self._settings.last_call_timeout
 
-    def _take_place(self, state: State) -> tuple[Place, State]:
-        while self._lease.left() <= 0:  # the first heartbeat as a member is still to come
+    def _has_lease(self, state: State) -> bool:
+        """Whether workers may start; the first heartbeat as a member may be still to come."""
+        while self._lease.left() <= 0:
             self._raise_if_lost()
+            now = self._board.read()
+            if now.round != state.round or now.phase != "running" or not self._is_member(now):
+                return False
             time.sleep(self._settings.poll / 4)
+        return True
+
+    def _take_place(self, state: State) -> tuple[Place, State]:
         self._place = place_of(state, self.name, self.job)
         self._grown_since = None
         self.journal.write(
@@ -261,6 +272,15 @@ class Node:
         if state.outcome is not None and state.outcome.kind != "succeeded":
             kind: type[AgentError] = RefusedError if state.outcome.kind == "refused" else TrainingFailedError
             raise kind(state.outcome.text)
+
+
+def _clear(folder: str) -> None:
+    """Remove what only this run's workers needed; an event log that nobody asked for elsewhere stays."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if name != EVENTS:
+                os.unlink(os.path.join(folder, name))
+        os.rmdir(folder)
 
 
 class _Quiet:
