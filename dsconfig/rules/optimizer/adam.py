@@ -23,6 +23,8 @@ from dsconfig.words import quoted
 _BUILD = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
 _TYPE = "optimizer.type"
 _SCALE = "fp16.loss_scale"
+_NOTABLE = 1e-5
+"""A smaller weight decay (DeepSpeed's own examples have 3e-7) does next to nothing in either form."""
 
 
 def _own(ctx: Context) -> str | None:
@@ -37,7 +39,7 @@ def adam_that_is_adamw(ctx: Context) -> Iterator[Finding]:
     """Type `Adam` with weight decay is AdamW, unless `adam_w_mode` is false.
 
     The decay is taken from the weights themselves, not added to the gradient as Adam's is, which is another
-    algorithm as soon as `weight_decay` is not 0. The fix says so: it changes the name, and nothing else.
+    algorithm as soon as `weight_decay` is more than next to nothing. The fix changes the name alone.
 
     Bad:
 
@@ -54,7 +56,9 @@ def adam_that_is_adamw(ctx: Context) -> Iterator[Finding]:
     """
     written = params(ctx, "optimizer")
     decay = written.get("weight_decay")
-    if not isinstance(decay, int | float) or not decay or "adam_w_mode" in written or _own(ctx) != "Adam":
+    if not isinstance(decay, int | float) or decay < _NOTABLE or "adam_w_mode" in written:
+        return
+    if _own(ctx) != "Adam":
         return
     yield ctx.at(
         _TYPE,

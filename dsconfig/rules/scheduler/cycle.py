@@ -44,7 +44,7 @@ def cycled_momentum_over_betas(ctx: Context) -> Iterator[Finding]:
     """
     written = params(ctx, "scheduler")
     betas = params(ctx, "optimizer").get("betas")
-    if betas is None or not _is_one_cycle(ctx) or not written.get("cycle_momentum", True):
+    if not isinstance(betas, list) or not _is_one_cycle(ctx) or not written.get("cycle_momentum", True):
         return
     if not _has_betas(ctx):
         return

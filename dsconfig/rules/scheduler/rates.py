@@ -52,7 +52,7 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
         return
     written = ctx.has(_MAX)
     peak = _number(ctx.value(_MAX) if written else chosen.params["warmup_max_lr"].default)
-    if peak is not None and peak != lr:
+    if peak is not None and peak != lr and peak >= 0:  # -1 stands where a script puts a number
         by = f"`warmup_max_lr` is {quoted(peak)}" + (
             "" if written else f" in {chosen.built} unless it is written"
         )
@@ -91,7 +91,7 @@ def warm_up_that_falls(ctx: Context) -> Iterator[Finding]:
     written = params(ctx, "scheduler")
     for low, high in _PAIRS:
         first, last = _number(written.get(low)), _number(written.get(high))
-        if first is None or last is None or first <= last or not _takes(scheduler(ctx), low):
+        if first is None or last is None or not 0 <= last < first or not _takes(scheduler(ctx), low):
             continue
         yield ctx.at(
             f"scheduler.params.{low}",

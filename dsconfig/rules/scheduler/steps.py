@@ -23,7 +23,7 @@ _HALVES = {
     "cycle_second_step_size": "a number of at least 0",
 }
 """The halves of `OneCycle`, whose text DeepSpeed turns into a number, and what it takes."""
-_NOTABLE = 100
+_NOTABLE = 500
 """Warm-ups of fewer steps are over before the shape of their curve matters."""
 
 
@@ -55,7 +55,9 @@ def step_count_that_is_none(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 path,
                 f"`{word}` is {_shown(value)}, and {chosen.built} takes {found}",
-                help=_advice(word, value, found),
+                help="write 1 for hardly any warm-up"
+                if word == "warmup_num_steps" and value == 0
+                else f"give {found}",
                 fix=_mended(word, value),
             )
 
@@ -68,19 +70,14 @@ def _shown(value: Any) -> str:
     )
 
 
-def _advice(word: str, value: Any, takes: str) -> str:
-    if value == "auto":
-        reader = "check with `--consumer transformers` if transformers or accelerate reads the file"
-        return f"give {takes}, or {reader}"
-    return "write 1 for hardly any warm-up" if word == "warmup_num_steps" and value == 0 else f"give {takes}"
-
-
 def _fault(ctx: Context, chosen: Chosen, word: str) -> str | None:
     """What the release takes instead of the written value; None where that is fine."""
     if chosen.kind is None:
         return None
     if word in _STRICT:
         value = ctx.value(f"{_PARAMS}.{word}")
+        if value == "auto":  # of that, `unfilled-auto` speaks
+            return None
         if ctx.since(_STRICT[word]):
             return None if isinstance(value, int) and value > 0 else "an integer greater than 0"
         return "a number other than 0" if value == 0 and word == "lr_range_test_step_size" else None
@@ -231,7 +228,7 @@ def logarithmic_warm_up(ctx: Context) -> Iterator[Finding]:
     """`warmup_type` is left out, and warm-up is steep: logarithmic, not linear.
 
     Most frameworks warm up linearly. DeepSpeed's default has half of the way behind it after the square root
-    of the steps, and so spends most of a long warm-up near the top. Said of warm-ups of 100 steps and more.
+    of the steps, and so spends most of a long warm-up near the top. Said of warm-ups of 500 steps and more.
 
     Bad:
 
