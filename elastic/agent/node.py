@@ -33,7 +33,6 @@ from elastic.agent.pulse import Pulse
 from elastic.agent.settings import Settings
 from elastic.agent.state import Outcome, State
 
-
 EVENTS = "events.jsonl"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -27,6 +28,7 @@ class DictStore:
     def __init__(self) -> None:
         self.data: dict[str, str] = {}
         self.down = False
+        self._lock = threading.Lock()
 
     def set(self, key: str, value: str, /) -> None:
         self.data[key] = value
@@ -37,9 +39,10 @@ class DictStore:
         return self.data[key].encode()
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
-        if self.data.get(key, "") == expected:
-            self.data[key] = desired
-        return self.data.get(key, expected).encode()
+        with self._lock:
+            if self.data.get(key, "") == expected:
+                self.data[key] = desired
+            return self.data.get(key, expected).encode()
 
     def check(self, keys: list[str], /) -> bool:
         return all(key in self.data for key in keys)

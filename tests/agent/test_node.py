@@ -1,0 +1,155 @@
+"""Nodes of a job as threads of this process, on a store in a dict: the protocol without torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elastic.agent.errors import RefusedError, TooFewNodesError, TrainingFailedError
+from elastic.agent.lease import Lease
+from elastic.agent.node import JobSucceeded, Node
+from elastic.agent.place import Place
+from elastic.agent.settings import Settings
+from elastic.agent.state import State
+from tests.agent.test_state import DictStore, job_of
+
+SETTINGS = Settings(last_call_timeout=0.3, keep_alive_interval=0.7, keep_alive_max_attempt=3, join_timeout=5)
+Start = Callable[..., Node]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    store, nodes = DictStore(), []
+
+    def make(settings: Settings = SETTINGS, **job: Any) -> Node:
+        folder = tmp_path / str(len(nodes))
+        folder.mkdir()
+        nodes.append(Node(job_of(**job), settings, "job", "localhost", str(folder), str(folder) + ".events"))
+        nodes[-1].open(store, lambda: store)
+        return nodes[-1]
+
+    yield make
+    for node in nodes:
+        node.leave()
+
+
+def join_all(*nodes: Node) -> list[Future[tuple[Place, State]]]:
+    with ThreadPoolExecutor() as pool:
+        return [pool.submit(node.join) for node in nodes]
+
+
+def ask(node: Node, **question: Any) -> Any:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(os.path.join(node.folder, "agent.sock"))
+        line.sendall(json.dumps(question).encode() + b"\n")
+        return json.loads(line.makefile().readline())
+
+
+def await_change(node: Node) -> None:
+    until = time.monotonic() + 10
+    while node.waiting() == 0:
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_ranks_and_one_master(start: Start) -> None:
+    places = [future.result()[0] for future in join_all(start(), start())]
+    assert sorted(place.rank for place in places) == [0, 1]
+    assert len({(place.round, place.nodes, place.master_port) for place in places}) == 1
+    assert places[0].row.batch_size == 16
+
+
+def test_a_node_that_leaves_and_one_that_comes(start: Start) -> None:
+    first, second = start(), start()
+    join_all(first, second)
+    second.leave()
+    await_change(first)
+    assert first.join()[0].nodes == 1
+    third = start()
+    with ThreadPoolExecutor() as pool:
+        joined = pool.submit(third.join)
+        await_change(first)
+        place, state = first.join()
+        assert (place.nodes, place.rank, joined.result()[0].rank) == (2, 0, 1)
+    assert state.restarts == 0
+
+
+def test_a_silent_node_is_removed(start: Start) -> None:
+    first, second = start(), start()
+    join_all(first, second)
+    second._pulse.stop()
+    began = time.monotonic()
+    await_change(first)
+    assert time.monotonic() - began > SETTINGS.lease, "its workers had to be gone first"
+    assert Lease(os.path.join(second.folder, "lease")).left() < 0
+    assert second.waiting() == 1, "it is told that its round is over"
+
+
+def test_commits_and_the_end(start: Start) -> None:
+    node = start()
+    place, _ = node.join()
+    assert ask(node, ask="commit", round=place.round, checkpoint="one")["committed"]
+    assert not ask(node, ask="commit", round=place.round - 1, checkpoint="stale")["committed"]
+    assert ask(node, ask="state", round=place.round)["latest"] == "one"
+    assert "unknown question" in ask(node, ask="what", round=1)["error"]
+    assert "KeyError" in ask(node)["error"]
+    assert ask(node, ask="finish", round=place.round, local_rank=0) == {"finished": True}
+    node.end(succeeded=True)
+    assert node.ended()
+    with pytest.raises(JobSucceeded):
+        start().join()
+
+
+def test_another_config_is_refused_with_the_same_words(start: Start) -> None:
+    futures = join_all(start(), start(processes=2))
+    said = {str(future.exception()) for future in futures}
+    assert all(isinstance(future.exception(), RefusedError) for future in futures)
+    assert len(said) == 1
+
+
+def test_a_late_node_with_another_config_is_refused_alone(start: Start) -> None:
+    first = start()
+    first.join()
+    with pytest.raises(RefusedError, match="`nproc-per-node` is 1 on"):
+        start(processes=2).join()
+    assert first.waiting() == 0
+
+
+def test_failures_run_out_everywhere(start: Start) -> None:
+    first, second = start(), start()
+    for _ in range(3):
+        for future in join_all(first, second):
+            future.result()
+    futures = join_all(first, second)
+    assert [future.result()[1].restarts for future in futures] == [3, 3]
+    futures = join_all(first, second)
+    assert all(isinstance(future.exception(), TrainingFailedError) for future in futures)
+    assert len({str(future.exception()) for future in futures}) == 1
+
+
+def test_too_few_nodes(start: Start) -> None:
+    settings = Settings(join_timeout=4, keep_alive_interval=1, keep_alive_max_attempt=3)
+    with pytest.raises(TooFewNodesError, match=r"have 1 nodes, need one of \[2, 4\]"):
+        start(settings, nodes=(2, 4)).join()
+
+
+def test_policy_fail_ends_the_job(start: Start) -> None:
+    futures = join_all(*(start(policy="fail") for _ in range(3)))
+    assert all("3 nodes are not admissible" in str(future.exception()) for future in futures)
+
+
+def test_events_are_logged(start: Start) -> None:
+    node = start()
+    node.join()
+    node.leave()
+    lines = Path(f"{node.folder}.events").read_text().splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["arrived", "round", "left"]
+    assert not os.path.exists(node.folder)
