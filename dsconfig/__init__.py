@@ -14,6 +14,7 @@ from dsconfig._version import __version__
 TYPE_CHECKING = False  # importing it from typing would cost every start 5 ms
 
 if TYPE_CHECKING:
+    from dsconfig import presets
     from dsconfig.checker import Report, check
     from dsconfig.diagnostic import Diagnostic, Effect, Fix, Location, Related
     from dsconfig.fixer import fix
@@ -48,7 +49,9 @@ else:
     def __getattr__(name):
         from importlib import import_module
 
-        if name in _HOMES:
+        if name == "presets":
+            value = import_module("dsconfig.presets")
+        elif name in _HOMES:
             # A function and its module may share a name: the name is the function's, whatever was imported
             # first.
             value = getattr(import_module(_HOMES[name]), name)
@@ -63,7 +66,7 @@ else:
     def __dir__():
         from importlib import import_module
 
-        return sorted({*globals(), *_HOMES, *import_module("dsconfig.model").__all__})
+        return sorted({*globals(), "presets", *_HOMES, *import_module("dsconfig.model").__all__})
 
 
 __all__ = [
@@ -85,5 +88,6 @@ __all__ = [
     "fix",
     "json_schema",
     "load",
+    "presets",
     "resolve",
 ]

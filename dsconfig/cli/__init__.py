@@ -22,6 +22,8 @@ VERBS = {
     "resolve": "give the config that a release runs with at a world size",
     "show": "tell which values count, and where each comes from",
     "schema": "give the JSON Schema of a config, for editors",
+    "editor": "connect an editor with the schema",
+    "init": "write a config to start from",
 }
 """Each verb and what it does. Its module here has `configure(parser)` and `run(args) -> exit code`."""
 

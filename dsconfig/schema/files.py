@@ -17,11 +17,23 @@ from dsconfig.model.keyinfo import view
 from dsconfig.releases import LATEST, NUMBERS, RELEASES, Target
 from dsconfig.schema import json_schema
 from dsconfig.schema.layout import text
+from dsconfig.schema.wrapped import launch_schema, settings_schema, yaml_schema
 
 BASE = "https://json.schemastore.org/"
 """Where the schemas are published; the catalogue points there."""
 COMMENT = "Generated from dsconfig/model by `python -m dsconfig.generate`; do not edit."
 FIRST_SERIES = (0, 9)
+FILE_MATCH = (
+    "ds_config.json",
+    "ds_config_*.json",
+    *(f"ds_z{stage}_{rest}" for stage in range(4) for rest in ("config.json", "*_config.json")),
+    "deepspeed_config.json",
+    "deepspeed_config_*.json",
+    "**/deepspeed_configs/*.json",
+)
+"""Names that no other program's files bear; `zero*.json` is left to a `$schema` in the file."""
+LAUNCH_MATCH = ("accelerate_config.yaml", "accelerate_config_*.yaml", "**/accelerate/default_config.yaml")
+_CATALOGUE = "catalog.json"
 
 
 def folder() -> Path:
@@ -42,7 +54,16 @@ def file_of(target: Target) -> Path | None:
 
 def texts() -> dict[str, Callable[[], str]]:
     """Every file by its name, with what makes its text."""
-    return {name: partial(_text, name, release) for name, release in releases().items()}
+    wrapped: dict[str, Callable[[], dict[str, Any]]] = {
+        "accelerate.json": launch_schema,
+        "deepspeed-in-yaml.json": yaml_schema,
+        "dsconfig.json": settings_schema,
+    }
+    return {
+        **{name: partial(_text, name, release) for name, release in releases().items()},
+        **{name: partial(_wrapped, name, make) for name, make in wrapped.items()},
+        _CATALOGUE: _catalogue,
+    }
 
 
 @cache
@@ -82,6 +103,36 @@ def _alike(release: str) -> tuple[Any, ...]:
         first <= number <= last for entries in TYPES.values() for _, _, first, last, *_ in entries.values()
     )
     return (*(view(section, number).low for section in SECTIONS), types)
+
+
+def _catalogue() -> str:
+    """What SchemaStore's catalogue needs to know, in its own form."""
+    versions = {
+        name.removeprefix("deepspeed-").removesuffix(".json"): f"{BASE}{name}"
+        for name in releases()
+        if name != "deepspeed.json"
+    }
+    entries = [
+        {
+            "name": "DeepSpeed",
+            "description": "DeepSpeed training configuration",
+            "fileMatch": list(FILE_MATCH),
+            "url": f"{BASE}deepspeed.json",
+            "versions": versions,
+        },
+        {
+            "name": "Hugging Face Accelerate",
+            "description": "Configuration of accelerate launch, with DeepSpeed",
+            "fileMatch": list(LAUNCH_MATCH),
+            "url": f"{BASE}accelerate.json",
+        },
+    ]
+    return text({"$comment": COMMENT, "schemas": entries})
+
+
+@cache
+def _wrapped(name: str, make: Callable[[], dict[str, Any]]) -> str:
+    return published(name, make())
 
 
 @cache

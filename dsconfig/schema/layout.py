@@ -18,7 +18,12 @@ def text(schema: dict[str, Any]) -> str:
     return "".join(_opened(schema, 0)).replace("{\n  ", "{ ", 1) + "\n"
 
 
-def _opened(value: dict[str, Any] | list[Any], depth: int) -> Iterator[str]:
+def pretty(value: dict[str, Any]) -> str:
+    """A config as JSON that people go on to edit: what fits on a line stands on one."""
+    return "".join(_opened(value, 0, 80)) + "\n"
+
+
+def _opened(value: dict[str, Any] | list[Any], depth: int, width: int = _WIDTH) -> Iterator[str]:
     indent = "  " * (depth + 1)
     entries: list[tuple[str, Any]]
     if isinstance(value, dict):
@@ -31,9 +36,9 @@ def _opened(value: dict[str, Any] | list[Any], depth: int) -> Iterator[str]:
     for number, (key, item) in enumerate(entries, 1):
         comma = "," if number < len(entries) else ""
         line = f"{indent}{key}{_plain(item)}{comma}"
-        if isinstance(item, dict | list) and item and len(line) > _WIDTH and depth < _OPENED:
+        if isinstance(item, dict | list) and item and len(line) > width and depth < _OPENED:
             yield f"{indent}{key}"
-            yield from _opened(item, depth + 1)
+            yield from _opened(item, depth + 1, width)
             yield f"{comma}\n"
         else:
             yield f"{line}\n"

@@ -89,7 +89,8 @@ class Builder:
         """What the words of the key stand for."""
         found = dict(_fields()[info.section][info.name].key.means)
         if info.name == "type":
-            found |= {kind.name: _says(kind) for kind in (*OPTIMIZERS, *SCHEDULERS)}
+            found |= {kind.name: _says(kind) for kind in OPTIMIZERS}
+            found |= {kind.name: _says(kind) for kind in SCHEDULERS}
         return found | ({"auto": f"filled by {_fillers(info)}"} if auto == "filled" else {})
 
     def _is_known(self, info: KeyInfo, word: str) -> bool:
@@ -248,6 +249,8 @@ def _shaped(shapes: frozenset[str]) -> Schema:
     types = dict.fromkeys(
         ["object", *(name for shape in _TYPES if shape in shapes for name in _TYPES[shape])]
     )
+    if shapes >= values.ANY_SHAPE:
+        return {}
     found: Schema = {"type": list(types) if len(types) > 1 else "object"}
     if "falsy" in shapes:
         found |= {**_FALSY, "not": {"const": True}}

@@ -14,7 +14,9 @@ Schema: TypeAlias = dict[str, Any]
 Spec: TypeAlias = tuple[Any, ...]
 Auto: TypeAlias = Literal["filled", "dropped"] | None
 """Whether a consumer puts a value in the place of "auto", or DeepSpeed drops the key and uses its default."""
-Refer: TypeAlias = Callable[[str], Schema]
+Refer: TypeAlias = Callable[[str, frozenset[str]], Schema]
+"""Gives the reference to a section that may also be of certain shapes."""
+ANY_SHAPE = frozenset(("null", "true", "false", "list", "string", "number"))
 
 AUTO_PATTERN = "^auto$"
 """Takes the word without proposing it, as a `const` would."""
@@ -32,14 +34,16 @@ _TYPES = {
 
 
 def of(spec: Spec, refer: Refer) -> Schema:
-    """The schema of a type; `refer` gives the reference to a section."""
+    """The schema of a type."""
     kind = spec[0]
     if kind in ("any", "never"):
         return {} if kind == "any" else {"not": {}}
     if kind == "enum":
         return {"enum": list(spec[1:])}
     if kind == "section":
-        return refer(spec[1])
+        return refer(spec[1], frozenset())
+    if kind == "union" and ("any",) in spec and (sections := [arm for arm in spec if arm[0] == "section"]):
+        return refer(sections[0][1], ANY_SHAPE)
     if kind == "union":
         return _union([of(arm, refer) for arm in spec[1:]])
     found: Schema = {"type": _TYPES[kind]}

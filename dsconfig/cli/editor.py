@@ -1,0 +1,78 @@
+"""`dsconfig editor`: connect an editor with the schemas."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.schema import add_reading, note, reading
+
+if TYPE_CHECKING:
+    from dsconfig.editor import Part
+
+NAMES = ("vscode", "neovim", "jetbrains", "zed")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("editor", choices=NAMES, metavar="EDITOR", help=f"one of {', '.join(NAMES)}")
+    add_reading(parser)
+    parser.add_argument(
+        "--write", action="store_true", help="write it into this folder; other settings stay as they are"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show what connects the editor, or write it."""
+    from dsconfig.editor import parts
+
+    target, consumer = reading(args)
+    *schemas, settings = parts(args.editor, target, consumer)
+    if args.write:
+        _write([*schemas, settings])
+    else:
+        sys.stdout.write(settings.text)
+        note(f"this goes into {settings.path}, beside {' and '.join(part.path for part in schemas)}")
+        note("`--write` writes all of them")
+    return CLEAN
+
+
+def _write(parts: list[Part]) -> None:
+    """Write the files; all of them are made before the first is written."""
+    from dsconfig.cli.single import reason, write
+    from dsconfig.editor import SettingsConflictError
+
+    ready: list[tuple[str, str, str | None]] = []
+    for part in parts:
+        old = _read(part.path)
+        try:
+            ready.append((part.path, part.merged(old), old))
+        except SettingsConflictError as error:
+            refuse(f"{error}; see `dsconfig editor` without --write for what to add")
+    for path, text, old in ready:
+        if text == old:
+            print(f"{path} is as it should be")
+            continue
+        try:
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        except OSError as error:
+            refuse(f"{path}: {reason(error)}")
+        write(path, text.encode())
+        print(f"{'changed' if old is not None else 'wrote'} {path}")
+
+
+def _read(path: str) -> str | None:
+    from dsconfig.cli.single import reason
+
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        refuse(f"{path}: {reason(error)}")
+    except UnicodeDecodeError:
+        refuse(f"{path}: not UTF-8 text")

@@ -1,0 +1,55 @@
+"""`dsconfig init`: write a config to start from."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.schema import add_reading, reading
+
+DEFAULT, FILE = "zero2", "ds_config.json"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add = parser.add_argument
+    add(
+        "file", nargs="?", default=FILE, metavar="FILE", help=f"the file, or `-` for stdout (default: {FILE})"
+    )
+    add("--preset", metavar="NAME", help=f"what to start from (default: {DEFAULT}); see --list")
+    add_reading(parser)
+    add("--force", action="store_true", help="write over a file that exists")
+    add("--list", action="store_true", help="list the presets, and stop")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the config, or list what there is."""
+    from dsconfig import presets
+
+    if args.list:
+        width = max(map(len, presets.PRESETS))
+        for preset in presets.PRESETS.values():
+            print(f"{preset.name:{width}}  {preset.says}")
+        return CLEAN
+    target, consumer = reading(args)
+    try:
+        text = presets.text(args.preset or _default(consumer), target, consumer)
+    except presets.PresetError as error:
+        refuse(str(error))
+    if args.file == "-":
+        sys.stdout.write(text)
+        return CLEAN
+    if os.path.lexists(args.file) and not args.force:
+        refuse(f"{args.file}: exists already; give another name, or --force to write over it")
+    from dsconfig.cli.single import write
+
+    write(args.file, text.encode())
+    print(f"wrote {args.file} for DeepSpeed {target.releases[-1]}")
+    return CLEAN
+
+
+def _default(consumer: str | None) -> str:
+    """The preset that a consumer's users most likely want."""
+    return consumer if consumer in ("transformers", "accelerate") else DEFAULT
