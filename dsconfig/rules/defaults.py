@@ -103,7 +103,7 @@ def _works(ctx: Context, path: Path, data: dict[str, Any], section: str) -> bool
     if path == (ZERO,):
         return stage(ctx) > 0
     if "enabled" in ctx.walk.view(section).keys:
-        return bool(data.get("enabled"))
+        return data.get("enabled") not in (None, False, 0, "auto")  # with "auto" nobody knows yet
     return bool(data.get("device", "cpu") != "none")
 
 
