@@ -201,19 +201,19 @@ def _says(value: Any) -> bool | None:
     """The boolean that a string plainly means."""
     if not isinstance(value, str):
         return None
-    return {
-        "true": True,
-        "yes": True,
-        "on": True,
-        "1": True,
-        "false": False,
-        "no": False,
-        "off": False,
-        "0": False,
-    }.get(value.strip().lower())
+    return _SAID.get(value.strip().lower())
+
+
+_SAID = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 
 
 def _loses(written: Any, value: Any) -> bool:
+    """Whether more is written than what DeepSpeed makes of it."""
+    if isinstance(written, list | dict):
+        return True
     return isinstance(written, float) and isinstance(value, int) and written != value
 
 

@@ -1,0 +1,173 @@
+"""`dsconfig fix` and `check --fix`: files are mended whole, with their mode and encoding, or left alone."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from dsconfig.writing import ChangedError, rewrite
+
+from .conftest import Runs, Spawns
+
+BROKEN = (
+    '{\r\n  "train_batch_size": 8,\r\n  "prescale_gradients": 1, // why\r\n  "no_such_key_here": 1\r\n}\r\n'
+)
+MENDED = BROKEN.replace('gradients": 1', 'gradients": true')
+TARGET = ("--target", "0.19.8")
+
+
+@pytest.fixture
+def file(here: Path) -> Path:
+    path = here / "ds_config.json"
+    path.write_bytes(b"\xef\xbb\xbf" + BROKEN.encode())
+    return path
+
+
+def test_safe_fixes_keep_every_other_byte(file: Path, run: Runs) -> None:
+    file.chmod(0o640)
+    code, out, err = run("fix", file.name, *TARGET)
+    assert file.read_bytes() == b"\xef\xbb\xbf" + MENDED.encode()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert (code, err) == (1, "")
+    assert out == (
+        "ds_config.json: prescale_gradients: replace by `true` (DSC113 coerced-value)\n"
+        "Fixed 1 finding in 1 file; 2 findings left, 1 of them fixable with --unsafe-fixes.\n"
+    )
+    assert sorted(os.listdir()) == [".git", "ds_config.json"]
+
+
+def test_unsafe_fixes_when_asked(file: Path, run: Runs) -> None:
+    result = run("fix", file.name, *TARGET, "--unsafe-fixes")
+    assert "no_such_key_here" not in file.read_text()
+    assert result.code == 0
+    assert result.out.endswith("Fixed 2 findings in 1 file; 1 finding left.\n")
+
+
+def test_nothing_to_do(files: Path, run: Runs) -> None:
+    before = (files / "clean.json").stat().st_mtime_ns
+    assert run("fix", "clean.json") == (0, "Nothing to fix.\n", "")
+    assert run("fix", "clean.json", "-q") == (0, "", "")
+    assert (files / "clean.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("verb", [("fix",), ("check", "--fix", "-q")])
+def test_a_diff_writes_nothing(file: Path, run: Runs, verb: tuple[str, ...]) -> None:
+    before = file.read_bytes()
+    code, out, _ = run(*verb, file.name, *TARGET, "--diff")
+    assert code == 1
+    assert out.startswith("--- a/ds_config.json\n+++ b/ds_config.json\n@@ ")
+    assert '-  "prescale_gradients": 1, // why\r\n+  "prescale_gradients": true, // why\r\n' in out
+    assert file.read_bytes() == before
+
+
+def test_a_diff_is_what_git_applies(file: Path, spawn: Spawns) -> None:
+    import subprocess
+
+    file.write_text(BROKEN[:-2], newline="")
+    patch = spawn("fix", file.name, *TARGET, "--diff").out
+    Path("fix.patch").write_text(patch, newline="")
+    subprocess.run(["git", "apply", "--unsafe-paths", "fix.patch"], check=True)
+    assert file.read_bytes() == MENDED[:-2].encode()
+
+
+def test_check_shows_what_is_left(file: Path, run: Runs) -> None:
+    code, out, err = run("check", "--fix", file.name, *TARGET, "--output-format", "concise")
+    assert code == 1
+    assert [line.split()[1] for line in out.splitlines()] == ["DSC002", "DSC101"]
+    assert file.read_bytes().endswith(MENDED.encode())
+    assert "1 warning" in err
+
+
+def test_stdin_goes_to_stdout(spawn: Spawns) -> None:
+    code, out, err = spawn("fix", "-", *TARGET, stdin=BROKEN.encode())
+    assert (code, out) == (1, MENDED)
+    assert "Fixed 1 finding" in err
+    text = '{"train_batch_size": 8, "job": "é"}'
+    assert spawn("fix", "-", "-q", stdin=text.encode(), PYTHONIOENCODING="ascii").out == text
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["check", "--diff", "."], "--unsafe-fixes and --diff go with --fix"),
+        (["check", "--fix", "-"], "use `dsconfig fix -`"),
+        (["fix", "-", "clean.json"], "`-` is mended alone"),
+        (["fix", "missing.json"], "missing.json: no such file or directory"),
+    ],
+)
+def test_wrong_use(files: Path, run: Runs, argv: list[str], message: str) -> None:
+    code, _, err = run(*argv)
+    assert code == 2
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_link_stays_a_link(file: Path, run: Runs) -> None:
+    Path("sub").mkdir()
+    Path("sub/link.json").symlink_to(file)
+    run("fix", "sub/link.json", *TARGET)
+    assert Path("sub/link.json").is_symlink()
+    assert file.read_bytes().endswith(MENDED.encode())
+    assert os.listdir("sub") == ["link.json"]
+
+
+def test_a_file_that_may_not_be_written_is_left(
+    file: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everything
+    before = file.read_bytes()
+    code, _, err = run("fix", file.name, *TARGET)
+    assert (code, err) == (2, "dsconfig: error: ds_config.json: permission denied\n")
+    assert file.read_bytes() == before
+
+
+def test_bytes_that_are_no_text_are_left(here: Path, run: Runs) -> None:
+    data = b'{"train_batch_size": 8, "prescale_gradients": 1, "job": "\xff"}'
+    (here / "a.json").write_bytes(data)
+    assert run("fix", "a.json", *TARGET).code == 1
+    assert (here / "a.json").read_bytes() == data
+
+
+# -- writing -----------------------------------------------------------------------------------------------
+
+
+def test_what_someone_else_wrote_is_kept(here: Path) -> None:
+    path = here / "a.json"
+    path.write_bytes(b"theirs")
+    with pytest.raises(ChangedError, match="changed while it was being fixed"):
+        rewrite(str(path), b"read", b"ours")
+    assert path.read_bytes() == b"theirs"
+    assert sorted(os.listdir()) == [".git", "a.json"]
+
+
+def test_a_change_in_the_last_moment_is_kept(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = here / "a.json"
+    path.write_bytes(b"read")
+    real = os.fsync
+
+    def late(descriptor: int) -> None:
+        real(descriptor)
+        path.write_bytes(b"read, and more")
+
+    monkeypatch.setattr(os, "fsync", late)
+    with pytest.raises(ChangedError):
+        rewrite(str(path), b"read", b"ours")
+    assert path.read_bytes() == b"read, and more"
+    assert sorted(os.listdir()) == [".git", "a.json"]
+
+
+def test_a_full_disk_leaves_the_file_whole(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = here / "a.json"
+    path.write_bytes(b"read")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        rewrite(str(path), b"read", b"ours")
+    assert path.read_bytes() == b"read"
+    assert sorted(os.listdir()) == [".git", "a.json"]
