@@ -261,12 +261,13 @@ def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
     path = "compile.autoep_non_moe"
     if "autoep_non_moe" not in _section(ctx) or not ctx.on(path):
         return
-    for what, where in _against_autoep(ctx):
+    against = dict(_against_autoep(ctx))
+    if against:
         yield ctx.at(
             path,
-            f"`autoep_non_moe` is on, and `engine.compile()` refuses it {what}",
-            help="set `autoep_non_moe` to `false`, or change the other option",
-            related=[("see here", where)] if ctx.has(where) else [],
+            f"`autoep_non_moe` is on, and `engine.compile()` refuses it {', '.join(against)}",
+            help="set `autoep_non_moe` to `false`, or change the rest",
+            related=[(f"{what} here", where) for what, where in against.items() if ctx.has(where)],
         )
 
 
