@@ -77,10 +77,15 @@ def lines(state: State) -> list[str]:
         product = f"{row['micro_batch_size']} x {row['accumulation_steps']} x {row['world_size']}"
         shown.append(f"batch        {row['batch_size']} = {product} (micro batch x accumulation x ranks)")
     for member in state.members:
-        rank = f"rank {state.group.index(member.node)}" if member.node in state.group else "standby"
-        shown.append(f"  {rank:9}  {member.node} at {member.host}")
+        shown.append(f"  {_part(state, member.node):9}  {member.node} at {member.host}")
     shown += [f"  {_clock(event.time)}  {event.node}: {event.text}" for event in state.events]
     return shown
+
+
+def _part(state: State, node: str) -> str:
+    if state.phase in ("forming", "proposed"):
+        return "waiting"
+    return f"rank {state.group.index(node)}" if node in state.group else "standby"
 
 
 def _clock(seconds: float) -> str:
