@@ -45,7 +45,7 @@ def _passed(name: str) -> str:
 def _case(name: str, found: Diagnostic) -> str:
     line = f' line="{found.location.line}"' if found.location else ""
     title = f"{found.code} {found.name}{f' {found.dotted}' if found.path else ''}"
-    said = f"{place(name, found)}: {found.message}{f' ({found.help})' if found.help else ''}"
+    said = f"{place(relative(name), found)}: {found.message}{f' ({found.help})' if found.help else ''}"
     if found.severity == "info":
         body = f"      <system-out>{_text(said)}</system-out>\n"
     else:
