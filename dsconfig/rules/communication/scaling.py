@@ -91,11 +91,13 @@ def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
     if not _forbidden(ctx, found):
         return
     for key in found.keys:
+        value = ctx.value(key)
+        truth = ", a string that counts as true" if isinstance(value, str) else ""
         yield ctx.at(
             key,
-            f"`{key}` is {quoted(ctx.value(key))}, which stage {found.level:g} does not support while "
+            f"`{key}` is {quoted(value)}{truth}, which stage {found.level:g} does not support while "
             "`reduce_scatter` is on" + ("" if ctx.has(_SCATTER) else ", as it is by default"),
-            help=f"remove `{key}`, or set `reduce_scatter` to `false`",
+            help=f"remove `{key}`" + (", or set `reduce_scatter` to `false`" if not truth else ""),
             related=[*said_here(ctx), *([("it is on here", _SCATTER)] if ctx.has(_SCATTER) else [])],
             fix=Fix(f"remove `{key}`", (Remove(ctx.place(key)),)),
         )
