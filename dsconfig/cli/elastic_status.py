@@ -76,8 +76,7 @@ def lines(state: State) -> list[str]:
     if row:
         product = f"{row['micro_batch_size']} x {row['accumulation_steps']} x {row['world_size']}"
         shown.append(f"batch        {row['batch_size']} = {product} (micro batch x accumulation x ranks)")
-    for member in state.members:
-        shown.append(f"  {_part(state, member.node):9}  {member.node} at {member.host}")
+    shown += [f"  {_part(state, one.node):9}  {one.node} at {one.host}" for one in state.members]
     shown += [f"  {_clock(event.time)}  {event.node}: {event.text}" for event in state.events]
     return shown
 

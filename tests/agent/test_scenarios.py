@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.agent.cluster import DOZEN, POWERS, TRAINER, write_config
+from tests.agent.cluster import DOZEN, POWERS, TRAINER, wait_until, write_config
 from tests.agent.conftest import MakeCluster
 
 
@@ -64,17 +64,17 @@ def test_rank_0_of_three_lost(cluster: MakeCluster) -> None:
     victim.signal(signal.SIGKILL, workers=True)
     codes = job.exit_codes(90)
     assert sorted(codes) == [-9, 0, 0]
-    assert job.worlds() == [3, 2]
+    assert job.worlds()[-2:] == [3, 2]
     job.assert_clean(batch=12)
 
 
 def test_standby_and_promotion(cluster: MakeCluster) -> None:
-    job = cluster(POWERS, STEPS="50")
+    job = cluster(POWERS, STEPS="120")
     job.start_store()
     for _ in range(3):
-        job.start_node(nnodes="1:4", conf="last_call_timeout=5")
+        job.start_node(nnodes="2:4")
     job.wait_for_step(6, world=2)
-    assert len(job.status()["standby"]) == 1
+    wait_until(lambda: len(job.status()["standby"]) == 1, 60, "one on standby", job)
     at_work = {row["pid"] for row in job.rows()}
     victim = next(node for node in job.nodes if at_work & set(node.workers()))
     victim.signal(signal.SIGKILL, workers=True)
@@ -87,7 +87,7 @@ def test_standby_ends_well_with_the_job(cluster: MakeCluster) -> None:
     job = cluster(POWERS, STEPS="6")
     job.start_store()
     for _ in range(3):
-        job.start_node(nnodes="1:4", conf="last_call_timeout=5")
+        job.start_node(nnodes="2:4", conf="last_call_timeout=5")
     assert job.exit_codes(60) == [0, 0, 0]
     assert job.worlds() == [2]
     job.assert_clean(batch=16)
@@ -271,7 +271,6 @@ def test_the_audit_finds_two_groups(cluster: MakeCluster) -> None:
 
 def _wait_for_event(ledger: Path, event: str) -> dict[str, int]:
     from tests.agent.audit import rows
-    from tests.agent.cluster import wait_until
 
     wait_until(lambda: any(row["event"] == event for row in rows(ledger)), 60, event)
     found: dict[str, int] = next(row for row in rows(ledger) if row["event"] == event)
