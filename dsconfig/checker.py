@@ -172,7 +172,8 @@ def _check_launch(
 def _report(document: Document, target: Target, world_size: int | None, consumer: str) -> Report:
     ends = (NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     source = Source(document, consumer, world_size, ends)
-    diagnostics = _located(document, _judge(source, target.releases))
+    merged, world_sizes = _judge(source, target.releases)
+    diagnostics = _located(document, merged)
     result = suppress.apply(document, diagnostics)
     return Report(
         document.name,
@@ -181,7 +182,7 @@ def _report(document: Document, target: Target, world_size: int | None, consumer
         world_size,
         tuple(sorted((*result.kept, *result.unused), key=_place)),
         tuple(result.suppressed),
-        _world_sizes(source, target),
+        world_sizes,
         document,
     )
 
@@ -195,14 +196,18 @@ class _Merged:
     releases: list[str]
 
 
-def _judge(source: Source, names: tuple[str, ...]) -> list[_Merged]:
-    """The findings over all releases, each evaluated once for its class of releases that behave alike."""
+def _judge(source: Source, names: tuple[str, ...]) -> tuple[list[_Merged], str | None]:
+    """The findings over all releases, each evaluated once for its class of releases that behave alike; and
+    the world sizes at which the batch works, of which the newest release speaks.
+    """
     merged: dict[tuple[Any, ...], _Merged] = {}
     outcome: Outcome | None = None
+    world_sizes: str | None = None
     for name in reversed(names):
         number = NUMBERS[name]
         if outcome is None or not outcome.low <= number < outcome.high:
             outcome = evaluate(source, number)
+            world_sizes = outcome.world_sizes if name == names[-1] else world_sizes
         for rule, finding in outcome.findings:
             key = (rule.code, finding.path, finding.effect, finding.span, finding.part)
             found = merged.setdefault(key, _Merged(rule, finding, []))
@@ -210,7 +215,7 @@ def _judge(source: Source, names: tuple[str, ...]) -> list[_Merged]:
                 found.finding = _with_unsafe_fix(found.finding)
             if not found.releases or found.releases[-1] != name:
                 found.releases.append(name)
-    return list(merged.values())
+    return list(merged.values()), world_sizes
 
 
 def _with_unsafe_fix(finding: Finding) -> Finding:
@@ -261,14 +266,3 @@ class _Locator:
 
 def _place(diagnostic: Diagnostic) -> tuple[int, str, str]:
     return (diagnostic.location.start if diagnostic.location else 0, diagnostic.code, diagnostic.dotted)
-
-
-def _world_sizes(source: Source, target: Target) -> str | None:
-    """A note for reports without a world size: where the batch works. Of several releases the newest
-    speaks.
-    """
-    if source.world_size is not None:
-        return None
-    from dsconfig.rules.batch import sizes
-
-    return sizes(source, NUMBERS[target.releases[-1]])

@@ -9,6 +9,8 @@ import pytest
 
 import dsconfig
 
+OF_RANGES = {"DSC142"}
+"""Rules that speak of a range as a whole: of defaults that change within it."""
 TEXT = '{\n  "train_batch_size": "8"\n}\n'
 
 
@@ -64,10 +66,10 @@ def test_a_range_finds_what_its_releases_find_one_by_one() -> None:
     text = (
         '{"train_batch_size": 8, "fp16": {"loss_scale": true, "x": 1}, "zero_optimization": {"stage": "2"}}'
     )
-    report = dsconfig.check(text, target=">=0.3")
+    together = [found for found in dsconfig.check(text, target=">=0.3") if found.code not in OF_RANGES]
     for release in dsconfig.RELEASES:
         alone = {(found.code, found.path, found.effect) for found in dsconfig.check(text, target=release)}
-        assert alone == {(f.code, f.path, f.effect) for f in report if release in f.releases}, release
+        assert alone == {(f.code, f.path, f.effect) for f in together if release in f.releases}, release
 
 
 def test_world_sizes_at_which_the_batch_works() -> None:

@@ -208,6 +208,24 @@ def _view(name: str, low: int, high: int) -> SectionView:
     return SectionView(name, low, high, dialect, unknown, drops_auto, keys)
 
 
+@cache
+def find(path: str, release: int) -> tuple[KeyView | None, int, int]:
+    """The key at a dotted path as the release sees it, None where it does not read it; and the releases, from
+    the first up to the second number, that see the way to it alike.
+    """
+    *sections, last = path.split(".")
+    seen = view(ROOT, release)
+    low, high = seen.low, seen.high
+    for part in sections:
+        entry = seen.keys.get(part)
+        inner = child_section(entry.type) if entry else None
+        if inner is None:
+            return None, low, high
+        seen = view(inner, release)
+        low, high = max(low, seen.low), min(high, seen.high)
+    return seen.keys.get(last), low, high
+
+
 def child_section(spec: Spec) -> str | None:
     """The section class that a type holds directly (`X` or `X | None`), if any."""
     if spec[0] == "section":

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from dsconfig.diagnostic import Effect, Fix, Path
 from dsconfig.document import Document, Parser, Problem, Span
 from dsconfig.launch_file import is_launch_file
-from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section
+from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find
 from dsconfig.releases import name, number
 from dsconfig.rules._walk import UNREADABLE, Walk
 
@@ -76,6 +76,7 @@ class Context:
         self.is_launch = is_launch_file(data)
         self.is_config = isinstance(data, dict) and not empty
         self.data: dict[str, Any] = data if isinstance(data, dict) else {}
+        self._keys: dict[str, KeyView | None] = {}
         self.walk = Walk(release, source.consumer)
         self.walk.values = self.walk.section(ROOT, self._handed_over(), (), ())
 
@@ -136,7 +137,7 @@ class Context:
     def written(self, path: str) -> Any:
         """The value as written, under any of the key's names; MISSING where there is none."""
         value: Any = self.data
-        for part in self.place(path):
+        for part in self.place(path) if self.walk.spelled else split(path):
             if not isinstance(value, dict) or part not in value:
                 return MISSING
             value = value[part]
@@ -189,15 +190,16 @@ class Context:
 
     def key(self, path: str) -> KeyView | None:
         """The key as the release sees it, or None where the release does not read it."""
-        *sections, last = split(path)
-        seen = self.walk.view(ROOT)
-        for part in sections:
-            entry = seen.keys.get(part)
-            inner = child_section(entry.type) if entry else None
-            if inner is None:
-                return None
-            seen = self.walk.view(inner)
-        return seen.keys.get(last)
+        try:
+            return self._keys[path]
+        except KeyError:
+            found = self._keys[path] = self._find(path)
+            return found
+
+    def _find(self, path: str) -> KeyView | None:
+        found, low, high = find(path, self.release)
+        self.walk.narrow(low, high)
+        return found
 
     def section(self, path: str) -> SectionView | None:
         """The section at the path as the release sees it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,6 +12,7 @@ from dsconfig.diagnostic import Effect
 from dsconfig.document import read_dict
 from dsconfig.rules._context import Context, Finding, SkipRule, Source
 from dsconfig.rules._rule import RULES, Rule
+from dsconfig.rules.batch import sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +24,16 @@ class Outcome:
     findings: tuple[tuple[Rule, Finding], ...]
     low: int
     high: int
+    world_sizes: str | None = None
+    """In words, the world sizes at which the batch works; None where any does, or one is given."""
 
 
 def evaluate(source: Source, release: int) -> Outcome:
     """What every rule finds at the release with this number."""
     context = Context(source, release)
-    rules, low, high = applicable(release)
-    rules = _fitting(rules, "launch" if context.is_launch else "config" if context.is_config else "text")
-    findings = [(rule, finding) for rule in rules for finding in _run(rule, context)]
+    kind = "launch" if context.is_launch else "config" if context.is_config else "text"
+    rules, low, high = applicable(release, kind)
+    findings = list(_found(rules, context))
     if context.is_launch and not any(finding.effect is Effect.REJECTED for _, finding in findings):
         inner = _of_block(context, release)
         findings += inner.findings
@@ -40,15 +44,8 @@ def evaluate(source: Source, release: int) -> Outcome:
         tuple(_one_per_cause(findings)),
         max(low, context.low, context.walk.low),
         min(high, context.high, context.walk.high),
+        sizes(context) if context.is_config and context.world_size is None else None,
     )
-
-
-@cache
-def _fitting(rules: tuple[Rule, ...], root: str) -> tuple[Rule, ...]:
-    """The rules that look at a root of this kind: a config, a launch file, or text that is neither."""
-    if root == "config":
-        return tuple(rule for rule in rules if not rule.of_launch)
-    return tuple(rule for rule in rules if rule.of_text or (rule.of_launch and root == "launch"))
 
 
 def _of_block(context: Context, release: int) -> Outcome:
@@ -65,12 +62,13 @@ def _of_block(context: Context, release: int) -> Outcome:
     return Outcome(tuple(findings), outcome.low, outcome.high)
 
 
-def _run(rule: Rule, context: Context) -> Iterator[Finding]:
-    try:
-        for finding in rule.check(context):
-            yield finding if finding.effect else replace(finding, effect=rule.effect)
-    except SkipRule:
-        return
+def _found(rules: tuple[Rule, ...], context: Context) -> Iterator[tuple[Rule, Finding]]:
+    for rule in rules:
+        try:
+            for finding in rule.check(context):
+                yield rule, finding if finding.effect else replace(finding, effect=rule.effect)
+        except SkipRule:  # noqa: PERF203  a generator of its own for each rule would cost more
+            continue
 
 
 TEMPLATE = "DSC007"
@@ -91,22 +89,30 @@ def _template_alone(context: Context, findings: list[tuple[Rule, Finding]]) -> I
 
 @cache
 def _borders() -> tuple[int, ...]:
-    found = {0}
-    for rule in RULES.values():
-        found.update((rule.first, rule.last + 1))
-    return tuple(sorted(found))
+    """First releases from which another set of rules applies, ascending, with an end beyond all."""
+    return tuple(sorted({0, 10**10, *(rule.first for rule in RULES.values()), *_ends()}))
 
 
-def applicable(release: int) -> tuple[tuple[Rule, ...], int, int]:
-    """The rules for the release, and the span of releases that have just these."""
-    low = max(border for border in _borders() if border <= release)
-    high = min((border for border in _borders() if border > release), default=10**10)
-    return _applicable(low), low, high
+def _ends() -> Iterator[int]:
+    return (rule.last + 1 for rule in RULES.values())
+
+
+def applicable(release: int, kind: str = "config") -> tuple[tuple[Rule, ...], int, int]:
+    """The rules for a release and a kind of root (config, launch file, or text that is neither), and the span
+    of releases that have just these.
+    """
+    borders = _borders()
+    index = bisect_right(borders, release)
+    low, high = borders[index - 1], borders[index]
+    return _applicable(low, kind), low, high
 
 
 @cache
-def _applicable(low: int) -> tuple[Rule, ...]:
-    return tuple(rule for rule in RULES.values() if rule.first <= low <= rule.last)
+def _applicable(low: int, kind: str) -> tuple[Rule, ...]:
+    rules = (rule for rule in RULES.values() if rule.first <= low <= rule.last)
+    if kind == "config":
+        return tuple(rule for rule in rules if not rule.of_launch)
+    return tuple(rule for rule in rules if rule.of_text or (rule.of_launch and kind == "launch"))
 
 
 def _one_per_cause(findings: list[tuple[Rule, Finding]]) -> list[tuple[Rule, Finding]]:

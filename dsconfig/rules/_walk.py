@@ -58,9 +58,13 @@ class Walk:
     def view(self, name: str) -> SectionView:
         """The section as the release sees it; narrows the releases for which the walk's outcome holds."""
         seen = view(name, self.release)
-        self.low = max(self.low, seen.low)
-        self.high = min(self.high, seen.high)
+        self.narrow(seen.low, seen.high)
         return seen
+
+    def narrow(self, low: int, high: int) -> None:
+        """Let the outcome hold for the releases `low` up to `high`, exclusive, at the most."""
+        self.low = max(self.low, low)
+        self.high = min(self.high, high)
 
     def section(self, name: str, data: dict[str, Any], path: Path, canonical: Path) -> dict[str, Any]:
         """Walk one object; returns its values by canonical names."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from dsconfig import triplet
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.rules._context import MISSING, Context, Finding, SkipRule, Source
+from dsconfig.rules._context import MISSING, Context, Finding, SkipRule
 from dsconfig.rules._rule import rule
 from dsconfig.triplet import MICRO, STEPS, TRAIN, Impossible, Triplet
 from dsconfig.words import kind, quoted
@@ -350,11 +350,10 @@ def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def sizes(source: Source, release: int) -> str | None:
+def sizes(context: Context) -> str | None:
     """In words, the world sizes at which the batch triplet works; None where every one does, or none can be
     told.
     """
-    context = Context(source, release)
     try:
         found = working_sizes(*written(context))
     except SkipRule:
