@@ -1,4 +1,4 @@
-"""What connects an editor with the schemas: schemas in files beside its settings, and the settings themselves.
+"""What connects an editor with the schemas: schemas in files, and settings that name them.
 
 Settings that are there already stay byte for byte; ours are added to them, or the file is left alone.
 """
@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias
 
 from dsconfig.document import Node, read_text
 from dsconfig.document.edit import Edit, EditError, apply, editor
+from dsconfig.layout import text as layout
 from dsconfig.releases import Target
 from dsconfig.schema import json_schema
 from dsconfig.schema.files import FILE_MATCH, LAUNCH_MATCH
-from dsconfig.schema.layout import text as layout
 from dsconfig.schema.wrapped import launch_schema
 
 Name: TypeAlias = Literal["vscode", "neovim", "jetbrains", "zed"]

@@ -90,7 +90,7 @@ def config(
 
 def text(name: str, target: str | releases.Target | None = None, consumer: str | None = None) -> str:
     """The config as commented JSON; raises as `config` does."""
-    from dsconfig.schema.layout import pretty
+    from dsconfig.layout import pretty
 
     return pretty(config(name, target, consumer, remarks=True))
 

@@ -32,8 +32,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the schema, or say where it is."""
+    from dsconfig.layout import text
     from dsconfig.schema import json_schema
-    from dsconfig.schema.layout import text
 
     if args.path and args.output:
         refuse("--path and --output do not go together: one of the two")

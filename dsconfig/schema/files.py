@@ -12,11 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from dsconfig.layout import text
 from dsconfig.model._table import SECTIONS, TYPES
 from dsconfig.model.keyinfo import view
 from dsconfig.releases import LATEST, NUMBERS, RELEASES, Target
 from dsconfig.schema import json_schema
-from dsconfig.schema.layout import text
 from dsconfig.schema.wrapped import launch_schema, settings_schema, yaml_schema
 
 BASE = "https://json.schemastore.org/"

@@ -14,7 +14,7 @@ from dsconfig.model.keyinfo import KeyInfo, KeyView, SectionView, child_section,
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
 from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
 from dsconfig.releases import name
-from dsconfig.schema import conditions, values
+from dsconfig.schema import conditions, snippets, values
 from dsconfig.schema.values import Auto, Schema
 
 PLUGIN = ("transformers", "accelerate")
@@ -67,7 +67,9 @@ class Builder:
         auto = self._auto(seen, key.info)
         inner = child_section(key.type)
         found = self.refer(inner, _shapes(seen, key, auto)) if inner else self._scalar(key, auto)
-        return {**found, **self._annotations(word, key, auto)}
+        offered = snippets.of(seen, word, inner, self.release) if inner else []
+        more = {"defaultSnippets": offered} if offered else {}
+        return {**found, **self._annotations(word, key, auto), **more}
 
     def _auto(self, seen: SectionView, info: KeyInfo) -> Auto:
         if self.consumer in info.fills or (self.consumer is None and info.fills):
@@ -276,6 +278,7 @@ def root(release: int, consumer: str | None) -> Schema:
         "type": "object",
         "properties": {**meta, **properties},
         "patternProperties": {REMARK_PATTERN: {}},
+        "defaultSnippets": list(snippets.whole(release, consumer)),
         **body,
         "definitions": dict(sorted(builder.definitions.items())),
     }

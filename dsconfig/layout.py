@@ -1,4 +1,4 @@
-"""The text of a schema: small, and yet a line for each key, so that differences can be read."""
+"""JSON text that people read: small, and yet a line for each key, so that differences can be seen."""
 
 from __future__ import annotations
 
