@@ -1,0 +1,108 @@
+"""The hooks, run by the real pre-commit in a real repository."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+CONFIG = '{\n  "train_batch_size": 8,\n  "prescale_gradients": 1\n}\n'
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=lambda hook: hook["id"])
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("ds_config.json", True),
+        ("configs/ds_config_zero3.json", True),
+        ("DeepSpeed-Config.jsonc", True),
+        ("train/deepspeed_cfg.hjson", True),
+        ("my_ds_config.json", True),
+        ("odds_config.json", False),
+        ("ds_config/tokenizer.json", False),
+        ("ds_config.py", False),
+        ("config.json", False),
+        ("ds_configuration.json", False),
+    ],
+)
+def test_names(hook: dict[str, Any], name: str, meant: bool) -> None:
+    assert bool(re.search(hook["files"], name)) == meant
+
+
+def test_hooks_are_verbs() -> None:
+    from dsconfig.cli import VERBS
+
+    assert [hook["id"] for hook in HOOKS] == ["dsconfig-check", "dsconfig-fix"]
+    assert {hook["entry"].removeprefix("dsconfig ") for hook in HOOKS} <= set(VERBS)
+
+
+def run(*command: str, cwd: Path, home: Path) -> tuple[int, str]:
+    variables = {
+        **os.environ,
+        "PRE_COMMIT_HOME": str(home),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        **{f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }
+    done = subprocess.run(
+        command, cwd=cwd, env=variables, check=False, timeout=600,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A repository that uses the hooks, and pre-commit's own folder.
+
+    The hooks come from a repository with our table of them. `language: system` takes the command that is
+    installed here: how a package is installed is pip's affair, and would need the package index.
+    """
+    folder, home = tmp_path_factory.mktemp("user"), tmp_path_factory.mktemp("home")
+    hooks = tmp_path_factory.mktemp("hooks")
+    table = (ROOT / ".pre-commit-hooks.yaml").read_text().replace("language: python", "language: system")
+    (hooks / ".pre-commit-hooks.yaml").write_text(table)
+    for path in (hooks, folder):
+        run("git", "init", "-q", cwd=path, home=home)
+    run("git", "add", "-A", cwd=hooks, home=home)
+    run("git", "commit", "-qm", "hooks", cwd=hooks, home=home)
+    _, revision = run("git", "rev-parse", "HEAD", cwd=hooks, home=home)
+    chosen = [{"id": "dsconfig-fix", "args": ["--target", "0.19.8"]}, {"id": "dsconfig-check"}]
+    config = {"repos": [{"repo": str(hooks), "rev": revision.strip(), "hooks": chosen}]}
+    (folder / ".pre-commit-config.yaml").write_text(yaml.safe_dump(config))
+    run("pre-commit", "install", cwd=folder, home=home)
+    return folder, home
+
+
+def test_a_commit_is_mended_then_taken(repository: tuple[Path, Path]) -> None:
+    folder, home = repository
+    file = folder / "ds_config.json"
+    file.write_text(CONFIG)
+    (folder / "other.json").write_text('{"no_such_key_here": 1}\n')
+    run("git", "add", "-A", cwd=folder, home=home)
+    code, out = run("git", "commit", "-m", "one", cwd=folder, home=home)
+    assert code == 1, out
+    assert "ds_config.json: prescale_gradients: replace by `true` (DSC113 coerced-value)" in out
+    assert "files were modified by this hook" in out
+    assert file.read_text() == CONFIG.replace(": 1", ": true")
+    run("git", "add", "-A", cwd=folder, home=home)
+    code, out = run("git", "commit", "-m", "one", cwd=folder, home=home)
+    assert code == 0, out
+    assert out.count("Passed") == 2
+
+
+def test_what_cannot_be_mended_stops_the_commit(repository: tuple[Path, Path]) -> None:
+    folder, home = repository
+    (folder / "ds_config_2.json").write_text('{"train_batch_size": 8, "fp16": {"enabled": [1]}}\n')
+    run("git", "add", "-A", cwd=folder, home=home)
+    code, out = run("git", "commit", "-m", "two", cwd=folder, home=home)
+    assert code == 1, out
+    assert "error[DSC110]" in out
