@@ -99,7 +99,7 @@ CONDITIONS: tuple[Condition, ...] = (
         "Config",
         _written(fp16=_written(enabled=_ON), bf16=_written(enabled=_ON)),
         _inside(
-            "bf16", _absent("`fp16` and `bf16` are both enabled, and DeepSpeed takes only one", "enabled")
+            "fp16", _absent("`fp16` and `bf16` are both enabled, and DeepSpeed takes only one", "enabled")
         ),
         ("fp16", "bf16"),
         since="0.6.0",
@@ -154,6 +154,11 @@ CONDITIONS: tuple[Condition, ...] = (
         _written(stage={"const": 0}, offload_optimizer=_OFFLOADED),
         _absent("nothing is offloaded at stage 0, and the CPU optimizer fails on a GPU", "offload_optimizer"),
         ("offload_optimizer",),
+    ),
+    Condition("DSC430", "ZeroOptimization", {"minProperties": 1}, {"required": ["stage"]}, (), since="0.7.0"),
+    *(
+        Condition("DSC463", section, {}, {"required": ["device"]}, (), since="0.7.0")
+        for section in ("OffloadParam", "OffloadOptimizer")
     ),
     _path_needed("offload_param"),
     _path_needed("offload_optimizer"),

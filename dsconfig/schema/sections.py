@@ -137,31 +137,39 @@ class Builder:
 
     def _typed(self, seen: SectionView, properties: dict[str, Schema]) -> Schema:
         """The optimizer or the scheduler: which params there are depends on the type."""
-        shapes = _shapes(seen, seen.keys["params"], None)
-        description = properties["params"]["description"]
-        properties["params"] = {"description": description}
+        is_scheduler = seen.name == "Scheduler"
+        shapes: frozenset[str] = frozenset() if is_scheduler else frozenset({"null"})
+        told = {"description": properties["params"]["description"]}
+        properties["params"] = told
         kinds = [
             kind
             for kind in types_of(seen.name).values()
             if kind.params is not None and kind.first <= self.release <= kind.last
         ]
-        cases = []
+        cases: list[Schema] = [{"if": {"minProperties": 1}, "then": {"required": ["type"]}}]
+        if is_scheduler:
+            cases.append({"if": _when_type({"type": "string"}), "then": {"required": ["params"]}})
         for kind in kinds:
-            assert kind.params is not None
-            params = {**self.refer(kind.params, shapes), "description": description}
-            cases.append(_when(_named(seen.name, [kind.name]), {"params": params}))
-        base = {**self.refer(f"{seen.name}Params", shapes), "description": description}
+            named = _named(seen.name, [kind.name])
+            cases.append(_when(named, {**self.refer(str(kind.params), shapes), **told}))
+            needed = _NEEDED.get(kind.name)
+            if needed:
+                cases.append(_when(named, {"required": list(needed)}))
         other = {"not": _when_type(_named(seen.name, [kind.name for kind in kinds]))}
+        base = {**self.refer(f"{seen.name}Params", shapes), **told}
         cases.append({"if": other, "then": {"properties": {"params": base}}})
         return {"properties": properties, "allOf": cases}
+
+
+_NEEDED = {kind.name: kind.required for kind in SCHEDULERS if kind.required}
 
 
 def _when_type(schema: Schema) -> Schema:
     return {"properties": {"type": schema}, "required": ["type"]}
 
 
-def _when(schema: Schema, properties: dict[str, Schema]) -> Schema:
-    return {"if": _when_type(schema), "then": {"properties": properties}}
+def _when(schema: Schema, params: Schema) -> Schema:
+    return {"if": _when_type(schema), "then": {"properties": {"params": params}}}
 
 
 def _named(section: str, names: list[str]) -> Schema:
