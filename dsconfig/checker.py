@@ -172,7 +172,7 @@ def _check_launch(
 def _report(document: Document, target: Target, world_size: int | None, consumer: str) -> Report:
     ends = (NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     source = Source(document, consumer, world_size, ends)
-    merged, world_sizes = _judge(source, target.releases)
+    merged, newest = _judge(source, target.releases)
     diagnostics = _located(document, merged)
     result = suppress.apply(document, diagnostics)
     return Report(
@@ -182,8 +182,9 @@ def _report(document: Document, target: Target, world_size: int | None, consumer
         world_size,
         tuple(sorted((*result.kept, *result.unused), key=_place)),
         tuple(result.suppressed),
-        world_sizes,
+        newest.world_sizes,
         document,
+        notes=_notes(document, newest, consumer),
     )
 
 
@@ -196,18 +197,16 @@ class _Merged:
     releases: list[str]
 
 
-def _judge(source: Source, names: tuple[str, ...]) -> tuple[list[_Merged], str | None]:
+def _judge(source: Source, names: tuple[str, ...]) -> tuple[list[_Merged], Outcome]:
     """The findings over all releases, each evaluated once for its class of releases that behave alike; and
-    the world sizes at which the batch works, of which the newest release speaks.
+    the outcome at the newest, which speaks for all in what is no finding.
     """
     merged: dict[tuple[Any, ...], _Merged] = {}
-    outcome: Outcome | None = None
-    world_sizes: str | None = None
+    outcome = newest = evaluate(source, NUMBERS[names[-1]])
     for name in reversed(names):
         number = NUMBERS[name]
-        if outcome is None or not outcome.low <= number < outcome.high:
+        if not outcome.low <= number < outcome.high:
             outcome = evaluate(source, number)
-            world_sizes = outcome.world_sizes if name == names[-1] else world_sizes
         for rule, finding in outcome.findings:
             key = (rule.code, finding.path, finding.effect, finding.span, finding.part)
             found = merged.setdefault(key, _Merged(rule, finding, []))
@@ -215,7 +214,16 @@ def _judge(source: Source, names: tuple[str, ...]) -> tuple[list[_Merged], str |
                 found.finding = _with_unsafe_fix(found.finding)
             if not found.releases or found.releases[-1] != name:
                 found.releases.append(name)
-    return list(merged.values()), world_sizes
+    return list(merged.values()), newest
+
+
+def _notes(document: Document, newest: Outcome, consumer: str) -> tuple[str, ...]:
+    """What the user should know of the assumptions, beside the findings."""
+    if consumer != "deepspeed" or not newest.autos:
+        return ()
+    values = "1 value is" if newest.autos == 1 else f"{newest.autos} values are"
+    advice = "if one of them reads the file, check with --consumer transformers"
+    return (f'{document.name}: {values} "auto", which only Transformers or Accelerate fill: {advice}',)
 
 
 def _with_unsafe_fix(finding: Finding) -> Finding:

@@ -26,6 +26,8 @@ class Outcome:
     high: int
     world_sizes: str | None = None
     """In words, the world sizes at which the batch works; None where any does, or one is given."""
+    autos: int = 0
+    """Values "auto" that another consumer than this one would fill."""
 
 
 def evaluate(source: Source, release: int) -> Outcome:
@@ -45,6 +47,7 @@ def evaluate(source: Source, release: int) -> Outcome:
         max(low, context.low, context.walk.low),
         min(high, context.high, context.walk.high),
         sizes(context) if context.is_config and context.world_size is None else None,
+        sum(1 for event in context.walk.autos if event.key and event.key.info.fills),
     )
 
 

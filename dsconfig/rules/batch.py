@@ -302,17 +302,18 @@ def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8}
     """
     for failure, values, _ in _having(ctx, "arithmetic"):
-        key = failure.key or TRAIN
-        value = dict(zip(triplet.KEYS, values, strict=True))[key]
-        number = int(value) if isinstance(value, str) and value.strip().isdecimal() else None
-        yield ctx.at(
-            key,
-            f"`{key}` is {kind(value)}, {quoted(value)}, and DeepSpeed calculates with it",
-            help=_number_help(value, number),
-            fix=Fix(f"replace by {number}", (Set((key,), number),), safe=True)
-            if number is not None
-            else None,
-        )
+        for key, value in zip(triplet.KEYS, values, strict=True):
+            if value is None or (isinstance(value, int | float) and failure.key is not None):
+                continue
+            number = int(value) if isinstance(value, str) and value.strip().isdecimal() else None
+            yield ctx.at(
+                key,
+                f"`{key}` is {kind(value)}, {quoted(value)}, and DeepSpeed calculates with it",
+                help=_number_help(value, number),
+                fix=Fix(f"replace by {number}", (Set((key,), number),), safe=True)
+                if number is not None
+                else None,
+            )
 
 
 def _number_help(value: Any, number: int | None) -> str:
