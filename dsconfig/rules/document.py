@@ -9,7 +9,6 @@ from dsconfig.diagnostic import Fix
 from dsconfig.document import KINDS, Problem
 from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._rule import rule
-from dsconfig.rules._strict import mended, without_duplicate
 from dsconfig.words import kind, one_of, quoted
 
 _READ = "runtime/config.py:DeepSpeedConfig.__init__"
@@ -54,8 +53,14 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
                 problem,
                 f"{_says(problem)}: refused by {_reader(ctx)}",
                 help=_help(ctx, problem),
-                fix=mended(ctx.document, problem),
+                fix=_mended(ctx, problem),
             )
+
+
+def _mended(ctx: Context, problem: Problem) -> Fix | None:
+    from dsconfig.rules._strict import mended  # most texts have nothing odd
+
+    return mended(ctx.document, problem)
 
 
 def _says(problem: Problem) -> str:
@@ -140,7 +145,7 @@ def _slips(ctx: Context, found: list[Problem]) -> Fix | None:
     """A comma too many is a slip; comments and bare words are their author's choice, and are left alone."""
     if any(problem.kind not in ("trailing-comma", "bom") for problem in found):
         return None
-    fixes = [mended(ctx.document, problem) for problem in found]
+    fixes = [_mended(ctx, problem) for problem in found]
     places = tuple(operation for fix in fixes if fix for operation in fix.operations)
     return Fix("write strict JSON", places, safe=True)
 
@@ -167,6 +172,8 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
     """
     refused = ctx.from_file
     for problem in _problems(ctx, "duplicate-key"):
+        from dsconfig.rules._strict import without_duplicate
+
         yield ctx.spot(
             problem,
             f"`{problem.detail}` is written twice: "
