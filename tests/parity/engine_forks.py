@@ -14,10 +14,18 @@ import signal
 import sys
 import tempfile
 import time
+import types
 from typing import Any
 
-import deepspeed
-import torch
+for name in ("intel_extension_for_pytorch", "oneccl_bindings_for_pytorch"):
+    sys.modules.setdefault(name, types.ModuleType(name))  # asked for up to 0.9, and hardly used
+
+import deepspeed  # noqa: E402
+import deepspeed.ops  # noqa: E402
+import torch  # noqa: E402
+
+# The shared-memory collectives would be compiled, for minutes and by a C++ compiler; gloo's own do.
+deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
 
 
 def model_of(name: str) -> torch.nn.Module:
@@ -33,12 +41,32 @@ def model_of(name: str) -> torch.nn.Module:
     raise ValueError(f"nobody knows the model {name!r}")
 
 
+class Nothing:
+    """A stream or an event of one, where there are none."""
+
+    def __init__(self, **_: Any) -> None:
+        pass
+
+    record = synchronize = wait = wait_stream = wait_event = lambda *_: None
+
+
+def settle(cpu: Any) -> None:
+    """What releases up to 0.10 ask of a CPU that has Intel's extensions."""
+    cpu._communication_backend_name = "gloo"  # oneCCL
+    for name in ("Event", "Stream"):
+        if getattr(cpu, name) is None:
+            setattr(type(cpu), name, Nothing)
+    if not hasattr(cpu.stream(None), "__enter__"):
+        type(cpu).stream = lambda *_: contextlib.nullcontext()
+
+
 def train(job: dict[str, Any], folder: str, said: dict[str, Any]) -> None:
     """Build an engine and take the steps; `said["phase"]` tells how far it came."""
     os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
     os.environ.update(job.get("variables", {}))
     torch.manual_seed(0)
     said["phase"] = "start"
+    settle(deepspeed.accelerator.get_accelerator())
     deepspeed.init_distributed("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
     model = model_of(job.get("model", "linear"))
     path = os.path.join(folder, "config.json")
@@ -47,6 +75,8 @@ def train(job: dict[str, Any], folder: str, said: dict[str, Any]) -> None:
     extra = {}
     if job.get("client_optimizer"):
         extra["optimizer"] = getattr(torch.optim, job["client_optimizer"])(model.parameters(), lr=1e-3)
+    if job.get("fp16"):  # which the CPU computes, and DeepSpeed does not believe of it
+        deepspeed.accelerator.get_accelerator().is_fp16_supported = lambda: True
     said["phase"] = "initialize"
     config = json.loads(job["text"]) if job.get("dict") and "text" in job else job.get("config")
     engine, *_ = deepspeed.initialize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,14 +15,17 @@ from typing import Any
 from tests.parity import environment
 
 FORKS = Path(__file__).with_name("engine_forks.py")
+LONGEST_BUILD = 1800.0
 LIMIT = 180.0
 """Seconds for one job. Nearly all take one or two; the first that needs an op compiles it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One config for one engine, and the circumstances: `options` are keys of the worker's job, such as
-    `steps`, `model` (linear, pipeline), `client_optimizer` (a class of torch.optim), `dict`, `variables`.
+    """One config for one engine, and the circumstances: `options` are keys of the worker's job.
+
+    `steps`, `model` (linear, pipeline), `client_optimizer` (a class of torch.optim), `dict` (hand it a dict,
+    no file), `fp16` (say that the CPU has it), `variables` (of the process).
     """
 
     id: str
@@ -71,7 +75,8 @@ def extensions() -> Path:
 def free_locks() -> None:
     """A build that was cut off leaves its lock behind, and the next one would wait for ever."""
     for lock in extensions().rglob("lock"):
-        lock.unlink()
+        if time.time() - lock.stat().st_mtime > LONGEST_BUILD:
+            lock.unlink(missing_ok=True)
 
 
 def variables(release: str) -> dict[str, str]:

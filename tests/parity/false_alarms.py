@@ -102,7 +102,7 @@ def census(release: str, folder: Path, world_size: int) -> list[Outcome]:
 
 def _options(data: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Where the config has no optimizer, the script brings one."""
-    return () if "optimizer" in data else (("client_optimizer", "AdamW"),)
+    return (("fp16", True),) if "optimizer" in data else (("client_optimizer", "AdamW"), ("fp16", True))
 
 
 def _alone(data: dict[str, Any]) -> dict[str, Any]:
