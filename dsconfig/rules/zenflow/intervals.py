@@ -27,20 +27,21 @@ def zenflow_interval_beside_auto(ctx: Context) -> Iterator[Finding]:
 
     Bad:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"select_interval": 8, "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"select_interval": 8, "update_interval": 4}}}
 
     Good:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"select_strategy": "step", "select_interval": 8,
-        "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"select_strategy": "step", "select_interval": 8, "update_interval": 4}}}
 
     Fixed:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"select_strategy": "step", "select_interval": 8,
-        "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"select_strategy": "step", "select_interval": 8, "update_interval": 4}}}
     """
     if zenflow(ctx) and ctx.value(_SELECT) == "auto" and isinstance(ctx.value(_EVERY), int):
         said = "" if ctx.has(_SELECT) else ", the default"
@@ -62,14 +63,15 @@ def zenflow_strategy_without_interval(ctx: Context) -> Iterator[Finding]:
 
     Bad:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"select_strategy": "step", "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"select_strategy": "step", "update_interval": 4}}}
 
     Good:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"select_strategy": "step", "select_interval": 8,
-        "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"select_strategy": "step", "select_interval": 8, "update_interval": 4}}}
     """
     if zenflow(ctx) and ctx.value(_SELECT) in ("step", "epoch") and ctx.value(_EVERY) == "auto":
         said = "" if ctx.has(_EVERY) else ", the default"
@@ -89,21 +91,21 @@ def zenflow_selection_before_update(ctx: Context) -> Iterator[Finding]:
 
     Bad:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"select_strategy": "step", "select_interval": 2,
-        "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"select_strategy": "step", "select_interval": 2, "update_interval": 4}}}
 
     Good:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"select_strategy": "step", "select_interval": 8,
-        "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"select_strategy": "step", "select_interval": 8, "update_interval": 4}}}
 
     Fixed:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"select_strategy": "step", "select_interval": 4,
-        "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"select_strategy": "step", "select_interval": 4, "update_interval": 4}}}
     """
     if (
         not zenflow(ctx) or ctx.value(_SELECT) != "step"
@@ -131,13 +133,14 @@ def zenflow_update_left_to_auto(ctx: Context) -> Iterator[Finding]:
 
     Bad:
 
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
-        "zenflow": {}}}
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow": {}}}
 
     Good:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 4}}}
     """
     if zenflow(ctx) and stage(ctx) > 0 and ctx.value(_UPDATE) == "auto":
         said = "" if ctx.has(_UPDATE) else ", the default"
@@ -158,18 +161,21 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
 
     Bad:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 8, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"update_interval": 2}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 8, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 2}}}
 
     Good:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"update_interval": 2}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 2, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 2}}}
 
     Fixed:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 2, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"update_interval": 2}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 2, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 2}}}
     """
     path = "gradient_accumulation_steps"
     if not zenflow(ctx) or not ctx.has(path) or stage(ctx) == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.rules._context import Context, Finding
+from dsconfig.rules._context import MISSING, Context, Finding
 from dsconfig.rules._rule import rule
 from dsconfig.rules._zero import OPTIMIZER, ZENFLOW, ZERO, device, said_here, stage, zenflow
 from dsconfig.words import one_of, quoted
@@ -26,8 +26,9 @@ def zenflow_without_zero(ctx: Context) -> Iterator[Finding]:
 
     Good:
 
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
-        "zenflow": {"update_interval": 4}}, "gradient_accumulation_steps": 4}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 4}}}
 
     Fixed:
 
@@ -53,14 +54,14 @@ def zenflow_without_offload(ctx: Context) -> Iterator[Finding]:
 
     Bad:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4,
-        "zero_optimization": {"stage": 2, "zenflow": {"update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "zenflow": {"update_interval": 4}}}
 
     Good:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4,
-        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
-        "zenflow": {"update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 4}}}
     """
     if zenflow(ctx) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
         yield ctx.at(
@@ -81,20 +82,21 @@ def zenflow_offload_without_overlap(ctx: Context) -> Iterator[Finding]:
 
     Bad:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"offload": true, "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"offload": true, "update_interval": 4}}}
 
     Good:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "overlap_comm": true, "offload_optimizer": {"device": "cpu"},
-        "zenflow": {"offload": true, "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "overlap_comm": true, "offload_optimizer":
+        {"device": "cpu"}, "zenflow": {"offload": true, "update_interval": 4}}}
 
     Fixed:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "overlap_comm": true, "offload_optimizer": {"device": "cpu"},
-        "zenflow": {"offload": true, "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "overlap_comm": true, "offload_optimizer":
+        {"device": "cpu"}, "zenflow": {"offload": true, "update_interval": 4}}}
     """
     path, overlap = f"{ZENFLOW}.offload", f"{ZERO}.overlap_comm"
     if not zenflow(ctx) or not ctx.on(path) or stage(ctx) == 0:
@@ -185,18 +187,21 @@ def zenflow_key_without_effect(ctx: Context) -> Iterator[Finding]:
 
     Bad:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"full_warm_up_rounds": -1, "update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"full_warm_up_rounds": -1, "update_interval": 4}}}
 
     Good:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 4}}}
 
     Fixed:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2,
-        "offload_optimizer": {"device": "cpu"}, "zenflow": {"update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 4}}}
     """
     if not zenflow(ctx):
         return
@@ -235,15 +240,15 @@ def zenflow_without_adam(ctx: Context) -> Iterator[Finding]:
 
     Bad:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "Lion"},
-        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
-        "zenflow": {"update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "Lion", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 4}}}
 
     Good:
 
-        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW"},
-        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
-        "zenflow": {"update_interval": 4}}}
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 4}}}
     """
     if not zenflow(ctx) or stage(ctx) == 0:
         return
@@ -253,5 +258,39 @@ def zenflow_without_adam(ctx: Context) -> Iterator[Finding]:
             "optimizer.type",
             f"the optimizer is {quoted(kind)}, but ZenFlow works with `Adam` and `AdamW` alone",
             help="use `AdamW`, or remove `zenflow`",
+            related=[("ZenFlow is switched on here", ZENFLOW)],
+        )
+
+
+@rule("DSC491", effect="crashes", since="0.17.5", source=f"{_STAGES_1_2}.__init__")
+def zenflow_without_params(ctx: Context) -> Iterator[Finding]:
+    """ZenFlow is on at stage 1 or 2, and the config holds no `optimizer.params`.
+
+    ZenFlow builds an AdamW of its own from them, also where the script brings the optimizer: "argument after
+    ** must be a mapping, not NoneType" as the engine starts. An empty object will do.
+
+    Bad:
+
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
+        "zenflow": {"update_interval": 4}}}
+
+    Good:
+
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4,
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
+        "zenflow": {"update_interval": 4}}}
+    """
+    if not zenflow(ctx) or stage(ctx) not in (1, 2) or device(ctx, OPTIMIZER) == "none":
+        return
+    if ctx.written("optimizer.params") in (MISSING, None):
+        there = isinstance(ctx.written("optimizer"), dict)
+        yield ctx.at(
+            "optimizer" if there else ZENFLOW,
+            f"{'`optimizer` has no `params`' if there else 'the config has no `optimizer`'}, and from its"
+            " params ZenFlow builds an AdamW of its own at stages 1 and 2",
+            help='add `"params": {"lr": …}`' if there else "add `optimizer` with its `params`",
+            part="key",
             related=[("ZenFlow is switched on here", ZENFLOW)],
         )

@@ -39,7 +39,7 @@ def secondary_partition_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     size, ranks = _partition(ctx), ctx.world_size
     if 1 < size < ranks and ranks % size:
         fits = [number for number in range(2, ranks + 1) if ranks % number == 0]
-        shown = one_of(fits) if len(fits) <= _MOST else f"{one_of(fits[: _MOST - 1], ',')}, …"
+        shown = one_of(fits) if len(fits) <= _MOST else ", ".join(map(quoted, fits[:_MOST])) + ", …"
         yield ctx.at(
             _HPZ,
             f"`zero_hpz_partition_size` is {size}, which does not divide the {ranks} ranks: {ranks} ="

@@ -40,11 +40,11 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
     """
     written = [name for name in zero(ctx) if name != "stage"]
     if written and not ctx.has(f"{ZERO}.stage"):
-        names = one_of((f"`{ctx.place(f'{ZERO}.{name}')[-1]}`" for name in written[:_MOST]), "and")
-        more = f" and {len(written) - _MOST} more" if len(written) > _MOST else ""
+        names = one_of((f"`{ctx.place(f'{ZERO}.{name}')[-1]}`" for name in written), "and")
         yield ctx.at(
             ZERO,
-            f"`zero_optimization` has no `stage`, and the default is 0: ZeRO is off, and {names}{more}"
+            "`zero_optimization` has no `stage`, and the default is 0: ZeRO is off, and"
+            f" {names if len(written) <= _MOST else f'its {len(written)} keys'}"
             f" {'do' if len(written) > 1 else 'does'} nothing",
             help='add `"stage": 1`, `2` or `3`, or remove the section',
             part="key",
@@ -52,7 +52,7 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
 
 
 _MOST = 3
-"""Names shown before the rest is counted."""
+"""More names than these are counted only."""
 
 _PARTITIONED = (3,)
 _GRADIENTS = (1, 2)
