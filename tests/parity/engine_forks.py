@@ -82,6 +82,9 @@ def train(job: dict[str, Any], folder: str, said: dict[str, Any]) -> None:
     engine, *_ = deepspeed.initialize(
         model=model, model_parameters=model.parameters(), config=config if job.get("dict") else path, **extra
     )
+    if job.get("compile"):
+        said["phase"] = "compile"
+        engine.compile(backend="eager")
     said["phase"] = "train"
     if job.get("model") == "pipeline":
         micro = engine.train_micro_batch_size_per_gpu()
