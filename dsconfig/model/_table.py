@@ -361,14 +361,14 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'warmup_max_lr': (('union', ('float', None, None, None, None), ('list', ('float', None, None, None, None)), ('null',)), 0.001, ((3001, 1000000000),), {'was': ((17001, ('union', ('float', None, None, None, None), ('list', ('float', None, None, None, None)))),), 'fills': ('transformers', 'accelerate')}),
             'warmup_num_steps': (('int', None, 0, None, None), 1000, ((1000, 1000000000),), {'was': ((19002, ('float', None, None, None, None)),), 'fills': ('transformers', 'accelerate'), 'unit': 'steps'}),
             'warmup_type': (('any',), 'log', ((5007, 1000000000),), {'known': ('log', 'linear')}),
-            'total_num_steps': (('union', ('int', None, None, None, None), ('float', None, None, None, None)), None, ((3001, 1000000000),), {'required': True, 'fills': ('transformers', 'accelerate'), 'unit': 'steps'}),
+            'total_num_steps': (('float', None, None, None, None), None, ((3001, 1000000000),), {'required': True, 'fills': ('transformers', 'accelerate'), 'unit': 'steps'}),
         },
     ),
     'WarmupCosineLRParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
         {
             'last_batch_iteration': (('float', None, None, None, None), -1, ((1000, 1000000000),), {}),
-            'total_num_steps': (('union', ('int', None, None, None, None), ('float', None, None, None, None)), None, ((12003, 1000000000),), {'required': True, 'fills': ('transformers', 'accelerate'), 'unit': 'steps'}),
+            'total_num_steps': (('float', None, None, None, None), None, ((12003, 1000000000),), {'required': True, 'fills': ('transformers', 'accelerate'), 'unit': 'steps'}),
             'warmup_min_ratio': (('float', None, None, None, None), 0.0, ((12003, 1000000000),), {}),
             'warmup_num_steps': (('int', None, 0, None, None), 1000, ((12003, 1000000000),), {'was': ((19002, ('float', None, None, None, None)),), 'fills': ('transformers', 'accelerate'), 'unit': 'steps'}),
             'cos_min_ratio': (('float', None, None, None, None), 0.0001, ((12003, 1000000000),), {}),

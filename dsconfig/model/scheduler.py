@@ -23,6 +23,7 @@ Rates: TypeAlias = float | list[float]
 """One learning rate, or one for each parameter group."""
 Whole: TypeAlias = Annotated[int, Checked(("float", None, None, None, None))]
 """Meant to be whole; DeepSpeed calculates with fractions just as well."""
+Length: TypeAlias = Annotated[int | float, Checked(("float", None, None, None, None))]
 Curve: TypeAlias = Annotated[Literal["log", "linear"], Checked(("any",))]
 """Any other word counts as "log", with a warning."""
 
@@ -136,7 +137,7 @@ class WarmupDecayLRParams(WarmupLRParams):
     SOURCE = "runtime/lr_schedules.py:WarmupDecayLR"
 
     total_num_steps: Annotated[
-        int | float | Auto, Key(since="0.3.1", unit="steps", fills=("transformers", "accelerate"))
+        Length | Auto, Key(since="0.3.1", unit="steps", fills=("transformers", "accelerate"))
     ]
     """Length of the whole schedule, the way up included."""
     warmup_max_lr: Annotated[
@@ -152,7 +153,7 @@ class WarmupCosineLRParams(SchedulerParams):
     SOURCE = "runtime/lr_schedules.py:WarmupCosineLR"
 
     total_num_steps: Annotated[
-        int | float | Auto, Key(since="0.12.3", unit="steps", fills=("transformers", "accelerate"))
+        Length | Auto, Key(since="0.12.3", unit="steps", fills=("transformers", "accelerate"))
     ]
     """Length of the whole schedule, the way up included."""
     warmup_min_ratio: Annotated[float, Key(since="0.12.3")] = 0.0
