@@ -67,6 +67,10 @@ def train(job: dict[str, Any], folder: str, said: dict[str, Any]) -> None:
     torch.manual_seed(0)
     said["phase"] = "start"
     settle(deepspeed.accelerator.get_accelerator())
+    if "build" in job:
+        for name in job["build"]:
+            deepspeed.accelerator.get_accelerator().create_op_builder(name).load(verbose=False)
+        return
     deepspeed.init_distributed("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
     model = model_of(job.get("model", "linear"))
     path = os.path.join(folder, "config.json")

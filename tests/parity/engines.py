@@ -16,6 +16,13 @@ from tests.parity import environment
 
 FORKS = Path(__file__).with_name("engine_forks.py")
 LONGEST_BUILD = 1800.0
+OPS = {
+    "fused_adam": "FusedAdamBuilder",
+    "cpu_adam": "CPUAdamBuilder",
+    "cpu_adagrad": "CPUAdagradBuilder",
+    "cpu_lion": "CPULionBuilder",
+}
+"""What engines on a CPU compile as they start, a minute or more each, and how DeepSpeed calls it."""
 LIMIT = 180.0
 """Seconds for one job. Nearly all take one or two; the first that needs an op compiles it."""
 
@@ -24,8 +31,8 @@ LIMIT = 180.0
 class Job:
     """One config for one engine, and the circumstances: `options` are keys of the worker's job.
 
-    `steps`, `model` (linear, pipeline), `client_optimizer` (a class of torch.optim), `dict` (hand it a dict,
-    no file), `fp16` (say that the CPU has it), `variables` (of the process).
+    `steps`, `model` (linear, pipeline), `client_optimizer` (a class of torch.optim), `compile`, `dict` (hand it
+    a dict, no file), `fp16` (say that the CPU has it), `variables` (of the process).
     """
 
     id: str
@@ -61,10 +68,21 @@ def run(release: str, jobs: Sequence[Job], workers: int = 2) -> dict[str, Ride]:
         RuntimeError: DeepSpeed could not be imported.
     """
     free_locks()
+    build_ops(release)
     batches = [jobs[start::workers] for start in range(workers) if jobs[start::workers]]
     with ThreadPoolExecutor(workers) as pool:
         done = pool.map(lambda batch: dict(_batch(release, batch)), batches)
         return {id_: ride for rides in done for id_, ride in rides.items()}
+
+
+def build_ops(release: str) -> None:
+    """Compile the ops that are not there yet, before anything waits for them."""
+    missing = [name for op, name in OPS.items() if not (extensions() / op / f"{op}.so").exists()]
+    if missing and environment.order(release) >= (0, 12):
+        job = Job("build", {}, (("build", missing), ("limit", LONGEST_BUILD)))
+        ride = dict(_batch(release, [job]))["build"]
+        if not ride.ok:
+            raise RuntimeError(f"{', '.join(missing)} cannot be compiled here: {ride.said[-500:]}")
 
 
 def extensions() -> Path:

@@ -1,0 +1,6 @@
+"""Writes the page of constraints that no check of a file can see."""
+
+from tests.rule_map import PAGE, page
+
+PAGE.parent.mkdir(parents=True, exist_ok=True)
+PAGE.write_text(page(), encoding="utf-8")
