@@ -7,6 +7,7 @@ from dsconfig.model.base import Key, Section, Was
 _FORMATS = (
     ("fp16", "IEEE half precision"),
     ("bf16", "bfloat16: the range of fp32, fewer digits"),
+    ("bfp16", "bfloat16, by the name that the first releases gave it"),
     ("fp32", "full precision: exact, and twice the traffic"),
 )
 

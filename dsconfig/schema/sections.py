@@ -45,8 +45,13 @@ class Builder:
     def body(self, section: str) -> Schema:
         """The keywords that hold for a section as an object."""
         seen = view(section, self.release)
-        properties = {word: self.property(seen, word, key) for word, key in seen.keys.items()}
-        if section in ("Optimizer", "Scheduler"):
+        typed = section in ("Optimizer", "Scheduler")
+        properties = {
+            word: self.property(seen, word, key)
+            for word, key in seen.keys.items()
+            if not typed or word != "params"
+        }
+        if typed:
             return self._typed(seen, properties)
         found: Schema = {"properties": properties}
         closed = section == "Config" or seen.unknown == "rejected"
@@ -139,7 +144,7 @@ class Builder:
         """The optimizer or the scheduler: which params there are depends on the type."""
         is_scheduler = seen.name == "Scheduler"
         shapes: frozenset[str] = frozenset() if is_scheduler else frozenset({"null"})
-        told = {"description": properties["params"]["description"]}
+        told: Schema = {"description": self._description("params", seen.keys["params"], None)}
         properties["params"] = told
         kinds = [
             kind
@@ -155,9 +160,14 @@ class Builder:
             needed = _NEEDED.get(kind.name)
             if needed:
                 cases.append(_when(named, {"required": list(needed)}))
-        other = {"not": _when_type(_named(seen.name, [kind.name for kind in kinds]))}
-        base = {**self.refer(f"{seen.name}Params", shapes), **told}
-        cases.append({"if": other, "then": {"properties": {"params": base}}})
+        known = _named(seen.name, [kind.name for kind in kinds])
+        text = _when_type({"type": "string"})
+        for case, taken in (
+            ({**text, "not": _when_type(known)}, shapes),
+            ({"not": text}, values.ANY_SHAPE),  # without a type nobody looks at the params
+        ):
+            base = {**self.refer(f"{seen.name}Params", taken), **told}
+            cases.append({"if": case, "then": {"properties": {"params": base}}})
         return {"properties": properties, "allOf": cases}
 
 
@@ -260,7 +270,7 @@ def _shaped(shapes: frozenset[str]) -> Schema:
         ["object", *(name for shape in _TYPES if shape in shapes for name in _TYPES[shape])]
     )
     if shapes >= values.ANY_SHAPE:
-        return {}
+        return {"not": {"const": "auto"}}
     found: Schema = {"type": list(types) if len(types) > 1 else "object"}
     if "falsy" in shapes:
         found |= {**_FALSY, "not": {"const": True}}
@@ -268,6 +278,8 @@ def _shaped(shapes: frozenset[str]) -> Schema:
         found["maxItems"] = 0
     if "auto" in shapes and "string" not in shapes:
         found["pattern"] = values.AUTO_PATTERN
+    if "string" in shapes:  # that word is meant for somebody who is not here
+        found["not"] = {"const": "auto"}
     if "mapping" in shapes:
         found |= {"maxLength": 0, "items": {"type": "array", "minItems": 2, "maxItems": 2}}
     return found

@@ -1,0 +1,183 @@
+"""`dsconfig schema`, `editor` and `init`, as users run them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dsconfig
+from dsconfig.cli.editor import NAMES
+from dsconfig.editor import EDITORS
+from tests.cli.conftest import Runs
+
+
+def test_schema_goes_to_stdout_or_a_file(run: Runs, here: Path) -> None:
+    done = run("schema", "--target", "0.16.9", "--consumer", "accelerate")
+    assert done.code == 0
+    assert json.loads(done.out) == dsconfig.json_schema("0.16.9", "accelerate")
+    assert run("schema", "--target", "0.16.9", "-o", "out.json").code == 0
+    assert json.loads((here / "out.json").read_text()) == dsconfig.json_schema("0.16.9")
+
+
+def test_schema_follows_the_settings(run: Runs, here: Path) -> None:
+    (here / "dsconfig.toml").write_text('target = "0.14.5"\nconsumer = "lightning"\n')
+    assert json.loads(run("schema").out) == dsconfig.json_schema("0.14.5", "lightning")
+
+
+def test_of_a_range_the_newest_release_counts(run: Runs) -> None:
+    done = run("schema", "--target", ">=0.14,<0.16")
+    assert json.loads(done.out)["x-dsconfig-target"] == "0.15.4"
+    assert "of >=0.14,<0.16 the newest release counts, 0.15.4" in done.err
+
+
+@pytest.mark.parametrize(
+    ("release", "name"),
+    [
+        ("0.19.8", "deepspeed.json"),
+        ("0.18.9", "deepspeed-0.18.json"),
+        ("0.19.7", "deepspeed-0.19.7.json"),
+        ("0.19.0", "deepspeed-0.19.1.json"),
+    ],
+)
+def test_path_is_that_of_a_kept_file(run: Runs, release: str, name: str) -> None:
+    found = Path(run("schema", "--target", release, "--path").out.strip())
+    assert found.name == name
+    kept = json.loads(found.read_text(encoding="utf-8"))
+    kept.pop("$id")
+    kept.pop("$comment")
+    found_for = kept["x-dsconfig-target"]
+    assert kept == dsconfig.json_schema(found_for)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("schema", "--target", "0.99"), ""),
+        (("schema", "--target", "nope"), "unknown DeepSpeed release `nope`"),
+        (("schema", "--target", "0.8.3", "--path"), "no schema of 0.8.3 is kept as a file"),
+        (("schema", "--path", "--consumer", "lightning", "--target", "0.19.8"), "as lightning reads it"),
+        (("schema", "--path", "-o", "x.json"), "do not go together"),
+        (("schema", "-o", "no/such/folder/x.json"), "no such file or directory"),
+        (("schema", "--consumer", "megatron"), "invalid choice"),
+        (("editor", "emacs"), "invalid choice"),
+        (("editor",), "required"),
+        (("init", "--preset", "zero9"), "unknown preset `zero9`"),
+        (("init", "--preset", "elastic", "--target", "0.19.8"), "not for 0.19.8"),
+        (("init", "no/such/folder/x.json"), "no such file or directory"),
+    ],
+)
+def test_wrong_use_is_one_line(run: Runs, argv: tuple[str, ...], message: str) -> None:
+    done = run(*argv)
+    if not message:
+        assert done.code == 0
+        return
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert message in done.err
+
+
+def test_the_editors_are_those_of_the_module() -> None:
+    assert NAMES == EDITORS
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_editor_prints_and_writes_nothing(run: Runs, here: Path, name: str) -> None:
+    before = sorted(here.rglob("*"))
+    done = run("editor", name, "--target", "0.19.8")
+    assert done.code == 0
+    assert "deepspeed.schema.json" in done.out
+    assert sorted(here.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_editor_writes_once(run: Runs, here: Path, name: str) -> None:
+    assert run("editor", name, "--write", "--target", "0.19.8").code == 0
+    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+    assert len(before) == 3
+    done = run("editor", name, "--write", "--target", "0.19.8")
+    assert done.out.count("is as it should be") == 3
+    assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+
+
+SETTINGS = """{
+  // the team's own
+  "editor.tabSize": 3, /* odd */
+  "json.schemas": [
+    {"fileMatch": ["x.json"], "url": "./x.schema.json"}, // kept
+  ],
+  "yaml.schemas": {"./y.json": ["y.yaml"]},
+}
+"""
+
+
+def test_other_settings_stay_byte_for_byte(run: Runs, here: Path) -> None:
+    file = here / ".vscode" / "settings.json"
+    file.parent.mkdir()
+    file.write_text(SETTINGS)
+    assert run("editor", "vscode", "--write", "--target", "0.19.8").code == 0
+    found = file.read_text()
+    added = [line for line in found.splitlines() if line not in SETTINGS.splitlines()]
+    assert len(added) <= 12
+    for line in ("  // the team's own", '  "editor.tabSize": 3, /* odd */'):
+        assert line in found
+    assert '{"fileMatch": ["x.json"], "url": "./x.schema.json"}' in found
+    assert '"./.vscode/deepspeed.schema.json"' in found
+    assert '"./y.json": ["y.yaml"]' in found
+    assert '"./.vscode/accelerate.schema.json"' in found
+    assert run("editor", "vscode", "--write", "--target", "0.19.8").out.count("as it should be") == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"json.schemas": 3}', "{{{", '{"json.schemas": {"a": 1}}', '{"a": 1', "\x00"]
+)
+def test_settings_that_cannot_be_added_to_are_left_alone(run: Runs, here: Path, text: str) -> None:
+    file = here / ".vscode" / "settings.json"
+    file.parent.mkdir()
+    file.write_text(text)
+    done = run("editor", "vscode", "--write", "--target", "0.19.8")
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert file.read_text() == text
+    assert sorted(path.name for path in file.parent.iterdir()) == ["settings.json"]
+
+
+@pytest.mark.parametrize(("name", "file"), [("neovim", ".nvim.lua"), ("jetbrains", ".idea/jsonSchemas.xml")])
+def test_a_file_of_somebody_else_is_left_alone(run: Runs, here: Path, name: str, file: str) -> None:
+    (here / file).parent.mkdir(exist_ok=True)
+    (here / file).write_text("mine\n")
+    assert run("editor", name, "--write", "--target", "0.19.8").code == 2
+    assert (here / file).read_text() == "mine\n"
+
+
+def test_a_foreign_file_under_the_schemas_name_is_left_alone(run: Runs, here: Path) -> None:
+    (here / ".zed").mkdir()
+    (here / ".zed" / "deepspeed.schema.json").write_text("{}")
+    assert run("editor", "zed", "--write", "--target", "0.19.8").code == 2
+    assert [path.name for path in (here / ".zed").iterdir()] == ["deepspeed.schema.json"]
+
+
+def test_a_schema_of_another_release_is_replaced(run: Runs, here: Path) -> None:
+    assert run("editor", "zed", "--write", "--target", "0.19.8").code == 0
+    done = run("editor", "zed", "--write", "--target", "0.18.9")
+    assert "changed .zed/deepspeed.schema.json" in done.out
+    assert ".zed/settings.json is as it should be" in done.out
+
+
+def test_init_writes_a_clean_config_and_never_over_another(run: Runs, here: Path) -> None:
+    done = run("init", "--target", "0.19.8")
+    assert done.code == 0
+    assert done.out == "wrote ds_config.json for DeepSpeed 0.19.8\n"
+    assert run("check", "ds_config.json", "--target", "0.19.8", "--fail-on", "info").code == 0
+    before = (here / "ds_config.json").read_bytes()
+    assert run("init", "--preset", "zero3").code == 2
+    assert (here / "ds_config.json").read_bytes() == before
+    assert run("init", "--preset", "zero3", "--force").code == 0
+    assert (here / "ds_config.json").read_bytes() != before
+
+
+def test_init_knows_what_a_consumer_wants(run: Runs) -> None:
+    done = run("init", "-", "--consumer", "transformers", "--target", "0.19.8")
+    assert json.loads(done.out)["train_batch_size"] == "auto"
+    assert "zero3-offload-nvme" in run("init", "--list").out

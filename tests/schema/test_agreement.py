@@ -1,0 +1,116 @@
+"""Schema and `check` find the same faults, on the cases that are data and on generated ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import dsconfig
+from dsconfig.document import read_bytes, read_text
+from dsconfig.launch_file import is_launch_file
+from dsconfig.releases import LATEST, NUMBERS
+from tests.parity.generate import generate
+from tests.schema.agreement import TYPES, covered, expressible, faults
+
+CASES = Path(__file__).parents[1] / "cases"
+BEYOND = 2.0**63
+"""Integral floats from here on are refused, which JSON Schema cannot say of an integer."""
+RELEASES = ("0.9.5", "0.14.5", "0.16.9", "0.19.6", LATEST)
+
+
+class Judged(NamedTuple):
+    """What check and the schema say of one config."""
+
+    label: str
+    lost: list[str]
+    """What the schema misses."""
+    alone: list[str]
+    """What only the schema refuses."""
+    caught: int
+
+
+def judge(label: str, config: Any, report: dsconfig.Report, release: str, consumer: str) -> Judged:
+    places = faults(config, release, consumer)
+    lost, caught = [], 0
+    for found in expressible(report):
+        if covered(found.path, places) or isinstance(_at(config, found.path), float):
+            caught += 1
+        else:
+            lost.append(f"{found.code} {found.dotted}: {found.message}")
+    said = {found.path for found in (*report, *report.suppressed)}
+    # Where DeepSpeed refuses the file anyway, a rule on two keys may have nothing sound to speak of.
+    rejected = any(found.effect.value == "rejected" for found in report)
+    alone = [".".join(map(str, place)) for place in places if not covered(place, said) and not rejected]
+    return Judged(label, lost, alone, caught)
+
+
+def _at(config: Any, path: tuple[Any, ...]) -> Any:
+    for part in path:
+        config = config[part] if isinstance(config, list | dict) and _has(config, part) else None
+    return config if isinstance(config, float) and abs(config) >= BEYOND else None
+
+
+def _has(config: Any, part: Any) -> bool:
+    return part in config if isinstance(config, dict) else isinstance(part, int) and part < len(config)
+
+
+def sound(report: dsconfig.Report) -> bool:
+    """Whether the text has a config in it at all."""
+    return not any(found.code[:5] == "DSC00" and found.effect.value == "rejected" for found in report)
+
+
+UNSAYABLE = {"DSC009-beyond-limits/lone-surrogate"}
+"""JSON Schema has no word for half a UTF-16 pair."""
+
+
+def from_data() -> Iterator[Judged]:
+    for path in sorted(CASES.glob("*/*/*.json")):
+        case = json.loads(path.read_text("utf-8"))
+        release, consumer = case.get("target", LATEST), case.get("consumer") or "deepspeed"
+        source = case["config"] if "config" in case else case["text"]
+        if f"{path.parent.name}/{path.stem}" in UNSAYABLE:
+            continue
+        if release not in NUMBERS or NUMBERS[release] < NUMBERS["0.9.0"]:
+            continue
+        config = source if isinstance(source, dict) else read_text(str(source)).value()
+        report = dsconfig.check(source, release, case.get("world_size"), consumer)
+        if isinstance(config, dict) and sound(report) and not is_launch_file(config):
+            yield judge(f"{path.parent.name}/{path.stem}", config, report, release, consumer)
+
+
+def generated(release: str, consumer: str, count: int) -> Iterator[Judged]:
+    for case in generate(release, count, 11):
+        report = dsconfig.check(case.source, release, case.world_size, consumer)
+        config = case.config if case.text is None else read_bytes(case.source, "x").value()
+        if isinstance(config, dict) and sound(report):
+            yield judge(case.label, config, report, release, consumer)
+
+
+def test_on_the_data_cases() -> None:
+    found = list(from_data())
+    assert len(found) > 300
+    assert [(one.label, one.lost) for one in found if one.lost] == []
+    assert [(one.label, one.alone) for one in found if one.alone] == []
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("consumer", ["deepspeed", "transformers"])
+def test_on_generated_cases(release: str, consumer: str) -> None:
+    found = list(generated(release, consumer, 240))
+    assert len(found) > 100
+    assert [(one.label, one.lost) for one in found if one.lost] == []
+    assert [(one.label, one.alone) for one in found if one.alone] == []
+
+
+def test_of_generated_faults_nearly_all_are_caught() -> None:
+    assert {"DSC110", "DSC111", "DSC112"} < TYPES
+    caught = lost = 0
+    for release in RELEASES:
+        for one in generated(release, "deepspeed", 240):
+            caught, lost = caught + one.caught, lost + len(one.lost)
+    assert caught > 100
+    assert caught / (caught + lost) >= 0.95
