@@ -31,8 +31,8 @@ LIMIT = 180.0
 class Job:
     """One config for one engine, and the circumstances: `options` are keys of the worker's job.
 
-    `steps`, `model` (linear, pipeline), `client_optimizer` (a class of torch.optim), `compile`, `dict` (hand it
-    a dict, no file), `fp16` (say that the CPU has it), `variables` (of the process).
+    `steps`, `model` (linear, pipeline), `client_optimizer` (a class of torch.optim), `compile`, `dict` (hand
+    it a dict, no file), `fp16` (say that the CPU has it), `variables` (of the process).
     """
 
     id: str
