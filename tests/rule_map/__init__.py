@@ -31,7 +31,7 @@ def page() -> str:
         "# What a config alone does not tell",
         "",
         "Every constraint that DeepSpeed puts on a config is a rule here, but for these. Each would take",
-        "a fact that is neither in the config nor in the world size, the release or the program that reads it.",
+        "a fact that is neither in the config nor in the world size, the release or the reading program.",
         "",
         "| constraint | would need |",
         "|---|---|",

@@ -1,0 +1,155 @@
+"""Shows that the tests hold the rules' conditions: `python -m tests.parity.mutants`.
+
+Each mutant is a rule with one comparison, boolean operator or negation turned round, in memory; its pages and
+cases are run, and something has to fail. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import inspect
+import json
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from dsconfig.checker import check
+from dsconfig.rules import RULES, Rule
+from dsconfig.rules._evaluate import _applicable
+from tests.examples import examples
+
+CASES = Path(__file__).resolve().parents[1] / "cases"
+TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A rule with one condition turned round: what it was, and what it is."""
+
+    rule: Rule
+    was: str
+    now: str
+
+
+def mutants(rule: Rule) -> Iterator[Mutant]:
+    """Every mutant of the conditions in a rule's own function."""
+    source = textwrap.dedent(inspect.getsource(rule.check))
+    tree = ast.parse(source)
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    function.decorator_list = []
+    tests = [node.test for node in ast.walk(function) if isinstance(node, ast.If)]
+    count = sum(1 for test in tests for _ in _spots(test))
+    for number in range(count):
+        changed = copy.deepcopy(tree)
+        spots = [
+            (test, spot)
+            for test in (node.test for node in ast.walk(changed) if isinstance(node, ast.If))
+            for spot in _spots(test)
+        ]
+        test, spot = spots[number]
+        was = ast.unparse(test)
+        _turn(spot)
+        yield Mutant(replace(rule, check=_compiled(changed, rule)), was, ast.unparse(test))
+
+
+def _spots(test: ast.expr) -> Iterator[Any]:
+    for node in ast.walk(test):
+        if isinstance(node, ast.BoolOp) or (isinstance(node, ast.Compare) and type(node.ops[0]) in TURNED):
+            yield node
+
+
+def _turn(node: Any) -> None:
+    if isinstance(node, ast.BoolOp):
+        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    else:
+        node.ops[0] = TURNED[type(node.ops[0])]()
+
+
+def _compiled(tree: ast.Module, rule: Rule) -> Any:
+    names = dict(vars(sys.modules[rule.check.__module__]))
+    exec(compile(ast.fix_missing_locations(tree), f"<{rule.code}>", "exec"), names)
+    return names[rule.check.__name__]
+
+
+def failure(mutant: Mutant) -> str | None:
+    """The first test of the rule that the mutant fails; None where it survives."""
+    rule = RULES[mutant.rule.code]
+    RULES[rule.code] = mutant.rule
+    _forget()
+    try:
+        return next(_failures(rule), None)
+    finally:
+        RULES[rule.code] = rule
+        _forget()
+
+
+def _forget() -> None:
+    _applicable.cache_clear()
+
+
+def _failures(rule: Rule) -> Iterator[str]:
+    for example in examples(rule):
+        try:
+            found = any(d.code == rule.code for d in example.check())
+        except Exception as error:  # a mutant may do anything
+            yield f"page, {example.kind}: {type(error).__name__}"
+            continue
+        if found != (example.kind == "Bad"):
+            yield f"page, {example.kind}"
+    for path in sorted(CASES.glob(f"*/{rule.code}-*/*.json")):
+        case = json.loads(path.read_text("utf-8"))
+        source = case["config"] if "config" in case else case["text"]
+        try:
+            report = check(source, case.get("target"), case.get("world_size"), case.get("consumer"))
+        except Exception as error:
+            yield f"case {path.stem}: {type(error).__name__}"
+            continue
+        finds = sorted(f"{d.dotted} {d.effect.value}".strip() for d in report if d.code == rule.code)
+        if finds != sorted(case["finds"]):
+            yield f"case {path.stem}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 0 where every mutant is caught."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.parity.mutants", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("codes", nargs="*", metavar="CODE", help="default: ten rules by chance")
+    parser.add_argument("--all", action="store_true", help="every rule")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    known = {rule.code: found for rule in RULES.values() if (found := list(mutants(rule)))}
+    ten = sorted(Random(options.seed).sample(sorted(known), 10))
+    codes = sorted(known) if options.all else options.codes or ten
+    survivors = total = 0
+    for code in codes:
+        for mutant in known.get(code, []) if options.all or options.codes else known[code][:1]:
+            total += 1
+            caught = failure(mutant)
+            survivors += caught is None
+            if not options.all or caught is None:
+                print(f"{code} {mutant.rule.name}: `{mutant.was}` → `{mutant.now}`: {caught or 'SURVIVES'}")
+    print(f"{total - survivors} of {total} mutants are caught")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
