@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from dsconfig.diagnostic import Path, dotted
-from dsconfig.model.keyinfo import ROOT, SectionView, child_section, view
+from dsconfig.model.keyinfo import ROOT, SectionView, child_section, section_keys, types_of, view
 
 _CUTOFF = 0.74
 _SHORT = 4
@@ -50,8 +50,6 @@ DEAD: dict[str, str | None] = {
     "quantize_training.quantize_type": "quantize_training.quantize_algo.q_type",
     "quantize_training.quantize_eigenvalue": "quantize_training.eigenvalue",
     "flops_profiler.step": "flops_profiler.profile_step",
-    "optimizer.torch_adam": "optimizer.params.torch_adam",
-    "optimizer.lr": "optimizer.params.lr",
     "torch_autocast.enable": "torch_autocast.enabled",
     "fp16.enable": "fp16.enabled",
     "bf16.enable": "bf16.enabled",
@@ -103,6 +101,9 @@ def home(word: str, parent: Path, release: int) -> str | None:
     """The one place where the release reads a key of this name; of several, the one inside or above
     `parent`.
     """
+    inside = _param_of_type(word, parent, release)
+    if inside is not None:
+        return inside
     found = _homes(release).get(word, [])
     if len(found) > 1:
         above = dotted(parent)
@@ -113,6 +114,21 @@ def home(word: str, parent: Path, release: int) -> str | None:
         ]
         found = near if len(near) == 1 and len(word) > _SHORT else []
     return found[0] if len(found) == 1 and word not in _COMMON else None
+
+
+_WITH_TYPES: dict[Path, str] = {("optimizer",): "Optimizer", ("scheduler",): "Scheduler"}
+
+
+def _param_of_type(word: str, parent: Path, release: int) -> str | None:
+    """The place among the params where a type of optimizer or scheduler has a key of this name, which stands
+    beside `type`.
+    """
+    section = _WITH_TYPES.get(parent)
+    for kind in types_of(section).values() if section else ():
+        key = section_keys(kind.params).get(word) if kind.params else None
+        if key is not None and key.read_in(release):
+            return f"{dotted(parent)}.params.{word}"
+    return None
 
 
 _COMMON = frozenset({"enabled", "type", "params", "name", "names", "config", "version", "size", "mode"})
