@@ -14,11 +14,11 @@ _SECTION = "activation_checkpointing"
 
 @rule("DSC925", effect="ignored", source=_CONFIGURE)
 def contiguous_checkpoints_without_partitions(ctx: Context) -> Iterator[Finding]:
-    """`contiguous_memory_optimization` is on, without what it needs.
+    """`contiguous_memory_optimization` is on, and `partition_activations` is off.
 
-    It copies partitioned activations into one buffer, whose size follows from `number_checkpoints`. Where
-    `partition_activations` is off or the number is missing, `deepspeed.checkpointing.configure` raises; and
-    without that call the whole section has no effect.
+    It copies partitioned activations into one buffer, whose size follows from `number_checkpoints`. Where one
+    of the two is missing, `deepspeed.checkpointing.configure` raises, unless the script hands it over as an
+    argument, as is usual for the number; and without that call the whole section has no effect.
 
     Bad:
 
@@ -34,20 +34,14 @@ def contiguous_checkpoints_without_partitions(ctx: Context) -> Iterator[Finding]
     if not isinstance(section, dict) or not ctx.has(path) or not ctx.on(path):
         return
     parts, number = f"{_SECTION}.partition_activations", f"{_SECTION}.number_checkpoints"
-    missing = []
     if not ctx.on(parts):
-        missing.append("`partition_activations` is off")
-    if ctx.value(number) is None:
-        missing.append("`number_checkpoints` is not given")
-    if missing:
+        also = " and `number_checkpoints` is not given" if ctx.value(number) is None else ""
         yield ctx.at(
             path,
-            f"`contiguous_memory_optimization` is on, but {' and '.join(missing)}: "
+            f"`contiguous_memory_optimization` is on, but `partition_activations` is off{also}: "
             "`deepspeed.checkpointing.configure` refuses that",
             help="set `partition_activations` to `true` and give `number_checkpoints`, or set it to `false`",
-            related=[("activations are left whole here", parts)]
-            if ctx.has(parts) and not ctx.on(parts)
-            else [],
+            related=[("activations are left whole here", parts)] if ctx.has(parts) else [],
             fix=Fix(
                 "set `contiguous_memory_optimization` to `false`",
                 (Set((_SECTION, "contiguous_memory_optimization"), False),),
