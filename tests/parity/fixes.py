@@ -116,6 +116,9 @@ def difference(old: Any, new: Any, path: str = "") -> str | None:
             if found:
                 return found
         return None
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return next(filter(None, (difference(*pair, f"{path}[{index}]") for index, pair in pairs)), None)
     if isinstance(new, bool) and bool(old) == new:
         return None
     return None if old == new else f"{path}: {old!r} became {new!r}"
