@@ -8,7 +8,7 @@ from dsconfig.model.base import Key, Reads, Section
 
 
 class ProgressiveLayerDrop(Section):
-    """Every key but `enabled` becomes an argument of the dropper: an unknown one crashes when enabled."""
+    """The engine looks both numbers up when it is on; the defaults are never used."""
 
     SOURCE = "runtime/progressive_layer_drop.py:ProgressiveLayerDrop.__init__"
     READS = (Reads("hand", unknown="kept"),)

@@ -127,6 +127,17 @@ def _one_per_cause(findings: list[tuple[Rule, Finding]]) -> list[tuple[Rule, Fin
         for rule, finding in findings
         if not rule.general and finding.effect in (Effect.REJECTED, Effect.CRASHES)
     }
+    milder = {
+        finding.path
+        for rule, finding in findings
+        if not rule.general and finding.effect in _MILD and finding.part == "value"
+    }
     return [
-        (rule, finding) for rule, finding in findings if not (rule.general and finding.path in particular)
+        (rule, finding)
+        for rule, finding in findings
+        if not rule.general
+        or not (finding.path in particular or (finding.effect in _MILD and finding.path in milder))
     ]
+
+
+_MILD = (Effect.IGNORED, Effect.ALTERED)

@@ -73,13 +73,19 @@ def _in_place(path: Path, there: Path, value: Any, *, safe: bool) -> Fix:
 def instead(info: KeyInfo) -> str:
     """What to do about a key that is gone, in words."""
     if info.replaced_by is None:
-        return "remove it"
+        return _ADVICE.get(info.name, "remove it")
     replaced = info.replaced_by
     return (
         f"use `{replaced}` instead"
         if " " not in replaced and "(" not in replaced
         else f"use {replaced} instead"
     )
+
+
+_ADVICE = {
+    "elasticity": "remove it, and write the batch sizes that `dsconfig resolve --world-size N` finds for it",
+}
+"""What to do about a section that nothing in DeepSpeed replaces."""
 
 
 def is_off(value: object) -> bool:

@@ -242,7 +242,9 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             found.event.path,
             f"`{found.word}` was removed from DeepSpeed after {name(last)}: {_dropped(found)}",
-            help=instead(found.info) + (", even though it is switched off" if found.refused and off else ""),
+            help="remove it, even though it is switched off"
+            if found.refused and off
+            else instead(found.info),
             effect=found.effect,
             part="key",
             fix=successor(ctx, found.event, safe=found.refused)
