@@ -94,8 +94,9 @@ def _half(ctx: Context, word: str, value: Any) -> bool:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         return False
-    if ctx.before("0.19.4"):
-        return True
+    if ctx.before("0.19.4"):  # unchecked, but the cycle is divided by its length
+        other = "cycle_second_step_size" if word == "cycle_first_step_size" else ""
+        return number != 0 or not other or bool(params(ctx, "scheduler").get(other))
     return number > 0 or (number == 0 and word == "cycle_second_step_size")
 
 
