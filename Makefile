@@ -56,6 +56,7 @@ latency: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tests.benchmarks.run
+	$(BIN)/python -m tests.editors.bench
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -64,8 +65,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+$(VENV)/.dev: pyproject.toml constraints.txt tests/editors/package-lock.json | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@command -v npm >/dev/null && npm ci --silent --no-audit --no-fund --prefix tests/editors || \
+		echo 'npm is missing: the tests of the editors are skipped'
 	@touch $@ $(VENV)/.installed
 
 clean:

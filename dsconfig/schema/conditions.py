@@ -12,7 +12,7 @@ from typing import Any
 
 from dsconfig.model.keyinfo import SectionView
 from dsconfig.releases import NEVER, number
-from dsconfig.schema.values import Schema
+from dsconfig.schema.values import Schema, needs
 
 _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
@@ -52,9 +52,13 @@ def of(seen: SectionView, release: int, consumer: str | None) -> Iterator[Schema
                 yield condition.then
 
 
+_NOT_AUTO: Schema = {"not": {"const": "auto"}, "doNotSuggest": True}
+
+
 def _written(**properties: Any) -> Schema:
     """The keys are there and as told; None: whatever they are, but for "auto", which may be dropped."""
-    told = {key: {"not": {"const": "auto"}} if value is None else value for key, value in properties.items()}
+    # VS Code proposes what it meets here too, and some of these are names of old.
+    told = {key: _NOT_AUTO if value is None else value for key, value in properties.items()}
     return {"properties": told, "required": list(told)}
 
 
@@ -88,7 +92,7 @@ def _path_needed(section: str) -> Condition:
         "DSC462",
         "ZeroOptimization",
         _written(stage={"const": 3}, **{section: _TO_NVME}),
-        _inside(section, {"required": ["nvme_path"]}),
+        _inside(section, needs("nvme_path")),
         (section,),
     )
 
@@ -155,9 +159,9 @@ CONDITIONS: tuple[Condition, ...] = (
         _absent("nothing is offloaded at stage 0, and the CPU optimizer fails on a GPU", "offload_optimizer"),
         ("offload_optimizer",),
     ),
-    Condition("DSC430", "ZeroOptimization", {"minProperties": 1}, {"required": ["stage"]}, (), since="0.7.0"),
+    Condition("DSC430", "ZeroOptimization", {"minProperties": 1}, needs("stage"), (), since="0.7.0"),
     *(
-        Condition("DSC463", section, {}, {"required": ["device"]}, (), since="0.7.0")
+        Condition("DSC463", section, {}, needs("device"), (), since="0.7.0")
         for section in ("OffloadParam", "OffloadOptimizer")
     ),
     _path_needed("offload_param"),
@@ -184,7 +188,7 @@ CONDITIONS: tuple[Condition, ...] = (
         "DSC802",
         "Config",
         {},
-        {"required": ["zero_optimization"]},
+        needs("zero_optimization"),
         (),
         consumers=("transformers", "accelerate"),
     ),

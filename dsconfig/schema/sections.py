@@ -64,7 +64,7 @@ class Builder:
         refused = [
             {"properties": {word: False}, "errorMessage": message} for word, message in strangers.items()
         ]
-        demands = [*refused, *conditions.of(seen, self.release, self.consumer)]
+        demands = [*refused, *_aside(properties), *conditions.of(seen, self.release, self.consumer)]
         return {**found, "allOf": demands} if demands else found
 
     def property(self, seen: SectionView, word: str, key: KeyView) -> Schema:
@@ -151,15 +151,15 @@ class Builder:
             for kind in types_of(seen.name).values()
             if kind.params is not None and kind.first <= self.release <= kind.last
         ]
-        cases: list[Schema] = [{"if": {"minProperties": 1}, "then": {"required": ["type"]}}]
+        cases: list[Schema] = [{"if": {"minProperties": 1}, "then": values.needs("type")}]
         if is_scheduler:
-            cases.append({"if": _when_type({"type": "string"}), "then": {"required": ["params"]}})
+            cases.append({"if": _when_type({"type": "string"}), "then": values.needs("params")})
         for kind in kinds:
             named = _named(seen.name, [kind.name])
             cases.append(_when(named, {**self.refer(str(kind.params), shapes), **told}))
             needed = _NEEDED.get(kind.name)
             if needed:
-                cases.append(_when(named, {"required": list(needed)}))
+                cases.append(_when(named, values.needs(*needed)))
         known = _named(seen.name, [kind.name for kind in kinds])
         text = _when_type({"type": "string"})
         for case, taken in (
@@ -172,6 +172,15 @@ class Builder:
 
 
 _NEEDED = {kind.name: kind.required for kind in SCHEDULERS if kind.required}
+
+
+def _aside(properties: dict[str, Schema]) -> Iterator[Schema]:
+    """The deprecation of sections, which yaml-language-server does not see beside a `$ref`."""
+    for word, found in properties.items():
+        if "$ref" in found and "deprecationMessage" in found:
+            told = {key: found.pop(key) for key in ("deprecated", "deprecationMessage")}
+            found["doNotSuggest"] = True
+            yield {"properties": {word: told}}
 
 
 def _when_type(schema: Schema) -> Schema:
@@ -277,7 +286,7 @@ def _shaped(shapes: frozenset[str]) -> Schema:
     if "[]" in shapes and "list" not in shapes:
         found["maxItems"] = 0
     if "auto" in shapes and "string" not in shapes:
-        found["pattern"] = values.AUTO_PATTERN
+        found |= {"pattern": values.AUTO_PATTERN, "patternErrorMessage": "expected an object"}
     if "string" in shapes:  # that word is meant for somebody who is not here
         found["not"] = {"const": "auto"}
     if "mapping" in shapes:

@@ -100,6 +100,11 @@ def _listed(types: Any) -> list[str]:
     return [types] if isinstance(types, str) else list(types)
 
 
+def needs(*keys: str) -> Schema:
+    """Keys that must be there. Ajv asks in its strict mode that they be declared where they are required."""
+    return {"properties": dict.fromkeys(keys, True), "required": list(keys)}
+
+
 def arms(schema: Schema) -> list[Schema]:
     """The alternatives of a schema, itself if it has none."""
     return list(schema["anyOf"]) if "anyOf" in schema else [schema]

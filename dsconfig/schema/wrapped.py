@@ -12,7 +12,7 @@ from typing import Any
 from dsconfig import launch_file
 from dsconfig.releases import LATEST
 from dsconfig.schema import DRAFT, json_schema
-from dsconfig.schema.values import Schema
+from dsconfig.schema.values import Schema, needs
 
 _DEVICE: Schema = {
     "enum": ["none", "cpu", "nvme"],
@@ -146,7 +146,7 @@ def _beside_link() -> Schema:
     """`DeepSpeedPlugin._deepspeed_config_checks` raises for these keys beside a config file."""
     refused = sorted(launch_file.NOT_BESIDE_LINK)
     return {
-        "if": {"required": [launch_file.LINK]},
+        "if": needs(launch_file.LINK),
         "then": {
             "properties": dict.fromkeys(refused, False),
             "errorMessage": "refused beside `deepspeed_config_file`: write it in that file",
@@ -158,7 +158,7 @@ def _path_needed(section: str) -> Schema:
     device = f"{section}_device"
     return {
         "if": {"properties": {device: {"const": "nvme"}}, "required": [device]},
-        "then": {"required": [f"{section}_nvme_path"]},
+        "then": needs(f"{section}_nvme_path"),
     }
 
 

@@ -22,7 +22,7 @@ KEYWORDS = {
     "defaultSnippets", "definitions", "deprecated", "deprecationMessage", "description", "doNotSuggest",
     "else", "enum", "enumDescriptions", "errorMessage", "exclusiveMaximum", "exclusiveMinimum", "if",
     "items", "maxItems", "maxLength", "maximum", "minItems", "minProperties", "minimum", "not",
-    "pattern", "patternProperties", "properties", "required", "then", "title", "type",
+    "pattern", "patternErrorMessage", "patternProperties", "properties", "required", "then", "title", "type",
     "x-dsconfig-consumer", "x-dsconfig-target",
 }  # fmt: skip
 
