@@ -100,14 +100,13 @@ def _with_adam(config: dict[str, Any] | None, said: dict[str, Any]) -> dict[str,
     return config
 
 
-def confirm(cases: Sequence[Crash]) -> dict[str, str | None]:
+def confirm(cases: Sequence[Crash]) -> Iterator[tuple[str, str | None]]:
     """What is wrong with each case, release by release; None where engine and `dsconfig` agree with it."""
-    found: dict[str, str | None] = {}
     for release in sorted({case.release for case in cases}, key=environment.order):
         own = [case for case in cases if case.release == release]
         rides = engines.run(release, [job for case in own for job in case.jobs()])
-        found |= {case.name: case.verdict(rides) or case.disagreement() for case in own}
-    return found
+        for case in own:
+            yield case.name, case.verdict(rides) or case.disagreement()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -128,9 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if left_out:
         print(f"crashes: not in the environment, left out: {' '.join(left_out)}")
     start = time.monotonic()
-    verdicts = confirm(wanted)
-    for name, wrong in verdicts.items():
-        print(f"crashes: {name}: {wrong or 'confirmed'}")
+    verdicts = {}
+    for name, wrong in confirm(wanted):
+        verdicts[name] = wrong
+        print(f"crashes: {name}: {wrong or 'confirmed'}", flush=True)
     confirmed = [name for name, wrong in verdicts.items() if wrong is None]
     counts = Counter(DOMAINS[name[:4]] for name in confirmed)
     for domain in DOMAINS.values():
