@@ -44,6 +44,8 @@ def test_wheel_holds_both_packages_and_nothing_else(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in names}
     assert tops == {"dsconfig", "elastic", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
     assert {"dsconfig/py.typed", "elastic/py.typed", "dsconfig/model/_table.py"} <= set(names)
+    kept = {path.name for path in (ROOT / "schema").iterdir()}
+    assert {name.rpartition("/")[2] for name in names if name.startswith("dsconfig/_schema/")} == kept
 
 
 def test_installed_command_works(python: Path, tmp_path: Path) -> None:
@@ -51,6 +53,8 @@ def test_installed_command_works(python: Path, tmp_path: Path) -> None:
     config.write_text('{"train_batch_size": 8, "gradient_clipp1ng": 1.0}', encoding="utf-8")
     command = python.parent / "dsconfig"
     assert run(command, "--version", cwd=tmp_path).startswith("dsconfig ")
+    schema = Path(run(command, "schema", "--path", cwd=tmp_path).strip())
+    assert json.loads(schema.read_text(encoding="utf-8"))["title"].startswith("DeepSpeed ")
     output = run(command, "check", config, "--output-format", "json", cwd=tmp_path, expect=1)
     (file,) = json.loads(output)["files"]
     assert [found["code"] for found in file["diagnostics"]] == ["DSC102"]
