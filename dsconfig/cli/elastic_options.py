@@ -30,9 +30,9 @@ def with_torch(module: str) -> ModuleType:
     except ImportError as error:
         if error.name == "torch":
             refuse("the elastic agent needs torch: install `deepspeed-config[agent]`")
-        import torch
+        from importlib.metadata import version as installed
 
-        version = torch.__version__
+        version = installed("torch")
         refuse(f"torch {version} is too old for the elastic agent: install at least {OLDEST_TORCH} ({error})")
 
 
