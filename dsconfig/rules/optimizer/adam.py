@@ -130,7 +130,6 @@ def weight_decay_of_torch(ctx: Context) -> Iterator[Finding]:
             fix=Fix(
                 "write the 0.01 that applies",
                 (Set(("optimizer", "params", "weight_decay"), 0.01),),
-                safe=True,
             ),
         )
 

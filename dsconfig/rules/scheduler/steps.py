@@ -258,6 +258,5 @@ def logarithmic_warm_up(ctx: Context) -> Iterator[Finding]:
             fix=Fix(
                 'write the `"log"` that applies',
                 (Set(("scheduler", "params", "warmup_type"), "log"),),
-                safe=True,
             ),
         )
