@@ -147,7 +147,9 @@ def datastates_not_switched_off(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    value = ctx.written(_DATASTATES)
+    if _DATASTATES not in ctx.data:
+        return
+    value = ctx.data[_DATASTATES]
     off = isinstance(value, dict) and "enabled" in value and not value["enabled"]
     if value is None or off or (value == 0 and value is not False):
         yield ctx.at(
