@@ -37,6 +37,8 @@ class Builder:
     def refer(self, section: str, shapes: frozenset[str] = frozenset()) -> Schema:
         """A reference to the definition of a section that may also be one of `shapes`."""
         title = section + "".join(f"Or{_TITLES[shape]}" for shape in sorted(shapes))
+        if shapes == values.ANYTHING:
+            title = f"{section}OrAnything"
         if title not in self.definitions:
             self.definitions[title] = {}  # sections may hold each other
             self.definitions[title] = {**_shaped(shapes), **self.body(section)}
@@ -71,7 +73,7 @@ class Builder:
         """What stands for one key; `word` is its name or an alias."""
         auto = self._auto(seen, key.info)
         inner = child_section(key.type)
-        found = self.refer(inner, _shapes(seen, key, auto)) if inner else self._scalar(key, auto)
+        found = self.refer(inner, _shapes(seen, key, auto)) if inner else self._scalar(seen, key, auto)
         offered = snippets.of(seen, word, inner, self.release) if inner else []
         more = {"defaultSnippets": offered} if offered else {}
         return {**found, **self._annotations(word, key, auto), **more}
@@ -82,8 +84,10 @@ class Builder:
         dropped = seen.drops_auto and "auto_is_value" not in info.flags and self.consumer not in PLUGIN
         return "dropped" if dropped else None
 
-    def _scalar(self, key: KeyView, auto: Auto) -> Schema:
-        found = values.of(key.type, self.refer)
+    def _scalar(self, seen: SectionView, key: KeyView, auto: Auto) -> Schema:
+        # By hand nobody looks at what stands for a section inside a list or a map.
+        loose = values.ANYTHING if seen.dialect == "hand" else frozenset[str]()
+        found = values.of(key.type, lambda section, shapes: self.refer(section, shapes or loose))
         known = [word for word in key.info.known if self._is_known(key.info, word)]
         if known:
             found = values.suggesting(found, known)
@@ -278,6 +282,8 @@ def _shaped(shapes: frozenset[str]) -> Schema:
     types = dict.fromkeys(
         ["object", *(name for shape in _TYPES if shape in shapes for name in _TYPES[shape])]
     )
+    if shapes >= values.ANYTHING:
+        return {}
     if shapes >= values.ANY_SHAPE:
         return {"not": {"const": "auto"}}
     found: Schema = {"type": list(types) if len(types) > 1 else "object"}

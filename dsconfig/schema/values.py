@@ -17,6 +17,8 @@ Auto: TypeAlias = Literal["filled", "dropped"] | None
 Refer: TypeAlias = Callable[[str, frozenset[str]], Schema]
 """Gives the reference to a section that may also be of certain shapes."""
 ANY_SHAPE = frozenset(("null", "true", "false", "list", "string", "number"))
+"""Whatever JSON has but "auto", which `check` reports where it stands for a section."""
+ANYTHING = ANY_SHAPE | {"auto"}
 
 AUTO_PATTERN = "^auto$"
 """Takes the word without proposing it, as a `const` would."""
@@ -43,7 +45,7 @@ def of(spec: Spec, refer: Refer) -> Schema:
     if kind == "section":
         return refer(spec[1], frozenset())
     if kind == "union" and ("any",) in spec and (sections := [arm for arm in spec if arm[0] == "section"]):
-        return refer(sections[0][1], ANY_SHAPE)
+        return refer(sections[0][1], ANYTHING)
     if kind == "union":
         return _union([of(arm, refer) for arm in spec[1:]])
     found: Schema = {"type": _TYPES[kind]}

@@ -1,0 +1,78 @@
+"""DeepSpeed's own verdict on the presets and on what the schemas refuse; it needs `make parity` to have built
+the releases.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+import dsconfig
+from dsconfig import presets
+from tests.parity import engines, environment
+from tests.parity.case import Case
+from tests.parity.generate import generate
+from tests.parity.judging import judge
+from tests.schema.agreement import covered, faults
+
+BUILT = [release for release in environment.available() if environment.order(release) >= (0, 9)]
+PLAIN = ("deepspeed", "lightning")
+NOT_ON_CPU = {"zero3-offload-nvme": "needs a drive", "tensor-parallel": "needs four ranks"}
+
+
+@pytest.fixture(autouse=True)
+def needs_releases() -> None:
+    if not BUILT:
+        pytest.skip("no DeepSpeed is built here: `make parity` builds it")
+
+
+def test_deepspeed_takes_every_preset() -> None:
+    for release in BUILT:
+        cases = [
+            Case(f"{name} {reader}", "valid", name, 8, text=presets.text(name, release, reader))
+            for name, preset in presets.PRESETS.items()
+            for reader in preset.consumers
+            if release in preset.releases and reader in PLAIN
+        ]
+        verdicts = judge(release, cases)
+        assert {name: verdict.message for name, verdict in verdicts.items() if not verdict.ok} == {}, release
+        assert len(verdicts) == len(cases)
+
+
+def test_nothing_is_refused_that_deepspeed_takes_without_complaint() -> None:
+    for release in BUILT:
+        cases = [case for case in generate(release, 240, 21) if isinstance(case.config, dict)]
+        verdicts = judge(release, cases)
+        for case in cases:
+            if verdicts[case.id].ok:
+                report = dsconfig.check(case.config, release, case.world_size)
+                # Of a list, check names the first item that is wrong, and a schema all of them.
+                said = {_list(found.path) for found in report}
+                alone = [
+                    place for place in faults(case.config, release, "deepspeed") if not covered(place, said)
+                ]
+                assert alone == [], (release, case.label)
+
+
+@pytest.mark.skipif(
+    not os.environ.get("DSCONFIG_PARITY_ENGINE"), reason="starts real engines: set DSCONFIG_PARITY_ENGINE=1"
+)
+def test_presets_start_an_engine() -> None:
+    release = BUILT[-1]
+    jobs = [
+        engines.Job(name, _small(presets.config(name, release)), (("steps", 2),))
+        for name, preset in presets.PRESETS.items()
+        if release in preset.releases and preset.consumers[0] == "deepspeed" and name not in NOT_ON_CPU
+    ]
+    rides = engines.run(release, jobs)
+    assert {name: ride.said for name, ride in rides.items() if not ride.ok} == {}
+
+
+def _list(path: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    return path[:-1] if path and isinstance(path[-1], int) else path
+
+
+def _small(config: dict[str, Any]) -> dict[str, Any]:
+    return {**config, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1}
