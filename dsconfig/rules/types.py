@@ -8,50 +8,13 @@ from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.dialect import Coerced, Refused
-from dsconfig.model.keyinfo import child_section
 from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._dormant import dormant
+from dsconfig.rules._refusals import effect_of, is_section, name_of, refusals, stops, unchecked
 from dsconfig.rules._rule import rule
 from dsconfig.rules._walk import Event
 from dsconfig.words import expected, kind, one_of, quoted
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
-
-
-def _refusals(ctx: Context, *why: str) -> Iterator[tuple[Event, Refused]]:
-    for event in ctx.walk.refused:
-        verdict = event.verdict
-        if not isinstance(verdict, Refused) or verdict.why not in why or _is_section(event):
-            continue
-        if event.value != "auto" or event.section.dialect != "hand":  # of that, `unfilled-auto` speaks
-            yield event, verdict
-
-
-def _is_section(event: Event) -> bool:
-    return event.key is not None and child_section(event.key.type) is not None
-
-
-def _name(event: Event, verdict: Refused | None = None) -> str:
-    path = (*event.path, *(verdict.at if verdict else ()))
-    last = [part for part in path if isinstance(part, str)][-1]
-    return f"`{last}`" if last == path[-1] else f"`{last}[{path[-1]}]`"
-
-
-def _effect(ctx: Context, event: Event) -> str:
-    """What becomes of a value that is not what the code behind the key expects."""
-    if event.section.dialect != "hand":
-        return "rejected"
-    assert event.key is not None
-    return event.key.info.wrong_type or ("ignored" if dormant(ctx, event.path) else "crashes")
-
-
-def _stops(ctx: Context, event: Event) -> bool:
-    """Whether nothing can run with the value as it is written."""
-    return _effect(ctx, event) in ("rejected", "crashes")
-
-
-def _unchecked(ctx: Context, event: Event) -> str:
-    return "; DeepSpeed does not check it when it loads the file" if _effect(ctx, event) != "rejected" else ""
 
 
 @rule("DSC110", effect="rejected", source=_STRICT, general=True)
@@ -70,13 +33,13 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 3}}
     """
-    for event, verdict in _refusals(ctx, "type", "length"):
+    for event, verdict in refusals(ctx, "type", "length"):
         yield ctx.at(
             (*event.path, *verdict.at),
-            f"{_name(event, verdict)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
-            f"expects {expected(verdict.expected)}{_unchecked(ctx, event)}",
+            f"{name_of(event, verdict)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
+            f"expects {expected(verdict.expected)}{unchecked(ctx, event)}",
             help=f"give {expected(verdict.expected)}",
-            effect=_effect(ctx, event),
+            effect=effect_of(ctx, event),
         )
 
 
@@ -92,15 +55,15 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage3_max_live_parameters": 1000000000}}
     """
-    for event, verdict in _refusals(ctx, "bound"):
+    for event, verdict in refusals(ctx, "bound"):
         if event.path == ("gradient_clipping",):  # of that, `negative-gradient-clipping` speaks
             continue
         yield ctx.at(
             (*event.path, *verdict.at),
-            f"{_name(event, verdict)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
-            f"{_unchecked(ctx, event)}",
+            f"{name_of(event, verdict)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
+            f"{unchecked(ctx, event)}",
             help=f"give {expected(verdict.expected)}",
-            effect=_effect(ctx, event),
+            effect=effect_of(ctx, event),
         )
 
 
@@ -116,18 +79,18 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
     """
-    for event, verdict in _refusals(ctx, "member"):
+    for event, verdict in refusals(ctx, "member"):
         assert event.key is not None
         members = verdict.expected[1:]
-        if _same_word(verdict.value, members) is not None and "fold_case" in event.key.info.flags:
+        if "fold_case" in event.key.info.flags and str(verdict.value).lower() in _folded(members):
             continue
         meant = _same_word(verdict.value, members)
         yield ctx.at(
             (*event.path, *verdict.at),
-            f"{_name(event, verdict)} is {quoted(verdict.value)}, but DeepSpeed knows only "
-            f"{one_of(_short(members), 'and')}{_unchecked(ctx, event)}",
+            f"{name_of(event, verdict)} is {quoted(verdict.value)}, but DeepSpeed knows only "
+            f"{one_of(_short(members), 'and')}{unchecked(ctx, event)}",
             help=f"write {quoted(meant)}" if meant is not None else f"use {one_of(_short(members)[:_MANY])}",
-            effect=_effect(ctx, event),
+            effect=effect_of(ctx, event),
             fix=_replace(ctx, event, verdict, meant) if meant is not None else None,
         )
 
@@ -142,15 +105,19 @@ def _short(members: tuple[Any, ...]) -> tuple[Any, ...]:
     return plain if len(members) > _MANY and plain else members
 
 
+def _folded(members: tuple[Any, ...]) -> set[str]:
+    return {str(member).lower() for member in members}
+
+
 def _same_word(value: Any, members: tuple[Any, ...]) -> Any:
-    """The member that differs in case alone, or is the same number in another type."""
+    """The member that differs in case or in spaces around it alone, or is the same number in another type."""
     word = str(value).strip().lower()
     return next((member for member in members if str(member).lower() == word), None)
 
 
 def _replace(ctx: Context, event: Event, verdict: Refused, value: Any) -> Fix:
     operations = (Set((*event.path, *verdict.at), value),)
-    return Fix(f"replace by {quoted(value)}", operations, safe=_stops(ctx, event))
+    return Fix(f"replace by {quoted(value)}", operations, safe=stops(ctx, event))
 
 
 @rule("DSC113", effect="altered", source=_STRICT, general=True)
@@ -186,7 +153,7 @@ def _coerced(ctx: Context, event: Event, value: Any) -> Finding:
     wrong = by_hand and says is not None and says != value
     return ctx.at(
         event.path,
-        f"{_name(event)} is {kind(event.value)}, {quoted(event.value)}, and counts as {quoted(value)}"
+        f"{name_of(event)} is {kind(event.value)}, {quoted(event.value)}, and counts as {quoted(value)}"
         + (": DeepSpeed only tests whether it is empty" if wrong else ""),
         help=f"write {quoted(says if wrong else value)}",
         fix=Fix(
@@ -232,11 +199,11 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 15099494}}
     """
-    for event, verdict in _refusals(ctx, "fraction"):
+    for event, verdict in refusals(ctx, "fraction"):
         whole = int(verdict.value) or 1  # below 1, 0 would often be refused as well
         yield ctx.at(
             (*event.path, *verdict.at),
-            f"{_name(event, verdict)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
+            f"{name_of(event, verdict)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
             help=f"round it, for example to {quoted(whole)}",
             effect="altered" if event.section.dialect == "hand" else "rejected",
             fix=Fix(f"cut the fraction off: {quoted(whole)}", (Set((*event.path, *verdict.at), whole),)),
@@ -258,18 +225,18 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 500000000}}
     """
-    for event, verdict in _refusals(ctx, "text"):
+    for event, verdict in refusals(ctx, "text"):
         meant = _meant(verdict.expected, verdict.value)
         path = (*event.path, *verdict.at)
         yield ctx.at(
             path,
-            f"{_name(event, verdict)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
-            f"as {expected(verdict.expected)}{_unchecked(ctx, event)}",
+            f"{name_of(event, verdict)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
+            f"as {expected(verdict.expected)}{unchecked(ctx, event)}",
             help=f"write {quoted(meant)}, without quotes"
             if meant is not None
             else f"give {expected(verdict.expected)}",
-            effect=_effect(ctx, event),
-            fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=_stops(ctx, event))
+            effect=effect_of(ctx, event),
+            fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=stops(ctx, event))
             if meant is not None
             else None,
         )
@@ -308,16 +275,16 @@ def null_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {}}
     """
-    for event, verdict in _refusals(ctx, "null"):
+    for event, verdict in refusals(ctx, "null"):
         assert event.key is not None
         default = event.key.default
         yield ctx.at(
             (*event.path, *verdict.at),
-            f"{_name(event, verdict)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
-            f"{_unchecked(ctx, event)}",
+            f"{name_of(event, verdict)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
+            f"{unchecked(ctx, event)}",
             help="remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
-            effect=_effect(ctx, event),
-            fix=Fix("remove the key", (Remove(event.path),), safe=_stops(ctx, event))
+            effect=effect_of(ctx, event),
+            fix=Fix("remove the key", (Remove(event.path),), safe=stops(ctx, event))
             if not verdict.at
             else None,
         )
@@ -346,17 +313,17 @@ def unfilled_auto(ctx: Context) -> Iterator[Finding]:
         if event.section.drops_auto:
             yield ctx.at(
                 event.path,
-                f'{_name(event)} is `"auto"`, which nobody fills here: DeepSpeed drops the key and uses its '
-                "default" + (f", {quoted(event.key.default)}" if event.key.default is not None else ""),
+                f'{name_of(event)} is `"auto"`, which nobody fills here: DeepSpeed drops the key and uses '
+                "its default" + (f", {quoted(event.key.default)}" if event.key.default is not None else ""),
                 help=_auto_help(event),
             )
         elif event.key.type != ("bool",):
             yield ctx.at(
                 event.path,
-                f'{_name(event)} is `"auto"`, which nobody fills here: DeepSpeed takes the text as it is'
+                f'{name_of(event)} is `"auto"`, which nobody fills here: DeepSpeed takes the text as it is'
                 f" where it needs {expected(event.key.type)}",
                 help=_auto_help(event),
-                effect=_effect(ctx, event),
+                effect=effect_of(ctx, event),
             )
 
 
@@ -386,11 +353,11 @@ def misshapen_section(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "fp16": {"enabled": false}}
     """
     for event in ctx.walk.refused:
-        if _is_section(event) and isinstance(event.verdict, Refused):
+        if is_section(event) and isinstance(event.verdict, Refused):
             off = event.value in (None, False)
             yield ctx.at(
                 event.path,
-                f"{_name(event)} is {kind(event.value)}"
+                f"{name_of(event)} is {kind(event.value)}"
                 + (f", {quoted(event.value)}," if event.value is not None else "")
                 + " where DeepSpeed expects an object",
                 help="remove the section to leave it at its defaults"
