@@ -86,7 +86,8 @@ def load(folder: Path = FOLDER) -> list[Crash]:
 def _read(path: Path) -> Crash:
     said = json.loads(path.read_text("utf-8"))
     configs = [_with_adam(said.get(kind), said) for kind in ("bad", "good")]
-    options = tuple(sorted((key, value) for key, value in said.items() if key not in OWN))
+    # As a dict, as `check` sees it here: DeepSpeed's file reader would turn 1.0 into 1.
+    options = tuple(sorted({"dict": True, **{k: v for k, v in said.items() if k not in OWN}}.items()))
     assert configs[0] is not None, path
     return Crash(path.stem, said["release"], configs[0], configs[1], said["raises"], options)
 
