@@ -73,10 +73,10 @@ def again(document: Document, text: str) -> Document:
 
 def carried_out(value: Any, operations: tuple[Operation, ...]) -> Any:
     """The config's value after the operations; `KeyError`, `IndexError` or `TypeError` where one is
-    impossible.
+    impossible. Both paths of a move are those of the config before it.
     """
     value = deepcopy(value)
-    for operation in operations:
+    for operation in (step for whole in operations for step in _steps(whole)):
         match operation:
             case Set():
                 _put(value, operation.path, deepcopy(operation.value))
@@ -85,7 +85,7 @@ def carried_out(value: Any, operations: tuple[Operation, ...]) -> Any:
             case Rename():
                 _put(value, (*operation.path[:-1], operation.name), _take(value, operation.path))
             case Move():
-                _put(value, operation.to, _take(value, operation.path))
+                _put(value, operation.to, deepcopy(_get(value, operation.path)))
             case Replace():
                 pass
     return value
@@ -95,6 +95,12 @@ def _put(value: Any, path: Path, item: Any) -> None:
     for part in path[:-1]:
         value = value.setdefault(part, {}) if isinstance(value, dict) else value[part]
     value[path[-1]] = item
+
+
+def _get(value: Any, path: Path) -> Any:
+    for part in path:
+        value = value[part]
+    return value
 
 
 def _take(value: Any, path: Path) -> Any:

@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
-
-settings.register_profile("elastic", deadline=None, max_examples=80, derandomize=True, database=None)
-settings.load_profile("elastic")
 
 
 def whole(block: dict[str, Any], **other: Any) -> dict[str, Any]:
