@@ -102,8 +102,11 @@ def _with_adam(config: dict[str, Any] | None, said: dict[str, Any]) -> dict[str,
 
 
 def confirm(cases: Sequence[Crash]) -> Iterator[tuple[str, str | None]]:
-    """What is wrong with each case, release by release; None where engine and `dsconfig` agree with it."""
-    for release in sorted({case.release for case in cases}, key=environment.order):
+    """What is wrong with each case, release by release; None where engine and `dsconfig` agree with it.
+
+    The newest release comes first: it compiles the ops for a CPU, which older ones load and cannot all build.
+    """
+    for release in sorted({case.release for case in cases}, key=environment.order, reverse=True):
         own = [case for case in cases if case.release == release]
         rides = engines.run(release, [job for case in own for job in case.jobs()])
         for case in own:
