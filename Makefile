@@ -31,7 +31,7 @@ parity: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.fixes $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
 	$(BIN)/python -m tests.parity.elastic_parity --seed $(SEED)
 	$(BIN)/python -m tests.parity.crashes --release $(firstword $(RELEASES)) --require 60
-	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/parity/test_engine.py
+	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/parity/test_engine.py tests/schema/test_presets_deepspeed.py
 
 # Says what a release adds, removes and changes against the model: `make census RELEASE=0.19.8`.
 census: $(VENV)/.dev
