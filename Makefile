@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: demo test lint parity census generate bench agent soak latency clean
+.PHONY: demo test lint parity crashes census generate bench agent soak latency clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/python demo/run.py
@@ -30,8 +30,12 @@ parity: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.resolved $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
 	$(BIN)/python -m tests.parity.fixes $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
 	$(BIN)/python -m tests.parity.elastic_parity --seed $(SEED)
-	$(BIN)/python -m tests.parity.crashes --release $(firstword $(RELEASES)) --require 60
 	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/parity/test_engine.py tests/schema/test_presets_deepspeed.py
+
+# Confirms the rules of effect `crashes` with real engines, which compile their ops for the CPU first: a quarter of an hour.
+crashes: $(VENV)/.dev
+	$(BIN)/python -m tests.parity.environment $(RELEASE)
+	$(BIN)/python -m tests.parity.crashes --release $(RELEASE) --require 60
 
 # Says what a release adds, removes and changes against the model: `make census RELEASE=0.19.8`.
 census: $(VENV)/.dev
