@@ -30,12 +30,13 @@ parity: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.resolved $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
 	$(BIN)/python -m tests.parity.fixes $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
 	$(BIN)/python -m tests.parity.elastic_parity --seed $(SEED)
-	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/parity/test_engine.py tests/schema/test_presets_deepspeed.py
+	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/parity/test_engine.py
 
-# Confirms the rules of effect `crashes` with real engines, which compile their ops for the CPU first: a quarter of an hour.
+# Confirms the rules of effect `crashes`, and the presets, with real engines, which compile their ops for the CPU first: a quarter of an hour.
 crashes: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.environment $(RELEASE)
 	$(BIN)/python -m tests.parity.crashes --release $(RELEASE) --require 60
+	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/schema/test_presets_deepspeed.py
 
 # Says what a release adds, removes and changes against the model: `make census RELEASE=0.19.8`.
 census: $(VENV)/.dev
