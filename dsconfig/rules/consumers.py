@@ -10,6 +10,7 @@ from typing import Any
 from dsconfig.diagnostic import Fix, Path, Remove, Set, dotted
 from dsconfig.rules._context import MISSING, Context, Finding
 from dsconfig.rules._rule import rule
+from dsconfig.triplet import KEYS
 from dsconfig.words import quoted
 
 _PLUGIN = ("transformers", "accelerate")
@@ -239,4 +240,71 @@ def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
                 f"`{path[-1]}` is `null`: DeepSpeed takes that, but {_reader(ctx)} opens it and fails",
                 help="remove it",
                 fix=Fix(f"remove `{path[-1]}`", (Remove(path),), safe=True),
+            )
+
+
+@rule("DSC807", effect="rejected", source=_FILL)
+def zero_switch_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
+    """`zero_optimization` is true or false, which DeepSpeed takes, and Accelerate opens.
+
+    DeepSpeed still reads the boolean of its first releases, true as stage 1. Accelerate's plugin looks for
+    keys in it, and ends in an AttributeError.
+
+    Bad, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": true}
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 1}}
+
+    Fixed, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 1}}
+    """
+    value = ctx.data.get("zero_optimization")
+    if ctx.consumer in _PLUGIN and isinstance(value, bool):
+        section = {"stage": int(value)}
+        yield ctx.at(
+            "zero_optimization",
+            f"`zero_optimization` is {quoted(value)}: DeepSpeed takes that, but {_reader(ctx)} opens it and "
+            "fails",
+            help=f"write {quoted(section)}",
+            fix=Fix(f"replace by {quoted(section)}", (Set(("zero_optimization",), section),), safe=True),
+        )
+
+
+@rule("DSC808", effect="rejected", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
+def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
+    """A batch key is a text, and another is "auto" and calculated from it.
+
+    Accelerate multiplies micro batch, accumulation steps and processes, and fails on a number in quotes; the
+    Trainer holds the text against its own number too, and finds that they differ.
+
+    Bad, read by accelerate:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": "8",
+        "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": 8,
+        "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
+
+    Fixed, read by accelerate:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": 8,
+        "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
+    """
+    if ctx.consumer not in _PLUGIN or all(ctx.data.get(key) != "auto" for key in KEYS):
+        return
+    for key in KEYS:
+        value = ctx.data.get(key)
+        if isinstance(value, str) and value != "auto":
+            digits = value.isascii() and value.isdigit() and len(value) < 20
+            yield ctx.at(
+                (key,),
+                f"`{key}` is the string {quoted(value)}, which {_reader(ctx)} cannot calculate with",
+                help=f"write {value}, without quotes" if digits else "give an integer",
+                fix=Fix("remove the quotes", (Set((key,), int(value)),), safe=True) if digits else None,
             )

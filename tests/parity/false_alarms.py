@@ -32,6 +32,8 @@ MACHINE = re.compile(
     re.IGNORECASE,
 )
 """What an engine says where the machine lacks something."""
+SCRIPT = re.compile(r"client provided optimizer")
+"""What an engine says of the optimizer that stands in for the script's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Outcome:
             return "trains, as said"
         if MACHINE.search(self.ride.said):
             return "the machine's"
+        if SCRIPT.search(self.ride.said):
+            return "the script's"
         return "raises, as said" if self.errors else "crash unseen"
 
 
@@ -60,19 +64,6 @@ def documents(folder: Path) -> Iterator[tuple[str, Document]]:
             document = read_file(path)
             if isinstance(document.value(), dict) and not is_launch_file(document.value()):
                 yield str(path.relative_to(folder)), document
-
-
-def for_cpu(data: dict[str, Any]) -> dict[str, Any]:
-    """The config with torch's Adam in place of the fused one, which asks for a compiler."""
-    optimizer = data.get("optimizer")
-    if not isinstance(optimizer, dict) or str(optimizer.get("type")).lower() not in ("adam", "adamw"):
-        return data
-    params = optimizer.get("params")
-    zero = data.get("zero_optimization")
-    offloads = isinstance(zero, dict) and "offload_optimizer" in zero
-    if not isinstance(params, dict) or offloads:
-        return data
-    return {**data, "optimizer": {**optimizer, "params": {**params, "torch_adam": True}}}
 
 
 def accepted(release: str, found: Sequence[tuple[str, Document]], world_size: int) -> set[str]:
@@ -92,7 +83,7 @@ def census(release: str, folder: Path, world_size: int) -> list[Outcome]:
         if name not in taken or not isinstance(data, dict):
             continue
         reports[name] = check_document(document, resolve(release), world_size=world_size)
-        jobs.append(Job(name, for_cpu(data if world_size == 1 else _alone(data)), _options(data)))
+        jobs.append(Job(name, data if world_size == 1 else _alone(data), _options(data)))
     rides = engines.run(release, jobs)
     return [
         Outcome(name, tuple(d for d in report if d.severity == "error"), rides[name])
