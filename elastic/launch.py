@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
-from torch.distributed import DistError
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import (
@@ -38,9 +37,6 @@ _BACKEND = "dsconfig-launch"
 _UNLIMITED = 1_000_000
 """Restarts that torch may make: it charges lost nodes too, so `Job.max_restarts` decides instead."""
 
-_LOST_DURING_START = 5
-"""How often a group may lose a member in the moment between its forming and its start."""
-
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -54,8 +50,8 @@ class Launch:
     """Whether this process hosts the store; `None`: where the endpoint is an address of this machine."""
     local_addr: str | None = None
     monitor_interval: float = 0.1
-    drain_timeout: int = 30
-    """Seconds that workers get to end after SIGTERM."""
+    stop_timeout: int = 5
+    """Seconds that workers get to end after SIGTERM, where this node leaves."""
     log_dir: str | None = None
     redirects: str = "0"
     tee: str = "0"
@@ -71,17 +67,10 @@ def launch(spec: Launch, command: Sequence[str], *, bare: bool = False) -> None:
     _register()
     entry, arguments = (command[0], command[1:]) if bare else (sys.executable, worker_arguments(command))
     with _signals():
-        for _ in range(_LOST_DURING_START):
-            try:
-                elastic_launch(config=_config(spec), entrypoint=entry)(*arguments)
-            except ChildFailedError as failed:
-                raise TrainingFailedError(f"training failed: {_first_line(failed)}") from failed
-            except DistError:
-                # A member of the group died before all had their ranks; torch's agent cannot go on from there
-                # (`SimpleElasticAgent._assign_worker_ranks`), a new one can.
-                continue
-            return
-        raise TrainingFailedError(f"{_LOST_DURING_START} groups in a row lost a member while they started")
+        try:
+            elastic_launch(config=_config(spec), entrypoint=entry)(*arguments)
+        except ChildFailedError as failed:
+            raise TrainingFailedError(f"training failed: {_first_line(failed)}") from failed
 
 
 def worker_arguments(command: Sequence[str]) -> list[str]:
@@ -90,7 +79,8 @@ def worker_arguments(command: Sequence[str]) -> list[str]:
 
 
 def _config(spec: Launch) -> LaunchConfig:
-    os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(spec.drain_timeout)
+    # `LaunchConfig.shutdown_timeout` of newer releases; older ones always wait for 30 s.
+    os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(spec.stop_timeout)
     return LaunchConfig(
         min_nodes=spec.job.min_nodes,
         max_nodes=spec.job.max_nodes,

@@ -5,6 +5,7 @@
     for batch in batches:
         session.check()                      # ends this process where its round is over
         ...
+        if session.checkpoint_wanted: ...    # on any rank: nodes are about to come or go
         if session.commit("step-100"):       # after all ranks have written it
             ...
 
@@ -65,6 +66,15 @@ class Session:
     def valid(self) -> bool:
         """Whether this round may still go on: its agent lives and the job counts on it."""
         return self._lease.left() > 0
+
+    @property
+    def checkpoint_wanted(self) -> bool:
+        """Whether the group is about to change, and goes on until the next commit for at most a moment.
+
+        Costs microseconds.  Nodes learn of it one after the other: agree on it among the ranks, by a sum of
+        these over `all_reduce` for instance, before all of them save.
+        """
+        return self._lease.checkpoint_wanted
 
     def check(self) -> None:
         """End this process at once where its round is over: another group may be training already."""
@@ -158,7 +168,12 @@ def _read(environ: os._Environ[str]) -> Session:
         return environ[f"DSCONFIG_ELASTIC_{name}"]
 
     try:
-        folder = own("AGENT")
+        folder, processes = own("AGENT"), environ["LOCAL_WORLD_SIZE"]
+        if processes != own("PROCESSES"):
+            raise NotElasticError(
+                f"this node runs {processes} workers, and the rendezvous was told {own('PROCESSES')}: say "
+                f"`--rdzv-conf nproc_per_node={processes}` beside torchrun's `--nproc-per-node`"
+            )
         return Session(
             run_id=own("RUN_ID"),
             incarnation=int(own("INCARNATION")),

@@ -58,7 +58,8 @@ def _configure_node(parser: argparse.ArgumentParser) -> None:
     add("--host-store", action=hosting, help="host the store (default: where the endpoint is this machine)")
     add("--local-addr", metavar="ADDR", help="this node's address (default: that which reaches the store)")
     add("--monitor-interval", type=float, default=0.1, metavar="SECONDS", help="look at workers so often")
-    add("--drain-timeout", type=int, default=30, metavar="SECONDS", help="give workers so long after SIGTERM")
+    stopping = "after SIGTERM to this node, give its workers so long to end (default: 5)"
+    add("--stop-timeout", type=int, default=5, metavar="SECONDS", help=stopping)
     add("--log-dir", metavar="DIR", help="write the workers' output below this folder")
     add("--redirects", default="0", metavar="STD", help="send workers' output to files only: 1, 2 or 3")
     add("--tee", default="0", metavar="STD", help="send workers' output to files as well: 1, 2 or 3")
@@ -92,7 +93,7 @@ def _run(args: argparse.Namespace) -> None:
         args.host_store,
         args.local_addr,
         args.monitor_interval,
-        args.drain_timeout,
+        args.stop_timeout,
         args.log_dir,
         args.redirects,
         args.tee,

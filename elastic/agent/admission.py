@@ -100,7 +100,8 @@ def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any], them: str, us
         return None
     parts = [f"`{key}` is {_show(theirs, key)} on {them} and {_show(ours, key)} on {us}" for key in keys]
     digests = f"{digest(theirs)} and {digest(ours)}"
-    return f"the nodes differ: {'; '.join(parts)} (digests {digests})"
+    again = "make them the same, then start with a new store or another `--rdzv-id`"
+    return f"the nodes differ: {'; '.join(parts)} (digests {digests}); {again}"
 
 
 def _show(contract: Mapping[str, Any], key: str) -> str:

@@ -14,7 +14,7 @@ EXIT_CODES: Final = {
     4: "the store cannot be reached, or was lost while the job ran",
     5: "too few nodes, or an inadmissible number of them, for the whole of `join_timeout`",
     130: "ended by SIGINT",
-    143: "drained after SIGTERM: this node left, the others go on",
+    143: "ended by SIGTERM: this node left in order, after the next checkpoint; the others go on",
 }
 """What the exit code of `dsconfig elastic run` tells."""
 
@@ -55,7 +55,3 @@ class TooFewNodesError(AgentError):
     code = 5
 
 
-class SupersededError(AgentError):
-    """This round is over: another group has been formed, or is being formed."""
-
-    code = 1

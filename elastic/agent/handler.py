@@ -9,20 +9,23 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from torch.distributed import DistError, PrefixStore, TCPStore
+from torch.distributed import PrefixStore, TCPStore
+from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo
 from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 
 from elastic.agent.admission import Job
+from elastic.agent.drain import Drain
 from elastic.agent.errors import AgentError, SettingsError, StoreLostError
-from elastic.agent.node import JobSucceeded, Node
+from elastic.agent.node import Drained, JobSucceeded, Node
 from elastic.agent.settings import Settings
 from elastic.agent.store import connect_store, host_store, is_local, own_address
 
@@ -78,7 +81,8 @@ class PlanRendezvous(RendezvousHandler):
             first = connect_store(endpoint.host, port, settings)
             address = local_addr or own_address(endpoint.host, port)
             folder = tempfile.mkdtemp(prefix="dsconfig-elastic-")
-            self.node = Node(job, settings, run_id, address, folder, event_log)
+            self._drain = Drain()
+            self.node = Node(job, settings, run_id, address, folder, event_log, self._drain)
             self._store = first
             self.node.open(first, lambda: connect_store(endpoint.host, port, settings))
         # torch does not shut a handler down after a signal, for the others' sake; leave in order even so.
@@ -97,13 +101,20 @@ class PlanRendezvous(RendezvousHandler):
         with self._explained():
             place, state = self.node.join()
             os.environ.update(self.node.variables(place, state))
+        # All nodes have as many workers, so torch need not ask each of them
+        # (`elastic/agent/server/api.py`, `_assign_worker_ranks`) and wait for one that has just died.
+        os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"
         prefix = f"dsconfig/{self.node.run_id}/round/{state.incarnation}/{place.round}"
         store = RoundStore(prefix, self._store)
         master = RendezvousStoreInfo(place.master_addr, place.master_port)
         return RendezvousInfo(store, place.rank, place.nodes, master)
 
     def num_nodes_waiting(self) -> int:
-        """Above 0 where the workers should be restarted: somebody joins, or their round is over."""
+        """Above 0 where the workers should be restarted: somebody joins, or their round is over.
+
+        torch's agent asks in its main thread after each look at its workers.
+        """
+        self._drain.listen()
         with self._explained():
             return self.node.waiting()
 
@@ -126,8 +137,7 @@ class PlanRendezvous(RendezvousHandler):
         except StoreLostError:
             return False
         finally:
-            lingers = self._server is not None and not isinstance(passing, DistError)
-            self.node.leave(wait_for_others=LINGER if lingers else 0.0)
+            self.node.leave(wait_for_others=LINGER if self._server else 0.0)
         return True
 
     @contextlib.contextmanager
@@ -135,10 +145,14 @@ class PlanRendezvous(RendezvousHandler):
         """Turn what ends this node's part into what the caller understands."""
         try:
             yield
-        except JobSucceeded:
+        except JobSucceeded as ended:
+            if str(ended):
+                print(f"dsconfig: {ended}", file=sys.stderr, flush=True)
             # RendezvousGracefulExitError would be the word for it, but torch 2.13's launcher fails on it
             # (`launcher/api.py`, `launch_agent`: there is no result to ask whether it failed).
             raise SystemExit(0) from None
+        except Drained:
+            raise SignalException("left in order", signal.SIGTERM) from None
         except AgentError as error:
             if not self._exits:
                 raise
@@ -146,19 +160,12 @@ class PlanRendezvous(RendezvousHandler):
             raise SystemExit(error.code) from None
 
 
-_hosted: dict[Endpoint, TCPStore] = {}
-"""The stores of this process: a second handler of it must find the job's state again."""
-
-
 def _host(endpoint: Endpoint, settings: Settings) -> TCPStore | None:
     """The store, where this process is to host it."""
-    if (known := _hosted.get(endpoint)) is not None:
-        return known
     if endpoint.hosts is False or (endpoint.hosts is None and not is_local(endpoint.host)):
         return None
     try:
-        _hosted[endpoint] = host_store(endpoint.host, endpoint.port, settings)
-        return _hosted[endpoint]
+        return host_store(endpoint.host, endpoint.port, settings)
     except SettingsError:
         if endpoint.hosts:
             raise

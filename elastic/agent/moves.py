@@ -18,8 +18,12 @@ def note(state: State, node: str, text: str) -> State:
     return replace(state, events=events[-EVENTS_KEPT:])
 
 
-def arrive(state: State, node: str, host: str, port: int, *, failed: bool = False) -> State:
-    """The node has no workers running and wants the next round; `failed` says that its workers broke it."""
+def arrive(state: State, node: str, host: str, port: int, cause: Cause | None = None) -> State:
+    """The node has no workers running and wants the next round.
+
+    `cause` is why it ended its last one: `failure` of its workers, `change` where it saw newcomers first; none
+    where the round was over anyway.
+    """
     known = state.member(node)
     if state.outcome or (known and known.arrived and known.port == port):
         return state
@@ -30,11 +34,15 @@ def arrive(state: State, node: str, host: str, port: int, *, failed: bool = Fals
     else:
         newcomer = Member(node, state.next_seat, host, port)
         state = replace(state, members=(*state.members, newcomer), next_seat=state.next_seat + 1)
+        state = replace(state, changed_at=state.commits)
         state = note(state, node, "joined")
-    if node in state.group and state.phase in ("proposed", "running"):
-        state = _break(state, "failure" if failed else "change")
-        state = note(state, node, "worker failed") if failed else state
-    return state
+    if node not in state.group:
+        return state
+    if state.phase in ("proposed", "running"):
+        state = _break(state, cause or "change")
+        return note(state, node, "worker failed") if cause == "failure" else state
+    # Workers of another node may fail of the change before the node that makes it has arrived.
+    return _break(state, cause) if cause == "change" and state.broken else state
 
 
 def remove(state: State, node: str, cause: Cause, text: str) -> State:
@@ -55,11 +63,11 @@ def propose(state: State, size: int, max_restarts: int | None) -> State:
         used = f"{max_restarts} restarts used up" if max_restarts else "no restarts allowed"
         failing = next((e.node for e in reversed(state.events) if e.text == "worker failed"), "a node")
         return close(state, failing, Outcome("failed", f"training failed on {failing}: {used}"))
-    ready = sorted((member for member in state.members if member.arrived), key=lambda member: member.seat)
+    ready = sorted((m for m in state.members if m.arrived), key=lambda member: member.seat)
     group = tuple(member.node for member in ready[:size])
     members = tuple(replace(m, arrived=m.arrived and m.node not in group) for m in state.members)
     state = replace(state, round=state.round + 1, phase="proposed", group=group, acked=(), members=members)
-    state = replace(state, broken=None, restarts=restarts)
+    state = replace(state, broken=None, restarts=restarts, start=state.latest)
     return note(state, group[0], f"round {state.round}: {len(group)} train, {len(state.standby)} on standby")
 
 
@@ -113,6 +121,14 @@ def expel(state: State, node: str) -> State:
     return state if marked else replace(state, expelled=(*state.expelled, node))
 
 
+def ask_to_leave(state: State, node: str) -> State:
+    """The node goes after the group's next checkpoint."""
+    if node in state.leaving or state.member(node) is None:
+        return state
+    state = replace(state, leaving=(*state.leaving, node), changed_at=state.commits)
+    return note(state, node, "asked to leave")
+
+
 def clear_suspicion(state: State, node: str) -> State:
     """The node is not silent."""
     return replace(state, suspects=tuple(name for name in state.suspects if name != node))
@@ -121,7 +137,8 @@ def clear_suspicion(state: State, node: str) -> State:
 def unmark(state: State, node: str) -> State:
     """Without any mark on the node."""
     expelled = tuple(name for name in state.expelled if name != node)
-    return replace(clear_suspicion(state, node), expelled=expelled)
+    leaving = tuple(name for name in state.leaving if name != node)
+    return replace(clear_suspicion(state, node), expelled=expelled, leaving=leaving)
 
 
 def _break(state: State, cause: Cause) -> State:

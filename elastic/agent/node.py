@@ -26,18 +26,25 @@ from elastic.agent.errors import (
     TooFewNodesError,
     TrainingFailedError,
 )
+from elastic.agent.drain import Drain
 from elastic.agent.journal import Journal
 from elastic.agent.lease import Lease
+from elastic.agent.outlook import Outlook
 from elastic.agent.place import Place, place_of, worker_variables
 from elastic.agent.pulse import Pulse
 from elastic.agent.settings import Settings
-from elastic.agent.state import Outcome, State
+from elastic.agent.state import Cause, Outcome, State
 
 EVENTS = "events.jsonl"
+_LATE = " before this node came: there is nothing to do here, and another job needs another `--rdzv-id`"
 
 
 class JobSucceeded(Exception):  # noqa: N818 - not an error
     """The job has ended well without needing this node (any more)."""
+
+
+class Drained(Exception):  # noqa: N818 - not an error
+    """This node was asked to leave, and may go now."""
 
 
 class Node:
@@ -51,6 +58,7 @@ class Node:
         host: str,
         folder: str,
         event_log: str | None = None,
+        drain: Drain | None = None,
     ) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
         self.run_id = run_id
@@ -60,9 +68,12 @@ class Node:
         self._host = host
         self.journal = Journal(event_log or os.path.join(folder, EVENTS), self.name)
         self._lease = Lease(os.path.join(folder, "lease"), create=True)
+        self._outlook = Outlook(job, self.name, settings)
+        self.drain = drain or Drain()
         self._place: Place | None = None
-        self._restart_wanted = False
-        self._grown_since: tuple[int, float] | None = None
+        self._cause: Cause | None = None
+        self._was_member = False
+        self._said_leaving = False
         self._open = False
 
     def open(self, store: Store, connect: Callable[[], Store]) -> None:
@@ -70,7 +81,7 @@ class Node:
         self._board = Board(store, self.run_id, self.name)
         self._board.open()
         self._pulse = Pulse(
-            Board(connect(), self.run_id, self.name), self.name, self._settings, self._lease, self._saw
+            Board(connect(), self.run_id, self.name), self.name, self._settings, self._lease, self._may_run
         )
         counter = Counter(
             Board(connect(), self.run_id, self.name), self.name, self.job.processes, self._pulse, self.journal
@@ -84,17 +95,17 @@ class Node:
     def join(self) -> tuple[Place, State]:
         """Wait until a group with this node in it runs.
 
-        Raises `JobSucceeded`, and an `AgentError` where that cannot happen any more.
+        Raises `JobSucceeded`, `Drained`, and an `AgentError` where that cannot happen any more.
         """
-        failed, self._restart_wanted = self._place is not None and not self._restart_wanted, False
-        self._place = None
+        cause = self._end_round()
         port, release = _reserve_port()
-        self.journal.write("arrived", failed=failed or None)
+        self.journal.write("arrived", cause=cause)
         deadline = time.monotonic() + self._settings.join_timeout
         entering, quiet = True, _Quiet()
         with contextlib.closing(release):
             while True:
-                state = self._board.update(partial(self._arrive, port=port, entering=entering, failed=failed))
+                self._raise_if_drained()
+                state = self._board.update(partial(self._arrive, port=port, entering=entering, cause=cause))
                 self._raise_if_ended(state)
                 entering = False
                 if self.name in state.group and state.phase == "proposed":
@@ -114,16 +125,22 @@ class Node:
 
     def waiting(self) -> int:
         """How many nodes this one's workers should be restarted for; 1 where their round is over."""
-        if self._pulse.lost is not None:
-            raise self._pulse.lost
-        state = self._board.read()
-        self._raise_if_failed(state)
-        if state.outcome is not None or self._place is None:
+        self._raise_if_lost()
+        state, view = self._pulse.view, self._outlook.view
+        if state is not None:
+            self._raise_if_failed(state)
+        if self._place is None or view.round != self._place.round:
+            return 0  # the pulse has not looked since the round began
+        if self.drain.asked:
+            self._ask_to_leave()
+        if self.drain.asked and (view.over or view.may_leave):
+            raise Drained
+        if not (view.over or view.joining):
             return 0
-        over = state.round != self._place.round or state.phase != "running" or not self._is_member(state)
-        wanted = 1 if over else self._growth(state)
-        self._restart_wanted = wanted > 0
-        return wanted
+        self._cause = None if view.over else "change"
+        broken = state.broken if state and view.over else None
+        self.journal.write("restart", round=view.round, broken=broken, joining=view.joining or None)
+        return view.joining or 1
 
     def ended(self) -> bool:
         """Whether the job has ended."""
@@ -155,14 +172,20 @@ class Node:
 
     # -- joining -------------------------------------------------------------------------------------------
 
-    def _arrive(self, state: State, port: int, entering: bool, failed: bool) -> State:
+    def _end_round(self) -> Cause | None:
+        """This node has no workers any more; why, where it is the one that knows."""
+        cause, self._cause, self._place = self._cause, None, None
+        self._outlook.begin(0)
+        return cause
+
+    def _arrive(self, state: State, port: int, entering: bool, cause: Cause | None) -> State:
         """Arrive on entering, and again where this node was removed meanwhile or its new group broke."""
         known = state.member(self.name)
         if known is None:
             state = self._agree(state)
         elif not entering and (known.arrived or state.phase != "forming"):
             return state
-        return moves.arrive(state, self.name, self._host, port, failed=entering and failed)
+        return moves.arrive(state, self.name, self._host, port, cause if entering else None)
 
     def _agree(self, state: State) -> State:
         """The first node's contract is the job's; another one refuses everybody, or later only its node."""
@@ -211,7 +234,9 @@ class Node:
 
     def _take_place(self, state: State) -> tuple[Place, State]:
         self._place = place_of(state, self.name, self.job)
-        self._grown_since = None
+        # What torch's agent restarts workers for without having asked us is a failure of theirs.
+        self._cause = "failure"
+        self._outlook.begin(state.round)
         self.journal.write(
             "round",
             round=state.round,
@@ -233,25 +258,22 @@ class Node:
 
     # -- watching ------------------------------------------------------------------------------------------
 
-    def _saw(self, state: State) -> None:
-        if state.member(self.name) is None:
-            self._lease.revoke()
+    def _may_run(self, state: State) -> bool:
+        """Whether workers of this node may run in this state; says to them whether a checkpoint is wanted."""
+        self._outlook.look(state)
+        view = self._outlook.view
+        self._lease.ask_for_checkpoint(view.save)
+        return not view.over
 
-    def _growth(self, state: State) -> int:
-        """Nodes that would join the group, once no more have come for a moment."""
-        try:
-            size = self.job.size(len(state.members)) or 0
-        except RefusedError:
-            size = 0  # policy `fail`: a node too many is no reason to end a healthy group
-        more = size - len(state.group)
-        present = len(state.members)
-        if more <= 0:
-            self._grown_since = None
-            return 0
-        if self._grown_since is None or self._grown_since[0] != present:
-            self._grown_since = (present, time.monotonic())
-        settled = time.monotonic() - self._grown_since[1] >= min(1.0, self._settings.last_call_timeout)
-        return more if settled or present >= self.job.max_nodes else 0
+    def _ask_to_leave(self) -> None:
+        if not self._said_leaving:
+            self._said_leaving = True
+            self.journal.write("asked-to-leave")
+            self._board.update(partial(moves.ask_to_leave, node=self.name))
+
+    def _raise_if_drained(self) -> None:
+        if self.drain.asked:
+            raise Drained
 
     def _is_member(self, state: State) -> bool:
         return state.member(self.name) is not None
@@ -264,13 +286,14 @@ class Node:
         self._raise_if_lost()
         self._raise_if_failed(state)
         if state.outcome is not None:
-            raise JobSucceeded
+            raise JobSucceeded("" if self._was_member else f"job `{self.run_id}` has succeeded{_LATE}")
+        self._was_member = True
 
-    @staticmethod
-    def _raise_if_failed(state: State) -> None:
+    def _raise_if_failed(self, state: State) -> None:
         if state.outcome is not None and state.outcome.kind != "succeeded":
-            kind: type[AgentError] = RefusedError if state.outcome.kind == "refused" else TrainingFailedError
-            raise kind(state.outcome.text)
+            if state.outcome.kind == "refused":
+                raise RefusedError(state.outcome.text)  # the same words on every node, whenever it came
+            raise TrainingFailedError(state.outcome.text + ("" if self._was_member else _LATE))
 
 
 def _clear(folder: str) -> None:

@@ -45,10 +45,11 @@ def worker_variables(place: Place, state: State, job: Job, run_id: str, folder: 
         "DSCONFIG_ELASTIC_ROUND": str(place.round),
         "DSCONFIG_ELASTIC_RESTARTS": str(state.restarts),
         "DSCONFIG_ELASTIC_CONFIG": config,
+        "DSCONFIG_ELASTIC_PROCESSES": str(job.processes),
         "DSCONFIG_ELASTIC_TRAIN_BATCH_SIZE": str(row.batch_size),
         "DSCONFIG_ELASTIC_MICRO_BATCH_SIZE": str(row.micro_batch_size),
         "DSCONFIG_ELASTIC_ACCUMULATION_STEPS": str(row.accumulation_steps),
-        "DSCONFIG_ELASTIC_CHECKPOINT": state.latest or "",
+        "DSCONFIG_ELASTIC_CHECKPOINT": state.start or "",
         "DSCONFIG_ELASTIC_AGENT": folder,
         # torch's own restart count is the agent's; a script that reads it gets at least the variable.
         "DSCONFIG_ELASTIC_AGENT_PID": str(os.getpid()),

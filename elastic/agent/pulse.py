@@ -1,9 +1,9 @@
 """`Pulse`: the thread that keeps this node alive in the job, renews the workers' lease and watches others.
 
 Why a node that was removed never trains on: a member is removed in two steps.  It is marked in the state
-first; a node renews its lease only when it reads, after its heartbeat, a state in which it is a member
-without a mark; and the mark is followed by removal only where the heartbeat has still not changed.  So the
-last renewal is older than `silence` when the removal is written, and the lease is shorter than that.
+first; a node counts its lease from its last heartbeat, and only when it has read, after that, a state in which
+it is a member without a mark; and the mark is followed by removal only where the heartbeat has still not
+changed.  So that heartbeat is older than `silence` when the removal is written, and the lease is shorter.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Pulse:
     """Beats until it is stopped; what it last saw is in `view`, and what ended it in `lost`."""
 
     def __init__(
-        self, board: Board, node: str, settings: Settings, lease: Lease, changed: Callable[[State], None]
+        self, board: Board, node: str, settings: Settings, lease: Lease, may_run: Callable[[State], bool]
     ) -> None:
         self._board = board
         self._node = node
         self._settings = settings
         self._lease = lease
-        self._changed = changed
+        self._may_run = may_run
         self._watch = Watch(node, 2 * settings.poll)
         self._marked: dict[str, tuple[str, float]] = {}
         self._count = 0
@@ -44,7 +44,7 @@ class Pulse:
 
     def start(self) -> None:
         """Beat once, so that others see this node before it joins; then go on in the thread."""
-        self._board.beat(self._count)
+        self._beat(time.monotonic())
         self._thread.start()
 
     def stop(self) -> None:
@@ -63,28 +63,29 @@ class Pulse:
             self.lost = StoreLostError(f"the job's state cannot be used: {type(error).__name__}: {error}")
 
     def _tick(self) -> None:
-        asked = time.monotonic()
-        if asked - self._beaten >= self._settings.keep_alive_interval:
-            self._count += 1
-            self._board.beat(self._count)
-            state = self._board.read()
-            self._renew(state, asked)
-            self._beaten = asked
-        else:
-            state = self._board.read()
+        now = time.monotonic()
+        if now - self._beaten >= self._settings.keep_alive_interval:
+            self._beat(now)
+        state = self._board.read()
+        self.view = state
+        self._renew(state)
         self._watch.look(state, self._board.beat_of)
         self._judge(state)
-        self.view = state
-        self._changed(state)
 
-    def _renew(self, state: State, asked: float) -> None:
-        """Renew the lease as of the time before the heartbeat, or revoke it."""
-        if state.member(self._node) is None or self._node in state.expelled:
+    def _beat(self, now: float) -> None:
+        self._count += 1
+        self._board.beat(self._count)
+        self._beaten = now
+
+    def _renew(self, state: State) -> None:
+        """Renew the lease as of the time before the last heartbeat, or revoke it."""
+        may_run = self._may_run(state)
+        if state.member(self._node) is None or self._node in state.expelled or not may_run:
             self._lease.revoke()
         elif self._node in state.suspects:
             self._board.update(partial(moves.clear_suspicion, node=self._node))
         else:
-            self._lease.renew(asked + self._settings.lease)
+            self._lease.renew(self._beaten + self._settings.lease)
 
     def _judge(self, state: State) -> None:
         """Mark, and remove those marked before that have not changed."""

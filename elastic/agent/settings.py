@@ -27,6 +27,8 @@ class Settings:
     """Heartbeats that may be missing before a node counts as lost."""
     arrive_timeout: float = 60.0
     """How long a group waits for a member that lives but does not come to the next round."""
+    checkpoint_timeout: float = 20.0
+    """How long a group that is to grow, or that a node leaves in order, may take for a checkpoint first."""
     read_timeout: float = 10.0
     """How long one call to the store may take."""
     connect_timeout: float = 60.0
@@ -66,7 +68,7 @@ class Settings:
     @property
     def poll(self) -> float:
         """Between two looks at the state."""
-        return min(0.25, self.keep_alive_interval / 4)
+        return min(0.2, self.keep_alive_interval / 4)
 
 
 def read_settings(given: Mapping[str, Any]) -> Settings:

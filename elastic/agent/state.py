@@ -72,11 +72,17 @@ class State:
     """Members that seem silent: one that is not clears the mark before its lease is renewed."""
     expelled: tuple[str, ...] = ()
     """Members that hold up a round; they may not renew their lease any more."""
+    leaving: tuple[str, ...] = ()
+    """Members that were asked to go: they train on until the next checkpoint and come to no other round."""
     broken: Cause | None = None
     restarts: int = 0
+    start: str | None = None
+    """What was `latest` when the round was proposed: all of its ranks begin with the same checkpoint."""
     latest: str | None = None
     """The last committed checkpoint."""
     commits: int = 0
+    changed_at: int = 0
+    """`commits` when a node last came or was asked to leave: a greater number means that nothing is lost now."""
     outcome: Outcome | None = None
     events: tuple[Happening, ...] = ()
 
@@ -103,7 +109,7 @@ def decode(text: str | bytes) -> State:
     """The state that `State.encode` wrote.  Raises `ValueError` for anything else."""
     try:
         read = json.loads(text)
-        for name in ("group", "acked", "suspects", "expelled"):
+        for name in ("group", "acked", "suspects", "expelled", "leaving"):
             read[name] = tuple(read[name])
         read["members"] = tuple(Member(**member) for member in read["members"])
         read["events"] = tuple(Happening(**event) for event in read["events"])

@@ -1,4 +1,4 @@
-"""Judges the ledger of a run, by itself: `python -m tests.agent.audit FOLDER --checkpoint NAME --steps N`.
+"""Judges the ledger of a run, by itself: `python -m tests.agent.audit FOLDER --checkpoint NAME --batch N`.
 
 Two questions, neither of which the end state can answer. Was every sample consumed exactly once in the line
 of rounds that led to the last checkpoint? Were two rank-0 workers of different rounds ever at work at once?
@@ -37,8 +37,9 @@ def line_of(folder: Path, checkpoint: str | None) -> Iterator[tuple[Row, int]]:
         checkpoint = parent
 
 
-def coverage(folder: Path, found: list[Row], checkpoint: str, steps: int, batch: int) -> Iterator[str]:
-    """Samples lost or consumed twice in the restored line."""
+def coverage(folder: Path, found: list[Row], checkpoint: str, batch: int) -> Iterator[str]:
+    """Samples lost or consumed twice in the restored line, up to the step of the checkpoint."""
+    steps = json.loads((folder / checkpoint / "state.json").read_text())["step"]
     consumed: list[int] = []
     done = [row for row in found if row["event"] == "step"]
     for state, began in line_of(folder, checkpoint):
@@ -74,12 +75,11 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--checkpoint", required=True)
-    parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--batch", type=int, required=True)
     options = parser.parse_args()
     found = rows(options.folder)
     faults = [
-        *coverage(options.folder, found, options.checkpoint, options.steps, options.batch),
+        *coverage(options.folder, found, options.checkpoint, options.batch),
         *overlaps(found),
     ]
     print(*faults or [f"clean: {len(found)} lines"], sep="\n")

@@ -100,8 +100,7 @@ class Cluster:
         self.ledger = folder / "ledger"
         self.ledger.mkdir(exist_ok=True)
         self.config = write_config(folder, block)
-        self.environment = {"LEDGER": str(self.ledger), "STEPS": "30", **environment}
-        self.steps = int(self.environment["STEPS"])
+        self.environment = {"LEDGER": str(self.ledger), "STEPS": "100000", **environment}
         self.port = free_port()
         self.nodes: list[Process] = []
         self._all: list[Process] = []
@@ -123,8 +122,7 @@ class Cluster:
             "--event-log",
             str(self.folder / f"{name}.events"),
         ]
-        command += ["--drain-timeout", "5", *options, str(config or self.config), TRAINER]
-        return self.start_agent(command)
+        return self.start_agent([*command, *options, str(config or self.config), TRAINER])
 
     def start_agent(self, command: Sequence[str]) -> Process:
         node = self._start(command, f"node-{len(self.nodes)}.log")
@@ -169,11 +167,15 @@ class Cluster:
         until = time.monotonic() + seconds
         return [node.wait(max(0.1, until - time.monotonic())) for node in self.nodes]
 
-    def audit(self, batch: int, checkpoint: str | None = None) -> subprocess.CompletedProcess[str]:
+    def finish(self, seconds: float = 60) -> list[int]:
+        """Let the run end with a last checkpoint; the exit codes."""
+        (self.ledger / "stop").touch()
+        return self.exit_codes(seconds)
+
+    def audit(self, batch: int) -> subprocess.CompletedProcess[str]:
         """The judgement of the separate program on the last checkpoint."""
-        last = checkpoint or self.last_checkpoint()
-        command = [sys.executable, "-m", "tests.agent.audit", str(self.ledger), "--checkpoint", last]
-        command += ["--steps", str(self.steps), "--batch", str(batch)]
+        command = [sys.executable, "-m", "tests.agent.audit", str(self.ledger), "--batch", str(batch)]
+        command += ["--checkpoint", self.last_checkpoint()]
         return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
 
     def last_checkpoint(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +16,7 @@ import pytest
 
 from elastic.agent.errors import RefusedError, TooFewNodesError, TrainingFailedError
 from elastic.agent.lease import Lease
-from elastic.agent.node import JobSucceeded, Node
+from elastic.agent.node import Drained, JobSucceeded, Node
 from elastic.agent.place import Place
 from elastic.agent.settings import Settings
 from elastic.agent.state import State
@@ -53,6 +54,18 @@ def ask(node: Node, **question: Any) -> Any:
         return json.loads(line.makefile().readline())
 
 
+def freeze(node: Node) -> threading.Event:
+    """Hold its pulse until the event is set."""
+    awake, beat = threading.Event(), node._pulse._tick
+
+    def tick() -> None:
+        awake.wait(30)
+        beat()
+
+    node._pulse._tick = tick  # type: ignore[method-assign]
+    return awake
+
+
 def await_change(node: Node) -> None:
     until = time.monotonic() + 10
     while node.waiting() == 0:
@@ -85,12 +98,14 @@ def test_a_node_that_leaves_and_one_that_comes(start: Start) -> None:
 def test_a_silent_node_is_removed(start: Start) -> None:
     first, second = start(), start()
     join_all(first, second)
-    second._pulse.stop()
+    awake = freeze(second)
     began = time.monotonic()
     await_change(first)
     assert time.monotonic() - began > SETTINGS.lease, "its workers had to be gone first"
     assert Lease(os.path.join(second.folder, "lease")).left() < 0
-    assert second.waiting() == 1, "it is told that its round is over"
+    assert second.waiting() == 0, "it has seen nothing yet"
+    awake.set()
+    await_change(second)
 
 
 def test_commits_and_the_end(start: Start) -> None:
@@ -153,3 +168,39 @@ def test_events_are_logged(start: Start) -> None:
     lines = Path(f"{node.folder}.events").read_text().splitlines()
     assert [json.loads(line)["event"] for line in lines] == ["arrived", "round", "left"]
     assert not os.path.exists(node.folder)
+
+
+def test_a_node_that_comes_after_the_end(start: Start) -> None:
+    first = start()
+    first.join()
+    first.end(succeeded=True)
+    first.leave()
+    with pytest.raises(JobSucceeded, match="has succeeded before this node came.*another `--rdzv-id`"):
+        start().join()
+
+
+def test_a_node_leaves_after_the_next_checkpoint(start: Start) -> None:
+    first, second = start(), start()
+    place = join_all(first, second)[0].result()[0]
+    assert ask(first, ask="commit", round=place.round, checkpoint="one")["committed"]
+    lease = Lease(os.path.join(first.folder, "lease"))
+    assert not lease.checkpoint_wanted
+    second.drain.asked = True
+    until = time.monotonic() + 10
+    while not lease.checkpoint_wanted:
+        assert second.waiting() == 0
+        assert time.monotonic() < until
+    assert ask(first, ask="commit", round=place.round, checkpoint="two")["committed"]
+    with pytest.raises(Drained):
+        await_change(second)
+    second.leave()
+    await_change(first)
+    assert first.join()[1].start == "two"
+    assert not lease.checkpoint_wanted
+
+
+def test_a_node_that_waits_leaves_at_once(start: Start) -> None:
+    node = start(nodes=(2, 4))
+    node.drain.asked = True
+    with pytest.raises(Drained):
+        node.join()

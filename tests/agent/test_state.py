@@ -84,18 +84,37 @@ def test_a_round_from_arrival_to_success() -> None:
 
 
 def test_only_worker_failures_are_counted() -> None:
-    failed = moves.arrive(running("a", "b"), "a", "host", 2, failed=True)
+    failed = moves.arrive(running("a", "b"), "a", "host", 2, "failure")
     assert failed.phase == "forming"
-    both = moves.arrive(failed, "b", "host", 2, failed=True)
+    both = moves.arrive(failed, "b", "host", 2, "failure")
     assert moves.propose(both, 2, 3).restarts == 1
     lost = moves.remove(failed, "b", "lost", "lost")
     assert moves.propose(lost, 1, 3).restarts == 0
-    joined = moves.arrive(running("a"), "a", "host", 2)
+    joined = moves.arrive(running("a"), "a", "host", 2, "change")
     assert moves.propose(joined, 1, 3).restarts == 0
+    too_late = moves.arrive(failed, "b", "host", 2, "change")
+    assert moves.propose(too_late, 2, 3).restarts == 0, "the workers of a failed of b's change"
+    followed = moves.arrive(failed, "b", "host", 2)
+    assert moves.propose(followed, 2, 3).restarts == 1
+
+
+def test_all_ranks_of_a_round_begin_with_the_same_checkpoint() -> None:
+    state = moves.commit(running("a", "b"), "a", 1, "one")
+    state = moves.propose(moves.arrive(moves.arrive(state, "a", "h", 2), "b", "h", 2), 2, 3)
+    state = moves.commit(state, "a", 2, "two")
+    assert (state.start, state.latest) == ("one", "two")
+
+
+def test_a_node_that_was_asked_to_leave() -> None:
+    state = moves.ask_to_leave(running("a", "b"), "b")
+    assert state.leaving == ("b",)
+    assert moves.ask_to_leave(state, "b") is state
+    assert moves.ask_to_leave(state, "stranger") is state
+    assert moves.remove(state, "b", "change", "left").leaving == ()
 
 
 def test_restarts_run_out() -> None:
-    state = moves.arrive(running("a"), "a", "host", 2, failed=True)
+    state = moves.arrive(running("a"), "a", "host", 2, "failure")
     ended = moves.propose(state, 1, 0)
     assert ended.outcome == Outcome("failed", "training failed on a: no restarts allowed")
     assert moves.propose(state, 1, None).outcome is None
@@ -125,7 +144,7 @@ def test_survivors_keep_their_order() -> None:
     assert moves.propose(state, 3, 3).group == ("b", "c", "d")
 
 
-MOVES = st.sampled_from(["arrive", "fail", "lose", "propose", "ack", "suspect", "expel", "commit"])
+MOVES = st.sampled_from(["arrive", "fail", "lose", "propose", "ack", "suspect", "expel", "leave", "commit"])
 
 
 @given(st.lists(st.tuples(MOVES, st.sampled_from("abcd")), max_size=60))
@@ -139,11 +158,12 @@ def test_rounds_only_grow_and_groups_are_members(steps: list[tuple[str, str]]) -
         else:
             state = {
                 "arrive": partial(moves.arrive, node=node, host="h", port=1),
-                "fail": partial(moves.arrive, node=node, host="h", port=2, failed=True),
+                "fail": partial(moves.arrive, node=node, host="h", port=2, cause="failure"),
                 "lose": partial(moves.remove, node=node, cause="lost", text="lost"),
                 "ack": partial(moves.acknowledge, node=node),
                 "suspect": partial(moves.suspect, node=node),
                 "expel": partial(moves.expel, node=node),
+                "leave": partial(moves.ask_to_leave, node=node),
                 "commit": partial(moves.commit, node=node, round_=state.round, checkpoint="c"),
             }[name](state)
         assert state.round in (before.round, before.round + 1)

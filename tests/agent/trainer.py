@@ -2,8 +2,9 @@
 
 A step consumes the next `train_batch_size` sample ids, shared among the ranks by micro batch and
 accumulation; gloo adds up the gradients. Each rank writes its ids with fsync before it trains on them. Rank 0
-writes a checkpoint every few steps, which names the one it grew from. Environment: LEDGER (a folder), STEPS,
-EVERY, STEP_SECONDS and, for misbehaviour, FAULT.
+writes a checkpoint after the first step, every few, and when the agent wants one; it names the one it grew from. The run ends
+after STEPS, or when there is a file `stop` in the ledger. Environment: LEDGER (a folder), STEPS, EVERY,
+STEP_SECONDS and, for misbehaviour, FAULT.
 """
 
 from __future__ import annotations
@@ -103,18 +104,21 @@ def train(session: elastic.Session) -> None:
     step, weight = load(session)
     parent = session.checkpoint
     share = session.micro_batch_size * session.accumulation_steps
-    while step < STEPS:
+    stopping = False
+    while step < STEPS and not stopping:
         first = step * session.train_batch_size + session.rank * share
         ids = list(range(first, first + share))
         session.check()
         ledger.write("step", step=step, ids=ids)
         misbehave(session, step)
         time.sleep(STEP_SECONDS)
-        gradient = torch.tensor([float(sum(ids))], dtype=torch.float64)
-        dist.all_reduce(gradient)
-        weight += gradient.item()
+        own = [sum(ids), session.checkpoint_wanted, (FOLDER / "stop").exists()]
+        total = torch.tensor(own, dtype=torch.float64)
+        dist.all_reduce(total)
+        gradient, wanted, stopping = total[0].item(), total[1] > 0, bool(total[2] > 0)
+        weight += gradient
         step += 1
-        if step % EVERY == 0 or step == STEPS:
+        if step == 1 or step % EVERY == 0 or step == STEPS or wanted or stopping:
             if session.rank == 0:
                 parent = save(session, ledger, step, weight, parent)
             dist.barrier()

@@ -48,12 +48,10 @@ class Soak:
         self._await_progress()
         for node in self._live():
             node.signal(signal.SIGKILL, workers=True)
-        committed = [row for row in self._job.rows() if row["event"] == "committed"]
-        last = max(committed, key=lambda row: (row["round"], row["t"]))["checkpoint"]
-        self._job.steps = int(last.rpartition("-")[2])
-        judged = self._job.audit(batch=16, checkpoint=last)
+        judged = self._job.audit(batch=16)
         rounds = len({row["round"] for row in self._job.rows()})
-        print(f"{rounds} rounds, {self._job.steps} steps kept; audit: {judged.stdout.strip()}")
+        steps = self._job.last_checkpoint().rpartition("-")[2]
+        print(f"{rounds} rounds, {steps} steps kept; audit: {judged.stdout.strip()}")
         return self.surprises + (judged.stdout.splitlines() if judged.returncode else [])
 
     def close(self) -> None:
