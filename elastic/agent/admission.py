@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, Literal, get_args
 
 from elastic.agent.errors import RefusedError, SettingsError
-from elastic.errors import ElasticityIncompatibleWorldSize
+from elastic.errors import ElasticityError, ElasticityIncompatibleWorldSize
 from elastic.plan import Plan
 from elastic.rows import Row
 
@@ -37,12 +37,22 @@ class Job:
             raise SettingsError(f"policy `{self.policy}` is not known: expected one of {known}")
         if not 1 <= self.min_nodes <= self.max_nodes:
             raise SettingsError(f"nodes must be 1 <= MIN <= MAX, not {self.min_nodes}:{self.max_nodes}")
-        if not self.admissible():
+        admissible = self.admissible()
+        if not admissible:
             first = self.why_not(self.max_nodes)
             raise RefusedError(
                 f"the plan admits no number of nodes from {self.min_nodes} to {self.max_nodes} with "
                 f"{self.processes} processes each: {first}"
             )
+        self._resolve(admissible[0])
+
+    def _resolve(self, nodes: int) -> None:
+        """Find now what would stop the config's resolution in a round."""
+        try:
+            row = self.plan.row_for_gpus(nodes * self.processes)
+            self.plan.apply(self.config, row.world_size)
+        except ElasticityError as error:
+            raise RefusedError(str(error)) from None
 
     def row(self, nodes: int) -> Row | None:
         """The plan's row for so many nodes, where it has one."""

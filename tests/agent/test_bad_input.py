@@ -82,6 +82,13 @@ def test_config_without_elasticity(tmp_path: Path, config: str) -> None:
     assert (code, "no `elasticity` object" in line) == (3, True)
 
 
+def test_config_with_a_batch_of_its_own(tmp_path: Path, config: str) -> None:
+    both = tmp_path / "both.json"
+    both.write_text(json.dumps({"elasticity": {"enabled": True, **POWERS}, "train_batch_size": 8}))
+    code, line = outcome("run", str(both), script(config))
+    assert (code, "`train_batch_size` and `elasticity` both set the batch" in line) == (3, True)
+
+
 def test_a_scheduler_that_planned_otherwise(config: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEEPSPEED_ELASTICITY_CONFIG", json.dumps({**POWERS, "max_train_batch_size": 8}))
     code, line = outcome("run", config, script(config))
