@@ -1,8 +1,8 @@
 """How long a job stands still: event to first step of the next group, beside stock torchrun in one run.
 
-`python -m tests.agent.latency [--repeat 5] [--only crash ...] [--agents dsconfig ...]` prints a table of
-medians. The time that the slowest worker takes to import torch is part of a restart with any agent; it is
-measured in the worker and shown apart. A case in which the job does not go on says how it ended.
+`python -m tests.agent.latency [--repeat 5] [--cases ...] [--agents ...]` prints a table of medians with their
+ranges. The time that the slowest worker takes to import torch is part of a restart with any agent; it is
+measured in the worker and shown apart. A case in which most jobs do not go on says how they ended.
 """
 
 from __future__ import annotations
@@ -110,20 +110,30 @@ def await_next(job: Cluster, before: set[int], began: float) -> Outcome:
 
 
 def show(outcomes: list[Outcome]) -> str:
-    """The median, or what most runs ended in."""
+    """The median and the range, or what most runs ended in."""
     failed = [outcome for outcome in outcomes if isinstance(outcome, str)]
     if len(failed) * 2 >= len(outcomes):
         return f"{failed[0]} ({len(failed)} of {len(outcomes)})"
     good = [outcome for outcome in outcomes if not isinstance(outcome, str)]
-    own = statistics.median(total - imported for total, imported in good)
-    return f"{own:.1f} + {statistics.median(imported for _, imported in good):.1f} import (n={len(good)})"
+    own = sorted(total - imported for total, imported in good)
+    imported = statistics.median(imported for _, imported in good)
+    spread = f"{own[0]:.1f}-{own[-1]:.1f}"
+    return f"{statistics.median(own):.1f} ({spread}, n={len(good)}) + {imported:.1f} import"
+
+
+def repeated(agent: str, case: str, repeat: int) -> list[Outcome]:
+    """The outcomes; no more of them once most must be failures."""
+    outcomes: list[Outcome] = []
+    while len(outcomes) < repeat and sum(isinstance(one, str) for one in outcomes) * 2 <= repeat:
+        outcomes.append(measure(agent, case))
+    return outcomes
 
 
 def table(agents: Iterable[str], cases: Iterable[str], repeat: int) -> None:
     print("| event → first step, s | " + " | ".join(agents) + " |", flush=True)
     print("|---|" + "---|" * len(list(agents)), flush=True)
     for case in cases:
-        cells = [show([measure(agent, case) for _ in range(repeat)]) for agent in agents]
+        cells = [show(repeated(agent, case, repeat)) for agent in agents]
         print(f"| {case} | " + " | ".join(cells) + " |", flush=True)
 
 
