@@ -46,8 +46,9 @@ census: $(VENV)/.dev
 generate: $(VENV)/.dev
 	$(BIN)/python -m dsconfig.generate
 
-# Whole elastic jobs with real processes and, where `make parity` has built it, a real DeepSpeed engine.
+# Whole elastic jobs with real processes, and the example with a real DeepSpeed engine.
 agent: $(VENV)/.dev
+	$(BIN)/python -m tests.parity.environment 0.19.8
 	DSCONFIG_PROCESSES=1 $(BIN)/pytest tests/agent
 
 # Random kills, joins and freezes of an elastic job: `make soak MINUTES=20 SEED=1`.

@@ -2,10 +2,11 @@
 Checkpoint between world sizes.
 
     <root>/round-<incarnation>-<round>/<tag>/     what the ranks of that round wrote; no two rounds share one
-    <root>/commits/<incarnation>.<number>.json    one file a commit; the greatest name is the latest
+    <root>/commits/<life>.<number>.json           one file a commit; the greatest name is the latest
 
 The commit itself is the agent's compare-and-set (`Session.commit`); the files serve a job whose store is new.
-A late writer of an old commit writes an old name, so it cannot hide a newer one.
+A *life* is that of one store: each new one counts on from the files it finds, whatever the clocks say.  A
+late writer of an old commit writes an old name, so it cannot hide a newer one.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class Checkpoints:
         self._root = Path(root)
         self._session = session
         self._commits = self._root / "commits"
+        # Fixed before this round trains: a writer that comes late must not count on from its successors.
+        self._life = self._count_life()
 
     @property
     def folder(self) -> Path:
@@ -75,16 +78,25 @@ class Checkpoints:
         Call it on one rank, after a barrier behind all ranks' writing.
         """
         name = f"{self.folder.name}/{tag}"
-        about = {"name": name, "world_size": self._session.world_size, "round": self._session.round}
+        about: dict[str, Any] = {"name": name, "world_size": self._session.world_size}
+        about |= {"incarnation": self._session.incarnation, "round": self._session.round}
         _write_whole(self.folder / tag / "elastic.json", about)
         number = self._session.commit_number(name)
         if number is None:
             return False
         self._commits.mkdir(parents=True, exist_ok=True)
-        _write_whole(self._commits / f"{self._session.incarnation:012}.{number:09}.json", about)
+        _write_whole(self._commits / f"{self._life:06}.{number:09}.json", about)
         for old in sorted(self._commits.glob("*.json"))[:-KEPT_COMMITS]:
             old.unlink(missing_ok=True)
         return True
+
+    def _count_life(self) -> int:
+        files = sorted(self._commits.glob("*.json"))
+        if not files:
+            return 1
+        last = int(files[-1].name.partition(".")[0])
+        own = json.loads(files[-1].read_text("utf-8"))["incarnation"] == self._session.incarnation
+        return last if own else last + 1
 
     def _read_commits(self) -> list[Saved]:
         files = sorted(self._commits.glob("*.json"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-OLDEST_TORCH = "2.6"
+OLDEST_TORCH = (2, 6)
+"""The first release with entry points `torchrun.handlers` (`elastic/rendezvous/registry.py`) and with
+`TORCH_ELASTIC_WORKER_IDENTICAL` (`elastic/agent/server/api.py`); `RendezvousInfo` came with 2.4."""
 
 
 def add_job(parser: argparse._ActionsContainer) -> None:
@@ -25,15 +28,25 @@ def add_job(parser: argparse._ActionsContainer) -> None:
 
 def with_torch(module: str) -> ModuleType:
     """Import a module that needs torch; ends the run where torch is missing or too old."""
+    found = _version("torch")
+    if found and tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < OLDEST_TORCH:
+        least = ".".join(map(str, OLDEST_TORCH))
+        refuse(f"torch {found} is too old for the elastic agent: install at least {least}")
     try:
         return import_module(module)
     except ImportError as error:
         if error.name == "torch":
             refuse("the elastic agent needs torch: install `deepspeed-config[agent]`")
-        from importlib.metadata import version as installed
+        refuse(f"torch {found} cannot be imported: {error}")
 
-        version = installed("torch")
-        refuse(f"torch {version} is too old for the elastic agent: install at least {OLDEST_TORCH} ({error})")
+
+def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def guarded(action: Callable[[], Any]) -> int:

@@ -82,6 +82,8 @@ def lines(state: State) -> list[str]:
 
 
 def _part(state: State, node: str) -> str:
+    if node in state.leaving:
+        return "leaving"
     if state.phase in ("forming", "proposed"):
         return "waiting"
     return f"rank {state.group.index(node)}" if node in state.group else "standby"

@@ -53,5 +53,3 @@ class TooFewNodesError(AgentError):
     """No group could be formed in time."""
 
     code = 5
-
-

@@ -1,4 +1,4 @@
-"""The lease under which workers run: a moment on this host's monotonic clock, in a file with a flag beside it.
+"""The lease under which workers run: a moment on this host's monotonic clock, in a file with one flag.
 
 The agent renews it after each heartbeat that the store has taken; a worker looks at it in each step and in a
 thread of its own.  It ends before the other nodes may form a group without this one, so that a frozen or cut

@@ -21,8 +21,8 @@ def note(state: State, node: str, text: str) -> State:
 def arrive(state: State, node: str, host: str, port: int, cause: Cause | None = None) -> State:
     """The node has no workers running and wants the next round.
 
-    `cause` is why it ended its last one: `failure` of its workers, `change` where it saw newcomers first; none
-    where the round was over anyway.
+    `cause` is why it ended its last one: `failure` of its workers, `change` where it saw newcomers first;
+    none where the round was over anyway.
     """
     known = state.member(node)
     if state.outcome or (known and known.arrived and known.port == port):

@@ -19,14 +19,13 @@ from elastic.agent.admission import Job, difference
 from elastic.agent.board import Board, Store
 from elastic.agent.counter import Counter
 from elastic.agent.desk import Desk
+from elastic.agent.drain import Drain
 from elastic.agent.errors import (
-    AgentError,
     RefusedError,
     StoreLostError,
     TooFewNodesError,
     TrainingFailedError,
 )
-from elastic.agent.drain import Drain
 from elastic.agent.journal import Journal
 from elastic.agent.lease import Lease
 from elastic.agent.outlook import Outlook

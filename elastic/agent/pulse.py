@@ -1,9 +1,9 @@
 """`Pulse`: the thread that keeps this node alive in the job, renews the workers' lease and watches others.
 
 Why a node that was removed never trains on: a member is removed in two steps.  It is marked in the state
-first; a node counts its lease from its last heartbeat, and only when it has read, after that, a state in which
-it is a member without a mark; and the mark is followed by removal only where the heartbeat has still not
-changed.  So that heartbeat is older than `silence` when the removal is written, and the lease is shorter.
+first; a node counts its lease from its last heartbeat, and only when it has read, after that, a state in
+which it is a member without a mark; and the mark is followed by removal only where the heartbeat has still
+not changed.  So that heartbeat is older than `silence` when the removal is written; the lease is shorter.
 """
 
 from __future__ import annotations

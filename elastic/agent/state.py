@@ -82,7 +82,7 @@ class State:
     """The last committed checkpoint."""
     commits: int = 0
     changed_at: int = 0
-    """`commits` when a node last came or was asked to leave: a greater number means that nothing is lost now."""
+    """`commits` when a node last came or was asked to leave: nothing is lost where it has grown since."""
     outcome: Outcome | None = None
     events: tuple[Happening, ...] = ()
 

@@ -64,6 +64,13 @@ def step_once(session: elastic.Session, engine: Any, step: int) -> float:
     return total
 
 
+def checkpoint_wanted(session: elastic.Session) -> bool:
+    """Whether nodes are about to come or go; the same answer on all ranks, for all of them save or none."""
+    wanted = torch.tensor(float(session.checkpoint_wanted))
+    dist.all_reduce(wanted, op=dist.ReduceOp.MAX)
+    return bool(wanted)
+
+
 def main() -> None:
     """Train to the last step, from wherever the job is."""
     parser = argparse.ArgumentParser()
@@ -87,7 +94,7 @@ def main() -> None:
         loss = step_once(session, engine, step)
         step += 1
         time.sleep(options.pause)
-        if step % options.every == 0:
+        if checkpoint_wanted(session) or step % options.every == 0 or step == options.steps:
             engine.save_checkpoint(str(checkpoints.folder), tag=f"step{step}", save_latest=False)
             dist.barrier()
             if session.rank == 0 and checkpoints.commit(f"step{step}"):

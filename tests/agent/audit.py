@@ -27,6 +27,11 @@ def rows(folder: Path) -> list[Row]:
     return found
 
 
+def life(row: Row) -> tuple[int, int]:
+    """Which round, of which store."""
+    return row["incarnation"], row["round"]
+
+
 def line_of(folder: Path, checkpoint: str | None) -> Iterator[tuple[Row, int]]:
     """The checkpoints that led to this one, last first, each with the step at which it began."""
     while checkpoint:
@@ -44,7 +49,7 @@ def coverage(folder: Path, found: list[Row], checkpoint: str, batch: int) -> Ite
     done = [row for row in found if row["event"] == "step"]
     for state, began in line_of(folder, checkpoint):
         for row in done:
-            if row["round"] == state["round"] and began <= row["step"] < state["step"]:
+            if life(row) == life(state) and began <= row["step"] < state["step"]:
                 consumed += row["ids"]
     wanted = set(range(steps * batch))
     lost = sorted(wanted - set(consumed))
@@ -59,16 +64,16 @@ def coverage(folder: Path, found: list[Row], checkpoint: str, batch: int) -> Ite
 
 def overlaps(found: list[Row]) -> Iterator[str]:
     """Rank-0 workers of different rounds, or two of one round, at work at the same time."""
-    spans: dict[tuple[int, int], tuple[float, float]] = {}
+    spans: dict[tuple[tuple[int, int], int], tuple[float, float]] = {}
     for row in found:
         if row["rank"] == 0:
-            key = (row["round"], row["pid"])
+            key = (life(row), row["pid"])
             first, last = spans.get(key, (row["t"], row["t"]))
             spans[key] = (min(first, row["t"]), max(last, row["t"]))
     ordered = sorted(spans.items(), key=lambda span: span[1])
     for ((round_a, pid_a), (_, end)), ((round_b, pid_b), (start, _)) in pairwise(ordered):
         if start < end:
-            yield f"rank 0 of round {round_a} ({pid_a}) and of round {round_b} ({pid_b}) overlap"
+            yield f"rank 0 of round {round_a[1]} ({pid_a}) and of round {round_b[1]} ({pid_b}) overlap"
 
 
 def main() -> int:

@@ -180,7 +180,7 @@ class Cluster:
 
     def last_checkpoint(self) -> str:
         committed = [row for row in self.rows() if row["event"] == "committed"]
-        return str(max(committed, key=lambda row: (row["round"], row["t"]))["checkpoint"])
+        return str(max(committed, key=lambda row: (row["incarnation"], row["round"], row["t"]))["checkpoint"])
 
     def assert_clean(self, batch: int) -> None:
         judged = self.audit(batch)
@@ -188,7 +188,9 @@ class Cluster:
 
     def worlds(self) -> list[int]:
         """The sizes of the groups that trained, in order."""
-        sizes = {row["round"]: row["world"] for row in self.rows()}
+        from tests.agent.audit import life
+
+        sizes = {life(row): row["world"] for row in self.rows()}
         return [sizes[round_] for round_ in sorted(sizes)]
 
     def close(self) -> None:

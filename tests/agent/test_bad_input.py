@@ -96,19 +96,21 @@ def test_a_scheduler_that_planned_otherwise(config: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("stub", "message"),
+    ("version", "stub", "message"),
     [
-        ("raise ImportError(name='torch')", "needs torch: install"),
-        ("", "torch 1.13.0 is too old"),
+        ("2.13.0", "raise ImportError(name='torch')", "needs torch: install"),
+        ("2.13.0", "raise ImportError('libcudnn.so.9: cannot open')", "cannot be imported: libcudnn"),
+        ("1.13.0", "", "torch 1.13.0 is too old for the elastic agent: install at least 2.6"),
+        ("2.5.1+cpu", "", "torch 2.5.1+cpu is too old"),
     ],
 )
-def test_torch_missing_or_old(tmp_path: Path, config: str, stub: str, message: str) -> None:
+def test_torch_missing_or_old(tmp_path: Path, config: str, version: str, stub: str, message: str) -> None:
     folder = tmp_path / "stub"
     folder.mkdir()
     (folder / "torch.py").write_text(stub)
-    metadata = folder / "torch-1.13.0.dist-info" / "METADATA"
+    metadata = folder / f"torch-{version}.dist-info" / "METADATA"
     metadata.parent.mkdir()
-    metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 1.13.0\n")
+    metadata.write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
     program = f"import sys; sys.path.insert(0, {str(folder)!r}); from dsconfig.cli import main; "
     program += f"sys.exit(main(['elastic', 'run', {config!r}, {script(config)!r}]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

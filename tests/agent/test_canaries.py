@@ -21,6 +21,7 @@ def start(job: Cluster, nnodes: str, *options: str) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", nnodes, "--nproc-per-node", "1"]
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{job.port}", "--rdzv-id", "plain"]
     conf = "is_host=0,last_call_timeout=2,keep_alive_interval=1,keep_alive_max_attempt=3,join_timeout=40"
+    conf += ",read_timeout=8"  # how long a node waits for the MASTER_ADDR that is never written
     job.start_agent([*command, "--rdzv-conf", conf, "--max-restarts", "2", *options, PLAIN])
 
 

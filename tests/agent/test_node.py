@@ -175,7 +175,7 @@ def test_a_node_that_comes_after_the_end(start: Start) -> None:
     first.join()
     first.end(succeeded=True)
     first.leave()
-    with pytest.raises(JobSucceeded, match="has succeeded before this node came.*another `--rdzv-id`"):
+    with pytest.raises(JobSucceeded, match=r"has succeeded before this node came.*another `--rdzv-id`"):
         start().join()
 
 

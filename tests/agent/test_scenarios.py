@@ -70,6 +70,25 @@ def test_store_lost(cluster: MakeCluster) -> None:
     assert all("the store does not answer" in node.text() for node in job.nodes)
 
 
+def test_job_goes_on_with_a_new_store(cluster: MakeCluster) -> None:
+    """What the store knew is gone; the commits are files as well."""
+    job = cluster()
+    store = job.start_store()
+    job.start_node()
+    job.wait_for_step(8)
+    store.signal(signal.SIGKILL)
+    assert job.exit_codes(30) == [4]
+    saved = int(job.last_checkpoint().rpartition("-")[2])
+    job.start_store()
+    job.start_node()
+    wait_until(lambda: job.worlds() == [1, 1], 60, "the new job trains", job)
+    assert job.finish() == [4, 0]
+    newest = max(row["incarnation"] for row in job.rows())
+    again = [row["step"] for row in job.rows() if row["incarnation"] == newest and row["event"] == "step"]
+    assert min(again) == saved
+    job.assert_clean(batch=16)
+
+
 def test_below_the_minimum(cluster: MakeCluster) -> None:
     job = cluster()
     job.start_store()
@@ -130,7 +149,7 @@ def test_frozen_between_check_and_commit(cluster: MakeCluster) -> None:
     assert answer["committed"] is False
     job.wait_for_step(6, world=2, round_=3)
     assert job.finish() == [0, 0]
-    stale = f"checkpoints/round-{row['round']}/step-6"
+    stale = f"round-{row['incarnation']}-{row['round']}/step-6"
     assert not any(one["event"] == "committed" and one["checkpoint"] == stale for one in job.rows())
     job.assert_clean(batch=16)
 

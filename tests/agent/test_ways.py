@@ -66,7 +66,7 @@ def test_stock_torchrun(cluster: MakeCluster) -> None:
 
 
 def test_stock_torchrun_with_another_number_of_workers(cluster: MakeCluster) -> None:
-    """torchrun does not tell a rendezvous how many it starts: a batch for another size must not be trained."""
+    """torchrun does not tell a rendezvous how many it starts: nobody must train another batch."""
     job = cluster()
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "0"]
     command += ["--rdzv-backend", "dsconfig", "--rdzv-endpoint", f"127.0.0.1:{job.port}"]
@@ -82,7 +82,9 @@ def test_from_python_with_the_whole_environment(cluster: MakeCluster, tmp_path: 
     for name, text in (("show.py", SHOW), ("launch.py", LAUNCH.format(block=block))):
         (tmp_path / name).write_text(text)
     logs = tmp_path / "logs"
-    job.start_agent([sys.executable, *(str(tmp_path / name) for name in ("launch.py", "show.py", "", "logs"))])
+    job.start_agent(
+        [sys.executable, *(str(tmp_path / name) for name in ("launch.py", "show.py", "", "logs"))]
+    )
     assert job.exit_codes(60) == [0]
     seen = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2)]
     for rank, variables in enumerate(seen):
@@ -91,7 +93,9 @@ def test_from_python_with_the_whole_environment(cluster: MakeCluster, tmp_path: 
         wanted |= {"DSCONFIG_ELASTIC_ROUND": 1, "DSCONFIG_ELASTIC_RUN_ID": "by-hand"}
         triplet = {"TRAIN_BATCH_SIZE": 16, "MICRO_BATCH_SIZE": 4, "ACCUMULATION_STEPS": 2}
         wanted |= {f"DSCONFIG_ELASTIC_{name}": size for name, size in triplet.items()}
-        assert {name: variables[name] for name in wanted} == {name: str(value) for name, value in wanted.items()}
+        assert {name: variables[name] for name in wanted} == {
+            name: str(value) for name, value in wanted.items()
+        }
     assert len({(variables["MASTER_ADDR"], int(variables["MASTER_PORT"])) for variables in seen}) == 1
     said = {(file.parent.name, file.name): file.read_text() for file in logs.glob("*/attempt_0/*/*.log")}
     for rank in ("0", "1"):
@@ -106,7 +110,9 @@ def test_slurm_script(cluster: MakeCluster, tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     command = [*DSCONFIG, "elastic", "manifest", "--kind", "slurm", "--nproc-per-node", "1", "--cpu"]
-    written = subprocess.run([*command, str(job.config), TRAINER], capture_output=True, text=True, check=True, cwd=ROOT)
+    written = subprocess.run(
+        [*command, str(job.config), TRAINER], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     (tmp_path / "job.sh").write_text(written.stdout.replace("29400", str(job.port)))
     job.environment["PATH"] = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     batch = job.start_agent(["bash", str(tmp_path / "job.sh")])

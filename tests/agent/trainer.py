@@ -2,9 +2,9 @@
 
 A step consumes the next `train_batch_size` sample ids, shared among the ranks by micro batch and
 accumulation; gloo adds up the gradients. Each rank writes its ids with fsync before it trains on them. Rank 0
-writes a checkpoint after the first step, every few, and when the agent wants one; it names the one it grew from. The run ends
-after STEPS, or when there is a file `stop` in the ledger. Environment: LEDGER (a folder), STEPS, EVERY,
-STEP_SECONDS and, for misbehaviour, FAULT.
+writes a checkpoint after the first step, every few, and when the agent wants one; it names the one it grew
+from. The run ends after STEPS, or when there is a file `stop` in the ledger. Environment: LEDGER (a folder),
+STEPS, EVERY, STEP_SECONDS and, for misbehaviour, FAULT.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import torch.distributed as dist  # noqa: E402
 
 IMPORTED = time.monotonic()
 import elastic  # noqa: E402
+from elastic.checkpoints import Checkpoints  # noqa: E402
 
 FOLDER = Path(os.environ["LEDGER"])
 STEPS = int(os.environ.get("STEPS", "30"))
@@ -35,14 +36,15 @@ class Ledger:
     """One file a process; a line is on the disk before what it says is done."""
 
     def __init__(self, session: elastic.Session) -> None:
-        self._file = open(FOLDER / f"{session.round:04}-{session.rank}-{os.getpid()}.jsonl", "a")  # noqa: SIM115
+        name = f"{session.incarnation}-{session.round:04}-{session.rank}-{os.getpid()}.jsonl"
+        self._file = open(FOLDER / name, "a")  # noqa: SIM115
         self._same: dict[str, Any] = {
+            "incarnation": session.incarnation,
             "round": session.round,
             "rank": session.rank,
             "world": session.world_size,
             "pid": os.getpid(),
             "import": IMPORTED - BEGAN,
-            "from": session.checkpoint,
         }
 
     def write(self, event: str, **more: Any) -> None:
@@ -72,57 +74,61 @@ def misbehave(session: elastic.Session, step: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def load(session: elastic.Session) -> tuple[int, float]:
-    """The step to begin with and the weight."""
-    if session.checkpoint is None:
-        return 0, 0.0
-    read = json.loads((FOLDER / session.checkpoint / "state.json").read_text())
-    skipped = 1 if FAULT == "skip" and session.round > 1 else 0
-    return read["step"] + skipped, read["weight"]
+class Run:
+    """What the steps carry on: where they are, and the checkpoint they grew from."""
 
+    def __init__(self, session: elastic.Session) -> None:
+        self._session = session
+        self._checkpoints = Checkpoints(FOLDER, session)
+        self.step, self.weight, self._parent = 0, 0.0, None
+        if saved := self._checkpoints.latest():
+            read = json.loads((FOLDER / saved.name / "state.json").read_text())
+            skipped = 1 if FAULT == "skip" and session.round > 1 else 0
+            self.step, self.weight, self._parent = read["step"] + skipped, read["weight"], saved.name
 
-def save(
-    session: elastic.Session, ledger: Ledger, step: int, weight: float, parent: str | None
-) -> str | None:
-    """A checkpoint in this round's folder; None where this round was over."""
-    name = f"checkpoints/round-{session.round}/step-{step}"
-    (FOLDER / name).mkdir(parents=True, exist_ok=FAULT == "split")
-    state = {"step": step, "weight": weight, "parent": parent, "round": session.round}
-    (FOLDER / name / "state.json").write_text(json.dumps(state))
-    session.check()
-    if FAULT == "freeze" and step == int(FAULT_STEP) and once("frozen"):
-        ledger.write("frozen")
-        os.kill(os.getpid(), signal.SIGSTOP)
-    committed = session.commit(name)
-    ledger.write("committed" if committed else "refused", checkpoint=name)
-    return name if committed else parent
+    def save(self, ledger: Ledger) -> None:
+        """A checkpoint in this round's folder; it is not the latest where this round was over."""
+        tag = f"step-{self.step}"
+        folder = self._checkpoints.folder / tag
+        folder.mkdir(parents=True, exist_ok=FAULT == "split")
+        state = {"step": self.step, "weight": self.weight, "parent": self._parent}
+        state |= {"round": self._session.round, "incarnation": self._session.incarnation}
+        (folder / "state.json").write_text(json.dumps(state))
+        self._session.check()
+        if FAULT == "freeze" and self.step == int(FAULT_STEP) and once("frozen"):
+            ledger.write("frozen")
+            os.kill(os.getpid(), signal.SIGSTOP)
+        name = f"{folder.parent.name}/{tag}"
+        if self._checkpoints.commit(tag):
+            self._parent = name
+            ledger.write("committed", checkpoint=name)
+        else:
+            ledger.write("refused", checkpoint=name)
 
 
 def train(session: elastic.Session) -> None:
-    ledger = Ledger(session)
+    ledger, run = Ledger(session), Run(session)
     dist.init_process_group("gloo")
-    step, weight = load(session)
-    parent = session.checkpoint
     share = session.micro_batch_size * session.accumulation_steps
     stopping = False
-    while step < STEPS and not stopping:
-        first = step * session.train_batch_size + session.rank * share
+    while run.step < STEPS and not stopping:
+        first = run.step * session.train_batch_size + session.rank * share
         ids = list(range(first, first + share))
         session.check()
-        ledger.write("step", step=step, ids=ids)
-        misbehave(session, step)
+        ledger.write("step", step=run.step, ids=ids)
+        misbehave(session, run.step)
         time.sleep(STEP_SECONDS)
         own = [sum(ids), session.checkpoint_wanted, (FOLDER / "stop").exists()]
         total = torch.tensor(own, dtype=torch.float64)
         dist.all_reduce(total)
-        gradient, wanted, stopping = total[0].item(), total[1] > 0, bool(total[2] > 0)
-        weight += gradient
-        step += 1
-        if step == 1 or step % EVERY == 0 or step == STEPS or wanted or stopping:
+        wanted, stopping = bool(total[1] > 0), bool(total[2] > 0)
+        run.weight += total[0].item()
+        run.step += 1
+        if run.step == 1 or run.step % EVERY == 0 or run.step == STEPS or wanted or stopping:
             if session.rank == 0:
-                parent = save(session, ledger, step, weight, parent)
+                run.save(ledger)
             dist.barrier()
-    ledger.write("end", weight=weight)
+    ledger.write("end", weight=run.weight)
     dist.destroy_process_group()
 
 

@@ -1,0 +1,93 @@
+"""Commits as files: which one counts, whatever the clocks say and whoever comes late."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from elastic.checkpoints import KEPT_COMMITS, Checkpoints, with_universal
+
+
+@dataclass
+class Worker:
+    """As much of a `Session` as checkpoints need; its store is a counter."""
+
+    incarnation: int
+    round: int = 1
+    world_size: int = 2
+    checkpoint: str | None = None
+    superseded: bool = False
+    commits: int = 0
+
+    def commit_number(self, _name: str) -> int | None:
+        self.commits += 1
+        return None if self.superseded else self.commits
+
+
+def at(root: Path, worker: Worker) -> Checkpoints:
+    return Checkpoints(root, cast("Any", worker))
+
+
+def latest(root: Path, worker: Worker) -> tuple[str, int] | None:
+    saved = at(root, worker).latest()
+    return (saved.name, saved.world_size) if saved else None
+
+
+def test_the_last_commit_counts(tmp_path: Path) -> None:
+    worker = Worker(100)
+    assert latest(tmp_path, worker) is None
+    mine = at(tmp_path, worker)
+    assert mine.commit("one")
+    assert mine.commit("two")
+    assert latest(tmp_path, Worker(101, world_size=4)) == ("round-100-1/two", 2)
+    saved = mine.latest()
+    assert saved is not None
+    assert (saved.folder, saved.tag) == (tmp_path / "round-100-1", "two")
+
+
+def test_a_superseded_round_commits_nothing(tmp_path: Path) -> None:
+    assert at(tmp_path, Worker(100)).commit("one")
+    assert not at(tmp_path, Worker(100, superseded=True)).commit("stale")
+    assert latest(tmp_path, Worker(200)) == ("round-100-1/one", 2)
+
+
+def test_a_new_store_counts_on_though_its_clock_is_behind(tmp_path: Path) -> None:
+    for number in range(3):
+        assert at(tmp_path, Worker(900, commits=number)).commit(f"old-{number}")
+    assert at(tmp_path, Worker(100)).commit("new")
+    assert latest(tmp_path, Worker(50)) == ("round-100-1/new", 2)
+
+
+def test_a_late_writer_of_an_old_store_hides_nothing(tmp_path: Path) -> None:
+    old = at(tmp_path, Worker(100, commits=5))
+    assert old.commit("old")
+    assert at(tmp_path, Worker(200)).commit("new")
+    assert old.commit("late")
+    assert latest(tmp_path, Worker(300)) == ("round-200-1/new", 2)
+
+
+def test_the_store_is_asked_first(tmp_path: Path) -> None:
+    mine = at(tmp_path, Worker(100))
+    assert mine.commit("one")
+    assert mine.commit("two")
+    assert latest(tmp_path, Worker(100, round=2, checkpoint="round-100-1/one")) == ("round-100-1/one", 2)
+    for file in (tmp_path / "commits").iterdir():
+        file.unlink()
+    assert latest(tmp_path, Worker(100, round=2, checkpoint="round-100-1/one")) == ("round-100-1/one", 2)
+
+
+def test_old_commits_are_forgotten(tmp_path: Path) -> None:
+    mine = at(tmp_path, Worker(100))
+    for number in range(KEPT_COMMITS + 5):
+        assert mine.commit(f"step-{number}")
+    files = sorted((tmp_path / "commits").iterdir())
+    assert len(files) == KEPT_COMMITS
+    assert json.loads(files[-1].read_text())["name"].endswith(f"step-{KEPT_COMMITS + 4}")
+
+
+def test_the_config_that_loads_universal_checkpoints() -> None:
+    config = {"checkpoint": {"tag_validation": "Fail"}}
+    assert with_universal(config)["checkpoint"] == {"tag_validation": "Fail", "load_universal": True}
+    assert config == {"checkpoint": {"tag_validation": "Fail"}}
