@@ -71,7 +71,8 @@ def pytorchjob(request: Request) -> str:
             "pytorchReplicaSpecs": {
                 "Worker": {
                     "replicas": request.max_nodes,
-                    "restartPolicy": "OnFailure",
+                    # Of the agent's exit codes those below 128 are final; a pod that was killed comes again.
+                    "restartPolicy": "ExitCode",
                     "template": {"spec": {"containers": [worker]}},
                 }
             },
@@ -101,24 +102,32 @@ def trainjob(request: Request) -> str:
 
 
 def slurm(request: Request) -> str:
-    """A batch script: the store on the batch host, an agent on each node; a lost one does not end the job."""
-    command = shlex.join(agent(request, "ENDPOINT")).replace("ENDPOINT", f'"$(hostname):{STORE_PORT}"')
+    """A batch script: the store on the batch host, an agent on each node; a lost one does not end the job.
+
+    At its end Slurm asks the batch shell alone, which asks the nodes through the store: `srun` itself kills
+    its tasks on SIGTERM, and a signal to the step would reach the workers too.
+    """
+    endpoint = '"$endpoint"'
+    words = [word if word == endpoint else shlex.quote(word) for word in agent(request, endpoint)]
+    job = shlex.join(["--rdzv-id", request.name])
     gpus = [f"#SBATCH --gpus-per-node={request.processes}"] if request.gpus else []
     lines = [
         "#!/bin/bash",
         f"#SBATCH --job-name={request.name}",
         f"#SBATCH --nodes={request.min_nodes}-{request.max_nodes}",
         "#SBATCH --ntasks-per-node=1",
+        "#SBATCH --exclusive",
         *gpus,
         "#SBATCH --no-kill",
         "#SBATCH --signal=B:TERM@60",
         "set -euo pipefail",
+        f"endpoint=$(hostname):{STORE_PORT}",
         f"dsconfig elastic store --listen 0.0.0.0:{STORE_PORT} &",
         "store=$!",
         "trap 'kill $store' EXIT",
-        f"srun --no-kill --kill-on-bad-exit=0 --ntasks-per-node=1 {command} &",
+        f"srun --no-kill --kill-on-bad-exit=0 --ntasks-per-node=1 {' '.join(words)} &",
         "agents=$!",
-        "trap 'kill -TERM $agents; wait $agents' TERM",
+        f"trap 'dsconfig elastic drain --rdzv-endpoint \"$endpoint\" {job} || true; wait $agents' TERM",
         "wait $agents",
     ]
     return "\n".join(lines) + "\n"
@@ -127,15 +136,17 @@ def slurm(request: Request) -> str:
 def torchx(request: Request) -> str:
     """A command line for TorchX's component `dist.ddp`: stock torchrun with the backend `dsconfig`.
 
-    The component has no option for the rendezvous' settings, and its `--env` takes no value with a `=` in it:
-    each setting is a variable of its own.
+    The host of rank 0 has the store.  Not every release of the component has an option for the rendezvous'
+    settings, and its `--env` takes no value with a `=` in it: each setting is a variable of its own.
+    torchrun counts every change of the nodes as a restart, so that it gets room, and the agent the limit.
     """
     settings = {
         "ds_config": request.config,
         "nproc_per_node": request.processes,
         "max_restarts": request.restarts,
     }
-    env = ",".join(f"DSCONFIG_RDZV_{key.upper()}={value}" for key, value in settings.items())
+    variables = {f"DSCONFIG_RDZV_{key.upper()}": value for key, value in settings.items()}
+    env = ",".join(f"{key}={value}" for key, value in {**variables, "PET_MAX_RESTARTS": 1_000_000}.items())
     shape = f"{request.min_nodes}:{request.max_nodes}x{request.processes}"
     options = ["-j", shape, "--rdzv_backend", "dsconfig", "--env", env]
     sized = ["--image", request.image, *(["--gpu", str(request.processes)] if request.gpus else [])]
@@ -166,11 +177,18 @@ def _store_name(request: Request) -> str:
 
 
 def _store(request: Request) -> list[dict[str, Any]]:
-    """A service and a pod of its own: losing a node that trains must not end the job."""
+    """A service and a job of its own: losing a node that trains must not end the training.
+
+    It ends with the training and is thrown away an hour later.
+    """
     name = _store_name(request)
     labels = {"app": name}
     serve = ["dsconfig", "elastic", "store", "--listen", f"0.0.0.0:{STORE_PORT}"]
-    container = {"name": "store", "image": request.image, "command": serve}
+    serve += ["--until-ended", request.name]
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [{"name": "store", "image": request.image, "command": serve}],
+    }
     return [
         {
             "apiVersion": "v1",
@@ -179,10 +197,14 @@ def _store(request: Request) -> list[dict[str, Any]]:
             "spec": {"selector": labels, "ports": [{"port": STORE_PORT}]},
         },
         {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "labels": labels},
-            "spec": {"restartPolicy": "Never", "containers": [container]},
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name},
+            "spec": {
+                "backoffLimit": 0,
+                "ttlSecondsAfterFinished": 3600,
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            },
         },
     ]
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -62,8 +64,8 @@ class Checkpoints:
     def latest(self) -> Saved | None:
         """What to load: the store's pointer of this round, else, with a new store, the latest commit file.
 
-        The same on all ranks: the pointer was fixed when the round began, and no commit of this round can
-        come before its ranks have loaded.
+        The pointer was fixed when the round began, and is the same on all ranks.  The files may look
+        different to each host: ask on one rank, and hand the answer to the others.
         """
         name = self._session.checkpoint
         found = self._read_commits()
@@ -95,13 +97,12 @@ class Checkpoints:
         if not files:
             return 1
         last = int(files[-1].name.partition(".")[0])
-        own = json.loads(files[-1].read_text("utf-8"))["incarnation"] == self._session.incarnation
-        return last if own else last + 1
+        about = _read(files[-1])
+        return last if about and about["incarnation"] == self._session.incarnation else last + 1
 
     def _read_commits(self) -> list[Saved]:
-        files = sorted(self._commits.glob("*.json"))
-        read = [json.loads(file.read_text("utf-8")) for file in files]
-        return [Saved(self._root, about["name"], about["world_size"]) for about in read]
+        read = [_read(file) for file in sorted(self._commits.glob("*.json"))]
+        return [Saved(self._root, about["name"], about["world_size"]) for about in read if about]
 
     def _world_size(self, name: str) -> int:
         return int(json.loads((self._root / name / "elastic.json").read_text("utf-8"))["world_size"])
@@ -116,19 +117,34 @@ def universal(saved: Saved, workers: int = 1) -> Path:
     """
     target = saved.folder / f"{saved.tag}_universal"
     if not (target / "elastic.json").exists():
-        partial = target.with_name(f"{target.name}.partial-{os.getpid()}")
+        # Its own name: the converter of an earlier round may still be at work, on another host as well.
+        partial = target.with_name(f"{target.name}.partial-{secrets.token_hex(6)}")
         command = [sys.executable, "-m", "deepspeed.checkpoint.ds_to_universal"]
         command += ["--input_folder", str(saved.folder / saved.tag), "--output_folder", str(partial)]
         command += ["--num_extract_workers", str(workers), "--num_merge_workers", str(workers)]
         subprocess.run([*command, "--inject_missing_state"], check=True, stdout=subprocess.DEVNULL)
         _write_whole(partial / "elastic.json", {"from": saved.name, "world_size": saved.world_size})
-        partial.replace(target)
+        try:
+            partial.rename(target)
+        except OSError:
+            if not (target / "elastic.json").exists():
+                raise
+            shutil.rmtree(partial, ignore_errors=True)  # another one was first
     return target
 
 
 def with_universal(config: dict[str, Any]) -> dict[str, Any]:
     """A copy of a DeepSpeed config that loads universal checkpoints."""
     return {**config, "checkpoint": {**config.get("checkpoint", {}), "load_universal": True}}
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """What a commit file says; `None` where it was thrown away meanwhile."""
+    try:
+        about: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    return about
 
 
 def _write_whole(path: Path, value: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
@@ -64,13 +65,17 @@ def launch(spec: Launch, command: Sequence[str], *, bare: bool = False) -> None:
     `bare` runs the command as it is, not as a script of `python -m elastic.worker`.  Raises an `AgentError`,
     `SignalException` after a drain, and `SystemExit(0)` where the job succeeded without this node.
     """
-    _register()
+    made: list[PlanRendezvous] = []
+    _register(made)
     entry, arguments = (command[0], command[1:]) if bare else (sys.executable, worker_arguments(command))
     with _signals():
         try:
             elastic_launch(config=_config(spec), entrypoint=entry)(*arguments)
         except ChildFailedError as failed:
             raise TrainingFailedError(f"training failed: {_first_line(failed)}") from failed
+        finally:
+            for handler in made:
+                handler.leave()
 
 
 def worker_arguments(command: Sequence[str]) -> list[str]:
@@ -79,6 +84,10 @@ def worker_arguments(command: Sequence[str]) -> list[str]:
 
 
 def _config(spec: Launch) -> LaunchConfig:
+    try:
+        redirects, tee = Std.from_str(spec.redirects), Std.from_str(spec.tee)
+    except ValueError as error:
+        raise SettingsError(f"redirects `{spec.redirects}` or tee `{spec.tee}`: {error}") from None
     # `LaunchConfig.shutdown_timeout` of newer releases; older ones always wait for 30 s.
     os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(spec.stop_timeout)
     return LaunchConfig(
@@ -93,17 +102,19 @@ def _config(spec: Launch) -> LaunchConfig:
         max_restarts=_UNLIMITED,
         monitor_interval=spec.monitor_interval,
         local_addr=spec.local_addr,
-        logs_specs=DefaultLogsSpecs(
-            log_dir=spec.log_dir, redirects=Std.from_str(spec.redirects), tee=Std.from_str(spec.tee)
-        ),
+        logs_specs=DefaultLogsSpecs(log_dir=spec.log_dir, redirects=redirects, tee=tee),
     )
 
 
-def _register() -> None:
-    rendezvous_handler_registry.register(_BACKEND, _create)
+def _register(made: list[PlanRendezvous]) -> None:
+    def create(params: RendezvousParameters) -> RendezvousHandler:
+        made.append(_create(params))
+        return made[-1]
+
+    rendezvous_handler_registry.register(_BACKEND, create)
 
 
-def _create(params: RendezvousParameters) -> RendezvousHandler:
+def _create(params: RendezvousParameters) -> PlanRendezvous:
     spec: Launch = params.get("launch")
     host, port = parse_endpoint(spec.endpoint)
     return PlanRendezvous(
@@ -146,9 +157,9 @@ def _signals() -> Iterator[None]:
     def ended(number: int, _frame: FrameType | None) -> None:
         raise SignalException(f"signal {number}", signal.Signals(number))
 
-    before: dict[int, Any] = {
-        number: signal.signal(number, ended) for number in (signal.SIGTERM, signal.SIGINT)
-    }
+    mine = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGTERM, signal.SIGINT) if mine else ()
+    before: dict[int, Any] = {number: signal.signal(number, ended) for number in numbers}
     try:
         yield
     finally:

@@ -23,11 +23,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from elastic.agent.lease import Lease
+from elastic.agent.lease import Lease, lease_path
 from elastic.errors import ElasticityError
 
 _WATCH = 0.1
 """Seconds between two looks at the lease."""
+_GRACE = 0.5
+"""Seconds that the agent gets to end this process itself: torch's would take its sudden end for a failure."""
 
 
 class NotElasticError(ElasticityError):
@@ -78,8 +80,11 @@ class Session:
 
     def check(self) -> None:
         """End this process at once where its round is over: another group may be training already."""
-        if not self.valid:
-            _die()
+        if self.valid:
+            return
+        if self._lease.revoked:
+            time.sleep(_GRACE)
+        _die()
 
     def commit(self, checkpoint: str) -> bool:
         """Make `checkpoint` the job's latest; `False` where this round is over, and then it is not.
@@ -187,7 +192,7 @@ def _read(environ: os._Environ[str]) -> Session:
             accumulation_steps=int(own("ACCUMULATION_STEPS")),
             config_path=own("CONFIG"),
             checkpoint=own("CHECKPOINT") or None,
-            _lease=Lease(os.path.join(folder, "lease")),
+            _lease=Lease(lease_path(folder, int(own("ROUND")))),
             _agent=_Line(folder),
         )
     except KeyError as missing:
@@ -203,5 +208,10 @@ def _watch(session: Session) -> None:
 
 
 def _die() -> None:
-    """No clean-up: what this process has not finished, its successors do again."""
+    """No clean-up: what this process has not finished, its successors do again.
+
+    With it go the processes that it has started: torch's agent makes each worker the leader of a group.
+    """
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -12,6 +12,7 @@ VERBS = {
     "run": "train on this node, as part of a job that shrinks and grows",
     "store": "keep the state of jobs on a host that does not train",
     "status": "show what a job is doing",
+    "drain": "ask nodes to leave after the job's next checkpoint",
     "manifest": "write what a scheduler runs for a job",
 }
 """Each has its module here, `elastic_<verb>`, with `configure(parser)` and `run(args)`."""

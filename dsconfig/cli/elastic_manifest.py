@@ -40,15 +40,19 @@ def _write(args: argparse.Namespace) -> None:
     from dsconfig.manifests import KINDS as WRITERS
     from dsconfig.manifests import Request, nodes_of
     from dsconfig.torchrun import plan_of, read_config
+    from elastic.agent.admission import Job
 
     if not _NAME.fullmatch(args.name):
         refuse(f"--name {args.name}: expected lower case letters, digits and `-`, at most 52 characters")
     if not args.command:
         refuse("no training script given: expected SCRIPT after the config")
-    plan = plan_of(read_config(args.file), args.file)
+    config = read_config(args.file)
+    plan = plan_of(config, args.file)
     found = nodes(args.nnodes) if args.nnodes else nodes_of(plan, args.nproc_per_node)
     if found is None:
         refuse(f"the plan admits no whole number of nodes with {args.nproc_per_node} processes each")
+    # Refused here is what the nodes would refuse.
+    Job(config, plan, *found, args.nproc_per_node, max_restarts=args.max_restarts)
     request = Request(
         args.name,
         args.image,

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from elastic.agent.board import Board
+
+PATIENCE = 3.0
+"""Seconds that a store gets to answer a command."""
 OLDEST_TORCH = (2, 6)
 """The first release with entry points `torchrun.handlers` (`elastic/rendezvous/registry.py`) and with
 `TORCH_ELASTIC_WORKER_IDENTICAL` (`elastic/agent/server/api.py`); `RendezvousInfo` came with 2.4."""
@@ -47,6 +51,21 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def board_of(args: argparse.Namespace, writer: str) -> Board:
+    """The board of the job that the options name; ends the run where there is none."""
+    from elastic.agent.board import Board
+    from elastic.agent.settings import Settings
+
+    if args.rdzv_endpoint is None:
+        refuse("--rdzv-endpoint HOST:PORT is needed: it says where the job's store is")
+    store = with_torch("elastic.agent.store")
+    host, port = store.parse_endpoint(args.rdzv_endpoint)
+    board = Board(store.connect_store(host, port, Settings(), PATIENCE), args.rdzv_id, writer)
+    if not board.exists():
+        refuse(f"the store at {host}:{port} knows no job `{args.rdzv_id}`")
+    return board
 
 
 def guarded(action: Callable[[], Any]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from elastic.agent.settings import Settings
 
 SIGNALLED = 128
+LONGEST = 3600
+"""Seconds between two looks at the workers."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +60,7 @@ def _configure_node(parser: argparse.ArgumentParser) -> None:
     hosting = argparse.BooleanOptionalAction
     add("--host-store", action=hosting, help="host the store (default: where the endpoint is this machine)")
     add("--local-addr", metavar="ADDR", help="this node's address (default: that which reaches the store)")
-    add("--monitor-interval", type=float, default=0.1, metavar="SECONDS", help="look at workers so often")
+    add("--monitor-interval", type=_seconds, default=0.1, metavar="SECONDS", help="look at workers so often")
     stopping = "after SIGTERM to this node, give its workers so long to end (default: 5)"
     add("--stop-timeout", type=int, default=5, metavar="SECONDS", help=stopping)
     add("--log-dir", metavar="DIR", help="write the workers' output below this folder")
@@ -66,6 +69,13 @@ def _configure_node(parser: argparse.ArgumentParser) -> None:
     add("--event-log", metavar="FILE", help="append what happens on this node, one JSON object a line")
     add("--no-python", action="store_true", help="run SCRIPT as a program, without the worker wrapper")
     add("--dry-run", action="store_true", help="show what would run")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= LONGEST:
+        raise ValueError
+    return value
 
 
 def run(args: argparse.Namespace) -> int:
@@ -142,14 +152,14 @@ def _check_command(args: argparse.Namespace) -> None:
     if not args.command or (args.command[0] == "-m" and len(args.command) == 1):
         refuse("no training script given: expected SCRIPT, or -m MODULE, after the config")
     script = args.command[0]
+    if args.no_python and shutil.which(script) is None:
+        refuse(f"program `{script}` does not exist")
     if not args.no_python and script != "-m" and not os.path.isfile(script):
         refuse(f"training script `{script}` does not exist")
 
 
 def _preview(args: argparse.Namespace, job: Job, settings: Settings) -> str:
     """What would run, without torch."""
-    import shutil
-
     shown = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
     command = args.command if args.no_python else shown
     lines = [
@@ -158,8 +168,6 @@ def _preview(args: argparse.Namespace, job: Job, settings: Settings) -> str:
         f"policy       {job.policy}; {job.max_restarts} restarts after worker failures",
         f"lost after   {settings.silence:g} s without a heartbeat; workers stop after {settings.lease:g} s",
     ]
-    if args.no_python and shutil.which(args.command[0]) is None:
-        refuse(f"program `{args.command[0]}` does not exist")
     shown_nodes = range(job.min_nodes, min(job.max_nodes, job.min_nodes + 63) + 1)
     lines += [f"{nodes:4} nodes   {_line(job, nodes)}" for nodes in shown_nodes]
     return "\n".join(lines) + "\n"

@@ -9,16 +9,12 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.elastic_options import add_job, guarded, with_torch
-from dsconfig.cli.errors import refuse
+from dsconfig.cli.elastic_options import add_job, board_of, guarded
 
 if TYPE_CHECKING:
     from typing import Any
 
     from elastic.agent.state import State
-
-PATIENCE = 3.0
-"""Seconds that a store gets to answer."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,21 +26,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show it; exit code 4 where the store does not answer."""
-    if args.rdzv_endpoint is None:
-        refuse("--rdzv-endpoint HOST:PORT is needed: it says where the job's store is")
     return guarded(lambda: _show(args))
 
 
 def _show(args: argparse.Namespace) -> None:
-    from elastic.agent.board import Board
-    from elastic.agent.settings import Settings
-
-    store = with_torch("elastic.agent.store")
-    host, port = store.parse_endpoint(args.rdzv_endpoint)
-    board = Board(store.connect_store(host, port, Settings(), PATIENCE), args.rdzv_id, "status")
-    if not board.exists():
-        refuse(f"the store at {host}:{port} knows no job `{args.rdzv_id}`")
-    state = board.read()
+    state = board_of(args, "status").read()
     shown = {**asdict(state), "triplet": triplet(state), "standby": state.standby}
     as_json = json.dumps(shown, indent=2) + "\n"
     sys.stdout.write(as_json if args.output_format == "json" else "\n".join(lines(state)) + "\n")

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import argparse
 import signal
+import time
+from typing import TYPE_CHECKING
 
 from dsconfig.cli.elastic_options import guarded, with_torch
+
+if TYPE_CHECKING:
+    from elastic.agent.board import Board
+    from elastic.agent.state import Outcome
+
+LINGER = 60.0
+"""Seconds after the end of its job, for nodes that come late: they learn that there is nothing to do."""
+CODES = {"succeeded": 0, "failed": 1, "refused": 3}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    add = parser.add_argument
     where = "listen there (default: 0.0.0.0:29400)"
-    parser.add_argument("--listen", default="0.0.0.0:29400", metavar="HOST:PORT", help=where)
+    add("--listen", default="0.0.0.0:29400", metavar="HOST:PORT", help=where)
+    until = f"end with the job of this name, {LINGER:g} s after it, and with its exit code"
+    add("--until-ended", metavar="ID", help=until)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until SIGTERM or Ctrl-C."""
-    return guarded(lambda: _serve(args.listen))
+    """Serve until SIGTERM or Ctrl-C, or the end of a job."""
+    return guarded(lambda: _serve(args.listen, args.until_ended))
 
 
-def _serve(listen: str) -> None:
+def _serve(listen: str, job: str | None) -> None:
+    from elastic.agent.board import Board
     from elastic.agent.settings import Settings
 
     store = with_torch("elastic.agent.store")
@@ -29,4 +43,18 @@ def _serve(listen: str) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     server = store.host_store(host, port, Settings())
     print(f"dsconfig: the store listens on {host}:{server.port}", flush=True)
-    signal.sigwait(waited)
+    if job is None:
+        signal.sigwait(waited)
+        return
+    board, ended = Board(server, job, "store"), None
+    while signal.sigtimedwait(waited, 1.0) is None:
+        outcome = _outcome(board)
+        ended = None if outcome is None else ended or time.monotonic()
+        if outcome is not None and ended is not None and time.monotonic() - ended >= LINGER:
+            raise SystemExit(CODES[outcome.kind])
+
+
+def _outcome(board: Board) -> Outcome | None:
+    """How the job has ended, once all nodes have left."""
+    state = board.read() if board.exists() else None
+    return None if state is None or state.members else state.outcome

@@ -37,6 +37,8 @@ class Job:
             raise SettingsError(f"policy `{self.policy}` is not known: expected one of {known}")
         if not 1 <= self.min_nodes <= self.max_nodes:
             raise SettingsError(f"nodes must be 1 <= MIN <= MAX, not {self.min_nodes}:{self.max_nodes}")
+        if self.max_restarts is not None and self.max_restarts < 0:
+            raise SettingsError(f"restarts must be at least 0, not {self.max_restarts}")
         admissible = self.admissible()
         if not admissible:
             first = self.why_not(self.max_nodes)
@@ -71,7 +73,8 @@ class Job:
 
     def admissible(self) -> tuple[int, ...]:
         """Every number of nodes at which the job may train, ascending."""
-        return tuple(n for n in range(self.min_nodes, self.max_nodes + 1) if self.row(n))
+        whole = (gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0)
+        return tuple(nodes for nodes in whole if self.min_nodes <= nodes <= self.max_nodes)
 
     def size(self, present: int) -> int | None:
         """How many of the nodes present train; `None` where they wait.  Raises `RefusedError` by policy."""

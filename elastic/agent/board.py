@@ -1,20 +1,27 @@
 """`Board`: the job's state in its store, changed by compare-and-set only.
 
-Works with any store that has the few calls of `Store`: torch's, or a dict in a test.
+Works with any store that has the few calls of `Store`: torch's, or a dict in a test.  Beside the state stand
+the nodes' heartbeats and a *hint*, the revision of the state or an older one: it is small, so that a job of
+hundreds of nodes does not read its whole state many times a second.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeVar
 
-from elastic.agent.errors import StoreLostError
+from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.state import State, decode
 
 _T = TypeVar("_T")
+
+_DOUBLINGS = 5
+"""Of the longest pause between two attempts to change the state: 10 ms at first, 0.32 s at most."""
 
 
 class Store(Protocol):
@@ -25,6 +32,9 @@ class Store(Protocol):
 
     def get(self, key: str, /) -> bytes:
         """Read a key; blocks where there is none."""
+
+    def multi_get(self, keys: list[str], /) -> list[bytes]:
+        """Read keys; blocks where one is missing."""
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         """Write `desired` where the key holds `expected`, or is missing and that is empty."""
@@ -38,57 +48,66 @@ class Board:
 
     def __init__(self, store: Store, run_id: str, writer: str) -> None:
         self._store = store
-        self._prefix = f"dsconfig/{run_id}"
+        self._run_id = run_id
         self._writer = writer
 
     def open(self) -> None:
         """Make the state where there is none."""
-        first = State(int(time.time()), writer=self._writer)
-        self._call(lambda: self._store.compare_set(self._key, "", first.encode()))
+        first = State(time.time_ns() // 1000, writer=self._writer)
+        self._call(lambda: self._store.compare_set(self._key("hint"), "", "0"))
+        self._call(lambda: self._store.compare_set(self._key("state"), "", first.encode()))
 
     def exists(self) -> bool:
         """Whether the job is known to the store."""
-        return self._call(lambda: self._store.check([self._key]))
+        return self._call(lambda: self._store.check([self._key("state")]))
 
     def read(self) -> State:
         """The state now."""
-        return decode(self._call(lambda: self._store.get(self._key)))
+        return self._decode(self._call(lambda: self._store.get(self._key("state"))))
 
     def update(self, move: Callable[[State], State]) -> State:
         """Apply a move, again on the newer state where another node was first, and return what came of it.
 
         What the move raises ends the attempt.
         """
-        while True:
-            raw = self._call(lambda: self._store.get(self._key)).decode()
-            now = decode(raw)
+        for attempt in itertools.count():
+            raw = self._call(lambda: self._store.get(self._key("state")))
+            now = self._decode(raw)
             moved = move(now)
             if moved is now or moved == now:
                 return now
             wanted = replace(moved, revision=now.revision + 1, writer=self._writer)
-            text = wanted.encode()
-            if self._swap(raw, text):
+            if self._swap(raw.decode(), wanted.encode()):
+                self._call(partial(self._store.set, self._key("hint"), str(wanted.revision)))
                 return wanted
-            time.sleep(random.uniform(0.0, 0.02))
+            # Each failure says that more nodes are at it than was thought.
+            time.sleep(random.uniform(0.0, 0.01 * 2 ** min(attempt, _DOUBLINGS)))
+        raise AssertionError
 
     def beat(self, count: int) -> None:
         """Say that this node is alive."""
-        self._call(lambda: self._store.set(f"{self._prefix}/beat/{self._writer}", str(count)))
+        self._call(lambda: self._store.set(self._key(f"beat/{self._writer}"), str(count)))
 
-    def beat_of(self, node: str) -> str:
-        """The last heartbeat of a node, empty where it has none yet."""
-        key = f"{self._prefix}/beat/{node}"
-        if not self._call(lambda: self._store.check([key])):
-            return ""
-        return self._call(lambda: self._store.get(key)).decode()
+    def look(self, nodes: Sequence[str]) -> tuple[int, dict[str, int]]:
+        """The hint, and the last heartbeat of each of these nodes, which have all beaten once."""
+        keys = [self._key("hint"), *(self._key(f"beat/{node}") for node in nodes)]
+        hint, *beats = [int(value) for value in self._call(lambda: self._store.multi_get(keys))]
+        return hint, dict(zip(nodes, beats, strict=True))
 
-    @property
-    def _key(self) -> str:
-        return f"{self._prefix}/state"
+    def _key(self, name: str) -> str:
+        return f"dsconfig/{self._run_id}/{name}"
 
     def _swap(self, expected: str, desired: str) -> bool:
         # The store answers with what the key holds now; revision and writer make each text unique.
-        return self._call(lambda: self._store.compare_set(self._key, expected, desired)).decode() == desired
+        held = self._call(lambda: self._store.compare_set(self._key("state"), expected, desired))
+        return held.decode() == desired
+
+    def _decode(self, raw: bytes) -> State:
+        try:
+            return decode(raw)
+        except ValueError as error:
+            reason = f"the store's job `{self._run_id}` is not one of this release: {error}"
+            raise SettingsError(f"{reason}; run the same release of dsconfig on every node") from None
 
     def _call(self, operation: Callable[[], _T]) -> _T:
         try:

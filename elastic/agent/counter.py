@@ -68,12 +68,7 @@ class Counter:
             state = self._pulse.view
             if state is not None and (state.outcome is not None or moves.all_finished(state, round_)):
                 return {"finished": True}
-            if state is not None and _is_over(state, round_):
+            if state is not None and moves.is_over(state, round_):
                 return {"finished": False}
             time.sleep(_POLL)
         return {"finished": False}
-
-
-def _is_over(state: State, round_: int) -> bool:
-    """Whether the round has ended; what the pulse saw last may be older than it."""
-    return state.round > round_ or (state.round == round_ and state.phase == "forming")

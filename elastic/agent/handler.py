@@ -24,13 +24,17 @@ from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 
 from elastic.agent.admission import Job
 from elastic.agent.drain import Drain
-from elastic.agent.errors import AgentError, SettingsError, StoreLostError
+from elastic.agent.errors import AgentError, SettingsError
 from elastic.agent.node import Drained, JobSucceeded, Node
 from elastic.agent.settings import Settings
 from elastic.agent.store import connect_store, host_store, is_local, own_address
 
 LINGER = 10.0
 """Seconds that the node which hosts the store waits at the end for the others to leave."""
+
+_PREFIX = "dsconfig-elastic-"
+_LONGEST = 90
+"""Bytes of the folder's path: that of a Unix socket in it has room for 107."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +47,18 @@ class Endpoint:
 
 
 class RoundStore(PrefixStore):
-    """The store of one round.
+    """The store of one round, which torch uses in its exit barrier only.
 
-    torch's exit barrier waits 300 s for a node that was killed after its workers ended well
-    (`elastic/agent/server/api.py`, `SimpleElasticAgent._exit_barrier`); nobody needs that long here.
+    It enters that when all workers of the node have ended well, and waits 300 s for a node that was killed
+    since (`elastic/agent/server/api.py`, `SimpleElasticAgent._exit_barrier`); nobody needs that long here.
     """
+
+    used = False
+    """Whether the workers have ended well."""
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Never longer than `LINGER` x 3."""
+        self.used = True
         super().set_timeout(min(timeout, timedelta(seconds=3 * LINGER)))
 
 
@@ -75,12 +83,14 @@ class PlanRendezvous(RendezvousHandler):
     ) -> None:
         self._exits = exits
         self._backend = backend
+        self._round: RoundStore | None = None
+        self._outer = sys.exc_info()[1]
         with self._explained():
             self._server = _host(endpoint, settings)
             port = self._server.port if self._server else endpoint.port
             first = connect_store(endpoint.host, port, settings)
             address = local_addr or own_address(endpoint.host, port)
-            folder = tempfile.mkdtemp(prefix="dsconfig-elastic-")
+            folder = _folder()
             self._drain = Drain()
             self.node = Node(job, settings, run_id, address, folder, event_log, self._drain)
             self._store = first
@@ -105,9 +115,9 @@ class PlanRendezvous(RendezvousHandler):
         # (`elastic/agent/server/api.py`, `_assign_worker_ranks`) and wait for one that has just died.
         os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"
         prefix = f"dsconfig/{self.node.run_id}/round/{state.incarnation}/{place.round}"
-        store = RoundStore(prefix, self._store)
+        self._round = RoundStore(prefix, self._store)
         master = RendezvousStoreInfo(place.master_addr, place.master_port)
-        return RendezvousInfo(store, place.rank, place.nodes, master)
+        return RendezvousInfo(self._round, place.rank, place.nodes, master)
 
     def num_nodes_waiting(self) -> int:
         """Above 0 where the workers should be restarted: somebody joins, or their round is over.
@@ -124,21 +134,32 @@ class PlanRendezvous(RendezvousHandler):
 
     def set_closed(self) -> None:
         """End the job as failed: nothing else calls this."""
-        self.node.end(succeeded=False, text="closed")
+        self.node.fail("closed")
 
     def shutdown(self) -> bool:
-        """This agent ends: well, or with the exception that torch's launcher is letting through just now."""
+        """This agent ends: well, or with the exception that torch's launcher is letting through just now.
+
+        torch 2.6 calls this once more for workers that have failed, without an exception
+        (`elastic/agent/server/local_elastic_agent.py`, `LocalElasticAgent._shutdown`).
+        """
         passing = sys.exc_info()[1]
+        passing = None if passing is self._outer else passing
+        well = passing is None and self._round is not None and self._round.used
         try:
-            if passing is None:
-                self.node.end(succeeded=True)
-            elif isinstance(passing, ChildFailedError):
-                self.node.end(succeeded=False, text=f"training failed on {self.node.name}")
-        except StoreLostError:
+            if well:
+                self.node.succeed()
+            elif passing is None or isinstance(passing, ChildFailedError):
+                self.node.fail(f"training failed on {self.node.name}")
+        except AgentError:
             return False
         finally:
             self.node.leave(wait_for_others=LINGER if self._server else 0.0)
         return True
+
+    def leave(self) -> None:
+        """Leave in order, where that was not done: torch does not shut a handler down after a signal."""
+        self.node.leave()
+        atexit.unregister(self.node.leave)
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -147,17 +168,39 @@ class PlanRendezvous(RendezvousHandler):
             yield
         except JobSucceeded as ended:
             if str(ended):
-                print(f"dsconfig: {ended}", file=sys.stderr, flush=True)
+                _say(str(ended))
             # RendezvousGracefulExitError would be the word for it, but torch 2.13's launcher fails on it
             # (`launcher/api.py`, `launch_agent`: there is no result to ask whether it failed).
             raise SystemExit(0) from None
         except Drained:
+            if self._server is not None:
+                print(
+                    "dsconfig: the job ends with this node, which hosts the store",
+                    file=sys.stderr,
+                    flush=True,
+                )
             raise SignalException("left in order", signal.SIGTERM) from None
         except AgentError as error:
             if not self._exits:
                 raise
-            print(f"dsconfig: error: {error}", file=sys.stderr, flush=True)
+            _say(f"error: {error}")
             raise SystemExit(error.code) from None
+
+
+def _say(text: str) -> None:
+    print(f"dsconfig: {text}", file=sys.stderr, flush=True)
+
+
+def _folder() -> str:
+    """A folder for what the workers of this node need.  Raises `SettingsError`."""
+    try:
+        folder = tempfile.mkdtemp(prefix=_PREFIX)
+        if len(os.fsencode(folder)) <= _LONGEST:
+            return folder
+        os.rmdir(folder)
+        return tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
+    except OSError as error:
+        raise SettingsError(f"no temporary folder can be made: {error}") from None
 
 
 def _host(endpoint: Endpoint, settings: Settings) -> TCPStore | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import Any
 
 from elastic.agent.state import EVENTS_KEPT, Cause, Happening, Member, Outcome, State
 
@@ -28,9 +29,8 @@ def arrive(state: State, node: str, host: str, port: int, cause: Cause | None = 
     if state.outcome or (known and known.arrived and known.port == port):
         return state
     if known:
-        here = replace(known, arrived=True, port=port)
-        members = tuple(here if member.node == node else member for member in state.members)
-        state = replace(state, members=members)
+        state = _with_member(state, replace(known, arrived=True, port=port))
+        state = _without("expelled", state, node)  # it has come after all
     else:
         newcomer = Member(node, state.next_seat, host, port)
         state = replace(state, members=(*state.members, newcomer), next_seat=state.next_seat + 1)
@@ -76,19 +76,37 @@ def acknowledge(state: State, node: str) -> State:
     if state.phase != "proposed" or node not in state.group or node in state.acked:
         return state
     acked = (*state.acked, node)
+    state = _without("expelled", state, node)
     return replace(state, acked=acked, phase="running" if len(acked) == len(state.group) else "proposed")
 
 
 def finish(state: State, node: str, round_: int) -> State:
     """All workers of the node ended well in this round."""
-    members = tuple(replace(m, finished=round_) if m.node == node else m for m in state.members)
-    return replace(state, members=members)
+    known = state.member(node)
+    if known is None or state.round != round_ or node not in state.group:
+        return state
+    return _with_member(state, replace(known, finished=round_))
 
 
 def all_finished(state: State, round_: int) -> bool:
     """Whether all workers of that round's group ended well."""
     members = [state.member(node) for node in state.group]
     return state.round == round_ and all(member and member.finished == round_ for member in members)
+
+
+def is_over(state: State, round_: int) -> bool:
+    """Whether the round has ended; a state that is older than the round says nothing of it."""
+    return state.round > round_ or (state.round == round_ and state.phase == "forming")
+
+
+def succeed(state: State, node: str, round_: int) -> State:
+    """The job has ended well, where all of the round's group have."""
+    return close(state, node, Outcome("succeeded")) if all_finished(state, round_) else state
+
+
+def fail(state: State, node: str, round_: int, text: str) -> State:
+    """The job has failed, unless another round has begun."""
+    return close(state, node, Outcome("failed", text)) if state.round == round_ else state
 
 
 def close(state: State, node: str, outcome: Outcome) -> State:
@@ -109,10 +127,27 @@ def commit(state: State, node: str, round_: int, checkpoint: str) -> State:
     return replace(state, latest=checkpoint, commits=state.commits + 1)
 
 
-def suspect(state: State, node: str) -> State:
-    """Mark a member that seems silent."""
-    marked = node in state.suspects or state.member(node) is None
-    return state if marked else replace(state, suspects=(*state.suspects, node))
+def suspect(state: State, node: str, seen: int) -> State:
+    """Mark a member that seems silent since its heartbeat `seen`."""
+    known = state.member(node)
+    if known is None or node in state.suspects or seen < known.alive:
+        return state
+    return replace(state, suspects=(*state.suspects, node))
+
+
+def remove_silent(state: State, node: str, seen: int) -> State:
+    """Remove a marked member whose heartbeat still is `seen`."""
+    known = state.member(node)
+    if known is None or node not in state.suspects or seen < known.alive:
+        return state
+    return remove(state, node, "lost", "lost: no heartbeat")
+
+
+def remove_late(state: State, node: str) -> State:
+    """Remove a marked member that has not come to the round."""
+    if node not in state.expelled:
+        return state
+    return remove(state, node, "lost", "removed: did not come to the next round")
 
 
 def expel(state: State, node: str) -> State:
@@ -129,16 +164,30 @@ def ask_to_leave(state: State, node: str) -> State:
     return note(state, node, "asked to leave")
 
 
-def clear_suspicion(state: State, node: str) -> State:
-    """The node is not silent."""
-    return replace(state, suspects=tuple(name for name in state.suspects if name != node))
+def clear_suspicion(state: State, node: str, beat: int) -> State:
+    """The node is not silent: `beat` is its heartbeat now."""
+    known = state.member(node)
+    if known is None:
+        return state
+    return _without("suspects", _with_member(state, replace(known, alive=beat)), node)
 
 
 def unmark(state: State, node: str) -> State:
     """Without any mark on the node."""
-    expelled = tuple(name for name in state.expelled if name != node)
-    leaving = tuple(name for name in state.leaving if name != node)
-    return replace(clear_suspicion(state, node), expelled=expelled, leaving=leaving)
+    for marks in ("suspects", "expelled", "leaving"):
+        state = _without(marks, state, node)
+    return state
+
+
+def _without(marks: str, state: State, node: str) -> State:
+    names: tuple[str, ...] = getattr(state, marks)
+    changes: dict[str, Any] = {marks: tuple(name for name in names if name != node)}
+    return replace(state, **changes) if node in names else state
+
+
+def _with_member(state: State, member: Member) -> State:
+    members = tuple(member if known.node == member.node else known for known in state.members)
+    return replace(state, members=members)
 
 
 def _break(state: State, cause: Cause) -> State:

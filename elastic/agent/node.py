@@ -21,16 +21,18 @@ from elastic.agent.counter import Counter
 from elastic.agent.desk import Desk
 from elastic.agent.drain import Drain
 from elastic.agent.errors import (
+    AgentError,
     RefusedError,
     StoreLostError,
     TooFewNodesError,
     TrainingFailedError,
 )
 from elastic.agent.journal import Journal
-from elastic.agent.lease import Lease
+from elastic.agent.lease import Lease, lease_path
 from elastic.agent.outlook import Outlook
 from elastic.agent.place import Place, place_of, worker_variables
 from elastic.agent.pulse import Pulse
+from elastic.agent.quiet import Quiet
 from elastic.agent.settings import Settings
 from elastic.agent.state import Cause, Outcome, State
 
@@ -66,7 +68,7 @@ class Node:
         self._settings = settings
         self._host = host
         self.journal = Journal(event_log or os.path.join(folder, EVENTS), self.name)
-        self._lease = Lease(os.path.join(folder, "lease"), create=True)
+        self._lease: Lease | None = None
         self._outlook = Outlook(job, self.name, settings)
         self.drain = drain or Drain()
         self._place: Place | None = None
@@ -79,9 +81,8 @@ class Node:
         """Take part; `connect` makes another connection: one call to the store may hold up another."""
         self._board = Board(store, self.run_id, self.name)
         self._board.open()
-        self._pulse = Pulse(
-            Board(connect(), self.run_id, self.name), self.name, self._settings, self._lease, self._may_run
-        )
+        board = Board(connect(), self.run_id, self.name)
+        self._pulse = Pulse(board, self.name, self._settings, self._may_run)
         counter = Counter(
             Board(connect(), self.run_id, self.name), self.name, self.job.processes, self._pulse, self.journal
         )
@@ -100,7 +101,7 @@ class Node:
         port, release = _reserve_port()
         self.journal.write("arrived", cause=cause)
         deadline = time.monotonic() + self._settings.join_timeout
-        entering, quiet = True, _Quiet()
+        entering, quiet = True, Quiet(self._settings.last_call_timeout)
         with contextlib.closing(release):
             while True:
                 self._raise_if_drained()
@@ -116,14 +117,17 @@ class Node:
                     self._check_deadline(state, deadline)
                 else:
                     deadline = time.monotonic() + self._settings.join_timeout
-                time.sleep(self._settings.poll / 2)
+                self._pause(state)
 
     def variables(self, place: Place, state: State) -> Mapping[str, str]:
         """What the workers of this place get to know."""
         return worker_variables(place, state, self.job, self.run_id, self.folder)
 
     def waiting(self) -> int:
-        """How many nodes this one's workers should be restarted for; 1 where their round is over."""
+        """How many nodes this one's workers should be restarted for; 1 where their round is over.
+
+        Asks nobody: what the pulse saw last is enough, and a store that hangs must not hold up torch's agent.
+        """
         self._raise_if_lost()
         state, view = self._pulse.view, self._outlook.view
         if state is not None:
@@ -132,7 +136,7 @@ class Node:
             return 0  # the pulse has not looked since the round began
         if self.drain.asked:
             self._ask_to_leave()
-        if self.drain.asked and (view.over or view.may_leave):
+        if (self.drain.asked and view.over) or view.may_leave:
             raise Drained
         if not (view.over or view.joining):
             return 0
@@ -145,25 +149,37 @@ class Node:
         """Whether the job has ended."""
         return self._board.read().outcome is not None
 
-    def end(self, succeeded: bool, text: str = "") -> None:
-        """This node's agent ends: the job with it, where this node trained the current round."""
-        state = self._board.read()
-        if self._place is not None and state.round == self._place.round:
-            kind = Outcome("succeeded") if succeeded else Outcome("failed", text)
-            self._board.update(partial(moves.close, node=self.name, outcome=kind))
+    def succeed(self) -> None:
+        """All workers of this node have ended well: wait for the others', and end the job with them."""
+        if self._place is None:
+            return
+        round_ = self._place.round
+        state = self._board.update(partial(moves.finish, node=self.name, round_=round_))
+        while not (state.outcome or moves.is_over(state, round_) or self.drain.asked):
+            if moves.all_finished(state, round_):
+                state = self._board.update(partial(moves.succeed, node=self.name, round_=round_))
+            else:
+                self._pause(state)
+                state = self._pulse.view or state
+
+    def fail(self, text: str) -> None:
+        """This node's agent gives up: the job has failed, where this node trained the current round."""
+        if self._place is not None:
+            self._board.update(partial(moves.fail, node=self.name, round_=self._place.round, text=text))
 
     def leave(self, text: str = "left", *, wait_for_others: float = 0.0) -> None:
         """Take part no more; the others need not wait for heartbeats.  Never raises."""
         if not self._open:
             return
         self._open = False
-        self._lease.revoke()
+        self._grant(None)
         self._pulse.stop()
-        with contextlib.suppress(StoreLostError):
-            self._board.update(partial(moves.remove, node=self.name, cause="change", text=text))
-            until = time.monotonic() + wait_for_others
-            while self._board.read().members and time.monotonic() < until:
-                time.sleep(self._settings.poll)
+        if self._pulse.lost is None and not self._pulse.stalled:
+            with contextlib.suppress(AgentError):
+                self._board.update(partial(moves.remove, node=self.name, cause="change", text=text))
+                until = time.monotonic() + wait_for_others
+                while self._board.read().members and time.monotonic() < until:
+                    time.sleep(self._settings.poll)
         self._desk.close()
         self.journal.write("left", text=text)
         self.journal.close()
@@ -174,8 +190,31 @@ class Node:
     def _end_round(self) -> Cause | None:
         """This node has no workers any more; why, where it is the one that knows."""
         cause, self._cause, self._place = self._cause, None, None
+        if cause == "failure" and self._lease is not None:
+            if self._lease.revoked:
+                cause = None  # the round was over before its workers ended
+            elif self._pulse.lapsed or self._lease.left() <= 0:
+                cause = "change"  # this host or the store stood still: no worker is to blame
+        self._grant(None)
         self._outlook.begin(0)
         return cause
+
+    def _grant(self, lease: Lease | None) -> None:
+        """From now on this lease is renewed, and none before it ever again."""
+        before, self._lease = self._lease, lease
+        self._pulse.grant(lease)
+        if before is not None:
+            before.end()
+
+    def _pause(self, state: State) -> None:
+        """A moment; where this node is on standby, until the pulse has seen a change."""
+        standby = state.phase == "running" and self.name not in state.group
+        while True:
+            time.sleep(self._settings.poll / 2)
+            self._raise_if_lost()
+            seen = self._pulse.view
+            if not standby or self.drain.asked or (seen is not None and seen.revision > state.revision):
+                return
 
     def _arrive(self, state: State, port: int, entering: bool, cause: Cause | None) -> State:
         """Arrive on entering, and again where this node was removed meanwhile or its new group broke."""
@@ -199,9 +238,9 @@ class Node:
             return moves.close(state, self.name, Outcome("refused", text))
         raise RefusedError(text)
 
-    def _try_to_propose(self, state: State, quiet: _Quiet) -> None:
+    def _try_to_propose(self, state: State, quiet: Quiet) -> None:
         arrived = [member.node for member in state.members if member.arrived]
-        settled = quiet.for_seconds(tuple(arrived)) >= self._last_call(state, len(arrived))
+        settled = quiet.settled(tuple(arrived)) or not self._awaits_more(state, len(arrived))
         if len(arrived) < len(state.members) or not settled or self.name not in arrived:
             return
         try:
@@ -216,19 +255,22 @@ class Node:
         size = self.job.size(len(arrived))
         return state if size is None else moves.propose(state, size, self.job.max_restarts)
 
-    def _last_call(self, state: State, arrived: int) -> float:
+    def _awaits_more(self, state: State, arrived: int) -> bool:
         """Nobody waits for more nodes than may train, nor after a loss for nodes that nobody knows."""
-        known = any(state.member(node) for node in state.group)
-        return 0.0 if known or arrived >= self.job.max_nodes else self._settings.last_call_timeout
+        return arrived < self.job.max_nodes and not any(state.member(node) for node in state.group)
 
     def _has_lease(self, state: State) -> bool:
         """Whether workers may start; the first heartbeat as a member may be still to come."""
-        while self._lease.left() <= 0:
+        lease = Lease(lease_path(self.folder, state.round), create=True)
+        self._grant(lease)
+        while lease.left() <= 0:
             self._raise_if_lost()
+            self._raise_if_drained()
             now = self._board.read()
-            if now.round != state.round or now.phase != "running" or not self._is_member(now):
+            if moves.is_over(now, state.round) or now.member(self.name) is None:
                 return False
             time.sleep(self._settings.poll / 4)
+        self._pulse.begin()
         return True
 
     def _take_place(self, state: State) -> tuple[Place, State]:
@@ -261,7 +303,8 @@ class Node:
         """Whether workers of this node may run in this state; says to them whether a checkpoint is wanted."""
         self._outlook.look(state)
         view = self._outlook.view
-        self._lease.ask_for_checkpoint(view.save)
+        if (lease := self._lease) is not None:
+            lease.ask_for_checkpoint(view.save)
         return not view.over
 
     def _ask_to_leave(self) -> None:
@@ -271,15 +314,16 @@ class Node:
             self._board.update(partial(moves.ask_to_leave, node=self.name))
 
     def _raise_if_drained(self) -> None:
-        if self.drain.asked:
+        view = self._pulse.view
+        if self.drain.asked or (view is not None and self.name in view.leaving):
             raise Drained
-
-    def _is_member(self, state: State) -> bool:
-        return state.member(self.name) is not None
 
     def _raise_if_lost(self) -> None:
         if self._pulse.lost is not None:
             raise self._pulse.lost
+        if self._pulse.stalled:
+            silence = 2 * self._settings.read_timeout
+            raise StoreLostError(f"the store has not answered for {silence:g} s and more")
 
     def _raise_if_ended(self, state: State) -> None:
         self._raise_if_lost()
@@ -302,19 +346,6 @@ def _clear(folder: str) -> None:
             if name != EVENTS:
                 os.unlink(os.path.join(folder, name))
         os.rmdir(folder)
-
-
-class _Quiet:
-    """Since when something has not changed."""
-
-    def __init__(self) -> None:
-        self._what: object = None
-        self._since = time.monotonic()
-
-    def for_seconds(self, what: object) -> float:
-        if what != self._what:
-            self._what, self._since = what, time.monotonic()
-        return time.monotonic() - self._since
 
 
 def _reserve_port() -> tuple[int, socket.socket]:

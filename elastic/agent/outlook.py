@@ -6,12 +6,13 @@ where nodes come, or go in order, nothing needs to be done twice.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from elastic.agent import moves
 from elastic.agent.admission import Job
 from elastic.agent.errors import RefusedError
+from elastic.agent.lease import now
 from elastic.agent.settings import Settings
 from elastic.agent.state import State
 
@@ -37,28 +38,26 @@ class View:
 class Outlook:
     """Looks at each new state from the thread of the pulse; `view` may be read by any."""
 
-    def __init__(
-        self, job: Job, node: str, settings: Settings, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, job: Job, node: str, settings: Settings, clock: Callable[[], float] = now) -> None:
         self._job = job
         self._node = node
         self._settings = settings
         self._clock = clock
         self._round = 0
-        self._wanted: float | None = None
+        self._wanted: tuple[int, float] | None = None
         self._present: tuple[int, float] | None = None
         self.view = View(0)
 
     def begin(self, round_: int) -> None:
         """This node trains in the round; 0: it has no workers."""
-        self._round = round_
+        self._round, self._wanted = round_, None
 
     def look(self, state: State) -> None:
         """Judge a state; one that is older than the round says nothing of it."""
         round_ = self._round
         if round_ == 0 or state.round < round_ or state.outcome:
             self.view = View(round_)
-        elif state.round > round_ or state.phase == "forming" or state.member(self._node) is None:
+        elif moves.is_over(state, round_) or state.member(self._node) is None:
             self.view = View(round_, over=True)
         else:
             self.view = self._while_it_runs(state)
@@ -76,7 +75,9 @@ class Outlook:
         )
 
     def _growth(self, state: State) -> int:
-        """By how many nodes the group would grow."""
+        """By how many nodes the group would grow; nobody joins one that is about to end."""
+        if state.finishing:
+            return 0
         staying = [member for member in state.members if member.node not in state.leaving]
         try:
             size = self._job.size(len(staying)) or 0
@@ -92,9 +93,9 @@ class Outlook:
         if not wanted:
             self._wanted = None
             return True
-        if self._wanted is None:
-            self._wanted = self._clock()
-        late = self._clock() - self._wanted >= self._settings.checkpoint_timeout
+        if self._wanted is None or self._wanted[0] != state.changed_at:
+            self._wanted = (state.changed_at, self._clock())
+        late = self._clock() - self._wanted[1] >= self._settings.checkpoint_timeout
         return state.latest is None or state.commits > state.changed_at or late
 
     def _settled(self, present: int, joining: int) -> bool:

@@ -10,7 +10,11 @@ from elastic.agent.errors import SettingsError
 
 FEWEST_ATTEMPTS = 3
 """With fewer, one delayed heartbeat removes a node that is alive (measured with torch's own rendezvous)."""
+SHORTEST_INTERVAL = 0.5
+"""The time between the end of a lost node's workers and its removal: they look at their lease every 0.1 s."""
 SHORTEST_SILENCE = 2.0
+LONGEST = 1e6
+"""Of any time: eleven days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +40,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
-            if not getattr(self, name) >= 0:
-                raise SettingsError(f"`{name}` must be at least 0, not {getattr(self, name)}")
+            if not 0 <= getattr(self, name) <= LONGEST:
+                raise SettingsError(f"`{name}` must be from 0 to {LONGEST:g}, not {getattr(self, name)}")
         if self.keep_alive_max_attempt < FEWEST_ATTEMPTS:
             raise SettingsError(
                 f"`keep_alive_max_attempt` {self.keep_alive_max_attempt} is unsafe: one late heartbeat would "
                 f"remove a live node; give at least {FEWEST_ATTEMPTS}"
+            )
+        if self.keep_alive_interval < SHORTEST_INTERVAL:
+            raise SettingsError(
+                f"`keep_alive_interval` {self.keep_alive_interval:g} is unsafe: a lost node's workers would "
+                f"have too little time to end; give at least {SHORTEST_INTERVAL:g}"
             )
         if self.silence < SHORTEST_SILENCE:
             raise SettingsError(

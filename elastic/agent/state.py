@@ -33,6 +33,8 @@ class Member:
     arrived: bool = True
     finished: int = 0
     """The round in which all of its workers ended well; 0 is none."""
+    alive: int = 0
+    """Its heartbeat when it last took a suspicion away: an older one is no evidence any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class State:
     """The document; every change makes a new one with the next revision."""
 
     incarnation: int
-    """Orders the lives of the store: seconds since 1970 when this document was made."""
+    """Names the life of the store: microseconds since 1970 when this document was made."""
     revision: int = 0
     writer: str = ""
     contract: Mapping[str, Any] = field(default_factory=dict)
@@ -99,6 +101,11 @@ class State:
     def intact(self) -> bool:
         """Whether all of the group are still present."""
         return all(self.member(node) is not None for node in self.group)
+
+    @property
+    def finishing(self) -> bool:
+        """Whether all workers of some node have ended well in this round."""
+        return any(member.finished == self.round for member in self.members if member.node in self.group)
 
     def encode(self) -> str:
         """As JSON."""

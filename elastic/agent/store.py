@@ -29,7 +29,7 @@ def is_local(host: str) -> bool:
     """Whether an address of the host is one of this machine: only then can a socket be bound to it."""
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
-    except OSError:
+    except (OSError, UnicodeError):
         return False
     for family, kind, protocol, _, address in found:
         with socket.socket(family, kind, protocol) as trial:
@@ -89,6 +89,8 @@ def _knock(host: str, port: int, patience: float) -> str | None:
         socket.create_connection((host, port), timeout=max(0.1, patience)).close()
     except OSError as error:
         return error.strerror or str(error)
+    except UnicodeError:
+        return "not a host name"
     return None
 
 

@@ -6,9 +6,9 @@ removing the lost ones closes the ring over any number of them.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from elastic.agent.lease import now
 from elastic.agent.state import State
 
 WATCHED = 4
@@ -18,35 +18,34 @@ WATCHED = 4
 class Watch:
     """Counts for how long each watched member has been silent, or has held up the others."""
 
-    def __init__(self, node: str, longest_step: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, node: str, longest_step: float, clock: Callable[[], float] = now) -> None:
         self._node = node
         self._clock = clock
         # A step longer than this means that we were frozen ourselves: it says nothing of the others.
         self._longest_step = longest_step
         self._last = clock()
-        self._beats: dict[str, str] = {}
+        self._beats: dict[str, int] = {}
         self._silent: dict[str, float] = {}
         self._late: dict[tuple[str, str, int], float] = {}
 
-    def look(self, state: State, beat_of: Callable[[str], str]) -> None:
-        """Take in the heartbeats and arrivals of this moment."""
-        now = self._clock()
-        step = min(now - self._last, self._longest_step)
-        self._last = now
-        beats = {node: beat_of(node) for node in ring(state, self._node)}
+    def look(self, state: State, beats: Mapping[str, int]) -> None:
+        """Take in the heartbeats of the watched, and the arrivals, of this moment."""
+        moment = self._clock()
+        step = min(moment - self._last, self._longest_step)
+        self._last = moment
         self._silent = {
             node: self._silent.get(node, 0.0) + step if self._beats.get(node) == beat else 0.0
             for node, beat in beats.items()
         }
-        self._beats = beats
+        self._beats = dict(beats)
         self._late = {
             (node, state.phase, state.round): self._late.get((node, state.phase, state.round), 0.0) + step
             for node in holding_up(state)
         }
 
-    def silent(self, longer_than: float) -> list[str]:
-        """Watched members whose heartbeat has not changed for so many seconds."""
-        return [node for node, seconds in self._silent.items() if seconds >= longer_than]
+    def silent(self, longer_than: float) -> dict[str, int]:
+        """Watched members whose heartbeat has not changed for so many seconds, with that heartbeat."""
+        return {node: self._beats[node] for node, seconds in self._silent.items() if seconds >= longer_than}
 
     def late(self, longer_than: float) -> list[str]:
         """Members that have held up the same round for so many seconds."""

@@ -34,7 +34,9 @@ def engine_for(session: elastic.Session, checkpoints: Checkpoints) -> tuple[Any,
     """The engine at the state of the last checkpoint, and the step to go on with."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(FEATURES, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
-    saved = checkpoints.latest()
+    found = [checkpoints.latest()]
+    dist.broadcast_object_list(found)  # files may look different to each host: rank 0 decides
+    saved = found[0]
     resized = saved is not None and saved.world_size != session.world_size
     config = with_universal(session.config()) if resized else session.config()
     engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)

@@ -22,7 +22,7 @@ from tests.agent.cluster import DOZEN, Cluster, Process
 
 PLAIN = str(Path(__file__).with_name("plain.py"))
 TUNED = "is_host=0,last_call_timeout=2,keep_alive_interval=1,keep_alive_max_attempt=3"
-LIMIT = 75.0
+LIMIT = 120.0
 """Seconds after which a job that does not go on is given up."""
 
 Outcome = tuple[float, float] | str

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from elastic.agent.errors import RefusedError, TooFewNodesError, TrainingFailedError
-from elastic.agent.lease import Lease
+from elastic.agent.lease import Lease, lease_path
 from elastic.agent.node import Drained, JobSucceeded, Node
 from elastic.agent.place import Place
 from elastic.agent.settings import Settings
@@ -102,7 +102,7 @@ def test_a_silent_node_is_removed(start: Start) -> None:
     began = time.monotonic()
     await_change(first)
     assert time.monotonic() - began > SETTINGS.lease, "its workers had to be gone first"
-    assert Lease(os.path.join(second.folder, "lease")).left() < 0
+    assert Lease(lease_path(second.folder, 1)).left() < 0
     assert second.waiting() == 0, "it has seen nothing yet"
     awake.set()
     await_change(second)
@@ -117,7 +117,7 @@ def test_commits_and_the_end(start: Start) -> None:
     assert "unknown question" in ask(node, ask="what", round=1)["error"]
     assert "KeyError" in ask(node)["error"]
     assert ask(node, ask="finish", round=place.round, local_rank=0) == {"finished": True}
-    node.end(succeeded=True)
+    node.succeed()
     assert node.ended()
     with pytest.raises(JobSucceeded):
         start().join()
@@ -173,7 +173,7 @@ def test_events_are_logged(start: Start) -> None:
 def test_a_node_that_comes_after_the_end(start: Start) -> None:
     first = start()
     first.join()
-    first.end(succeeded=True)
+    first.succeed()
     first.leave()
     with pytest.raises(JobSucceeded, match=r"has succeeded before this node came.*another `--rdzv-id`"):
         start().join()
@@ -183,7 +183,7 @@ def test_a_node_leaves_after_the_next_checkpoint(start: Start) -> None:
     first, second = start(), start()
     place = join_all(first, second)[0].result()[0]
     assert ask(first, ask="commit", round=place.round, checkpoint="one")["committed"]
-    lease = Lease(os.path.join(first.folder, "lease"))
+    lease = Lease(lease_path(first.folder, 1))
     assert not lease.checkpoint_wanted
     second.drain.asked = True
     until = time.monotonic() + 10

@@ -38,6 +38,9 @@ class DictStore:
             raise RuntimeError("Broken pipe\nand a stack")
         return self.data[key].encode()
 
+    def multi_get(self, keys: list[str], /) -> list[bytes]:
+        return [self.get(key) for key in keys]
+
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
         with self._lock:
             if self.data.get(key, "") == expected:
@@ -69,7 +72,8 @@ def running(*names: str, size: int | None = None) -> State:
 
 
 def test_encoding_is_lossless() -> None:
-    state = moves.close(moves.suspect(running("a", "b", "c", size=2), "b"), "a", Outcome("failed", "why"))
+    state = moves.suspect(running("a", "b", "c", size=2), "b", 7)
+    state = moves.close(state, "a", Outcome("failed", "why"))
     assert decode(state.encode()) == state
     with pytest.raises(ValueError, match="not the state"):
         decode('{"group": 1}')
@@ -161,7 +165,7 @@ def test_rounds_only_grow_and_groups_are_members(steps: list[tuple[str, str]]) -
                 "fail": partial(moves.arrive, node=node, host="h", port=2, cause="failure"),
                 "lose": partial(moves.remove, node=node, cause="lost", text="lost"),
                 "ack": partial(moves.acknowledge, node=node),
-                "suspect": partial(moves.suspect, node=node),
+                "suspect": partial(moves.suspect, node=node, seen=1),
                 "expel": partial(moves.expel, node=node),
                 "leave": partial(moves.ask_to_leave, node=node),
                 "commit": partial(moves.commit, node=node, round_=state.round, checkpoint="c"),
@@ -219,8 +223,10 @@ def test_contracts_differ_in_the_same_words_everywhere() -> None:
         ({"keep_alive_interval": "0.1"}, "is unsafe"),
         ({"join_timeout": "1"}, "no group could form"),
         ({"join_timeout": "soon"}, "must be a number"),
-        ({"last_call_timeout": "-1"}, "at least 0"),
-        ({"last_call_timeout": "nan"}, "at least 0"),
+        ({"keep_alive_interval": "0.1", "keep_alive_max_attempt": "99"}, "too little time to end"),
+        ({"last_call_timeout": "-1"}, "must be from 0"),
+        ({"last_call_timeout": "nan"}, "must be from 0"),
+        ({"read_timeout": "inf"}, "must be from 0"),
     ],
 )
 def test_unsafe_settings_are_refused(given_: dict[str, str], message: str) -> None:
@@ -274,6 +280,43 @@ def test_status_is_readable() -> None:
     assert "round        0" in lines(State(1))[1]
 
 
+def test_old_evidence_neither_marks_nor_removes() -> None:
+    """Two observers that were frozen between looking and writing, and a node that has shown itself since."""
+    state = moves.suspect(running("a", "b"), "b", 4)
+    assert state.suspects == ("b",)
+    state = moves.clear_suspicion(state, "b", 5)
+    assert moves.suspect(state, "b", 4) is state
+    again = moves.suspect(state, "b", 5)
+    assert again.suspects == ("b",)
+    assert moves.remove_silent(again, "b", 4) is again
+    assert moves.remove_silent(again, "b", 5).member("b") is None
+    assert moves.remove_silent(state, "b", 5) is state, "not marked"
+
+
+def test_who_comes_late_but_comes_stays() -> None:
+    state = moves.arrive(running("a", "b"), "a", "host", 2)
+    late = moves.expel(state, "b")
+    assert moves.remove_late(late, "b").member("b") is None
+    came = moves.arrive(late, "b", "host", 2)
+    assert came.expelled == ()
+    assert moves.remove_late(came, "b") is came
+    proposed = moves.expel(moves.propose(came, 2, 3), "b")
+    assert moves.acknowledge(proposed, "b").expelled == ()
+
+
+def test_a_job_ends_with_all_of_its_group_and_by_its_newest_round() -> None:
+    state = running("a", "b")
+    half = moves.finish(state, "a", 1)
+    assert half.finishing
+    assert moves.succeed(half, "a", 1) is half
+    assert moves.finish(half, "b", 2) is half
+    done = moves.succeed(moves.finish(half, "b", 1), "b", 1)
+    assert done.outcome == Outcome("succeeded")
+    newer = moves.propose(moves.arrive(state, "a", "host", 3), 1, 3)
+    assert moves.fail(newer, "b", 1, "why") is newer
+    assert moves.fail(newer, "a", 2, "why").outcome == Outcome("failed", "why")
+
+
 def test_every_member_is_watched() -> None:
     names = [f"n{i}" for i in range(9)]
     state = with_members(*names)
@@ -288,14 +331,14 @@ def test_own_freeze_says_nothing_of_others() -> None:
     state = with_members("a", "b")
     for moment in (0.0, 0.25, 100.0):
         now = moment
-        watch.look(state, lambda _: "7")
-    assert watch.silent(1.0) == []
+        watch.look(state, {"b": 7})
+    assert watch.silent(1.0) == {}
     for _ in range(4):
         now += 0.25
-        watch.look(state, lambda _: "7")
-    assert watch.silent(1.0) == ["b"]
-    watch.look(state, lambda _: "8")
-    assert watch.silent(0.1) == []
+        watch.look(state, {"b": 7})
+    assert watch.silent(1.0) == {"b": 7}
+    watch.look(state, {"b": 8})
+    assert watch.silent(0.1) == {}
 
 
 def test_the_late_are_those_for_whom_a_round_waits() -> None:
@@ -303,8 +346,8 @@ def test_the_late_are_those_for_whom_a_round_waits() -> None:
     watch = Watch("a", longest_step=0.5, clock=lambda: now)
     state = moves.arrive(running("a", "b"), "a", "host", 5)
     for _ in range(5):
-        watch.look(state, lambda _: "7")
+        watch.look(state, {"b": 7})
         now += 0.25
     assert watch.late(1.0) == ["b"]
-    watch.look(replace(state, round=9), lambda _: "7")
+    watch.look(replace(state, round=9), {"b": 7})
     assert watch.late(1.0) == []

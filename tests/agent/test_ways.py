@@ -31,11 +31,11 @@ job = Job(config, elastic.plan(config), min_nodes=1, max_nodes=1, processes=2)
 launch(Launch(job, "127.0.0.1:0", run_id="by-hand", log_dir=sys.argv[3], redirects="3"), sys.argv[1:3])
 """
 SRUN = """#!/usr/bin/env bash
-# Stands in for Slurm's: starts two tasks of the step, and hands SIGTERM on to them.
+# Stands in for Slurm's: starts two tasks of the step, and kills them on SIGTERM.
 while [[ $1 == --* ]]; do shift; done
 "$@" & first=$!
 "$@" & second=$!
-trap 'kill -TERM $first $second' TERM
+trap 'kill -KILL $first $second' TERM
 while kill -0 $first 2>/dev/null || kill -0 $second 2>/dev/null; do wait $first $second || true; done
 """
 

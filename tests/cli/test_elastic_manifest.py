@@ -64,9 +64,11 @@ def assert_fits(kind: str, value: Any) -> None:
 
 
 def test_pytorchjob(config: Path) -> None:
-    service, pod, job = yaml.safe_load_all(written("pytorchjob", config, "--nproc-per-node", "4"))
+    service, store, job = yaml.safe_load_all(written("pytorchjob", config, "--nproc-per-node", "4"))
     assert_fits("V1Service", service)
-    assert_fits("V1Pod", pod)
+    assert_fits("V1Job", store)
+    (container,) = store["spec"]["template"]["spec"]["containers"]
+    assert container["command"][-2:] == ["--until-ended", job["metadata"]["name"]]
     assert_fits("KubeflowOrgV1PyTorchJob", job)
     policy = job["spec"]["elasticPolicy"]
     assert (policy["minReplicas"], policy["maxReplicas"]) == (1, 3)
@@ -92,6 +94,7 @@ def test_torchx(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (role.min_replicas, role.num_replicas) == (1, 6)
     assert "--rdzv_backend dsconfig" in " ".join(role.args)
     assert role.env["DSCONFIG_RDZV_DS_CONFIG"] == str(config)
+    assert int(role.env["PET_MAX_RESTARTS"]) > 1000
 
     from torch.distributed.elastic.rendezvous import RendezvousParameters
 
@@ -120,14 +123,15 @@ def test_slurm(config: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "code", "message"),
     [
-        (["--nproc-per-node", "32"], "admits no whole number of nodes with 32 processes"),
-        (["--name", "No_Label"], "expected lower case"),
+        (["--nproc-per-node", "32"], 2, "admits no whole number of nodes with 32 processes"),
+        (["--name", "No_Label"], 2, "expected lower case"),
+        (["--nnodes", "3:4", "--nproc-per-node", "7"], 3, "admits no"),
     ],
 )
 def test_bad_input(
-    config: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    config: Path, options: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["elastic", "manifest", "--kind", "slurm", *options, str(config), "train.py"]) == 2
+    assert main(["elastic", "manifest", "--kind", "slurm", *options, str(config), "train.py"]) == code
     assert message in capsys.readouterr().err

@@ -1,0 +1,33 @@
+"""`dsconfig elastic drain`: nodes leave in order, without a signal to any of their processes."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from dsconfig.cli.elastic_options import add_job, board_of, guarded
+from dsconfig.cli.errors import refuse
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    add_job(parser)
+    named = "a node as `dsconfig elastic status` names it (default: all)"
+    parser.add_argument("nodes", metavar="NODE", nargs="*", help=named)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask them; their agents end with 143 when the next checkpoint is committed, or some time later."""
+    return guarded(lambda: _drain(args))
+
+
+def _drain(args: argparse.Namespace) -> None:
+    from elastic.agent import moves
+
+    board = board_of(args, "drain")
+    present = [member.node for member in board.read().members]
+    if strangers := [node for node in args.nodes if node not in present]:
+        refuse(f"no member of the job: {', '.join(strangers)}; expected one of {', '.join(present) or '-'}")
+    for node in args.nodes or present:
+        board.update(partial(moves.ask_to_leave, node=node))
+        print(f"dsconfig: {node} is asked to leave")
