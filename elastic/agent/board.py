@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from elastic.agent.errors import SettingsError, StoreLostError
+from elastic.agent.errors import SettingsError
+from elastic.agent.line import Line
 from elastic.agent.state import State, decode
-
-_T = TypeVar("_T")
 
 _DOUBLINGS = 5
 """Of the longest pause between two attempts to change the state: 10 ms at first, 0.32 s at most."""
@@ -46,7 +45,8 @@ class Store(Protocol):
 class Board:
     """One connection's view of the state; not to be shared between threads."""
 
-    def __init__(self, store: Store, run_id: str, writer: str) -> None:
+    def __init__(self, store: Store, run_id: str, writer: str, limit: float = 15.0) -> None:
+        self._call = Line(limit).call
         self._store = store
         self._run_id = run_id
         self._writer = writer
@@ -108,10 +108,3 @@ class Board:
         except ValueError as error:
             reason = f"the store's job `{self._run_id}` is not one of this release: {error}"
             raise SettingsError(f"{reason}; run the same release of dsconfig on every node") from None
-
-    def _call(self, operation: Callable[[], _T]) -> _T:
-        try:
-            return operation()
-        except (RuntimeError, OSError) as error:  # torch's DistError is a RuntimeError
-            reason = str(error).partition("\n")[0] or type(error).__name__
-            raise StoreLostError(f"the store does not answer: {reason}") from error

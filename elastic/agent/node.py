@@ -23,7 +23,6 @@ from elastic.agent.drain import Drain
 from elastic.agent.errors import (
     AgentError,
     RefusedError,
-    StoreLostError,
     TooFewNodesError,
     TrainingFailedError,
 )
@@ -79,16 +78,17 @@ class Node:
 
     def open(self, store: Store, connect: Callable[[], Store]) -> None:
         """Take part; `connect` makes another connection: one call to the store may hold up another."""
-        self._board = Board(store, self.run_id, self.name)
+        self._board = self._board_on(store)
         self._board.open()
-        board = Board(connect(), self.run_id, self.name)
-        self._pulse = Pulse(board, self.name, self._settings, self._may_run)
-        counter = Counter(
-            Board(connect(), self.run_id, self.name), self.name, self.job.processes, self._pulse, self.journal
-        )
+        self._pulse = Pulse(self._board_on(connect()), self.name, self._settings, self._may_run)
+        board = self._board_on(connect())
+        counter = Counter(board, self.name, self.job.processes, self._pulse, self.journal)
         self._pulse.start()
         self._desk = Desk(os.path.join(self.folder, "agent.sock"), counter.answer)
         self._open = True
+
+    def _board_on(self, store: Store) -> Board:
+        return Board(store, self.run_id, self.name, 1.5 * self._settings.read_timeout)
 
     # -- what torch's agent asks ---------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class Node:
         self._open = False
         self._grant(None)
         self._pulse.stop()
-        if self._pulse.lost is None and not self._pulse.stalled:
+        if self._pulse.lost is None:
             with contextlib.suppress(AgentError):
                 self._board.update(partial(moves.remove, node=self.name, cause="change", text=text))
                 until = time.monotonic() + wait_for_others
@@ -321,9 +321,6 @@ class Node:
     def _raise_if_lost(self) -> None:
         if self._pulse.lost is not None:
             raise self._pulse.lost
-        if self._pulse.stalled:
-            silence = 2 * self._settings.read_timeout
-            raise StoreLostError(f"the store has not answered for {silence:g} s and more")
 
     def _raise_if_ended(self, state: State) -> None:
         self._raise_if_lost()

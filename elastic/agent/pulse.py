@@ -35,7 +35,7 @@ class Pulse:
         self._watch = Watch(node, 2 * settings.poll, now)
         self._marked: dict[str, tuple[str, float]] = {}
         self._count = 0
-        self._beaten = self._ticked = now()
+        self._beaten = now()
         self._wake = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="dsconfig-pulse", daemon=True)
@@ -65,11 +65,6 @@ class Pulse:
         """The workers of a round start; its lease was renewed once."""
         self.lapsed = False
 
-    @property
-    def stalled(self) -> bool:
-        """Whether a call to the store hangs: a cut connection may do so for a quarter of an hour."""
-        return now() - self._ticked > 2 * self._settings.read_timeout + self._settings.silence
-
     def _run(self) -> None:
         try:
             while not self._stopped:
@@ -94,7 +89,6 @@ class Pulse:
         self._renew(known)
         self._watch.look(known, seen)
         self._judge(known)
-        self._ticked = now()
 
     def _beat(self) -> None:
         self._count += 1

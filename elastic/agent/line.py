@@ -1,0 +1,52 @@
+"""`Line`: calls to the store that end in time, though torch's may not.
+
+`TCPStore` has a time limit for waiting on a key only; over a connection that was cut, and not closed, its
+calls hang until the kernel gives up, a quarter of an hour later (`c10d/TCPStore.cpp`, `TCPStore::doWait`: the
+answer to `CANCEL_WAIT` is read without limit, and so is that to `compareSet`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NoAnswerError  # the built-in one only since Python 3.11
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from elastic.agent.errors import StoreLostError
+
+_T = TypeVar("_T")
+
+
+class Line:
+    """Makes the calls in a thread of its own, which it leaves behind where one hangs."""
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        self._dead = False
+        threading.Thread(target=self._serve, name="dsconfig-line", daemon=True).start()
+
+    def call(self, operation: Callable[[], _T]) -> _T:
+        """What the operation returns.  Raises `StoreLostError` where it fails, or has not ended in time."""
+        if self._dead:
+            raise StoreLostError("the store does not answer: an earlier call hangs")
+        answer: Future[_T] = Future()
+        self._calls.put((operation, answer))
+        try:
+            return answer.result(self._limit)
+        except NoAnswerError:
+            self._dead = True
+            raise StoreLostError(f"the store does not answer: no reply in {self._limit:g} s") from None
+        except (RuntimeError, OSError) as error:  # torch's DistError is a RuntimeError
+            reason = str(error).partition("\n")[0] or type(error).__name__
+            raise StoreLostError(f"the store does not answer: {reason}") from error
+
+    def _serve(self) -> None:
+        while True:
+            operation, answer = self._calls.get()
+            try:
+                answer.set_result(operation())
+            except BaseException as error:  # it belongs to the caller
+                answer.set_exception(error)
