@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from elastic.agent.board import Board
     from elastic.agent.state import Outcome
 
-LINGER = 60.0
-"""Seconds after the end of its job, for nodes that come late: they learn that there is nothing to do."""
 CODES = {"succeeded": 0, "failed": 1, "refused": 3}
 
 
@@ -23,16 +21,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     where = "listen there (default: 0.0.0.0:29400)"
     add("--listen", default="0.0.0.0:29400", metavar="HOST:PORT", help=where)
-    until = f"end with the job of this name, {LINGER:g} s after it, and with its exit code"
-    add("--until-ended", metavar="ID", help=until)
+    add("--until-ended", metavar="ID", help="end after the job of this name, with its exit code")
+    late = "how long after it, for nodes that come late and learn that there is nothing to do (default: 60)"
+    add("--linger", type=float, default=60.0, metavar="SECONDS", help=late)
 
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C, or the end of a job."""
-    return guarded(lambda: _serve(args.listen, args.until_ended))
+    return guarded(lambda: _serve(args.listen, args.until_ended, args.linger))
 
 
-def _serve(listen: str, job: str | None) -> None:
+def _serve(listen: str, job: str | None, linger: float) -> None:
     from elastic.agent.board import Board
     from elastic.agent.settings import Settings
 
@@ -50,7 +49,7 @@ def _serve(listen: str, job: str | None) -> None:
     while signal.sigtimedwait(waited, 1.0) is None:
         outcome = _outcome(board)
         ended = None if outcome is None else ended or time.monotonic()
-        if outcome is not None and ended is not None and time.monotonic() - ended >= LINGER:
+        if outcome is not None and ended is not None and time.monotonic() - ended >= linger:
             raise SystemExit(CODES[outcome.kind])
 
 

@@ -13,11 +13,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from elastic.agent.errors import SettingsError
+from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.line import Line
 from elastic.agent.state import State, decode
+
+_T = TypeVar("_T")
 
 _DOUBLINGS = 5
 """Of the longest pause between two attempts to change the state: 10 ms at first, 0.32 s at most."""
@@ -46,7 +48,7 @@ class Board:
     """One connection's view of the state; not to be shared between threads."""
 
     def __init__(self, store: Store, run_id: str, writer: str, limit: float = 15.0) -> None:
-        self._call = Line(limit).call
+        self._line = Line(limit)
         self._store = store
         self._run_id = run_id
         self._writer = writer
@@ -101,6 +103,12 @@ class Board:
         # The store answers with what the key holds now; revision and writer make each text unique.
         held = self._call(lambda: self._store.compare_set(self._key("state"), expected, desired))
         return held.decode() == desired
+
+    def _call(self, operation: Callable[[], _T]) -> _T:
+        try:
+            return self._line.call(operation)
+        except StoreLostError as error:
+            raise StoreLostError(f"the store does not answer: {error}") from None
 
     def _decode(self, raw: bytes) -> State:
         try:

@@ -31,17 +31,17 @@ class Line:
     def call(self, operation: Callable[[], _T]) -> _T:
         """What the operation returns.  Raises `StoreLostError` where it fails, or has not ended in time."""
         if self._dead:
-            raise StoreLostError("the store does not answer: an earlier call hangs")
+            raise StoreLostError("an earlier call to the store hangs")
         answer: Future[_T] = Future()
         self._calls.put((operation, answer))
         try:
             return answer.result(self._limit)
         except NoAnswerError:
             self._dead = True
-            raise StoreLostError(f"the store does not answer: no reply in {self._limit:g} s") from None
+            raise StoreLostError(f"no reply in {self._limit:g} s") from None
         except (RuntimeError, OSError) as error:  # torch's DistError is a RuntimeError
             reason = str(error).partition("\n")[0] or type(error).__name__
-            raise StoreLostError(f"the store does not answer: {reason}") from error
+            raise StoreLostError(reason) from error
 
     def _serve(self) -> None:
         while True:

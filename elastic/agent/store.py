@@ -9,6 +9,7 @@ from datetime import timedelta
 from torch.distributed import TCPStore
 
 from elastic.agent.errors import SettingsError, StoreLostError
+from elastic.agent.line import Line
 from elastic.agent.settings import Settings
 
 DEFAULT_PORT = 29400
@@ -60,18 +61,19 @@ def connect_store(host: str, port: int, settings: Settings, patience: float | No
     """A connection of its own to a store.  Raises `StoreLostError` where none answers in time."""
     patience = settings.connect_timeout if patience is None else patience
     _await_listener(host, port, patience)
-    try:
+    limit = max(1.0, min(patience, settings.read_timeout))
+
+    def connect() -> TCPStore:
         store = TCPStore(
-            host,
-            port,
-            is_master=False,
-            wait_for_workers=False,
-            timeout=timedelta(seconds=max(1.0, min(patience, settings.read_timeout))),
+            host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=limit)
         )
         store.set_timeout(timedelta(seconds=settings.read_timeout))
-    except RuntimeError as error:
-        raise StoreLostError(f"no store answers at {host}:{port}: {_reason(error)}") from None
-    return store
+        return store
+
+    try:
+        return Line(1.5 * limit).call(connect)
+    except StoreLostError as error:
+        raise StoreLostError(f"no store answers at {host}:{port}: {error}") from None
 
 
 def _await_listener(host: str, port: int, patience: float) -> None:

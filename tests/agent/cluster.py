@@ -105,8 +105,8 @@ class Cluster:
         self.nodes: list[Process] = []
         self._all: list[Process] = []
 
-    def start_store(self) -> Process:
-        command = [*DSCONFIG, "elastic", "store", "--listen", f"127.0.0.1:{self.port}"]
+    def start_store(self, *options: str) -> Process:
+        command = [*DSCONFIG, "elastic", "store", "--listen", f"127.0.0.1:{self.port}", *options]
         store = self._start(command, "store.log")
         wait_until(lambda: "listens" in store.text(), 30, "the store listens")
         return store

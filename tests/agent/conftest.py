@@ -38,6 +38,7 @@ SCENARIOS = {
     "sigterm_to_all_nodes_keeps_the_work",
     # test_ways.py
     "first_node_hosts_the_store",
+    "the_store_ends_with_its_job",
     "stock_torchrun",
     "stock_torchrun_with_another_number_of_workers",
     "from_python_with_the_whole_environment",

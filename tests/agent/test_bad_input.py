@@ -61,12 +61,32 @@ def test_port_in_use(config: str) -> None:
         (["--nnodes", "4:1"], 2, "1 <= MIN <= MAX"),
         (["--nnodes", "two"], 2, "expected a number of nodes"),
         (["--nnodes", "1:2"], 2, "--rdzv-endpoint HOST:PORT is needed"),
+        (["--nnodes", "1:9999999"], 2, "--rdzv-endpoint HOST:PORT is needed"),
+        (["--rdzv-conf", "read_timeout=inf"], 2, "must be from 0 to"),
+        (["--rdzv-endpoint", "host:port"], 2, "is not HOST:PORT"),
+        (["--rdzv-endpoint", "a..b:1", "--rdzv-conf", "connect_timeout=0"], 4, "not a host name"),
+        (["--monitor-interval", "-1"], 2, "--monitor-interval: invalid"),
+        (["--max-restarts", "-1"], 2, "restarts must be at least 0"),
+        (["--redirects", "5"], 2, "redirects `5`"),
+        (["--event-log", "/nowhere/events"], 2, "cannot write the event log /nowhere/events: No such file"),
+        (["--no-python"], 2, "does not exist"),
         (["--nnodes", "3", "--rdzv-endpoint", "h:1"], 3, "admits no number of nodes"),
     ],
 )
 def test_options(config: str, options: list[str], code: int, message: str) -> None:
     ended, line = outcome("run", *options, config, script(config))
     assert (ended, message in line) == (code, True), line
+
+
+def test_unknown_nodes_cannot_be_drained(config: str) -> None:
+    assert outcome("drain")[0] == 2
+    assert outcome("drain", "--rdzv-endpoint", f"127.0.0.1:{free_port()}")[0] == 4
+
+
+def test_a_store_that_speaks_another_language() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        code, line = outcome("status", "--rdzv-endpoint", f"127.0.0.1:{other.getsockname()[1]}")
+    assert (code, "no store answers" in line) == (4, True)
 
 
 def test_missing_files(config: str) -> None:

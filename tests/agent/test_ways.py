@@ -48,6 +48,14 @@ def test_first_node_hosts_the_store(cluster: MakeCluster) -> None:
     job.assert_clean(batch=16)
 
 
+def test_the_store_ends_with_its_job(cluster: MakeCluster) -> None:
+    job = cluster(STEPS="3")
+    store = job.start_store("--until-ended", "default", "--linger", "1")
+    job.start_node()
+    assert job.exit_codes(60) == [0]
+    assert store.wait(20) == 0
+
+
 def test_stock_torchrun(cluster: MakeCluster) -> None:
     """The same rendezvous under torch's own launcher, by its entry point."""
     job = cluster(FAULT="crash@4")
