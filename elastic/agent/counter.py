@@ -58,7 +58,10 @@ class Counter:
         return moves.commit(state, self._node, round_, checkpoint)
 
     def _finish(self, round_: int, local_rank: int) -> Mapping[str, Any]:
-        """Hold a worker that has ended well until all of its group have; the answer may never come."""
+        """Hold a worker that has ended well until all of its group have; the answer may never come.
+
+        With the last of them the job has succeeded, whatever becomes of its nodes after that.
+        """
         with self._lock:
             done = self._done.setdefault(round_, set())
             done.add(local_rank)
@@ -66,7 +69,10 @@ class Counter:
                 self._board.update(partial(moves.finish, node=self._node, round_=round_))
         while self._pulse.lost is None:
             state = self._pulse.view
-            if state is not None and (state.outcome is not None or moves.all_finished(state, round_)):
+            if state is not None and moves.all_finished(state, round_):
+                with self._lock:
+                    state = self._board.update(partial(moves.succeed, node=self._node, round_=round_))
+            if state is not None and state.outcome is not None:
                 return {"finished": True}
             if state is not None and moves.is_over(state, round_):
                 return {"finished": False}
