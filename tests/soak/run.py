@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 from tests.agent.cluster import POWERS, Cluster, Process
@@ -51,7 +52,10 @@ class Soak:
         judged = self._job.audit(batch=16)
         rounds = len({row["round"] for row in self._job.rows()})
         steps = self._job.last_checkpoint().rpartition("-")[2]
-        print(f"{rounds} rounds, {steps} steps kept; audit: {judged.stdout.strip()}")
+        times = sorted(row["t"] for row in self._job.rows() if row["event"] == "step")
+        gap = max(later - earlier for earlier, later in pairwise(times))
+        print(f"{rounds} rounds, {steps} steps kept, longest stand-still {gap:.1f} s")
+        print(f"audit: {judged.stdout.strip()}")
         return self.surprises + (judged.stdout.splitlines() if judged.returncode else [])
 
     def close(self) -> None:
@@ -65,10 +69,12 @@ class Soak:
 
     def _act(self) -> None:
         live = self._live()
-        actions = ["kill agent", "kill worker", "kill node", "freeze node", "freeze agent", "drain"]
-        action = self._random.choice(
-            ["join", *(actions if len(live) > 1 else ["kill worker", "freeze node"])]
-        )
+        actions = ["join", "kill worker", "freeze node"]
+        if len(live) > 1:
+            actions += ["kill agent", "kill node", "freeze agent", "drain"]
+        if len(live) > 2:
+            actions += ["kill two nodes", "drain all but one"]
+        action = self._random.choice(actions)
         if action == "join" and len(live) >= MOST:
             action = "kill node"
         self.events[action] += 1
@@ -83,9 +89,13 @@ class Soak:
             node.signal(signal.SIGSTOP, workers=both)
             time.sleep(self._random.uniform(1, 9))
             node.signal(signal.SIGCONT, workers=both)
+        elif action == "drain all but one":
+            for one in live[1:]:
+                one.signal(signal.SIGTERM)
         else:
-            number = signal.SIGTERM if action == "drain" else signal.SIGKILL
-            node.signal(number, workers=action == "kill node")
+            for one in self._random.sample(live, 2 if action == "kill two nodes" else 1):
+                number = signal.SIGTERM if action == "drain" else signal.SIGKILL
+                one.signal(number, workers="node" in action)
 
     def _look(self) -> None:
         """Notice agents that ended by themselves, and keep the job alive."""
