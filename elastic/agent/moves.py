@@ -10,6 +10,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from elastic.agent.evidence import Evidence
 from elastic.agent.state import EVENTS_KEPT, Cause, Happening, Member, Outcome, State
 
 
@@ -127,33 +128,20 @@ def commit(state: State, node: str, round_: int, checkpoint: str) -> State:
     return replace(state, latest=checkpoint, commits=state.commits + 1)
 
 
-def suspect(state: State, node: str, seen: int) -> State:
-    """Mark a member that seems silent since its heartbeat `seen`."""
-    known = state.member(node)
-    if known is None or node in state.suspects or seen < known.alive:
+def mark(state: State, evidence: Evidence) -> State:
+    """Announce that a member is about to be removed."""
+    marked: tuple[str, ...] = getattr(state, evidence.marks)
+    if evidence.node in marked or not evidence.holds(state):
         return state
-    return replace(state, suspects=(*state.suspects, node))
+    changes: dict[str, Any] = {evidence.marks: (*marked, evidence.node)}
+    return replace(state, **changes)
 
 
-def remove_silent(state: State, node: str, seen: int) -> State:
-    """Remove a marked member whose heartbeat still is `seen`."""
-    known = state.member(node)
-    if known is None or node not in state.suspects or seen < known.alive:
+def remove_marked(state: State, evidence: Evidence) -> State:
+    """Remove a member that bears the mark, where the evidence still counts."""
+    if evidence.node not in getattr(state, evidence.marks) or not evidence.holds(state):
         return state
-    return remove(state, node, "lost", "lost: no heartbeat")
-
-
-def remove_late(state: State, node: str) -> State:
-    """Remove a marked member that has not come to the round."""
-    if node not in state.expelled:
-        return state
-    return remove(state, node, "lost", "removed: did not come to the next round")
-
-
-def expel(state: State, node: str) -> State:
-    """Tell a member that holds up the round that it is going to be removed."""
-    marked = node in state.expelled or state.member(node) is None
-    return state if marked else replace(state, expelled=(*state.expelled, node))
+    return remove(state, evidence.node, "lost", evidence.text)
 
 
 def ask_to_leave(state: State, node: str) -> State:

@@ -4,8 +4,8 @@ Why a node that was removed never trains on: a member is removed in two steps.  
 first; a node counts its lease from its last heartbeat, and only when it has read, after that, a state in
 which it is a member without a mark; and the mark is followed by removal only where the heartbeat has still
 not changed.  So that heartbeat is older than `silence` when the removal is written; the lease is shorter.
-An observer that itself was frozen between looking and writing has old evidence: a node that takes a mark away
-writes its heartbeat into the state, and evidence from before that neither marks nor removes it.
+An observer that itself was frozen between looking and writing has old evidence, which does not count: a node
+that takes a mark away writes its heartbeat into the state, and one that comes again has another seat.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from functools import partial
 from elastic.agent import moves
 from elastic.agent.board import Board
 from elastic.agent.errors import AgentError, StoreLostError
+from elastic.agent.evidence import Evidence, Silence
 from elastic.agent.lease import Lease, now
 from elastic.agent.settings import Settings
 from elastic.agent.state import State
@@ -32,8 +33,8 @@ class Pulse:
         self._settings = settings
         self._may_run = may_run
         self._lease: Lease | None = None
-        self._watch = Watch(node, 2 * settings.poll, now)
-        self._marked: dict[str, tuple[str, float]] = {}
+        self._watch = Watch(2 * settings.poll, now)
+        self._marked: dict[Evidence, float] = {}
         self._count = 0
         self._beaten = now()
         self._wake = threading.Event()
@@ -82,12 +83,13 @@ class Pulse:
         if beats:
             self._beat()
         known = self.view
-        hint, seen = self._board.look(ring(known, self._node) if known else [])
+        watched = ring(known, self._node) if known else []
+        hint, seen = self._board.look([member.node for member in watched])
         if known is None or beats or hint > known.revision:
             known = self._board.read()
         self.view = known
         self._renew(known)
-        self._watch.look(known, seen)
+        self._watch.look(known, watched, seen)
         self._judge(known)
 
     def _beat(self) -> None:
@@ -116,25 +118,17 @@ class Pulse:
             return
         silent = self._watch.silent(self._settings.silence)
         late = self._watch.late(self._settings.arrive_timeout)
-        moment = now()
-        due = [node for node, (kind, since) in self._marked.items() if moment - since >= self._grace(kind)]
-        for node in due:
-            kind, _ = self._marked.pop(node)
-            if kind == "silent" and node in silent:
-                self._board.update(partial(moves.remove_silent, node=node, seen=silent[node]))
-            elif kind == "late" and node in late:
-                self._board.update(partial(moves.remove_late, node=node))
-        for node, seen in silent.items():
-            if node not in self._marked:
-                self._board.update(partial(moves.suspect, node=node, seen=seen))
-                self._marked[node] = ("silent", moment)
-        for node in late:
-            if node not in self._marked:
-                self._board.update(partial(moves.expel, node=node))
-                self._marked[node] = ("late", moment)
-        seen_now = {*silent, *late}
-        self._marked = {node: mark for node, mark in self._marked.items() if node in seen_now}
+        found: list[Evidence] = [*silent, *late]
+        marked: dict[Evidence, float] = {}
+        for one in found:
+            since = self._marked.get(one)
+            if since is None:
+                self._board.update(partial(moves.mark, evidence=one))
+            elif now() - since >= self._grace(one):
+                self._board.update(partial(moves.remove_marked, evidence=one))
+            marked[one] = now() if since is None else since
+        self._marked = marked
 
-    def _grace(self, kind: str) -> float:
+    def _grace(self, evidence: Evidence) -> float:
         # A silent node has let its lease run out already; a late one still had it when it was marked.
-        return self._settings.poll if kind == "silent" else self._settings.silence
+        return self._settings.poll if isinstance(evidence, Silence) else self._settings.silence

@@ -103,6 +103,15 @@ class State:
         return all(self.member(node) is not None for node in self.group)
 
     @property
+    def holding_up(self) -> list[str]:
+        """Members for which a group that is being formed waits."""
+        if self.phase == "forming":
+            return [member.node for member in self.members if not member.arrived]
+        if self.phase == "proposed":
+            return [node for node in self.group if node not in self.acked]
+        return []
+
+    @property
     def finishing(self) -> bool:
         """Whether all workers of some node have ended well in this round."""
         return any(member.finished == self.round for member in self.members if member.node in self.group)

@@ -16,6 +16,7 @@ from elastic.agent import moves
 from elastic.agent.admission import Job, difference
 from elastic.agent.board import Board
 from elastic.agent.errors import RefusedError, SettingsError, StoreLostError
+from elastic.agent.evidence import Delay, Silence
 from elastic.agent.settings import Settings, read_settings
 from elastic.agent.state import Outcome, State, decode
 from elastic.agent.watch import WATCHED, Watch, ring
@@ -72,7 +73,7 @@ def running(*names: str, size: int | None = None) -> State:
 
 
 def test_encoding_is_lossless() -> None:
-    state = moves.suspect(running("a", "b", "c", size=2), "b", 7)
+    state = moves.mark(running("a", "b", "c", size=2), Silence("b", 1, 7))
     state = moves.close(state, "a", Outcome("failed", "why"))
     assert decode(state.encode()) == state
     with pytest.raises(ValueError, match="not the state"):
@@ -165,8 +166,8 @@ def test_rounds_only_grow_and_groups_are_members(steps: list[tuple[str, str]]) -
                 "fail": partial(moves.arrive, node=node, host="h", port=2, cause="failure"),
                 "lose": partial(moves.remove, node=node, cause="lost", text="lost"),
                 "ack": partial(moves.acknowledge, node=node),
-                "suspect": partial(moves.suspect, node=node, seen=1),
-                "expel": partial(moves.expel, node=node),
+                "suspect": partial(moves.mark, evidence=Silence(node, 1, 1)),
+                "expel": partial(moves.mark, evidence=Delay(node, state.phase, state.round)),
                 "leave": partial(moves.ask_to_leave, node=node),
                 "commit": partial(moves.commit, node=node, round_=state.round, checkpoint="c"),
             }[name](state)
@@ -282,25 +283,33 @@ def test_status_is_readable() -> None:
 
 def test_old_evidence_neither_marks_nor_removes() -> None:
     """Two observers that were frozen between looking and writing, and a node that has shown itself since."""
-    state = moves.suspect(running("a", "b"), "b", 4)
+    old, fresh = Silence("b", 1, 4), Silence("b", 1, 5)
+    state = moves.mark(running("a", "b"), old)
     assert state.suspects == ("b",)
     state = moves.clear_suspicion(state, "b", 5)
-    assert moves.suspect(state, "b", 4) is state
-    again = moves.suspect(state, "b", 5)
+    assert moves.mark(state, old) is state
+    again = moves.mark(state, fresh)
     assert again.suspects == ("b",)
-    assert moves.remove_silent(again, "b", 4) is again
-    assert moves.remove_silent(again, "b", 5).member("b") is None
-    assert moves.remove_silent(state, "b", 5) is state, "not marked"
+    assert moves.remove_marked(again, old) is again
+    gone = moves.remove_marked(again, fresh)
+    assert gone.member("b") is None
+    assert moves.remove_marked(state, fresh) is state, "not marked"
+    back = moves.arrive(gone, "b", "host", 1)
+    assert moves.mark(back, fresh) is back, "of its former membership"
 
 
 def test_who_comes_late_but_comes_stays() -> None:
     state = moves.arrive(running("a", "b"), "a", "host", 2)
-    late = moves.expel(state, "b")
-    assert moves.remove_late(late, "b").member("b") is None
+    delay = Delay("b", "forming", 1)
+    late = moves.mark(state, delay)
+    assert moves.remove_marked(late, delay).member("b") is None
     came = moves.arrive(late, "b", "host", 2)
     assert came.expelled == ()
-    assert moves.remove_late(came, "b") is came
-    proposed = moves.expel(moves.propose(came, 2, 3), "b")
+    assert moves.mark(came, delay) is came
+    assert moves.remove_marked(came, delay) is came
+    proposed = moves.mark(moves.propose(came, 2, 3), Delay("b", "proposed", 2))
+    assert proposed.expelled == ("b",)
+    assert moves.remove_marked(proposed, delay) is proposed, "of another round"
     assert moves.acknowledge(proposed, "b").expelled == ()
 
 
@@ -320,34 +329,34 @@ def test_a_job_ends_with_all_of_its_group_and_by_its_newest_round() -> None:
 def test_every_member_is_watched() -> None:
     names = [f"n{i}" for i in range(9)]
     state = with_members(*names)
-    assert {node for name in names for node in ring(state, name)} == set(names)
+    assert {member.node for name in names for member in ring(state, name)} == set(names)
     assert all(len(ring(state, name)) == WATCHED for name in names)
     assert ring(state, "stranger") == []
 
 
 def test_own_freeze_says_nothing_of_others() -> None:
     now = 0.0
-    watch = Watch("a", longest_step=0.5, clock=lambda: now)
+    watch = Watch(longest_step=0.5, clock=lambda: now)
     state = with_members("a", "b")
     for moment in (0.0, 0.25, 100.0):
         now = moment
-        watch.look(state, {"b": 7})
-    assert watch.silent(1.0) == {}
+        watch.look(state, ring(state, "a"), {"b": 7})
+    assert watch.silent(1.0) == []
     for _ in range(4):
         now += 0.25
-        watch.look(state, {"b": 7})
-    assert watch.silent(1.0) == {"b": 7}
-    watch.look(state, {"b": 8})
-    assert watch.silent(0.1) == {}
+        watch.look(state, ring(state, "a"), {"b": 7})
+    assert watch.silent(1.0) == [Silence("b", 1, 7)]
+    watch.look(state, ring(state, "a"), {"b": 8})
+    assert watch.silent(0.1) == []
 
 
 def test_the_late_are_those_for_whom_a_round_waits() -> None:
     now = 0.0
-    watch = Watch("a", longest_step=0.5, clock=lambda: now)
+    watch = Watch(longest_step=0.5, clock=lambda: now)
     state = moves.arrive(running("a", "b"), "a", "host", 5)
     for _ in range(5):
-        watch.look(state, {"b": 7})
+        watch.look(state, ring(state, "a"), {"b": 7})
         now += 0.25
-    assert watch.late(1.0) == ["b"]
-    watch.look(replace(state, round=9), {"b": 7})
+    assert watch.late(1.0) == [Delay("b", "forming", 1)]
+    watch.look(replace(state, round=9), ring(state, "a"), {"b": 7})
     assert watch.late(1.0) == []
