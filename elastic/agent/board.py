@@ -96,6 +96,10 @@ class Board:
         hint, *beats = [int(value) for value in self._call(lambda: self._store.multi_get(keys))]
         return hint, dict(zip(nodes, beats, strict=True))
 
+    def close(self) -> None:
+        """Give the connection's thread back; nothing can be asked after that."""
+        self._line.close()
+
     def _key(self, name: str) -> str:
         return f"dsconfig/{self._run_id}/{name}"
 

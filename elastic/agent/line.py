@@ -24,14 +24,14 @@ class Line:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
         self._dead = False
         threading.Thread(target=self._serve, name="dsconfig-line", daemon=True).start()
 
     def call(self, operation: Callable[[], _T]) -> _T:
         """What the operation returns.  Raises `StoreLostError` where it fails, or has not ended in time."""
         if self._dead:
-            raise StoreLostError("an earlier call to the store hangs")
+            raise StoreLostError("the connection was closed, or an earlier call hangs")
         answer: Future[_T] = Future()
         self._calls.put((operation, answer))
         try:
@@ -43,9 +43,14 @@ class Line:
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise StoreLostError(reason) from error
 
+    def close(self) -> None:
+        """Make no more calls."""
+        self._dead = True
+        self._calls.put(None)
+
     def _serve(self) -> None:
-        while True:
-            operation, answer = self._calls.get()
+        while (call := self._calls.get()) is not None:
+            operation, answer = call
             try:
                 answer.set_result(operation())
             except BaseException as error:  # it belongs to the caller

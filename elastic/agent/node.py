@@ -75,6 +75,7 @@ class Node:
         self._was_member = False
         self._said_leaving = False
         self._open = False
+        self._boards: list[Board] = []
 
     def open(self, store: Store, connect: Callable[[], Store]) -> None:
         """Take part; `connect` makes another connection: one call to the store may hold up another."""
@@ -88,7 +89,9 @@ class Node:
         self._open = True
 
     def _board_on(self, store: Store) -> Board:
-        return Board(store, self.run_id, self.name, 1.5 * self._settings.read_timeout)
+        board = Board(store, self.run_id, self.name, 1.5 * self._settings.read_timeout)
+        self._boards.append(board)
+        return board
 
     # -- what torch's agent asks ---------------------------------------------------------------------------
 
@@ -181,6 +184,8 @@ class Node:
                 while self._board.read().members and time.monotonic() < until:
                     time.sleep(self._settings.poll)
         self._desk.close()
+        for board in self._boards:
+            board.close()
         self.journal.write("left", text=text)
         self.journal.close()
         _clear(self.folder)

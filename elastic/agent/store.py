@@ -70,10 +70,13 @@ def connect_store(host: str, port: int, settings: Settings, patience: float | No
         store.set_timeout(timedelta(seconds=settings.read_timeout))
         return store
 
+    line = Line(1.5 * limit)
     try:
-        return Line(1.5 * limit).call(connect)
+        return line.call(connect)
     except StoreLostError as error:
         raise StoreLostError(f"no store answers at {host}:{port}: {error}") from None
+    finally:
+        line.close()
 
 
 def _await_listener(host: str, port: int, patience: float) -> None:

@@ -1,0 +1,154 @@
+"""Simulated time for the agent's own code: one thread at a time runs, from one call to the store to the next.
+
+The code under test is the real one, with its threads; only its clocks, its sleeps and the store are replaced.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from elastic.agent.state import State, decode
+from tests.agent.test_state import DictStore
+
+
+class Over(BaseException):
+    """The simulation has ended: so do its threads."""
+
+
+class World:
+    """The clock, and whose turn it is."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.clock = 1000.0
+        self.freezes = True
+        self._queue: list[tuple[float, int, threading.Semaphore]] = []
+        self._order = itertools.count()
+        self._back = threading.Semaphore(0)
+        self._of = threading.local()
+        self._asleep: set[threading.Semaphore] = set()
+        self._over = False
+        self.errors: list[Exception] = []
+
+    def now(self) -> float:
+        return self.clock
+
+    monotonic = now
+
+    def sleep(self, seconds: float) -> None:
+        """Let the others run for so long; for ever where the host of this thread has died."""
+        own = threading.Semaphore(0)
+        if not getattr(self._of, "dead", lambda: False)():
+            heapq.heappush(self._queue, (self.clock + seconds, next(self._order), own))
+        self._asleep.add(own)
+        self._back.release()
+        own.acquire()
+        if self._over:
+            raise Over
+        self._asleep.remove(own)
+
+    def call(self, freezes: float = 0.01) -> None:
+        """What a call to the store takes: mostly little, sometimes a freeze of the caller."""
+        frozen = self.freezes and self.random.random() < freezes
+        self.sleep(self.random.uniform(0.5, 9.0) if frozen else self.random.uniform(0.0005, 0.02))
+
+    def start(self, life: Callable[[], None], dead: Callable[[], bool] = lambda: False) -> None:
+        """Begin a thread of a host."""
+        begin = threading.Semaphore(0)
+        heapq.heappush(self._queue, (self.clock, next(self._order), begin))
+
+        def run() -> None:
+            self._of.dead = dead
+            begin.acquire()
+            try:
+                life()
+            except Over:
+                pass
+            except Exception as error:
+                self.errors.append(error)
+            finally:
+                self._back.release()
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def run(self, until: float = float("inf")) -> None:
+        """Go on until nobody is left, or so late."""
+        while self._queue and self._queue[0][0] <= until:
+            self.clock, _, turn = heapq.heappop(self._queue)
+            turn.release()
+            self._back.acquire()
+
+    def end(self) -> None:
+        """End all threads."""
+        self._over = True
+        for one in self._asleep:
+            one.release()
+
+    def patch(self, monkeypatch: Any, modules: Iterable[str]) -> None:
+        """Have modules of the agent live here: those with a clock of their own, and those that use `time`."""
+        import importlib
+
+        for name in modules:
+            module = importlib.import_module(f"elastic.agent.{name}")
+            for attribute, value in (("now", self.now), ("time", self), ("random", self.random)):
+                if hasattr(module, attribute):
+                    monkeypatch.setattr(module, attribute, value)
+
+    def time(self) -> float:
+        return self.clock
+
+    def time_ns(self) -> int:
+        return int(self.clock * 1e9)
+
+
+class SlowStore(DictStore):
+    """A connection to a shared store: takes virtual time before and after each call, until its host dies."""
+
+    def __init__(
+        self,
+        world: World,
+        data: dict[str, str],
+        judge: Callable[[State, State], None],
+        freezes_before_changes: float = 0.01,
+        dead: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__()
+        self.data = data
+        self._world = world
+        self._judge = judge
+        self._freezes = freezes_before_changes
+        self._dead = dead
+
+    def _pass(self, freezes: float = 0.01) -> None:
+        self._world._of.dead = self._dead  # calls are made in threads of their own
+        self._world.call(freezes)
+
+    def set(self, key: str, value: str, /) -> None:
+        self._pass()
+        super().set(key, value)
+        self._pass()
+
+    def get(self, key: str, /) -> bytes:
+        self._pass(self._freezes)
+        held = super().get(key)
+        self._pass(self._freezes)
+        return held
+
+    def multi_get(self, keys: list[str], /) -> list[bytes]:
+        self._pass()
+        held = [self.data[key].encode() for key in keys]
+        self._pass()
+        return held
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        self._pass()
+        held = super().compare_set(key, expected, desired)
+        if expected and held.decode() == desired and key.endswith("state"):
+            self._judge(decode(expected), decode(desired))
+        self._pass()
+        return held
