@@ -213,7 +213,7 @@ class Node:
 
     def _pause(self, state: State) -> None:
         """A moment; where this node is on standby, until the pulse has seen a change."""
-        standby = state.phase == "running" and self.name not in state.group
+        standby = state.phase == "running" and self.name in state.standby
         while True:
             time.sleep(self._settings.poll / 2)
             self._raise_if_lost()
