@@ -15,8 +15,9 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
-from torch.distributed import PrefixStore, TCPStore
+from torch.distributed import PrefixStore, Store, TCPStore
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo
@@ -25,6 +26,7 @@ from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 from elastic.agent.admission import Job
 from elastic.agent.drain import Drain
 from elastic.agent.errors import AgentError, SettingsError
+from elastic.agent.line import Line
 from elastic.agent.node import Drained, JobSucceeded, Node
 from elastic.agent.settings import Settings
 from elastic.agent.store import connect_store, host_store, is_local, own_address
@@ -56,6 +58,18 @@ class RoundStore(PrefixStore):
     used = False
     """Whether the workers have ended well."""
 
+    def __init__(self, prefix: str, store: Store, line: Line) -> None:
+        super().__init__(prefix, store)
+        self._line = line
+
+    def add(self, key: str, value: int) -> int:
+        """As ever, but it ends in time."""
+        return self._line.call(lambda: super(RoundStore, self).add(key, value))
+
+    def wait(self, *arguments: Any) -> None:
+        """As ever, but it ends in time."""
+        self._line.call(lambda: super(RoundStore, self).wait(*arguments))
+
     def set_timeout(self, timeout: timedelta) -> None:
         """Never longer than `LINGER` x 3."""
         self.used = True
@@ -84,6 +98,7 @@ class PlanRendezvous(RendezvousHandler):
         self._exits = exits
         self._backend = backend
         self._round: RoundStore | None = None
+        self._line = Line(4 * LINGER)
         self._outer = sys.exc_info()[1]
         with self._explained():
             self._server = _host(endpoint, settings)
@@ -115,7 +130,7 @@ class PlanRendezvous(RendezvousHandler):
         # (`elastic/agent/server/api.py`, `_assign_worker_ranks`) and wait for one that has just died.
         os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"
         prefix = f"dsconfig/{self.node.run_id}/round/{state.incarnation}/{place.round}"
-        self._round = RoundStore(prefix, self._store)
+        self._round = RoundStore(prefix, self._store, self._line)
         master = RendezvousStoreInfo(place.master_addr, place.master_port)
         return RendezvousInfo(self._round, place.rank, place.nodes, master)
 
@@ -159,6 +174,7 @@ class PlanRendezvous(RendezvousHandler):
     def leave(self) -> None:
         """Leave in order, where that was not done: torch does not shut a handler down after a signal."""
         self.node.leave()
+        self._line.close()
         atexit.unregister(self.node.leave)
 
     @contextlib.contextmanager

@@ -73,6 +73,14 @@ def cluster(processes: None, tmp_path: Path) -> Iterator[MakeCluster]:
         one.close()
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`make agent` runs what `make test` leaves out, and nothing twice."""
+    if _Count.whole(config):
+        whole = [item for item in items if "processes" in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=[item for item in items if item not in whole])
+        items[:] = whole
+
+
 class _Count:
     """Which scenarios passed; says so at the end, and fails a whole run that lacks one."""
 
@@ -85,12 +93,12 @@ class _Count:
             self.passed.add(name)
 
     @staticmethod
-    def _whole(config: pytest.Config) -> bool:
+    def whole(config: pytest.Config) -> bool:
         """Whether this run is `make agent`'s, not a choice of tests by hand."""
         return bool(os.environ.get("DSCONFIG_PROCESSES")) and config.args == ["tests/agent"]
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self._whole(session.config) and not session.config.option.keyword and SCENARIOS - self.passed:
+        if self.whole(session.config) and not session.config.option.keyword and SCENARIOS - self.passed:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -98,7 +106,7 @@ class _Count:
             return
         ran = sorted(self.passed & (SCENARIOS | {"partition"}))
         terminalreporter.write_line(f"elastic scenarios that ran ({len(ran)}): {', '.join(ran)}")
-        if self._whole(terminalreporter.config) and (missing := SCENARIOS - self.passed):
+        if self.whole(terminalreporter.config) and (missing := SCENARIOS - self.passed):
             terminalreporter.write_line(f"scenarios that did NOT run: {', '.join(sorted(missing))}", red=True)
 
 

@@ -11,6 +11,8 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from tests.agent.cluster import Cluster, wait_until
 from tests.agent.conftest import MakeCluster
 
@@ -62,6 +64,7 @@ def test_t3_a_spare_node_fails_at_the_end_of_the_job(cluster: MakeCluster) -> No
     assert "'NoneType' object has no attribute 'is_failed'" in job.nodes[1].text()
 
 
+@pytest.mark.usefixtures("processes")
 def test_t4_a_node_whose_heartbeat_lapsed_trains_on_beside_a_second_group() -> None:
     from torch.distributed import HashStore
     from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
