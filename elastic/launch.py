@@ -66,11 +66,11 @@ def launch(spec: Launch, command: Sequence[str], *, bare: bool = False) -> None:
     `SignalException` after a drain, and `SystemExit(0)` where the job succeeded without this node.
     """
     made: list[PlanRendezvous] = []
-    _register(made)
+    rendezvous_handler_registry.register(_BACKEND, _create)
     entry, arguments = (command[0], command[1:]) if bare else (sys.executable, worker_arguments(command))
     with _signals():
         try:
-            elastic_launch(config=_config(spec), entrypoint=entry)(*arguments)
+            elastic_launch(config=_config(spec, made), entrypoint=entry)(*arguments)
         except ChildFailedError as failed:
             raise TrainingFailedError(f"training failed: {_first_line(failed)}") from failed
         finally:
@@ -83,7 +83,7 @@ def worker_arguments(command: Sequence[str]) -> list[str]:
     return ["-u", "-m", "elastic.worker", *command]
 
 
-def _config(spec: Launch) -> LaunchConfig:
+def _config(spec: Launch, made: list[PlanRendezvous]) -> LaunchConfig:
     try:
         redirects, tee = Std.from_str(spec.redirects), Std.from_str(spec.tee)
     except ValueError as error:
@@ -98,7 +98,7 @@ def _config(spec: Launch) -> LaunchConfig:
         role="worker",
         rdzv_endpoint=spec.endpoint,
         rdzv_backend=_BACKEND,
-        rdzv_configs={"launch": spec},
+        rdzv_configs={"launch": spec, "made": made},
         max_restarts=_UNLIMITED,
         monitor_interval=spec.monitor_interval,
         local_addr=spec.local_addr,
@@ -106,18 +106,11 @@ def _config(spec: Launch) -> LaunchConfig:
     )
 
 
-def _register(made: list[PlanRendezvous]) -> None:
-    def create(params: RendezvousParameters) -> RendezvousHandler:
-        made.append(_create(params))
-        return made[-1]
-
-    rendezvous_handler_registry.register(_BACKEND, create)
-
-
-def _create(params: RendezvousParameters) -> PlanRendezvous:
+def _create(params: RendezvousParameters) -> RendezvousHandler:
+    """What torch's registry calls: it keeps one function a backend for the life of the process."""
     spec: Launch = params.get("launch")
     host, port = parse_endpoint(spec.endpoint)
-    return PlanRendezvous(
+    handler = PlanRendezvous(
         spec.job,
         spec.settings,
         Endpoint(host, port, spec.hosts_store),
@@ -126,6 +119,8 @@ def _create(params: RendezvousParameters) -> PlanRendezvous:
         local_addr=spec.local_addr,
         event_log=spec.event_log,
     )
+    params.get("made").append(handler)
+    return handler
 
 
 def create_handler(job: Job, params: RendezvousParameters) -> RendezvousHandler:

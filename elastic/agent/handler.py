@@ -190,11 +190,7 @@ class PlanRendezvous(RendezvousHandler):
             raise SystemExit(0) from None
         except Drained:
             if self._server is not None:
-                print(
-                    "dsconfig: the job ends with this node, which hosts the store",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                _say("the job ends with this node, which hosts the store")
             raise SignalException("left in order", signal.SIGTERM) from None
         except AgentError as error:
             if not self._exits:

@@ -28,7 +28,8 @@ from elastic.launch import Launch, launch
 
 config = {{"elasticity": {block}}}
 job = Job(config, elastic.plan(config), min_nodes=1, max_nodes=1, processes=2)
-launch(Launch(job, "127.0.0.1:0", run_id="by-hand", log_dir=sys.argv[3], redirects="3"), sys.argv[1:3])
+for run_id in ("another", "by-hand"):  # one process may run several jobs, one after the other
+    launch(Launch(job, "127.0.0.1:0", run_id=run_id, log_dir=sys.argv[3], redirects="3"), sys.argv[1:3])
 """
 SRUN = """#!/usr/bin/env bash
 # Stands in for Slurm's: starts two tasks of the step, and kills them on SIGTERM.
