@@ -80,5 +80,8 @@ class Lease:
         os.pwrite(self._file, _FORMAT.pack(until), 0)
 
     def _until(self) -> float:
-        until: float = _FORMAT.unpack(os.pread(self._file, _FORMAT.size, 0))[0]
+        with self._lock:  # another thread may be giving the file back, and its number to another file
+            if self._ended:
+                return 0.0
+            until: float = _FORMAT.unpack(os.pread(self._file, _FORMAT.size, 0))[0]
         return until

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from elastic.agent.admission import Job, difference
 from elastic.agent.board import Board
 from elastic.agent.errors import RefusedError, SettingsError, StoreLostError
 from elastic.agent.evidence import Delay, Silence
+from elastic.agent.lease import Lease, lease_path, now
 from elastic.agent.settings import Settings, read_settings
 from elastic.agent.state import Outcome, State, decode
 from elastic.agent.watch import WATCHED, Watch, ring
@@ -324,6 +326,20 @@ def test_a_job_ends_with_all_of_its_group_and_by_its_newest_round() -> None:
     newer = moves.propose(moves.arrive(state, "a", "host", 3), 1, 3)
     assert moves.fail(newer, "b", 1, "why") is newer
     assert moves.fail(newer, "a", 2, "why").outcome == Outcome("failed", "why")
+
+
+def test_an_ended_lease_can_be_asked_and_renewed_in_vain(tmp_path: Path) -> None:
+    """The pulse may hold it still when the round ends."""
+    path = lease_path(str(tmp_path), 1)
+    mine = Lease(path, create=True)
+    mine.renew(now() + 60)
+    theirs = Lease(path)
+    assert theirs.left() > 0
+    mine.end()
+    mine.renew(now() + 60)
+    mine.ask_for_checkpoint(True)
+    assert mine.left() < 0
+    assert (mine.revoked, theirs.revoked, theirs.checkpoint_wanted) == (True, True, False)
 
 
 def test_every_member_is_watched() -> None:
