@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from elastic.agent.board import Board
     from elastic.agent.state import Outcome
 
-CODES = {"succeeded": 0, "failed": 1, "refused": 3}
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -33,8 +31,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve(listen: str, job: str | None, linger: float) -> None:
     from elastic.agent.board import Board
+    from elastic.agent.errors import SUCCEEDED, RefusedError, TrainingFailedError
     from elastic.agent.settings import Settings
 
+    codes = {"succeeded": SUCCEEDED, "failed": TrainingFailedError.code, "refused": RefusedError.code}
     store = with_torch("elastic.agent.store")
     host, port = store.parse_endpoint(listen)
     waited = {signal.SIGTERM, signal.SIGINT}
@@ -50,7 +50,7 @@ def _serve(listen: str, job: str | None, linger: float) -> None:
         outcome = _outcome(board)
         ended = None if outcome is None else ended or time.monotonic()
         if outcome is not None and ended is not None and time.monotonic() - ended >= linger:
-            raise SystemExit(CODES[outcome.kind])
+            raise SystemExit(codes[outcome.kind])
 
 
 def _outcome(board: Board) -> Outcome | None:

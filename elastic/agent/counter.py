@@ -16,7 +16,6 @@ from elastic.agent import moves
 from elastic.agent.board import Board
 from elastic.agent.journal import Journal
 from elastic.agent.pulse import Pulse
-from elastic.agent.state import State
 
 _POLL = 0.05
 
@@ -49,13 +48,11 @@ class Counter:
     def _commit(self, round_: int, checkpoint: str) -> Mapping[str, Any]:
         with self._lock:
             before = self._board.read().commits
-            state = self._board.update(partial(self._move, round_=round_, checkpoint=checkpoint))
+            committing = partial(moves.commit, node=self._node, round_=round_, checkpoint=checkpoint)
+            state = self._board.update(committing)
         taken = state.round == round_ and state.latest == checkpoint and state.commits > before
         self._journal.write("commit" if taken else "commit-refused", round=round_, checkpoint=checkpoint)
         return {"committed": taken, "number": state.commits, "round": state.round}
-
-    def _move(self, state: State, round_: int, checkpoint: str) -> State:
-        return moves.commit(state, self._node, round_, checkpoint)
 
     def _finish(self, round_: int, local_rank: int) -> Mapping[str, Any]:
         """Hold a worker that has ended well until all of its group have; the answer may never come.

@@ -19,6 +19,11 @@ from elastic.agent.errors import StoreLostError
 _T = TypeVar("_T")
 
 
+def reason(error: Exception) -> str:
+    """The first line of what torch says: stacks come after it."""
+    return str(error).partition("\n")[0] or type(error).__name__
+
+
 class Line:
     """Makes the calls in a thread of its own, which it leaves behind where one hangs."""
 
@@ -40,8 +45,7 @@ class Line:
             self._dead = True
             raise StoreLostError(f"no reply in {self._limit:g} s") from None
         except (RuntimeError, OSError) as error:  # torch's DistError is a RuntimeError
-            reason = str(error).partition("\n")[0] or type(error).__name__
-            raise StoreLostError(reason) from error
+            raise StoreLostError(reason(error)) from error
 
     def close(self) -> None:
         """Make no more calls."""

@@ -133,8 +133,7 @@ def mark(state: State, evidence: Evidence) -> State:
     marked: tuple[str, ...] = getattr(state, evidence.marks)
     if evidence.node in marked or not evidence.holds(state):
         return state
-    changes: dict[str, Any] = {evidence.marks: (*marked, evidence.node)}
-    return replace(state, **changes)
+    return _with_marks(evidence.marks, state, (*marked, evidence.node))
 
 
 def remove_marked(state: State, evidence: Evidence) -> State:
@@ -169,8 +168,12 @@ def unmark(state: State, node: str) -> State:
 
 def _without(marks: str, state: State, node: str) -> State:
     names: tuple[str, ...] = getattr(state, marks)
-    changes: dict[str, Any] = {marks: tuple(name for name in names if name != node)}
-    return replace(state, **changes) if node in names else state
+    return _with_marks(marks, state, tuple(name for name in names if name != node))
+
+
+def _with_marks(marks: str, state: State, nodes: tuple[str, ...]) -> State:
+    changes: dict[str, Any] = {marks: nodes}
+    return replace(state, **changes)
 
 
 def _with_member(state: State, member: Member) -> State:

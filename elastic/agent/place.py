@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 from elastic.agent.admission import Job
 from elastic.agent.state import State
+from elastic.agent.whole import write_whole
 from elastic.rows import Row
 
 
@@ -37,14 +37,14 @@ def place_of(state: State, node: str, job: Job) -> Place:
 def worker_variables(place: Place, state: State, job: Job, run_id: str, folder: str) -> Mapping[str, str]:
     """Environment variables for the workers of this round; writes the resolved config they name."""
     row = place.row
-    config = os.path.join(folder, f"ds_config-round-{place.round}.json")
+    config = Path(folder) / f"ds_config-round-{place.round}.json"
     write_whole(config, job.plan.apply(job.config, row.world_size))
     return {
         "DSCONFIG_ELASTIC_RUN_ID": run_id,
         "DSCONFIG_ELASTIC_INCARNATION": str(state.incarnation),
         "DSCONFIG_ELASTIC_ROUND": str(place.round),
         "DSCONFIG_ELASTIC_RESTARTS": str(state.restarts),
-        "DSCONFIG_ELASTIC_CONFIG": config,
+        "DSCONFIG_ELASTIC_CONFIG": str(config),
         "DSCONFIG_ELASTIC_PROCESSES": str(job.processes),
         "DSCONFIG_ELASTIC_TRAIN_BATCH_SIZE": str(row.batch_size),
         "DSCONFIG_ELASTIC_MICRO_BATCH_SIZE": str(row.micro_batch_size),
@@ -54,13 +54,3 @@ def worker_variables(place: Place, state: State, job: Job, run_id: str, folder: 
         # torch's own restart count is the agent's; a script that reads it gets at least the variable.
         "DSCONFIG_ELASTIC_AGENT_PID": str(os.getpid()),
     }
-
-
-def write_whole(path: str, value: Any) -> None:
-    """Write JSON so that a reader never sees a part of it."""
-    partial = f"{path}.{os.getpid()}.partial"
-    with open(partial, "w", encoding="utf-8") as file:
-        json.dump(value, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from torch.distributed import TCPStore
 
 from elastic.agent.errors import SettingsError, StoreLostError
-from elastic.agent.line import Line
+from elastic.agent.line import Line, reason
 from elastic.agent.settings import Settings
 
 DEFAULT_PORT = 29400
@@ -54,7 +54,7 @@ def host_store(host: str, port: int, settings: Settings) -> TCPStore:
     try:
         return TCPStore(host, port, is_master=True, wait_for_workers=False, timeout=timeout)
     except RuntimeError as error:
-        raise SettingsError(f"cannot listen on {host}:{port}: {_reason(error)}") from None
+        raise SettingsError(f"cannot listen on {host}:{port}: {reason(error)}") from None
 
 
 def connect_store(host: str, port: int, settings: Settings, patience: float | None = None) -> TCPStore:
@@ -104,7 +104,3 @@ def own_address(host: str, port: int) -> str:
     with socket.create_connection((host, port), timeout=5) as trial:
         address: str = trial.getsockname()[0]
         return address
-
-
-def _reason(error: Exception) -> str:
-    return str(error).partition("\n")[0]
