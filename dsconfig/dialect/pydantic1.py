@@ -82,7 +82,7 @@ def _mapping(spec: Spec, value: Any) -> Verdict:
     if not isinstance(value, list | str):
         return Refused("type", spec, value)
     try:
-        made = dict(value)  # type: ignore[arg-type]
+        made: dict[Any, Any] = dict(value)  # type: ignore[arg-type]  # whatever it holds: dict itself judges
     except (TypeError, ValueError):
         return Refused("type", spec, value)
     return Coerced(made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from dsconfig.document.edit import Edit, EditError, Editor
+from dsconfig.document.edit import Edit, EditError, Editor, end_of
 from dsconfig.document.layout import Raw, dump, moved, quoted_like
 from dsconfig.document.tree import Member, Node, Path, Span
 
@@ -84,7 +84,7 @@ class YamlEditor(Editor):
             return [self.emptied(parent)]
         start, end = spans[index]
         start = start if parent.kind == "object" else self.dash(spans[index])
-        after = _BLANK.match(self.text, end).end()  # type: ignore[union-attr]  # it matches nothing, too
+        after = end_of(_BLANK, self.text, end)
         newline = _NEWLINE.match(self.text, after)
         if after in self.comments:
             return [Edit(start, after, "")]
@@ -122,7 +122,7 @@ class YamlEditor(Editor):
             return super().added(parent, key, value)
         first, last = self.spans(parent)[0].start, self.spans(parent)[-1].end
         at = self.end_of_entry(last)
-        if at < len(self.text) and not _NEWLINE.match(self.text, _BLANK.match(self.text, at).end()):  # type: ignore[union-attr]
+        if at < len(self.text) and not _NEWLINE.match(self.text, end_of(_BLANK, self.text, at)):
             raise EditError("the entry does not end with its line")
         indent = self.text[self.line_start(first) : first]
         indent = indent if not indent.strip() else " " * len(indent)

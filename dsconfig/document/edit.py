@@ -20,6 +20,12 @@ _SPACE: Final = re.compile(r"[ \t\r\n\ufeff]*")
 _NEWLINE: Final = re.compile(r"\r\n?|\n")
 
 
+def end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Where a match that begins at the offset ends; the offset itself where nothing matches."""
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
 class EditError(ValueError):
     """The operation cannot be carried out on this text; the message says why."""
 
@@ -135,7 +141,7 @@ class Editor:
     def skip(self, at: int) -> int:
         """Step over white space and comments."""
         while True:
-            at = _SPACE.match(self.text, at).end()  # type: ignore[union-attr]  # it matches nothing, too
+            at = end_of(_SPACE, self.text, at)
             if at not in self.comments:
                 return at
             at = self.comments[at]
@@ -155,7 +161,8 @@ class Editor:
 
     def indent(self, at: int) -> str:
         """The blanks at the beginning of the line of the offset."""
-        return _BLANK.match(self.text, self.line_start(at)).group()  # type: ignore[union-attr]
+        start = self.line_start(at)
+        return self.text[start : end_of(_BLANK, self.text, start)]
 
     def starts_line(self, at: int) -> bool:
         """Whether only blanks stand before the offset on its line."""
@@ -202,14 +209,14 @@ class Editor:
     def widened(self, start: int, end: int) -> Edit:
         """The stretch without what would be left of its lines: blanks, and the line ends of whole lines."""
         text = self.text
-        after = _BLANK.match(text, end).end()  # type: ignore[union-attr]
+        after = end_of(_BLANK, text, end)
         newline = _NEWLINE.match(text, after)
         at_end = newline is not None or after == len(text)
         if self.starts_line(start):
             first = max(self.line_start(start), text.startswith("\ufeff"))
             return Edit(first, newline.end(), "") if newline else Edit(start, after, "")
         if text[start - 1] in "{[":
-            following = _SPACE.match(text, end).end()  # type: ignore[union-attr]
+            following = end_of(_SPACE, text, end)
             # YAML wants a blank before a comment.
             return Edit(start, after, " ") if following in self.comments else Edit(start, following, "")
         if at_end or text[after] in "}]":
@@ -269,7 +276,7 @@ class Editor:
     def end_of_entry(self, at: int) -> int:
         """Behind the comments that stand on the same line: they belong to what is before them."""
         while True:
-            after = _BLANK.match(self.text, at).end()  # type: ignore[union-attr]
+            after = end_of(_BLANK, self.text, at)
             if after not in self.comments:
                 return at
             at = self.comments[after]
