@@ -124,6 +124,14 @@ class Cluster:
         ]
         return self.start_agent([*command, *options, str(config or self.config), TRAINER])
 
+    def begin(self, step: int) -> Process:
+        """A store and two nodes, which have come to a step together; the store."""
+        store = self.start_store()
+        for _ in range(2):
+            self.start_node()
+        self.wait_for_step(step, world=2)
+        return store
+
     def start_agent(self, command: Sequence[str]) -> Process:
         node = self._start(command, f"node-{len(self.nodes)}.log")
         self.nodes.append(node)

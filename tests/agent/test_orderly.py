@@ -61,10 +61,7 @@ def test_standby_ends_well_with_the_job(cluster: MakeCluster) -> None:
 
 def test_sigterm_drains(cluster: MakeCluster) -> None:
     job = cluster(EVERY=NEVER)
-    job.start_store()
-    job.start_node()
-    job.start_node()
-    job.wait_for_step(10, world=2)
+    job.begin(step=10)
     job.nodes[1].signal(signal.SIGTERM)
     assert job.nodes[1].wait(15) == 143
     job.wait_for_step(0, world=1)
@@ -78,10 +75,7 @@ def test_sigterm_drains(cluster: MakeCluster) -> None:
 def test_sigterm_to_all_nodes_keeps_the_work(cluster: MakeCluster) -> None:
     """As a scheduler does that ends a job, or moves it."""
     job = cluster(EVERY=NEVER)
-    job.start_store()
-    job.start_node()
-    job.start_node()
-    job.wait_for_step(10, world=2)
+    job.begin(step=10)
     for node in job.nodes:
         node.signal(signal.SIGTERM)
     assert job.exit_codes(15) == [143, 143]

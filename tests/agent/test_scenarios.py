@@ -61,10 +61,7 @@ def test_rank_0_of_three_lost(cluster: MakeCluster) -> None:
 
 def test_store_lost(cluster: MakeCluster) -> None:
     job = cluster()
-    store = job.start_store()
-    job.start_node()
-    job.start_node()
-    job.wait_for_step(3, world=2)
+    store = job.begin(step=3)
     store.signal(signal.SIGKILL)
     assert job.exit_codes(30) == [4, 4]
     assert all("the store does not answer" in node.text() for node in job.nodes)
@@ -113,10 +110,7 @@ def test_configs_differ(cluster: MakeCluster) -> None:
 
 def test_frozen_node(cluster: MakeCluster) -> None:
     job = cluster()
-    job.start_store()
-    job.start_node()
-    job.start_node()
-    job.wait_for_step(6, world=2)
+    job.begin(step=6)
     frozen = job.nodes[0]
     frozen.signal(signal.SIGSTOP, workers=True)
     time.sleep(8)
@@ -130,10 +124,7 @@ def test_frozen_node(cluster: MakeCluster) -> None:
 def test_frozen_between_check_and_commit(cluster: MakeCluster) -> None:
     """The node of rank 0 freezes with a checkpoint written and not committed: it must stay so."""
     job = cluster(FAULT="freeze@6")
-    job.start_store()
-    job.start_node()
-    job.start_node()
-    job.wait_for_step(5, world=2)
+    job.begin(step=5)
     row = _wait_for_event(job.ledger, "frozen")
     frozen = next(node for node in job.nodes if row["pid"] in node.workers())
     folder = _variable(row["pid"], "DSCONFIG_ELASTIC_AGENT")
