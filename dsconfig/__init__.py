@@ -15,34 +15,34 @@ TYPE_CHECKING = False  # importing it from typing would cost every start 5 ms
 
 if TYPE_CHECKING:
     from dsconfig import presets
-    from dsconfig.checker import Report, check
+    from dsconfig.checking.check import Report, check
     from dsconfig.diagnostic import Diagnostic, Effect, Fix, Location, Related
-    from dsconfig.fixer import fix
+    from dsconfig.fixing.fix import fix
     from dsconfig.loader import ConfigError, load
     from dsconfig.model import *  # noqa: F403  the section classes, for editors
     from dsconfig.model.config import Config
     from dsconfig.releases import LATEST, RELEASES, UnknownReleaseError
-    from dsconfig.resolved import ResolveError, Run
-    from dsconfig.resolver import resolve
+    from dsconfig.resolving.resolve import resolve
+    from dsconfig.resolving.run import ResolveError, Run
     from dsconfig.schema import json_schema
 else:
     _HOMES = {
-        "check": "dsconfig.checker",
-        "Report": "dsconfig.checker",
+        "check": "dsconfig.checking.check",
+        "Report": "dsconfig.checking.check",
         "Diagnostic": "dsconfig.diagnostic",
         "Effect": "dsconfig.diagnostic",
         "Fix": "dsconfig.diagnostic",
         "Location": "dsconfig.diagnostic",
         "Related": "dsconfig.diagnostic",
-        "fix": "dsconfig.fixer",
+        "fix": "dsconfig.fixing.fix",
         "ConfigError": "dsconfig.loader",
         "load": "dsconfig.loader",
         "LATEST": "dsconfig.releases",
         "RELEASES": "dsconfig.releases",
         "UnknownReleaseError": "dsconfig.releases",
-        "ResolveError": "dsconfig.resolved",
-        "Run": "dsconfig.resolved",
-        "resolve": "dsconfig.resolver",
+        "ResolveError": "dsconfig.resolving.run",
+        "Run": "dsconfig.resolving.run",
+        "resolve": "dsconfig.resolving.resolve",
         "json_schema": "dsconfig.schema",
     }
 

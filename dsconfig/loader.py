@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
 
-from dsconfig.checker import Report, check
+from dsconfig.checking.check import Report, check
 from dsconfig.diagnostic import Diagnostic, Effect
+from dsconfig.evaluation.context import Context, Source
 from dsconfig.model.base import Section, is_section
 from dsconfig.model.config import Config
 from dsconfig.model.keyinfo import section_keys
@@ -16,7 +17,6 @@ from dsconfig.model.optimizer import OPTIMIZERS, Optimizer
 from dsconfig.model.scheduler import SCHEDULERS, Scheduler
 from dsconfig.model.walk import Field, fields
 from dsconfig.releases import NUMBERS, Target
-from dsconfig.rules._context import Context, Source
 
 S = TypeVar("S", bound=Section)
 

@@ -90,14 +90,14 @@ def config(
 
 def text(name: str, target: str | releases.Target | None = None, consumer: str | None = None) -> str:
     """The config as commented JSON; raises as `config` does."""
-    from dsconfig.layout import pretty
+    from dsconfig.document.pretty import pretty
 
     return pretty(config(name, target, consumer, remarks=True))
 
 
 def _named(name: str) -> Preset:
     if name not in PRESETS:
-        from dsconfig.select import nearest
+        from dsconfig.checking.select import nearest
 
         close = nearest(name, PRESETS)
         hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(PRESETS)}"

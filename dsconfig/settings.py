@@ -108,7 +108,7 @@ def _settings(path: str, table: dict[str, Any]) -> Settings:
     for key, value in table.items():
         where = f"{os.path.relpath(path)}: {'' if os.path.basename(path) == FILE else 'tool.dsconfig.'}{key}"
         if key not in KEYS:
-            from dsconfig.select import nearest
+            from dsconfig.checking.select import nearest
 
             close = nearest(key.replace("_", "-"), KEYS)
             hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(KEYS)}"

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dsconfig.checker import Report, check
+from dsconfig.checking.check import Report, check
 from dsconfig.releases import LATEST, RELEASES, number
 from dsconfig.rules import Rule
 

@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 HEAVY: dict[str, set[str]] = {
     "pydantic": {"dsconfig.model"},
     "pydantic_core": {"dsconfig.model", "dsconfig.dialect"},
-    "yaml": {"dsconfig.document", "dsconfig.manifests"},
+    "yaml": {"dsconfig.document", "dsconfig.jobs"},
     "rich": {"dsconfig.cli"},
     "packaging": {"dsconfig.releases", "elastic"},
     "numpy": {"elastic"},

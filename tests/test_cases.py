@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dsconfig.checker import check
+from dsconfig.checking.check import check
 from dsconfig.rules import RULES
 
 CASES = sorted(Path(__file__).parent.glob("cases/*/*/*.json"))

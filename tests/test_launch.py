@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dsconfig import check
+from dsconfig.checking.discover import configs
 from dsconfig.cli import main
-from dsconfig.discover import configs
 
 YAML = """\
 distributed_type: DEEPSPEED

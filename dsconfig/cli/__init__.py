@@ -25,7 +25,10 @@ VERBS = {
     "editor": "connect an editor with the schema",
     "init": "write a config to start from",
 }
-"""Each verb and what it does. Its module here has `configure(parser)` and `run(args) -> exit code`."""
+"""Each verb and what it does.
+
+Its module here has `configure(parser)`, which declares the options and the default `run(args) -> exit code`.
+"""
 
 INTERRUPTED, PIPE_CLOSED = 130, 141
 
@@ -73,9 +76,7 @@ def _dispatch(argv: list[str]) -> int:
     for name, summary in VERBS.items():
         own = verbs.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         if name == verb:  # the others' modules are not even imported
-            module = import_module(f"dsconfig.cli.{name}")
-            module.configure(own)
-            own.set_defaults(run=module.run)
+            import_module(f"dsconfig.cli.{name}").configure(own)
     try:
         args = parser.parse_args(argv)
     except SystemExit as done:  # --help and --version

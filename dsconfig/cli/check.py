@@ -11,7 +11,7 @@ from dsconfig.cli.parser import words, world_size
 from dsconfig.settings import CONSUMERS, FAIL_ON
 
 if TYPE_CHECKING:
-    from dsconfig.cli.options import Options
+    from dsconfig.cli.arguments import Options
     from dsconfig.cli.run import Run
     from dsconfig.render.style import Style
 
@@ -20,6 +20,7 @@ FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add_judgement(parser)
     add_result(parser)
     add_mending(parser)
@@ -72,7 +73,7 @@ def add_mending(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check what the arguments name."""
-    from dsconfig.cli.options import resolve, show
+    from dsconfig.cli.arguments import resolve, show
 
     check_usage(args)
     options = resolve(args)

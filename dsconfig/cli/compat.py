@@ -15,7 +15,7 @@ from dsconfig.settings import CONSUMERS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsconfig.compat import Stretch
+    from dsconfig.checking.compat import Stretch
     from dsconfig.render.style import Style
 
 _TONES = {"taken": "good", "crashes": "error", "refused": "error"}
@@ -23,6 +23,7 @@ _TONES = {"taken": "good", "crashes": "error", "refused": "error"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add_file(parser)
     add = parser.add_argument
     add("--target", metavar="RANGE", help="these releases only, for example '>=0.14'")
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what the releases do."""
-    from dsconfig.compat import EVERY, compat, newest_taking
+    from dsconfig.checking.compat import EVERY, compat, newest_taking
     from dsconfig.releases import UnknownReleaseError, resolve
     from dsconfig.render.style import style_of
 

@@ -11,13 +11,14 @@ from dsconfig.cli.errors import CLEAN, refuse
 from dsconfig.cli.schema import add_reading, note, reading
 
 if TYPE_CHECKING:
-    from dsconfig.editor import Part
+    from dsconfig.schema.editors import Part
 
 NAMES = ("vscode", "neovim", "jetbrains", "zed")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     parser.add_argument("editor", choices=NAMES, metavar="EDITOR", help=f"one of {', '.join(NAMES)}")
     add_reading(parser)
     parser.add_argument(
@@ -27,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what connects the editor, or write it."""
-    from dsconfig.editor import parts
+    from dsconfig.schema.editors import parts
 
     target, consumer = reading(args)
     *schemas, settings = parts(args.editor, target, consumer)
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 def _write(parts: list[Part]) -> None:
     """Write the files; all of them are made before the first is written."""
     from dsconfig.cli.single import reason, write
-    from dsconfig.editor import SettingsConflictError
+    from dsconfig.schema.editors import SettingsConflictError
 
     ready: list[tuple[str, str, str | None]] = []
     for part in parts:

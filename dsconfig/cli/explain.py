@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     parser.add_argument("what", metavar="CODE|NAME|KEY", help="a rule's code or name, or a key's dotted path")
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal"
@@ -32,8 +33,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _rules(word: str, style: Style) -> str | None:
     """One rule's page, or a line for each where the start of a code names several."""
+    from dsconfig.checking.select import match
     from dsconfig.rules import RULES
-    from dsconfig.select import match
 
     codes = sorted(match(word, {code: rule.name for code, rule in RULES.items()}))
     if len(codes) == 1:
@@ -65,7 +66,7 @@ def _key(word: str, style: Style) -> str | None:
 
 
 def _unknown(word: str) -> str:
-    from dsconfig.select import catalogue, nearest
+    from dsconfig.checking.select import catalogue, nearest
 
     rules: Mapping[str, str] = catalogue()
     paths = _paths()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add_judgement(parser)
     add_mending(parser)
     add_result(parser)
@@ -23,8 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Mend what the arguments name."""
+    from dsconfig.cli.arguments import resolve
     from dsconfig.cli.mending import MendingRun
-    from dsconfig.cli.options import resolve
 
     check_usage(args)
     if "-" in args.paths and len(args.paths) > 1:

@@ -14,6 +14,7 @@ DEFAULT, FILE = "zero2", "ds_config.json"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add = parser.add_argument
     add(
         "file", nargs="?", default=FILE, metavar="FILE", help=f"the file, or `-` for stdout (default: {FILE})"

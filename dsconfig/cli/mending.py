@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from dsconfig.checker import Report
-from dsconfig.cli.options import Options
+from dsconfig.checking.check import Report
+from dsconfig.cli.arguments import Options
 from dsconfig.cli.run import Run
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, read_file
-from dsconfig.fixer import mend
-from dsconfig.writing import rewrite
+from dsconfig.document.rewrite import rewrite
+from dsconfig.fixing.fix import mend
 
 
 class MendingRun(Run):

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsconfig.document import Document
-    from dsconfig.migrate import Change, Migration
+    from dsconfig.fixing.migrate import Change, Migration
     from dsconfig.render.style import Style
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add_file(parser)
     add = parser.add_argument
     add("--to", metavar="RELEASE", required=True, help="the release that is to read the config")
@@ -35,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Migrate the file."""
-    from dsconfig.migrate import migrate
+    from dsconfig.fixing.migrate import migrate
     from dsconfig.releases import UnknownReleaseError
     from dsconfig.render.style import style_of
 
@@ -63,7 +64,7 @@ def _single(text: str) -> str:
 
 def _keep(args: argparse.Namespace, document: Document, text: str) -> None:
     from dsconfig.cli.mending import difference, is_whole, put
-    from dsconfig.writing import rewrite
+    from dsconfig.document.rewrite import rewrite
 
     if not is_whole(document):
         refuse(f"{document.name}: is no UTF-8 text")

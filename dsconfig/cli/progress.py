@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dsconfig.checker import Report
+    from dsconfig.checking.check import Report
 
 MANY = 50
 

@@ -16,7 +16,7 @@ from dsconfig.settings import CONSUMERS
 if TYPE_CHECKING:
     from typing import Any, TextIO
 
-    from dsconfig.resolved import ResolveError, Run
+    from dsconfig.resolving.run import ResolveError, Run
 
 DEGREES = (
     ("tp", "ranks that share each layer (tensor parallel)"),
@@ -28,6 +28,7 @@ DEGREES = (
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add_file(parser)
     add = parser.add_argument
     add("--world-size", type=world_size, metavar="N", help="the number of ranks (default: $WORLD_SIZE)")
@@ -61,7 +62,7 @@ def assignment(text: str) -> tuple[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Resolve, and write what came out."""
-    from dsconfig.resolved import ResolveError
+    from dsconfig.resolving.run import ResolveError
 
     try:
         found = _resolve(args)
@@ -81,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _resolve(args: argparse.Namespace) -> Run:
-    from dsconfig.cli.options import in_force
-    from dsconfig.resolver import WORLD_SIZE, resolve
+    from dsconfig.cli.arguments import in_force
+    from dsconfig.resolving.resolve import WORLD_SIZE, resolve
 
     target, consumer, configured = in_force(args)
     given = args.world_size

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dsconfig.checker import Report, check_document
+from dsconfig.checking.check import Report, check_document
+from dsconfig.cli.arguments import Options
 from dsconfig.cli.errors import complain, complain_internal
-from dsconfig.cli.options import Options
 from dsconfig.cli.single import reason
 from dsconfig.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.document import MAX_SIZE, Document, read_bytes, read_file
@@ -44,7 +44,7 @@ class Run:
         return [name for path, name in found.items() if path not in named]
 
     def _below(self, folder: str) -> list[str]:
-        from dsconfig.discover import configs
+        from dsconfig.checking.discover import configs
 
         settings = self.options.settings
         try:
@@ -116,7 +116,7 @@ class Run:
     def _ignored(self, name: str) -> frozenset[str]:
         if not self.options.per_file_ignores:
             return frozenset()
-        from dsconfig.discover import excluded
+        from dsconfig.checking.discover import excluded
 
         root = self.options.settings.root
         hits = (codes for pattern, codes in self.options.per_file_ignores if excluded(name, root, (pattern,)))
@@ -158,8 +158,8 @@ def _named(names: Sequence[str]) -> set[str]:
     """The configs that launch files among these name: they are checked with them."""
     found = set()
     for name in names:
-        from dsconfig.discover import content, is_launch
-        from dsconfig.launch_file import linked
+        from dsconfig.checking.discover import content, is_launch
+        from dsconfig.consumers.launch_file import linked
 
         if is_launch(content(name)) and (link := linked(read_file(name))) and link[1]:
             found.add(os.path.abspath(link[1]))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add_reading(parser)
     add = parser.add_argument
     add("-o", "--output", metavar="FILE", help="write the schema to this file (default: stdout)")
@@ -32,7 +33,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the schema, or say where it is."""
-    from dsconfig.layout import text
+    from dsconfig.document.pretty import text
     from dsconfig.schema import json_schema
 
     if args.path and args.output:
@@ -53,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 def reading(args: argparse.Namespace) -> tuple[Target, str | None]:
     """The release and the consumer in force; without one, the schema holds for all consumers."""
-    from dsconfig.cli.options import in_force
+    from dsconfig.cli.arguments import in_force
     from dsconfig.settings import find
 
     args.world_size = None

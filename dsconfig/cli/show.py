@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dsconfig.render.style import Style
-    from dsconfig.show import Shown
+    from dsconfig.resolving.effective import Shown
 
 FORMATS = ("table", "json")
 _TONES = {"refused": "error", "ignored": "warning", "dropped": "warning", "converted": "warning"}
@@ -25,6 +25,7 @@ _TONES |= {"default": "dim", "derived": "good", "filled": "good"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add_file(parser)
     add = parser.add_argument
     add("keys", nargs="*", metavar="KEY", help="show only this key or section, with all its defaults")
@@ -38,10 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what counts."""
-    from dsconfig.cli.options import in_force
+    from dsconfig.cli.arguments import in_force
     from dsconfig.render.style import style_of
-    from dsconfig.resolved import ResolveError
-    from dsconfig.show import effective
+    from dsconfig.resolving.effective import effective
+    from dsconfig.resolving.run import ResolveError
 
     target, consumer, size = in_force(args)
     try:

@@ -34,7 +34,7 @@ def read(name: str) -> Document:
 
 def mapping(name: str | None) -> dict[str, Any] | None:
     """The JSON or YAML object in a file, None where no file is named."""
-    from dsconfig.training import read_mapping
+    from dsconfig.consumers.training_args import read_mapping
 
     if name is None:
         return None

@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dsconfig.planning import Table
+    from dsconfig.jobs.plan_table import Table
     from elastic.plan import Plan
 
 SUFFIXES = (".svg", ".png")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dsconfig.planning import Line, Table
+    from dsconfig.jobs.plan_table import Line, Table
     from dsconfig.render.style import Style
 
 FORMATS = ("table", "json", "csv")

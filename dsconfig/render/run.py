@@ -9,7 +9,7 @@ from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
     from dsconfig.render.style import Style
-    from dsconfig.resolved import Run
+    from dsconfig.resolving.run import Run
 
 _TONES = {"refused": "error", "unfilled": "warning", "overridden": "warning", "removed": "warning"}
 

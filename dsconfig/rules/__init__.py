@@ -12,8 +12,8 @@ from dsconfig.rules import legacy, compression, data, quantization  # isort: ski
 from dsconfig.rules import consumers, launch  # isort: skip
 from dsconfig.rules import expert_parallel, expert_folding, pipeline, deepcompile, hybrid_engine  # isort: skip
 from dsconfig.rules import activation_checkpointing, curriculum, idle  # isort: skip
-from dsconfig.rules._evaluate import Outcome, evaluate
-from dsconfig.rules._rule import RULES, Rule
+from dsconfig.evaluation.evaluate import Outcome, evaluate
+from dsconfig.evaluation.rule import RULES, Rule
 
 __all__ = ["RULES", "Outcome", "Rule", "evaluate"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dsconfig.diagnostic import Path
-from dsconfig.rules._context import Context, SkipRule
+from dsconfig.evaluation.context import Context, SkipRule
 from dsconfig.rules._precision import model_format
 
 _Opens = Callable[[Context], bool]

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dsconfig import triplet
+from dsconfig.batch import triplet
+from dsconfig.batch.triplet import Impossible
 from dsconfig.releases import number
-from dsconfig.triplet import Impossible
 from dsconfig.words import kind, quoted
 from elastic.semantics import Semantics
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsconfig.rules._context import Context
+from dsconfig.evaluation.context import Context
 
 _WORDS = {
     "fp16": ("fp16", "float16", "half", "torch.float16"),

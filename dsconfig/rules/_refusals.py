@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.dialect import Refused
+from dsconfig.evaluation.context import Context
+from dsconfig.evaluation.walk import Event
 from dsconfig.model.keyinfo import child_section
-from dsconfig.rules._context import Context
 from dsconfig.rules._dormant import dormant
-from dsconfig.rules._walk import Event
 
 
 def refusals(ctx: Context, *why: str) -> Iterator[tuple[Event, Refused]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Operation, Path, Remove, Rename, Set
+from dsconfig.evaluation.context import Context
+from dsconfig.evaluation.walk import Event
 from dsconfig.model.keyinfo import KeyInfo
-from dsconfig.rules._context import Context
-from dsconfig.rules._walk import Event
 from dsconfig.words import quoted
 
 _RENAMED = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from dsconfig.evaluation.context import Context
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import KeyView, TypeInfo, type_named, types_of, view
-from dsconfig.rules._context import Context
 from dsconfig.rules._zero import OPTIMIZER, STAGE, device, device_place, stage
 
 _IN_TORCH = {"Optimizer": "torch.optim", "Scheduler": "torch.optim.lr_scheduler"}

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove
-from dsconfig.rules._context import Context, Finding, SkipRule
+from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.words import one_of
 
 ZERO = "zero_optimization"

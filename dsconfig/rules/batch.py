@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig import triplet
+from dsconfig.batch import triplet
+from dsconfig.batch.triplet import MICRO, STEPS, TRAIN, Impossible, Triplet
+from dsconfig.batch.world_sizes import described, nearest_multiples, working_sizes
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.rules._context import MISSING, Context, Finding, SkipRule
-from dsconfig.rules._rule import rule
-from dsconfig.triplet import MICRO, STEPS, TRAIN, Impossible, Triplet
+from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
 from dsconfig.words import kind, quoted
-from dsconfig.worlds import described, nearest_multiples, working_sizes
 
 _DERIVE = "runtime/config.py:DeepSpeedConfig._set_batch_related_parameters"
 _ASSERT = "runtime/config.py:DeepSpeedConfig._batch_assertion"

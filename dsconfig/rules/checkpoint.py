@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.words import kind, one_of, quoted
 
 _WRITER = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"

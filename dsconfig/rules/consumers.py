@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dsconfig.batch.triplet import KEYS
 from dsconfig.diagnostic import Fix, Path, Remove, Set, dotted
-from dsconfig.rules._context import MISSING, Context, Finding
-from dsconfig.rules._rule import rule
-from dsconfig.triplet import KEYS
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.words import quoted
 
 _PLUGIN = ("transformers", "accelerate")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsconfig.diagnostic import Path
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.words import one_of, quoted
 
 _SCHEDULER = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"

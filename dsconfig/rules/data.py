@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.words import kind, one_of, quoted
 
 _FILE = "runtime/data_pipeline/config.py"

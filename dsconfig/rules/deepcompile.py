@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove
-from dsconfig.rules._context import Context, Finding, SkipRule
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._zero import OPTIMIZER, PARAM, said_here, stage, stage_words
 from dsconfig.words import one_of, quoted
 

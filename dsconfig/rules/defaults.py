@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Path, Set, dotted
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import ROOT, KeyInfo, SectionView, child_section, section_keys
 from dsconfig.releases import NEVER, NUMBERS, name
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
 from dsconfig.rules._zero import ZERO, stage
 from dsconfig.rules.precision.data_types import bf16_optimizer
 from dsconfig.words import quoted

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix
 from dsconfig.document import KINDS, Problem
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.words import kind, one_of, quoted
 
 _READ = "runtime/config.py:DeepSpeedConfig.__init__"
@@ -283,8 +283,8 @@ def unused_suppression(_: Context) -> Iterator[Finding]:
     """A suppression silences nothing, or names no rule.
 
     It outlived its reason, or never had one: the finding it names is not there. It is found where
-    suppressions are applied (`dsconfig.suppress`), after the verdict; the rule here only gives it a page and
-    a code.
+    suppressions are applied (`dsconfig.checking.suppress`), after the verdict; the rule here only gives it
+    a page and a code.
 
     Good:
 

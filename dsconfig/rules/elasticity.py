@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig import triplet
+from dsconfig.batch import triplet
 from dsconfig.diagnostic import Fix, Remove
-from dsconfig.rules._context import MISSING, Context, Finding, SkipRule
+from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._elastic import Solver, endless, faults
-from dsconfig.rules._rule import rule
 from dsconfig.rules.batch import data_parallel_size
 from dsconfig.words import quoted
 from elastic.semantics import SEMANTICS, Semantics

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._zero import OPTIMIZER, PARAM, stage, stage_place
 from dsconfig.rules.expert_parallel import enabled, on_here, value
 from dsconfig.words import quoted

@@ -7,8 +7,8 @@ from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.dialect import Refused
-from dsconfig.rules._context import Context, Finding, SkipRule
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
 from dsconfig.words import expected, kind, one_of, quoted
 
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"

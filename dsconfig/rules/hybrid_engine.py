@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules.parallel import divisors
 from dsconfig.words import one_of
 

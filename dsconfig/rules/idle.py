@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dsconfig.diagnostic import Fix, Remove
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._zero import said_here, stage, stage_words
 
 _ALL = ("transformers", "accelerate", "lightning")

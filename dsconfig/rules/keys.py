@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dsconfig.diagnostic import Fix, Move, Path, Remove, Rename, dotted
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.walk import Event
 from dsconfig.model.keyinfo import KeyInfo, section_keys
 from dsconfig.releases import NEVER, name
 from dsconfig.rules import _names
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
 from dsconfig.rules._successors import instead, is_off, successor
-from dsconfig.rules._walk import Event
 from dsconfig.words import one_of
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"

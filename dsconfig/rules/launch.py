@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig.diagnostic import Fix, Path, Remove, Rename, Set
-from dsconfig.launch_file import (
+from dsconfig.consumers.launch_file import (
     BLOCK,
     BLOCK_KEYS,
     KINDS,
@@ -18,8 +17,9 @@ from dsconfig.launch_file import (
     block,
     stage,
 )
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.diagnostic import Fix, Path, Remove, Rename, Set
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.words import kind, one_of, quoted
 
 _CONFIG = "accelerate commands/config/config_args.py:BaseConfig.from_yaml_file"

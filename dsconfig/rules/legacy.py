@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Path, Remove, Set
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import ROOT, KeyView, child_section
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
 from dsconfig.words import expected, one_of, quoted
 
 _SECTIONS = ("compression_training", "curriculum_learning", "progressive_layer_drop", "quantize_training")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dsconfig.batch.world_sizes import divisors
 from dsconfig.diagnostic import Fix, Operation, Remove, Set
-from dsconfig.rules._context import MISSING, Context, Finding
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._precision import model_format
-from dsconfig.rules._rule import rule
 from dsconfig.rules._zero import ZERO, said_here, stage
 from dsconfig.words import quoted
-from dsconfig.worlds import divisors
 
 _BASIC = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
 _PARTITIONS = f"{ZERO}.allgather_partitions"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.rules._context import Context, Finding, SkipRule
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._zero import stage, stage_place
 from dsconfig.words import kind, quoted
 

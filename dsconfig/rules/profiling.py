@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
-from dsconfig.rules._context import MISSING, Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.words import kind, quoted
 
 _SWITCHES = ("wall_clock_breakdown", "flops_profiler.enabled")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig.rules._context import MISSING, Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.words import kind, quoted
 
 _MOQ = "quantize_training"

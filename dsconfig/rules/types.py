@@ -8,10 +8,10 @@ from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.dialect import Coerced, Refused
-from dsconfig.rules._context import Context, Finding
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.walk import Event
 from dsconfig.rules._refusals import effect_of, is_section, name_of, refusals, stops, unchecked
-from dsconfig.rules._rule import rule
-from dsconfig.rules._walk import Event
 from dsconfig.words import expected, kind, one_of, quoted
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"

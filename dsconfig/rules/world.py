@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
+from dsconfig.batch.world_sizes import divisors
 from dsconfig.diagnostic import Fix, Remove
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules.communication.formats import device_mesh
-from dsconfig.triplet import MICRO, STEPS, TRAIN
-from dsconfig.worlds import divisors
 
 _WORLD = "runtime/config.py:DeepSpeedConfig.__init__"
 _MESH = "__init__.py:initialize"

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dsconfig.layout import text
+from dsconfig.document.pretty import text
 from dsconfig.model._table import SECTIONS, TYPES
 from dsconfig.model.keyinfo import view
 from dsconfig.releases import LATEST, NUMBERS, RELEASES, Target

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsconfig import launch_file
+from dsconfig.consumers import launch_file
 from dsconfig.releases import LATEST
 from dsconfig.schema import DRAFT, json_schema
 from dsconfig.schema.values import Schema, needs

@@ -7,7 +7,7 @@ import tempfile
 import time
 
 import elastic
-from dsconfig.torchrun import read_config
+from dsconfig.jobs.torchrun import read_config
 from elastic.agent.admission import Job
 from elastic.agent.node import Node
 from elastic.agent.settings import Settings

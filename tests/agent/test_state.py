@@ -267,7 +267,7 @@ def test_a_lost_store_is_one_line() -> None:
 
 
 def test_status_is_readable() -> None:
-    from dsconfig.cli.elastic_status import lines
+    from dsconfig.cli.elastic.status import lines
 
     state = moves.commit(running("a", "b", "c", size=2), "a", 1, "step-5")
     shown = "\n".join(lines(replace(state, contract=job_of().contract())))

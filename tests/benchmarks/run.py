@@ -68,7 +68,7 @@ def commands() -> dict[str, float]:
 
 def clean_file() -> float:
     """Milliseconds for a clean file in one process, start-up not counted, over many different files."""
-    from dsconfig.checker import check_document
+    from dsconfig.checking.check import check_document
     from dsconfig.document import read_file
     from dsconfig.releases import resolve
 

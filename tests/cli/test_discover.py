@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.discover import configs, excluded, is_config
+from dsconfig.checking.discover import configs, excluded, is_config
 
 CONFIG = '{"zero_optimization": {"stage": 2}}'
 BY_NAME = [

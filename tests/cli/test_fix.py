@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.writing import ChangedError, rewrite
+from dsconfig.document.rewrite import ChangedError, rewrite
 
 from .conftest import Runs, Spawns
 

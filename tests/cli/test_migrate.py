@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import dsconfig
-from dsconfig.compat import compat
+from dsconfig.checking.compat import compat
 from dsconfig.document import read_text
-from dsconfig.migrate import migrate
+from dsconfig.fixing.migrate import migrate
 from dsconfig.releases import RELEASES
 
 from .conftest import Runs, Spawns

@@ -9,7 +9,7 @@ import pytest
 
 import dsconfig
 from dsconfig.cli.editor import NAMES
-from dsconfig.editor import EDITORS
+from dsconfig.schema.editors import EDITORS
 from tests.cli.conftest import Runs
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dsconfig.checking.suppress import Suppression, apply
 from dsconfig.diagnostic import Diagnostic, Effect, Location
 from dsconfig.document import Document, read_dict, read_text
-from dsconfig.suppress import Suppression, apply
 
 RULES = {
     "DSC008": "unused-suppression",
@@ -18,7 +18,7 @@ RULES = {
 
 @pytest.fixture(autouse=True)
 def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsconfig.select.catalogue", lambda: RULES)
+    monkeypatch.setattr("dsconfig.checking.select.catalogue", lambda: RULES)
 
 
 def found(document: Document, code: str, *path: str | int) -> Diagnostic:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from dsconfig.checking.patches import carried_out, edits, same
 from dsconfig.diagnostic import Fix, Move, Operation, Path, Remove, Rename, Replace, Set
 from dsconfig.document import Document, read_text
 from dsconfig.document.edit import EditError, apply, trimmed
-from dsconfig.operations import carried_out, edits, same
 
 JSONC = """{
   // what we train with

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dsconfig
-from dsconfig.checker import Report, check_document
+from dsconfig.checking.check import Report, check_document
 from dsconfig.diagnostic import Diagnostic, Effect, Fix, Operation, Remove, Rename, Replace, Set
 from dsconfig.document import Document, read_text
-from dsconfig.fixer import MOST_PASSES, is_safe, mend
+from dsconfig.fixing.fix import MOST_PASSES, is_safe, mend
 from dsconfig.releases import resolve
 from dsconfig.rules import RULES, Rule
 from tests.examples import Example, examples

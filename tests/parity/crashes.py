@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsconfig.checker import check
+from dsconfig.checking.check import check
 from tests.parity import engines, environment
 from tests.parity.engines import Job, Ride
 

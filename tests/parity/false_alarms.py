@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsconfig.checker import Report, check_document
+from dsconfig.checking.check import Report, check_document
+from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, read_file
-from dsconfig.launch_file import is_launch_file
 from dsconfig.releases import resolve
 from tests.parity import engines, environment, judging
 from tests.parity.case import Case

@@ -18,7 +18,7 @@ from typing import Any
 
 from dsconfig import ResolveError
 from dsconfig.consumers import BY_NAME
-from dsconfig.filling import fill
+from dsconfig.resolving.filling import fill
 
 Config = dict[str, Any]
 RANKS = 8

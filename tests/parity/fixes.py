@@ -18,10 +18,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dsconfig.checker import Report, check_document
+from dsconfig.checking.check import Report, check_document
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, read_text
-from dsconfig.fixer import Mended, mend
+from dsconfig.fixing.fix import Mended, mend
 from dsconfig.releases import resolve
 from tests.parity import environment, generate, writing
 

@@ -19,7 +19,7 @@ from unittest import mock
 
 import yaml
 
-from dsconfig.checker import Report, check
+from dsconfig.checking.check import Report, check
 
 Config = dict[str, Any]
 BLOCK: dict[str, tuple[Any, ...]] = {

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dsconfig.checker import check
-from dsconfig.launch_file import is_launch_file
+from dsconfig.checking.check import check
+from dsconfig.consumers.launch_file import is_launch_file
 
 RELEASE = "0.19.8"
 ARGUMENTS = {"per_device_train_batch_size": 2, "max_steps": 10, "total_num_steps": 10, "warmup_steps": 2}

@@ -19,9 +19,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dsconfig.checker import check
+from dsconfig.checking.check import check
+from dsconfig.evaluation.evaluate import _applicable
 from dsconfig.rules import RULES, Rule
-from dsconfig.rules._evaluate import _applicable
 from tests.examples import examples
 
 CASES = Path(__file__).resolve().parents[1] / "cases"

@@ -11,10 +11,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dsconfig.checker import Report, check_document
+from dsconfig.checking.check import Report, check_document
 from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.document import read_text
-from dsconfig.fixer import mend
+from dsconfig.fixing.fix import mend
 from dsconfig.releases import resolve
 from dsconfig.render import renderer
 from dsconfig.render.style import Style

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dsconfig import ResolveError, checker, resolve, settings
+from dsconfig import ResolveError, resolve, settings
+from dsconfig.checking import check as checker
 from dsconfig.consumers import BY_NAME, CONSUMERS
+from dsconfig.consumers.training_args import hidden_size, read_mapping
 from dsconfig.model.keyinfo import keys
-from dsconfig.training import hidden_size, read_mapping
 
 BATCH = {
     "train_batch_size": "auto",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsconfig.planning import numbers, sizes_of_nodes, tabulate, with_gpus_per_node
+from dsconfig.jobs.plan_table import numbers, sizes_of_nodes, tabulate, with_gpus_per_node
 from elastic.semantics import LATEST
 
 CONFIG: dict[str, Any] = {

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import dsconfig
+from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.document import read_bytes, read_text
-from dsconfig.launch_file import is_launch_file
 from dsconfig.releases import LATEST, NUMBERS
 from tests.parity.generate import generate
 from tests.schema.agreement import TYPES, covered, expressible, faults

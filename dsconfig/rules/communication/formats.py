@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Rename
-from dsconfig.rules._context import Context, Finding
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._precision import format_place, model_format
-from dsconfig.rules._rule import rule
 from dsconfig.words import quoted
 
 _FORMAT = "communication_data_type"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig.rules._context import MISSING, Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules.zero import stage, stage_place
 from dsconfig.words import kind, quoted
 

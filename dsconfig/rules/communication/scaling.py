@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dsconfig.diagnostic import Fix, Remove
-from dsconfig.rules._context import Context, Finding, SkipRule
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._zero import ZERO, said_here, stage, without_effect
 from dsconfig.rules.precision.data_types import bf16_optimizer
 from dsconfig.words import quoted

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.rules._context import Context, Finding
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._precision import bf16_place
-from dsconfig.rules._rule import rule
 from dsconfig.rules._types import (
     ADAM,
     decoupled,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Remove, Rename
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import section_keys
 from dsconfig.releases import name
 from dsconfig.rules import _names
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
 from dsconfig.rules._types import Chosen, offload_place, optimizer, params
 from dsconfig.words import one_of
 

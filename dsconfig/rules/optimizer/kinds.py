@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Remove, Rename, Set
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import TypeInfo, type_named
 from dsconfig.releases import name
-from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._precision import model_format
-from dsconfig.rules._rule import rule
 from dsconfig.rules._types import known_names, known_type, offloaded, optimizer, written_type, zero_stage
 from dsconfig.rules._zero import stage_words
 from dsconfig.words import one_of, quoted

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove
-from dsconfig.rules._context import MISSING, Context, Finding, SkipRule
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
 from dsconfig.words import kind, quoted
 
 _NORM = "optimizer.params.max_grad_norm"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Remove
-from dsconfig.rules._context import Context, Finding
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._precision import format_of, format_place, model_format
-from dsconfig.rules._rule import rule
 from dsconfig.rules._zero import said_here, stage
 
 _SANITY = "runtime/engine.py:DeepSpeedEngine._do_optimizer_sanity_check"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.rules._context import Context, Finding
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._precision import bf16_place, format_of, format_place, model_format
-from dsconfig.rules._rule import rule
 from dsconfig.rules._zero import ZERO
 from dsconfig.words import quoted
 

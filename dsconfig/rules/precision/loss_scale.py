@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.rules._context import Context, Finding
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._precision import model_format
-from dsconfig.rules._rule import rule
 from dsconfig.rules._zero import stage, without_effect
 from dsconfig.words import kind, quoted
 

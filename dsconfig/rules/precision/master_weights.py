@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dsconfig.diagnostic import Fix, Remove
-from dsconfig.rules._context import MISSING, Context, Finding
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._precision import bf16_place
-from dsconfig.rules._rule import rule
 from dsconfig.rules._zero import OPTIMIZER, device, device_place, stage
 from dsconfig.words import quoted
 

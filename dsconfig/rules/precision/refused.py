@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.rules._context import MISSING, Context, Finding
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._precision import bf16_place
-from dsconfig.rules._rule import rule
 from dsconfig.rules._zero import stage, stage_place, stage_words
 from dsconfig.words import kind, quoted
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Rename, Set
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import type_named
 from dsconfig.releases import name
 from dsconfig.rules import _names
-from dsconfig.rules._context import Context, Finding
 from dsconfig.rules._precision import format_place, model_format
-from dsconfig.rules._rule import rule
 from dsconfig.rules._types import (
     known_names,
     known_type,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
-from dsconfig.rules._context import Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._types import Chosen, optimizer, params, scheduler
 from dsconfig.words import quoted
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.rules._context import MISSING, Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._zero import OPTIMIZER, ZENFLOW, ZERO, device, said_here, stage, zenflow
 from dsconfig.words import one_of, quoted
 

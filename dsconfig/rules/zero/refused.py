@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.dialect import Refused, read
-from dsconfig.rules._context import MISSING, Context, Finding
-from dsconfig.rules._rule import rule
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
 from dsconfig.rules._zero import stage, stage_place, stage_words
 from dsconfig.words import expected, quoted
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from dsconfig.cli.elastic_options import add_job, board_of, guarded
+from dsconfig.cli.elastic.arguments import add_job, board_of, guarded
 from dsconfig.cli.errors import refuse
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add_job(parser)
     named = "a node as `dsconfig elastic status` names it (default: all)"
     parser.add_argument("nodes", metavar="NODE", nargs="*", help=named)

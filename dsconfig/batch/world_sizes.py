@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsconfig.triplet import Impossible, derive
+from dsconfig.batch.triplet import Impossible, derive
 
 _TRIED = 1024
 """World sizes tried one by one where the values are odd (fractions, booleans) and no formula holds."""

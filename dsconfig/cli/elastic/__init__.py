@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from importlib import import_module
+from typing import NoReturn
 
 from dsconfig.cli.errors import refuse
 
@@ -15,22 +16,17 @@ VERBS = {
     "drain": "ask nodes to leave after the job's next checkpoint",
     "manifest": "write what a scheduler runs for a job",
 }
-"""Each has its module here, `elastic_<verb>`, with `configure(parser)` and `run(args)`."""
+"""Each has its module here, named like it, with `configure(parser)` and `run(args)`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the verbs."""
+    parser.set_defaults(run=_without_command)
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, summary in VERBS.items():
         own = verbs.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        module = import_module(f"dsconfig.cli.elastic_{name}")
-        module.configure(own)
-        own.set_defaults(run_elastic=module.run)
+        import_module(f"dsconfig.cli.elastic.{name}").configure(own)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the verb."""
-    if not hasattr(args, "run_elastic"):
-        refuse(f"no command given: expected one of {', '.join(VERBS)} (see `dsconfig elastic --help`)")
-    code: int = args.run_elastic(args)
-    return code
+def _without_command(_: argparse.Namespace) -> NoReturn:
+    refuse(f"no command given: expected one of {', '.join(VERBS)} (see `dsconfig elastic --help`)")

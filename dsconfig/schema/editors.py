@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from dsconfig.document import Node, read_text
 from dsconfig.document.edit import Edit, EditError, apply, editor
-from dsconfig.layout import text as layout
+from dsconfig.document.pretty import text as layout
 from dsconfig.releases import Target
 from dsconfig.schema import json_schema
 from dsconfig.schema.files import FILE_MATCH, LAUNCH_MATCH

@@ -9,11 +9,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from dsconfig import document as reader
-from dsconfig import launch_file, releases, suppress
+from dsconfig import releases
+from dsconfig.checking import suppress
+from dsconfig.consumers import launch_file
 from dsconfig.diagnostic import Diagnostic, Location, Path, Related
+from dsconfig.evaluation.context import Context, Finding, Source
 from dsconfig.releases import NUMBERS, Target
 from dsconfig.rules import RULES, Outcome, Rule, evaluate
-from dsconfig.rules._context import Finding, Source
+from dsconfig.rules.batch import sizes
 
 if TYPE_CHECKING:
     from dsconfig.document import Document, Span
@@ -49,8 +52,8 @@ class Report:
         """The finding's fix as edits of the text: start, end, and what to put there; empty where there is
         none.
         """
+        from dsconfig.checking.patches import edits
         from dsconfig.document.edit import EditError
-        from dsconfig.operations import edits
 
         if found.fix is None or self.document is None:
             return ()
@@ -182,7 +185,7 @@ def _report(document: Document, target: Target, world_size: int | None, consumer
         world_size,
         tuple(sorted((*result.kept, *result.unused), key=_place)),
         tuple(result.suppressed),
-        newest.world_sizes,
+        _world_sizes(newest.context),
         document,
         notes=_notes(document, newest, consumer),
     )
@@ -215,6 +218,11 @@ def _judge(source: Source, names: tuple[str, ...]) -> tuple[list[_Merged], Outco
             if not found.releases or found.releases[-1] != name:
                 found.releases.append(name)
     return list(merged.values()), newest
+
+
+def _world_sizes(context: Context) -> str | None:
+    """In words, the world sizes at which the batch works; None where any does, or one is given."""
+    return sizes(context) if context.is_config and context.world_size is None else None
 
 
 def _notes(document: Document, newest: Outcome, consumer: str) -> tuple[str, ...]:

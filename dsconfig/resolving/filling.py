@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
 from dsconfig.consumers import BY_NAME, Consumer
-from dsconfig.resolved import Filled, Message, Mismatch, ResolveError
-from dsconfig.training import Arguments, hidden_size
-from dsconfig.triplet import MICRO, STEPS, TRAIN
+from dsconfig.consumers.training_args import Arguments, hidden_size
+from dsconfig.resolving.run import Filled, Message, Mismatch, ResolveError
 
 _ZERO = "zero_optimization"
 

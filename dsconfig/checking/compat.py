@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dsconfig.checker import check_document
+from dsconfig.checking.check import check_document
 from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.document import Document
 from dsconfig.releases import LATEST, RELEASES, Target

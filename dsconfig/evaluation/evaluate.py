@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from dsconfig import launch_file
+from dsconfig.consumers import launch_file
 from dsconfig.diagnostic import Effect
 from dsconfig.document import read_dict
-from dsconfig.rules._context import Context, Finding, SkipRule, Source
-from dsconfig.rules._rule import RULES, Rule
-from dsconfig.rules.batch import sizes
+from dsconfig.evaluation.context import Context, Finding, SkipRule, Source
+from dsconfig.evaluation.rule import RULES, Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +23,8 @@ class Outcome:
     findings: tuple[tuple[Rule, Finding], ...]
     low: int
     high: int
-    world_sizes: str | None = None
-    """In words, the world sizes at which the batch works; None where any does, or one is given."""
+    context: Context
+    """What the rules saw."""
     autos: int = 0
     """Values "auto" that another consumer than this one would fill."""
 
@@ -46,7 +45,7 @@ def evaluate(source: Source, release: int) -> Outcome:
         tuple(_one_per_cause(findings)),
         max(low, context.low, context.walk.low),
         min(high, context.high, context.walk.high),
-        sizes(context) if context.is_config and context.world_size is None else None,
+        context,
         sum(1 for event in context.walk.autos if event.key and event.key.info.fills),
     )
 
@@ -55,14 +54,14 @@ def _of_block(context: Context, release: int) -> Outcome:
     """What is to be said of the config that Accelerate makes of a launch file's block, at its keys."""
     made = launch_file.config(context.data)
     if made is None:
-        return Outcome((), 0, 10**10)
+        return Outcome((), 0, 10**10, context)
     outcome = evaluate(Source(read_dict(made), context.consumer, context.world_size), release)
     findings = []
     for rule, finding in outcome.findings:
         place = launch_file.place(finding.path, context.data)
         if place is not None:
             findings.append((rule, replace(finding, path=place, related=(), fix=None, span=None)))
-    return Outcome(tuple(findings), outcome.low, outcome.high)
+    return Outcome(tuple(findings), outcome.low, outcome.high, context)
 
 
 def _found(rules: tuple[Rule, ...], context: Context) -> Iterator[tuple[Rule, Finding]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsconfig.resolved import ResolveError
-from dsconfig.triplet import KEYS, MICRO, STEPS, TRAIN, Impossible
+from dsconfig.batch.triplet import KEYS, MICRO, STEPS, TRAIN, Impossible
+from dsconfig.batch.world_sizes import described, nearest_multiples, working_sizes
+from dsconfig.resolving.run import ResolveError
 from dsconfig.words import kind, quoted
-from dsconfig.worlds import described, nearest_multiples, working_sizes
 
 Written = tuple[Any, Any, Any]
 

@@ -14,7 +14,7 @@ from dsconfig.diagnostic import Effect
 from dsconfig.releases import NEVER, number
 
 if TYPE_CHECKING:
-    from dsconfig.rules._context import Context, Finding
+    from dsconfig.evaluation.context import Context, Finding
 
     Check = Callable[["Context"], Iterator[Finding]]
 

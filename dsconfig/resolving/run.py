@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from dsconfig.checker import Report
+    from dsconfig.checking.check import Report
 
 Kind = Literal["environment", "overridden", "removed", "written", "unfilled", "refused", "note"]
 
@@ -82,7 +82,7 @@ class Run:
 
     def check(self) -> Report:
         """What `dsconfig.check` says of the resolved config, at this world size."""
-        from dsconfig.checker import check
+        from dsconfig.checking.check import check
 
         divided = self.data_parallel_size == self.world_size or "sequence_parallel_size" in self.config
         size = self.world_size if divided else int(self.data_parallel_size)

@@ -65,7 +65,7 @@ def apply(document: Document, diagnostics: Sequence[Diagnostic]) -> Suppression:
 
 
 def _part(diagnostics: Sequence[Diagnostic], entries: list[Entry], broken: list[Diagnostic]) -> Suppression:
-    from dsconfig.select import catalogue, match
+    from dsconfig.checking.select import catalogue, match
 
     rules = catalogue()
     codes = {entry: match(entry.selector, rules) for entry in entries}
@@ -85,7 +85,7 @@ def _part(diagnostics: Sequence[Diagnostic], entries: list[Entry], broken: list[
 
 
 def _unused(entry: Entry, codes: frozenset[str], rules: Mapping[str, str]) -> Diagnostic:
-    from dsconfig.select import suggest
+    from dsconfig.checking.select import suggest
 
     if codes:
         return _say(f"the suppression `{entry.selector}` silences nothing", entry.path, entry.location)

@@ -7,10 +7,10 @@ import json
 import os
 from typing import NamedTuple
 
+from dsconfig.checking.select import Layer, UnknownRuleError, catalogue, expand, selected
 from dsconfig.cli.errors import refuse
 from dsconfig.releases import Origin, Target, UnknownReleaseError
 from dsconfig.releases import resolve as resolve_target
-from dsconfig.select import Layer, UnknownRuleError, catalogue, expand, selected
 from dsconfig.settings import Settings, SettingsError, find
 
 

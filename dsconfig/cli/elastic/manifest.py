@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 
-from dsconfig.cli.elastic_options import guarded
+from dsconfig.cli.elastic.arguments import guarded
 from dsconfig.cli.errors import refuse
 from dsconfig.cli.parser import world_size
 
@@ -17,6 +17,7 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add = parser.add_argument
     add("--kind", required=True, choices=KINDS, help="the scheduler")
     add("--name", default="elastic-job", help="the job's name (default: elastic-job)")
@@ -36,10 +37,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace) -> None:
-    from dsconfig.cli.elastic_run import nodes
-    from dsconfig.manifests import KINDS as WRITERS
-    from dsconfig.manifests import Request, nodes_of
-    from dsconfig.torchrun import plan_of, read_config
+    from dsconfig.cli.elastic.run import nodes
+    from dsconfig.jobs.manifests import KINDS as WRITERS
+    from dsconfig.jobs.manifests import Request, nodes_of
+    from dsconfig.jobs.torchrun import plan_of, read_config
     from elastic.agent.admission import Job
 
     if not _NAME.fullmatch(args.name):

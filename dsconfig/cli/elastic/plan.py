@@ -15,12 +15,13 @@ from dsconfig.render.plan import FORMATS
 if TYPE_CHECKING:
     from typing import Any
 
-    from dsconfig.planning import Table
+    from dsconfig.jobs.plan_table import Table
     from elastic.semantics import Semantics
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add_file(parser)
     which = parser.add_argument_group("which sizes", "SIZES: such as 8,16 or 8:64 or 8:64:8")
     add = which.add_mutually_exclusive_group().add_argument
@@ -38,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def sizes(text: str) -> list[int]:
     """Numbers and ranges of them."""
-    from dsconfig.planning import numbers
+    from dsconfig.jobs.plan_table import numbers
 
     try:
         return numbers(text)
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(args: argparse.Namespace) -> Table:
-    from dsconfig.planning import sizes_of_nodes, tabulate, with_gpus_per_node
+    from dsconfig.jobs.plan_table import sizes_of_nodes, tabulate, with_gpus_per_node
 
     config = _config(args.file)
     if args.gpus_per_node:

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from dsconfig.resolved import Message, ResolveError
-from dsconfig.triplet import ABSENT, world_size
-from dsconfig.worlds import nearest_multiples
+from dsconfig.batch.triplet import ABSENT, world_size
+from dsconfig.batch.world_sizes import nearest_multiples
+from dsconfig.resolving.run import Message, ResolveError
 
 SEQUENCE = "sequence_parallel_size"
 AUTOTP_SINCE = 16004

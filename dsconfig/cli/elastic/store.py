@@ -7,7 +7,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.elastic_options import guarded, with_torch
+from dsconfig.cli.elastic.arguments import guarded, with_torch
 
 if TYPE_CHECKING:
     from elastic.agent.board import Board
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add = parser.add_argument
     where = "listen there (default: 0.0.0.0:29400)"
     add("--listen", default="0.0.0.0:29400", metavar="HOST:PORT", help=where)

@@ -12,7 +12,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.elastic_options import add_job, guarded, with_torch
+from dsconfig.cli.elastic.arguments import add_job, guarded, with_torch
 from dsconfig.cli.errors import refuse
 from dsconfig.cli.parser import world_size
 
@@ -27,6 +27,7 @@ LONGEST = 3600
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     _configure_job(parser)
     _configure_node(parser)
     parser.add_argument("file", metavar="FILE", help="the config, with an `elasticity` block")
@@ -116,7 +117,7 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _job(args: argparse.Namespace) -> Job:
-    from dsconfig.torchrun import plan_of, read_config
+    from dsconfig.jobs.torchrun import plan_of, read_config
     from elastic.agent.admission import Job
 
     least, most = nodes(args.nnodes)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.diagnostic import Effect, Fix, Path
 from dsconfig.document import Document, Parser, Problem, Span
-from dsconfig.launch_file import is_launch_file
+from dsconfig.evaluation.walk import UNREADABLE, Walk
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find
 from dsconfig.releases import name, number
-from dsconfig.rules._walk import UNREADABLE, Walk
 
 Part = Literal["value", "key"]
 MISSING = object()

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from dsconfig import releases
-from dsconfig.checker import Report, check_document, is_text
+from dsconfig.checking.check import Report, check_document, is_text
+from dsconfig.checking.patches import again, carried_out, edits, same
 from dsconfig.diagnostic import SEVERITIES, Diagnostic, Fix, Move, Operation, Path, Remove, Replace
 from dsconfig.document import Document, Format, read_text
 from dsconfig.document.edit import Edit, EditError, apply
-from dsconfig.operations import again, carried_out, edits, same
 from dsconfig.releases import Target
 
 MOST_PASSES = 10

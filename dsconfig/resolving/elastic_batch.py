@@ -9,9 +9,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from dsconfig.ranks import Parallel
-from dsconfig.resolved import Message, ResolveError
-from dsconfig.triplet import KEYS, Impossible, Triplet, derive
+from dsconfig.batch.triplet import KEYS, Impossible, Triplet, derive
+from dsconfig.resolving.data_parallel import Parallel
+from dsconfig.resolving.run import Message, ResolveError
 from elastic import constants as c
 
 if TYPE_CHECKING:

@@ -10,17 +10,18 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from dsconfig import elastic_batch, releases
-from dsconfig.checker import check_document, read
+from dsconfig import releases
+from dsconfig.batch.triplet import KEYS, Impossible, Triplet, derive
+from dsconfig.checking.check import check_document, read
 from dsconfig.consumers import BY_NAME, CONSUMERS
 from dsconfig.document import Document
-from dsconfig.filling import fill
-from dsconfig.impossible import explained
-from dsconfig.ranks import SEQUENCE, SEQUENCE_SINCE, Parallel, share_out
+from dsconfig.evaluation.context import Context, Source
 from dsconfig.releases import NUMBERS, Target
-from dsconfig.resolved import Message, ResolveError, Run
-from dsconfig.rules._context import Context, Source
-from dsconfig.triplet import KEYS, Impossible, Triplet, derive
+from dsconfig.resolving import elastic_batch
+from dsconfig.resolving.data_parallel import SEQUENCE, SEQUENCE_SINCE, Parallel, share_out
+from dsconfig.resolving.filling import fill
+from dsconfig.resolving.impossible import explained
+from dsconfig.resolving.run import Message, ResolveError, Run
 
 WORLD_SIZE = "WORLD_SIZE"
 
@@ -215,7 +216,7 @@ def _put(config: dict[str, Any], key: str, value: Any) -> None:
 def _mapping(source: Mapping[str, Any] | str | os.PathLike[str] | None) -> Mapping[str, Any] | None:
     if source is None or isinstance(source, Mapping):
         return source
-    from dsconfig.training import read_mapping
+    from dsconfig.consumers.training_args import read_mapping
 
     return read_mapping(source)
 

@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.elastic_options import add_job, board_of, guarded
+from dsconfig.cli.elastic.arguments import add_job, board_of, guarded
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.set_defaults(run=run)
     add_job(parser)
     formats = ("text", "json")
     parser.add_argument("--output-format", choices=formats, default="text", help="default: text")

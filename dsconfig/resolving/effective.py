@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from dsconfig import releases
-from dsconfig.checker import read
+from dsconfig.batch.triplet import KEYS
+from dsconfig.checking.check import read
 from dsconfig.consumers import BY_NAME
 from dsconfig.dialect import Coerced
 from dsconfig.document import Document, read_dict
+from dsconfig.evaluation.context import Context, Source
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, view
 from dsconfig.releases import NUMBERS, Target
-from dsconfig.resolved import Message, ResolveError, Run
-from dsconfig.resolver import resolve
-from dsconfig.rules._context import Context, Source
-from dsconfig.triplet import KEYS
+from dsconfig.resolving.resolve import resolve
+from dsconfig.resolving.run import Message, ResolveError, Run
 
 Origin = Literal["written", "converted", "default", "dropped", "derived", "filled", "ignored", "refused"]
 _HIDDEN = frozenset({"internal", "not_json", "unread"})

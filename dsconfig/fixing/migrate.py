@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dsconfig.checker import Report, check_document
-from dsconfig.compat import compat, newest_taking
+from dsconfig.checking.check import Report, check_document
+from dsconfig.checking.compat import compat, newest_taking
+from dsconfig.checking.patches import same
 from dsconfig.diagnostic import Diagnostic, Effect, Fix, Path, Remove, Set, dotted
 from dsconfig.dialect import Coerced
 from dsconfig.document import Document
-from dsconfig.fixer import mend
+from dsconfig.evaluation.context import Context, Source
+from dsconfig.fixing.fix import mend
 from dsconfig.model.keyinfo import ROOT, child_section, view
-from dsconfig.operations import same
 from dsconfig.releases import NUMBERS, RELEASES, Target
-from dsconfig.rules._context import Context, Source
 from dsconfig.words import quoted
 
 

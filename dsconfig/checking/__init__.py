@@ -1,0 +1,1 @@
+"""From a source to its report: read, evaluate for each release, merge, suppress."""

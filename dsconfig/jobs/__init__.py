@@ -1,0 +1,1 @@
+"""The hand-off to `elastic`: plan tables, manifests, and torchrun's entry point."""

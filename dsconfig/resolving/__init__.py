@@ -1,0 +1,1 @@
+"""What a release runs with: the batch, the config, the effective values."""
