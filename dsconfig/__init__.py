@@ -15,7 +15,8 @@ TYPE_CHECKING = False  # importing it from typing would cost every start 5 ms
 
 if TYPE_CHECKING:
     from dsconfig import presets
-    from dsconfig.checking.check import Report, check
+    from dsconfig.checking.check import check
+    from dsconfig.checking.report import Report
     from dsconfig.diagnostic import Diagnostic, Effect, Fix, Location, Related
     from dsconfig.fixing.fix import fix
     from dsconfig.loader import ConfigError, load
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 else:
     _HOMES = {
         "check": "dsconfig.checking.check",
-        "Report": "dsconfig.checking.check",
+        "Report": "dsconfig.checking.report",
         "Diagnostic": "dsconfig.diagnostic",
         "Effect": "dsconfig.diagnostic",
         "Fix": "dsconfig.diagnostic",

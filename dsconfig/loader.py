@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
 
-from dsconfig.checking.check import Report, check
+from dsconfig.checking.check import check
+from dsconfig.checking.report import Report
 from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.model.base import Section, is_section

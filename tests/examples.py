@@ -8,7 +8,8 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dsconfig.checking.check import Report, check
+from dsconfig.checking.check import check
+from dsconfig.checking.report import Report
 from dsconfig.releases import LATEST, RELEASES, number
 from dsconfig.rules import Rule
 

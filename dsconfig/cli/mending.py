@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from dsconfig.checking.check import Report
+from dsconfig.checking.report import Report
 from dsconfig.cli.arguments import Options
 from dsconfig.cli.run import Run
 from dsconfig.diagnostic import Diagnostic

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dsconfig.checking.check import Report, check_document
+from dsconfig.checking.check import check_document
+from dsconfig.checking.report import Report
 from dsconfig.cli.arguments import Options
 from dsconfig.cli.errors import complain, complain_internal
 from dsconfig.cli.single import reason

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from typing import TypeGuard
+
     from dsconfig.diagnostic import Path
     from dsconfig.document import Document
 
@@ -47,7 +49,7 @@ PRECISIONS = ("no", "fp8", "fp16", "bf16")
 LAUNCHERS = ("pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm")
 
 
-def is_launch_file(data: object) -> bool:
+def is_launch_file(data: object) -> TypeGuard[dict[str, Any]]:
     """Whether a root is that of a launch file which has to do with DeepSpeed."""
     if not isinstance(data, dict) or not (BLOCK in data or "distributed_type" in data):
         return False

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from dsconfig import releases
-from dsconfig.checking.check import Report, check_document, is_text
+from dsconfig.checking.check import check_document
 from dsconfig.checking.patches import again, carried_out, edits, same
+from dsconfig.checking.report import Report
+from dsconfig.checking.source import is_text
 from dsconfig.diagnostic import SEVERITIES, Diagnostic, Fix, Move, Operation, Path, Remove, Replace
 from dsconfig.document import Document, Format, read_text
 from dsconfig.document.edit import Edit, EditError, apply

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dsconfig.checking.check import Report, check_document
+from dsconfig.checking.check import check_document
 from dsconfig.checking.compat import compat, newest_taking
 from dsconfig.checking.patches import same
+from dsconfig.checking.report import Report
 from dsconfig.diagnostic import Diagnostic, Effect, Fix, Path, Remove, Set, dotted
 from dsconfig.dialect import Coerced
 from dsconfig.document import Document

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from dsconfig import releases
 from dsconfig.batch.triplet import KEYS
-from dsconfig.checking.check import read
+from dsconfig.checking.source import read
 from dsconfig.consumers import BY_NAME
 from dsconfig.dialect import Coerced
 from dsconfig.document import Document, read_dict

@@ -12,7 +12,8 @@ from typing import Any
 
 from dsconfig import releases
 from dsconfig.batch.triplet import KEYS, Impossible, Triplet, derive
-from dsconfig.checking.check import check_document, read
+from dsconfig.checking.check import check_document
+from dsconfig.checking.source import read
 from dsconfig.consumers import BY_NAME, CONSUMERS
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context, Source

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from dsconfig.checking.check import Report
+    from dsconfig.checking.report import Report
 
 Kind = Literal["environment", "overridden", "removed", "written", "unfilled", "refused", "note"]
 

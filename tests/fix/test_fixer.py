@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dsconfig
-from dsconfig.checking.check import Report, check_document
+from dsconfig.checking.check import check_document
+from dsconfig.checking.report import Report
 from dsconfig.diagnostic import Diagnostic, Effect, Fix, Operation, Remove, Rename, Replace, Set
 from dsconfig.document import Document, read_text
 from dsconfig.fixing.fix import MOST_PASSES, is_safe, mend

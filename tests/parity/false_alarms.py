@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsconfig.checking.check import Report, check_document
+from dsconfig.checking.check import check_document
+from dsconfig.checking.report import Report
 from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, read_file

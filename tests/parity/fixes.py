@@ -18,7 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from dsconfig.checking.check import Report, check_document
+from dsconfig.checking.check import check_document
+from dsconfig.checking.report import Report
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, read_text
 from dsconfig.fixing.fix import Mended, mend

@@ -19,7 +19,8 @@ from unittest import mock
 
 import yaml
 
-from dsconfig.checking.check import Report, check
+from dsconfig.checking.check import check
+from dsconfig.checking.report import Report
 
 Config = dict[str, Any]
 BLOCK: dict[str, tuple[Any, ...]] = {

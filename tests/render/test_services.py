@@ -11,7 +11,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dsconfig.checking.check import Report, check_document
+from dsconfig.checking.check import check_document
+from dsconfig.checking.report import Report
 from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.document import read_text
 from dsconfig.fixing.fix import mend

@@ -1,0 +1,79 @@
+"""One evaluation for each class of releases that behave alike, and one finding over all that share it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dsconfig.checking.locate import location, location_of
+from dsconfig.diagnostic import Diagnostic, Location, Related
+from dsconfig.releases import NUMBERS
+from dsconfig.rules import Outcome, Rule, evaluate
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
+    from dsconfig.document import Document
+    from dsconfig.evaluation.context import Finding, Source
+
+
+@dataclass(slots=True)
+class Merged:
+    """One finding over the releases that share it, newest first; its words are the newest release's."""
+
+    rule: Rule
+    finding: Finding
+    releases: list[str]
+
+
+def merged(source: Source, releases: tuple[str, ...]) -> tuple[list[Merged], Outcome]:
+    """The findings over all releases, and the outcome at the newest, which speaks for all in the notes."""
+    found: dict[Hashable, Merged] = {}
+    outcome = newest = evaluate(source, NUMBERS[releases[-1]])
+    for release in reversed(releases):
+        number = NUMBERS[release]
+        if not outcome.low <= number < outcome.high:
+            outcome = evaluate(source, number)
+        for rule, finding in outcome.findings:
+            _add(found, rule, finding, release)
+    return list(found.values()), newest
+
+
+def _add(found: dict[Hashable, Merged], rule: Rule, finding: Finding, release: str) -> None:
+    key = (rule.code, finding.path, finding.effect, finding.span, finding.part)
+    known = found.setdefault(key, Merged(rule, finding, []))
+    if known.finding.fix != finding.fix:  # what is right here may be wrong there
+        known.finding = _with_unsafe_fix(known.finding)
+    if not known.releases or known.releases[-1] != release:
+        known.releases.append(release)
+
+
+def _with_unsafe_fix(finding: Finding) -> Finding:
+    return finding if finding.fix is None else replace(finding, fix=replace(finding.fix, safe=False))
+
+
+def diagnostics(document: Document, found: Iterable[Merged]) -> list[Diagnostic]:
+    """The findings as diagnostics, each with its place in the document."""
+    return [
+        Diagnostic(
+            code=item.rule.code,
+            name=item.rule.name,
+            effect=item.finding.effect or item.rule.effect,
+            message=item.finding.message,
+            path=item.finding.path,
+            help=item.finding.help,
+            location=_place(document, item.finding),
+            releases=tuple(reversed(item.releases)),
+            related=tuple(
+                Related(text, path, location_of(document, path)) for text, path in item.finding.related
+            ),
+            fix=item.finding.fix,
+        )
+        for item in found
+    ]
+
+
+def _place(document: Document, finding: Finding) -> Location | None:
+    if finding.span is not None:
+        return location(document, finding.span)
+    return location_of(document, finding.path, finding.part)

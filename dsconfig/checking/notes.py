@@ -1,0 +1,22 @@
+"""What the user should know of the assumptions behind a report, and is no finding."""
+
+from __future__ import annotations
+
+from dsconfig.document import Document
+from dsconfig.evaluation.context import Context
+from dsconfig.rules import Outcome
+from dsconfig.rules.batch import sizes
+
+
+def world_sizes(context: Context) -> str | None:
+    """In words, the world sizes at which the batch works; None where any does, or one is given."""
+    return sizes(context) if context.is_config and context.world_size is None else None
+
+
+def notes(document: Document, newest: Outcome, consumer: str) -> tuple[str, ...]:
+    """How many values are "auto", where the consumer does not fill them."""
+    if consumer != "deepspeed" or not newest.autos:
+        return ()
+    values = "1 value is" if newest.autos == 1 else f"{newest.autos} values are"
+    advice = "if one of them reads the file, check with --consumer transformers"
+    return (f'{document.name}: {values} "auto", which only Transformers or Accelerate fill: {advice}',)

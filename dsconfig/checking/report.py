@@ -1,0 +1,61 @@
+"""`Report`: what was found in one config, and under which assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dsconfig.diagnostic import Diagnostic
+from dsconfig.releases import Target
+from dsconfig.rules import RULES, Rule
+
+if TYPE_CHECKING:
+    from dsconfig.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found in one config, and under which assumptions."""
+
+    name: str
+    target: Target
+    consumer: str
+    world_size: int | None
+    diagnostics: tuple[Diagnostic, ...]
+    suppressed: tuple[Diagnostic, ...] = ()
+    world_sizes: str | None = None
+    """In words, the world sizes at which the batch triplet works; None where any does, or one was given."""
+    document: Document | None = None
+    children: tuple[Report, ...] = ()
+    """The reports of the files that this one names: the config of a launch file."""
+    notes: tuple[str, ...] = ()
+    """What else there is to know, and is no finding."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether DeepSpeed takes the config and gets through initialisation: no diagnostic is an error."""
+        errors = any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
+        return not errors and all(child.ok for child in self.children)
+
+    def edits(self, found: Diagnostic) -> Sequence[tuple[int, int, str]]:
+        """The finding's fix as edits of the text: start, end and replacement; empty where there is none."""
+        from dsconfig.checking.patches import edits
+        from dsconfig.document.edit import EditError
+
+        if found.fix is None or self.document is None:
+            return ()
+        try:
+            return edits(self.document, found.fix)
+        except EditError:
+            return ()
+
+    def rule(self, code: str) -> Rule | None:
+        """The rule behind a finding, with its page."""
+        return RULES.get(code)
+
+    def __iter__(self) -> Iterator[Diagnostic]:
+        return iter(self.diagnostics)
+
+    def __len__(self) -> int:
+        return len(self.diagnostics)
