@@ -29,8 +29,8 @@ parity: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.run $(foreach r,$(RELEASES),--release $(r)) --cases $(CASES) --seed $(SEED) --require 0.99
 	$(BIN)/python -m tests.parity.resolved $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
 	$(BIN)/python -m tests.parity.fixes $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
-	$(BIN)/python -m tests.parity.elastic_parity --seed $(SEED)
-	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/parity/test_engine.py
+	$(BIN)/python -m tests.parity.elastic --seed $(SEED)
+	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/resolve/test_engine.py
 
 # Confirms the rules of effect `crashes`, and the presets, with real engines, which compile their ops for the CPU first: a quarter of an hour.
 crashes: $(VENV)/.dev

@@ -53,8 +53,8 @@ def measure(python: str, program: str, runs: int) -> float:
 def compare(home: Path, release: str, runs: int) -> None:
     """First calls of both solvers, by cap, set and bound on GPUs."""
     python, root = home / "venv" / "bin" / "python", home / "ds" / release
-    worker = ROOT / "tests" / "parity"
-    load = f"sys.path.insert(0, {str(worker)!r})\nfrom elastic_worker import load"
+    worker = ROOT / "tests" / "parity" / "workers"
+    load = f"sys.path.insert(0, {str(worker)!r})\nfrom elasticity import load"
     real = f"{load}\ncompute = load({str(root)!r}).compute_elastic_config"
     print(f"{'cap':>9} {'max_gpus':>9} {'micro batches':22} {'elastic us':>11} {release:>10} us {'ratio':>8}")
     cases = [(cap, SETS[0], 10000) for cap in (10, 100, 2000)]

@@ -10,7 +10,7 @@ from typing import Any
 
 from dsconfig.releases import LATEST
 from tests.editors.conftest import HERE, INSTALL, NODE, Services
-from tests.parity import bases
+from tests.parity.generators import bases
 
 SIZE, ROUNDS = 5 * 1024, 50
 

@@ -18,7 +18,7 @@ from dsconfig.releases import LATEST, NUMBERS
 from dsconfig.schema import files
 from tests.editors.conftest import Services
 from tests.editors.mistakes import MISTAKES, Mistake
-from tests.parity.generate import generate
+from tests.parity.generators.cases import generate
 from tests.schema.agreement import covered, faults
 
 NEWEST = NUMBERS[LATEST]

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from dsconfig.checking.check import check
-from tests.parity import engines, environment
-from tests.parity.engines import Job, Ride
+from tests.parity import environment
+from tests.parity.judges import engines
+from tests.parity.judges.engines import Job, Ride
 
 FOLDER = Path(__file__).resolve().parents[1] / "crashes"
 OWN = frozenset({"release", "bad", "good", "raises", "torch_adam", "world_size", "why"})

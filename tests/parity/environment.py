@@ -22,7 +22,9 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIM = Path(__file__).resolve().parent / "shim"
+WORKERS = Path(__file__).resolve().parent / "workers"
+"""Programs that the interpreter of the environment runs: none of them imports anything of ours."""
+SHIM = WORKERS / "shim"
 DEFAULT = ("0.19.8", "0.14.5")
 TESTED = (
     "0.3.16 0.4.5 0.5.10 0.6.7 0.7.7 0.8.3 0.9.5 0.10.3 0.11.2 0.12.6 0.13.5 0.14.5 0.15.4 0.16.9 0.17.6"

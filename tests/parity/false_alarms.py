@@ -22,9 +22,10 @@ from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, read_file
 from dsconfig.releases import resolve
-from tests.parity import engines, environment, judging
-from tests.parity.case import Case
-from tests.parity.engines import Job, Ride
+from tests.parity import environment
+from tests.parity.generators.case import Case
+from tests.parity.judges import engines, judging
+from tests.parity.judges.engines import Job, Ride
 
 SUFFIXES = (".json", ".hjson", ".jsonc")
 MACHINE = re.compile(

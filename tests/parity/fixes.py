@@ -14,7 +14,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -24,9 +23,11 @@ from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, read_text
 from dsconfig.fixing.fix import Mended, mend
 from dsconfig.releases import resolve
-from tests.parity import environment, generate, writing
+from tests.parity import environment
+from tests.parity.generators import writing
+from tests.parity.generators.cases import generate
 
-WORKER = Path(__file__).with_name("fix_worker.py")
+WORKER = environment.WORKERS / "config_values.py"
 OLD_NAMES = frozenset((
     "cpu_offload",
     "cpu_offload_param",
@@ -57,7 +58,7 @@ class Fixed:
 def cases(release: str, number: int, seed: int) -> Iterator[Fixed]:
     """The generated cases that a safe fix changes."""
     rng = Random(seed)
-    for case in generate.generate(release, number, seed):
+    for case in generate(release, number, seed):
         text = case.text if case.text is not None else writing.plain(case.config, rng)
         mended = mended_text(text, release, case.world_size)
         if mended is not None and mended.text != text:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import dsconfig
-from tests.parity import environment, generate, judging
-from tests.parity.case import WORLD_SIZES, Case
-from tests.parity.elastic_cases import generated_cases
+from tests.parity import environment
+from tests.parity.generators.case import WORLD_SIZES, Case
+from tests.parity.generators.cases import generate
+from tests.parity.generators.elastic_blocks import generated_cases
+from tests.parity.judges import judging
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Promise:
 
 def accepted(release: str, count: int, seed: int) -> Iterator[Promise]:
     """Of the cases that the release accepts: what they resolve to."""
-    cases = list(generate.generate(release, count, seed))
+    cases = list(generate(release, count, seed))
     verdicts = judging.judge(release, cases)
     for case in cases:
         if verdicts[case.id].ok:

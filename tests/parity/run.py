@@ -15,9 +15,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.parity import compare, environment, generate, judging
-from tests.parity.case import Case
-from tests.parity.compare import Outcome
+from tests.parity import environment
+from tests.parity.generators.case import Case
+from tests.parity.generators.cases import generate
+from tests.parity.judges import compare, judging
+from tests.parity.judges.compare import Outcome
 
 CORPUS_SIZES = (1, 8, 64)
 
@@ -35,7 +37,7 @@ def cases_for(release: str, options: argparse.Namespace) -> list[Case]:
     """The cases that the options name."""
     if options.corpus:
         return list(corpus(options.corpus))
-    return list(generate.generate(release, options.cases, options.seed))
+    return list(generate(release, options.cases, options.seed))
 
 
 def judge(release: str, options: argparse.Namespace) -> list[Outcome]:

@@ -13,7 +13,7 @@ import dsconfig
 from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.document import read_bytes, read_text
 from dsconfig.releases import LATEST, NUMBERS
-from tests.parity.generate import generate
+from tests.parity.generators.cases import generate
 from tests.schema.agreement import TYPES, covered, expressible, faults
 
 CASES = Path(__file__).parents[1] / "cases"

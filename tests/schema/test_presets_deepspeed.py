@@ -11,10 +11,11 @@ import pytest
 
 import dsconfig
 from dsconfig import presets
-from tests.parity import engines, environment
-from tests.parity.case import Case
-from tests.parity.generate import generate
-from tests.parity.judging import judge
+from tests.parity import environment
+from tests.parity.generators.case import Case
+from tests.parity.generators.cases import generate
+from tests.parity.judges import engines
+from tests.parity.judges.judging import judge
 from tests.schema.agreement import covered, faults
 
 BUILT = [release for release in environment.available() if environment.order(release) >= (0, 9)]

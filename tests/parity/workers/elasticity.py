@@ -1,6 +1,6 @@
 """Runs one release's real `deepspeed.elasticity` over cases on stdin; answers on stdout, a JSON line each.
 
-    python elastic_worker.py RELEASE_DIR < cases.jsonl > answers.jsonl
+    python elasticity.py RELEASE_DIR < cases.jsonl > answers.jsonl
 
 Uses only the standard library, numpy and packaging: of the release it executes `elasticity/elasticity.py`,
 `config.py` and `constants.py`, with its logger and its `__init__` files (which import torch) left out.

@@ -8,7 +8,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from tests.parity.keyspace import Slot, Spec, arms
+from tests.parity.generators.keyspace import Slot, Spec, arms
 
 Maker: TypeAlias = "Callable[[Slot, Random], Any]"
 

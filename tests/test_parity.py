@@ -9,20 +9,12 @@ from random import Random
 
 import pytest
 
-from tests.parity import (
-    bases,
-    census,
-    compare,
-    environment,
-    generate,
-    judging,
-    keyspace,
-    mutate,
-    situations,
-    writing,
-)
-from tests.parity.case import CLASSES, WORLD_SIZES, Case
-from tests.parity.judging import Verdict
+from tests.parity import census, environment
+from tests.parity.generators import bases, keyspace, mutate, situations, writing
+from tests.parity.generators.case import CLASSES, WORLD_SIZES, Case
+from tests.parity.generators.cases import generate
+from tests.parity.judges import compare, judging
+from tests.parity.judges.judging import Verdict
 
 RELEASE = "0.19.8"
 SMALL = 300
@@ -43,7 +35,7 @@ def test_model_has_the_keys_of_deepspeed(release: str) -> None:
 def test_agrees_with_deepspeed(release: str) -> None:
     check = compare.checker()
     assert check is not None
-    cases = list(generate.generate(release, SMALL, seed=11))
+    cases = list(generate(release, SMALL, seed=11))
     verdicts = judging.judge(release, cases, workers=1)
     outcomes = [compare.outcome(release, case, verdicts[case.id], check) for case in cases]
     wrong = [line for o in outcomes if o.decided and not o.agrees for line in compare.describe(o)]
@@ -51,14 +43,14 @@ def test_agrees_with_deepspeed(release: str) -> None:
 
 
 def test_same_seed_same_cases() -> None:
-    first, again, other = (list(generate.generate(RELEASE, 300, seed)) for seed in (5, 5, 6))
+    first, again, other = (list(generate(RELEASE, 300, seed)) for seed in (5, 5, 6))
     assert first == again
     assert first != other
 
 
 @pytest.mark.parametrize("series", ["0.3.16", "0.8.3", "0.14.5", RELEASE])
 def test_thirds_forms_and_sizes(series: str) -> None:
-    cases = list(generate.generate(series, 900, seed=1))
+    cases = list(generate(series, 900, seed=1))
     assert Counter(case.kind for case in cases) == dict.fromkeys(CLASSES, 300)
     assert len({case.id for case in cases}) == 900
     assert {case.world_size for case in cases} == set(WORLD_SIZES)

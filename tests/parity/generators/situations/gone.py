@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from tests.parity.situations.base import ABSENT, BATCH, BOOL, SHAPES, TRUTHY, Pool, Situation
+from tests.parity.generators.situations.base import ABSENT, BATCH, BOOL, SHAPES, TRUTHY, Pool, Situation
 
 E = "elasticity"
 C = "compression_training"

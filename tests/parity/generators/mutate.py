@@ -7,10 +7,10 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from tests.parity import bases, keyspace, values
-from tests.parity.bases import Config
-from tests.parity.keyspace import Slot
-from tests.parity.values import UnfitError
+from tests.parity.generators import bases, keyspace, values
+from tests.parity.generators.bases import Config
+from tests.parity.generators.keyspace import Slot
+from tests.parity.generators.values import UnfitError
 
 Mutator: TypeAlias = "Callable[[Config, Slot, str, Random], None]"
 SOME_WORDS = ("my_key", "enable", "Enabled", "params", "type", "stage3", "comment", "_note", "")

@@ -1,4 +1,4 @@
-"""Shows that the tests hold the rules' conditions: `python -m tests.parity.mutants`.
+"""Shows that the tests hold the rules' conditions: `python -m tests.mutants`.
 
 Each mutant is a rule with one comparison, boolean operator or negation turned round, in memory; its pages and
 cases are run, and something has to fail. Nothing is written.
@@ -24,7 +24,7 @@ from dsconfig.evaluation.evaluate import _applicable
 from dsconfig.rules import RULES, Rule
 from tests.examples import examples
 
-CASES = Path(__file__).resolve().parents[1] / "cases"
+CASES = Path(__file__).resolve().parent / "cases"
 TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
@@ -129,9 +129,7 @@ def _failures(rule: Rule) -> Iterator[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 0 where every mutant is caught."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.parity.mutants", description=__doc__.split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.split("\n")[0])
     parser.add_argument("codes", nargs="*", metavar="CODE", help="default: ten rules by chance")
     parser.add_argument("--all", action="store_true", help="every rule")
     parser.add_argument("--seed", type=int, default=0)

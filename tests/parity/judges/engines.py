@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.parity import environment
 
-FORKS = Path(__file__).with_name("engine_forks.py")
+FORKS = environment.WORKERS / "engine_forks.py"
 LONGEST_BUILD = 1800.0
 OPS = {
     "fused_adam": "FusedAdamBuilder",

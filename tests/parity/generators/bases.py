@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import Any, TypeAlias
 
-from tests.parity import keyspace
 from tests.parity.environment import order
-from tests.parity.keyspace import Step
+from tests.parity.generators import keyspace
+from tests.parity.generators.keyspace import Step
 
 Config: TypeAlias = dict[str, Any]
 NO_ZERO_WITHOUT_FP16 = (0, 4)

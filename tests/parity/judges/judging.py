@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.parity import environment
-from tests.parity.case import Case
+from tests.parity.generators.case import Case
 
-JUDGE = Path(__file__).resolve().parent / "judge.py"
+JUDGE = environment.WORKERS / "judge.py"
 BATCH = 1500
 """Cases a process judges: importing DeepSpeed costs seconds, a case a millisecond."""
 

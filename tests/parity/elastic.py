@@ -1,6 +1,6 @@
 """Holds `elastic` against the real `deepspeed.elasticity` of six releases, on thousands of generated blocks.
 
-    python -m tests.parity.elastic_parity --home .parity --cases 20000
+    python -m tests.parity.elastic --home .parity --cases 20000
 
 `--home` holds `ds/<release>/deepspeed` and `venv` (numpy, packaging).  Two comparisons a case: `as_released`
 must return or raise exactly what the release does; `compute_elastic_config` likewise outside
@@ -23,11 +23,12 @@ from typing import Any
 import elastic
 from elastic.differences import overflows
 from elastic.errors import NoWorldSizesError
-from tests.parity.elastic_cases import Case, for_release, generated_cases
-from tests.parity.elastic_worker import public_error, set_environment
+from tests.parity import environment
+from tests.parity.generators.elastic_blocks import Case, for_release, generated_cases
+from tests.parity.workers.elasticity import public_error, set_environment
 
 RELEASES = ("0.3.16", "0.6.7", "0.10.3", "0.14.5", "0.19.5", "0.19.7")
-WORKER = Path(__file__).with_name("elastic_worker.py")
+WORKER = environment.WORKERS / "elasticity.py"
 
 
 def real_answers(home: Path, release: str, cases: Sequence[Case]) -> list[dict[str, Any]]:
@@ -35,8 +36,8 @@ def real_answers(home: Path, release: str, cases: Sequence[Case]) -> list[dict[s
     command = [str(home / "venv" / "bin" / "python"), "-W", "ignore", str(WORKER), str(home / "ds" / release)]
     lines = "".join(json.dumps(case) + "\n" for case in cases)
     # Only what the interpreter needs: the variables under test are set case by case.
-    environment = {"PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0"}
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, env=environment)
+    variables = {"PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, env=variables)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

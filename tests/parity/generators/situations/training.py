@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tests.parity.situations.base import ABSENT, BATCH, BOOL, SHAPES, STAGES, TRUTHY, Pool, Situation
+from tests.parity.generators.situations.base import (
+    ABSENT,
+    BATCH,
+    BOOL,
+    SHAPES,
+    STAGES,
+    TRUTHY,
+    Pool,
+    Situation,
+)
 
 TOTAL, MICRO, STEPS = BATCH
 COMMUNICATION: Pool = (

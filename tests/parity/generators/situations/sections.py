@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.parity.situations.base import ABSENT, BOOL, SHAPES, TRUTHY, Pool, Situation
+from tests.parity.generators.situations.base import ABSENT, BOOL, SHAPES, TRUTHY, Pool, Situation
 
 TEXTS: Pool = ("logs", "", None, 1, True, "auto", [], ABSENT)
 INTEGERS: Pool = (1, 0, -1, 2.0, 1.5, "1", None, True, "auto", ABSENT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.parity.situations.base import ABSENT, BOOL, SHAPES, STAGES, TRUTHY, Pool, Situation
+from tests.parity.generators.situations.base import ABSENT, BOOL, SHAPES, STAGES, TRUTHY, Pool, Situation
 
 Z = "zero_optimization"
 DEVICES: Pool = ("cpu", "none", "nvme", "CPU", "disk", "auto", None, 0, True, ABSENT)

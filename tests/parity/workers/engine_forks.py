@@ -1,8 +1,9 @@
 """Real DeepSpeed engines on CPU, one process each, inside the parity environment.
 
-Reads jobs from stdin, a JSON line each: `{"id", "config", "steps", …}` (`tests.parity.engines.Job`). Answers
-with a line that starts with `=`: what became of the job. DeepSpeed is imported once, and every job runs in a
-fork of that process, so that nothing of one engine reaches the next. Nothing of `dsconfig` is imported here.
+Reads jobs from stdin, a JSON line each: `{"id", "config", "steps", …}` (`tests.parity.judges.engines.Job`).
+Answers with a line that starts with `=`: what became of the job. DeepSpeed is imported once, and every job
+runs in a fork of that process, so that nothing of one engine reaches the next. Nothing of `dsconfig` is
+imported here.
 """
 
 import contextlib

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeAlias
 
-from tests.parity import keyspace
+from tests.parity.generators import keyspace
 
 Pool: TypeAlias = tuple[Any, ...]
 """Values to choose from, a sound one first. A function gets the world size; `ABSENT` leaves the key out."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.parity import keyspace
-from tests.parity.case import CLASSES, Case
-from tests.parity.judging import Verdict
+from tests.parity.generators import keyspace
+from tests.parity.generators.case import CLASSES, Case
+from tests.parity.judges.judging import Verdict
 
 Checker = Callable[..., Any]
 

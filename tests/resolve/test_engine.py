@@ -15,7 +15,7 @@ import dsconfig
 from tests.parity import environment
 
 RELEASE = "0.19.8"
-WORKER = Path(__file__).with_name("engine_worker.py")
+WORKER = environment.WORKERS / "engine_rank.py"
 LIMIT = 120.0
 """Seconds for one run."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.parity.situations.base import ABSENT, SHAPES, TRUTHY, Pool, Situation
+from tests.parity.generators.situations.base import ABSENT, SHAPES, TRUTHY, Pool, Situation
 
 INTEGERS: Pool = (1, 0, -1, 2.0, 1.5, "1", None, True, "auto", ABSENT)
 SAMPLING = "data_efficiency.data_sampling"

@@ -1,6 +1,6 @@
 """One rank of a real DeepSpeed engine on CPU, inside the parity environment: two steps with a given config.
 
-    RANK=0 WORLD_SIZE=1 … python engine_worker.py CONFIG
+    RANK=0 WORLD_SIZE=1 … python engine_rank.py CONFIG
 
 Prints what the engine says of itself as the last line, JSON. Nothing of `dsconfig` is imported here.
 """

@@ -1,0 +1,1 @@
+"""Seeded configs, the texts they are written as, and elasticity blocks."""
