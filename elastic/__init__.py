@@ -32,52 +32,54 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from elastic.blocks import get_best_candidates as get_best_candidates
-    from elastic.blocks import get_candidate_batch_sizes as get_candidate_batch_sizes
-    from elastic.blocks import get_compatible_gpus_v01 as get_compatible_gpus_v01
-    from elastic.blocks import get_compatible_gpus_v02 as get_compatible_gpus_v02
-    from elastic.blocks import get_valid_gpus as get_valid_gpus
-    from elastic.config import ElasticityConfig as ElasticityConfig
-    from elastic.differences import DIFFERENCES as DIFFERENCES
+    from elastic.deepspeed.candidates import get_best_candidates as get_best_candidates
+    from elastic.deepspeed.candidates import get_candidate_batch_sizes as get_candidate_batch_sizes
+    from elastic.deepspeed.candidates import get_compatible_gpus_v01 as get_compatible_gpus_v01
+    from elastic.deepspeed.candidates import get_compatible_gpus_v02 as get_compatible_gpus_v02
+    from elastic.deepspeed.candidates import get_valid_gpus as get_valid_gpus
+    from elastic.deepspeed.config import ElasticityConfig as ElasticityConfig
+    from elastic.deepspeed.differences import DIFFERENCES as DIFFERENCES
+    from elastic.deepspeed.environment import elasticity_enabled as elasticity_enabled
+    from elastic.deepspeed.environment import (
+        ensure_immutable_elastic_config as ensure_immutable_elastic_config,
+    )
+    from elastic.deepspeed.semantics import SEMANTICS as SEMANTICS
+    from elastic.deepspeed.semantics import Semantics as Semantics
+    from elastic.deepspeed.semantics import semantics_for as semantics_for
+    from elastic.deepspeed.solver import as_released as as_released
+    from elastic.deepspeed.solver import compute_elastic_config as compute_elastic_config
     from elastic.errors import ElasticityConfigError as ElasticityConfigError
     from elastic.errors import ElasticityError as ElasticityError
     from elastic.errors import ElasticityIncompatibleWorldSize as ElasticityIncompatibleWorldSize
-    from elastic.plan import Plan as Plan
-    from elastic.plan import plan as plan
-    from elastic.rows import Row as Row
-    from elastic.scheduler import elasticity_enabled as elasticity_enabled
-    from elastic.scheduler import ensure_immutable_elastic_config as ensure_immutable_elastic_config
-    from elastic.search import Search as Search
-    from elastic.search import keeping_batch as keeping_batch
-    from elastic.search import search as search
-    from elastic.semantics import SEMANTICS as SEMANTICS
-    from elastic.semantics import Semantics as Semantics
-    from elastic.semantics import semantics_for as semantics_for
-    from elastic.session import NotElasticError as NotElasticError
-    from elastic.session import Session as Session
-    from elastic.session import current as current
-    from elastic.session import is_elastic as is_elastic
-    from elastic.solver import as_released as as_released
-    from elastic.solver import compute_elastic_config as compute_elastic_config
+    from elastic.planning.exact import Search as Search
+    from elastic.planning.exact import keeping_batch as keeping_batch
+    from elastic.planning.exact import search as search
+    from elastic.planning.plan import Plan as Plan
+    from elastic.planning.plan import plan as plan
+    from elastic.planning.row import Row as Row
+    from elastic.worker.session import NotElasticError as NotElasticError
+    from elastic.worker.session import Session as Session
+    from elastic.worker.session import current as current
+    from elastic.worker.session import is_elastic as is_elastic
 
 _HOMES = {
-    "blocks": (
+    "deepspeed.candidates": (
         "get_best_candidates",
         "get_candidate_batch_sizes",
         "get_compatible_gpus_v01",
         "get_compatible_gpus_v02",
         "get_valid_gpus",
     ),
-    "config": ("ElasticityConfig",),
-    "differences": ("DIFFERENCES",),
+    "deepspeed.config": ("ElasticityConfig",),
+    "deepspeed.differences": ("DIFFERENCES",),
+    "deepspeed.environment": ("elasticity_enabled", "ensure_immutable_elastic_config"),
+    "deepspeed.semantics": ("SEMANTICS", "Semantics", "semantics_for"),
+    "deepspeed.solver": ("as_released", "compute_elastic_config"),
     "errors": ("ElasticityConfigError", "ElasticityError", "ElasticityIncompatibleWorldSize"),
-    "plan": ("Plan", "plan"),
-    "rows": ("Row",),
-    "scheduler": ("elasticity_enabled", "ensure_immutable_elastic_config"),
-    "search": ("Search", "keeping_batch", "search"),
-    "semantics": ("SEMANTICS", "Semantics", "semantics_for"),
-    "session": ("NotElasticError", "Session", "current", "is_elastic"),
-    "solver": ("as_released", "compute_elastic_config"),
+    "planning.exact": ("Search", "keeping_batch", "search"),
+    "planning.plan": ("Plan", "plan"),
+    "planning.row": ("Row",),
+    "worker.session": ("NotElasticError", "Session", "current", "is_elastic"),
 }
 
 if not TYPE_CHECKING:
@@ -85,9 +87,7 @@ if not TYPE_CHECKING:
     def __getattr__(name):
         for module, names in _HOMES.items():
             if name in names:
-                home = import_module(f"elastic.{module}")
-                # `plan` and `search` stay the modules that importing them makes them, and are callable.
-                value = home if name == module else getattr(home, name)
+                value = getattr(import_module(f"elastic.{module}"), name)
                 globals()[name] = value
                 return value
         raise AttributeError(f"module 'elastic' has no attribute {name!r}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from elastic.plan import Plan
+    from elastic.planning.plan import Plan
 
 STORE_PORT = 29400
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from elastic import constants as c
-from elastic.plan import Plan, plan
+from elastic.planning.plan import Plan, plan
 
 if TYPE_CHECKING:
-    from elastic.rows import Row
-    from elastic.semantics import Semantics
+    from elastic.deepspeed.semantics import Semantics
+    from elastic.planning.row import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def tabulate(
     found = plan(config, semantics=semantics)
     best = None
     if exact:
-        from elastic.search import search
+        from elastic.planning.exact import search
 
         best = search(config, world_sizes, semantics=semantics).exact
     if world_sizes is None:
@@ -104,7 +104,7 @@ def sizes_of_nodes(config: Mapping[str, Any], nodes: Iterable[int]) -> list[int]
         ElasticityError: the block is not strictly valid.
         ValueError: a node holds no whole number of models.
     """
-    from elastic.strict import read_block
+    from elastic.planning.block import read_block
 
     block = read_block(config)
     ranks, left = divmod(block.num_gpus_per_node, block.model_parallel_size)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dsconfig.jobs.plan_table import Table
-    from elastic.plan import Plan
+    from elastic.planning.plan import Plan
 
 SUFFIXES = (".svg", ".png")
 _DARK, _LIGHT, _LOST = "#1f4e79", "#9dc3e6", "#c0392b"

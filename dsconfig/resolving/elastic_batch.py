@@ -15,8 +15,8 @@ from dsconfig.resolving.run import Message, ResolveError
 from elastic import constants as c
 
 if TYPE_CHECKING:
-    from elastic.plan import Plan
-    from elastic.semantics import Semantics
+    from elastic.deepspeed.semantics import Semantics
+    from elastic.planning.plan import Plan
 
 FIRST, LAST = 3009, 19007
 """The first and the last release that read the block."""
@@ -73,7 +73,7 @@ def instead(
         ResolveError: there is no plan, or it has no row for these ranks.
     """
     from elastic import ElasticityError, plan
-    from elastic.semantics import LATEST
+    from elastic.deepspeed.semantics import LATEST
 
     try:
         found = plan(config)

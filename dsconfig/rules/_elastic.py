@@ -1,6 +1,6 @@
 """What is wrong with an `elasticity` section by itself, and at which world sizes it works.
 
-The solver behind it is `elastic.solver`, which gives the very answer of each release.
+The solver behind it is `elastic.deepspeed.solver`, which gives the very answer of each release.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dsconfig.batch import triplet
 from dsconfig.batch.triplet import Impossible
 from dsconfig.releases import number
 from dsconfig.words import kind, quoted
-from elastic.semantics import Semantics
+from elastic.deepspeed.semantics import Semantics
 
 _NEEDED = ("max_train_batch_size", "micro_batch_sizes")
 _BOUNDS = (
@@ -176,8 +176,8 @@ class Solver:
 
     def _answer(self, world: float) -> Any:
         """The release's answer for a world size, or the error it raises."""
+        from elastic.deepspeed.solver import as_released
         from elastic.errors import ElasticityError
-        from elastic.solver import as_released
 
         config = {"elasticity": self.block}
         try:
@@ -202,9 +202,9 @@ class Solver:
 
     def sizes(self) -> list[int]:
         """The world sizes of the release's list. Version 0.2 takes them for ranks and for GPUs in turn."""
-        from elastic.config import ElasticityConfig
+        from elastic.deepspeed.config import ElasticityConfig
+        from elastic.deepspeed.heuristic_v02 import compatible_v02
         from elastic.errors import NoWorldSizesError
-        from elastic.nodes import compatible_v02
 
         if ranks_per_node(self.block, self.semantics) is None:
             answer = self._answer(0)

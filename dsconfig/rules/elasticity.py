@@ -15,7 +15,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._elastic import Solver, endless, faults
 from dsconfig.rules.batch import data_parallel_size
 from dsconfig.words import quoted
-from elastic.semantics import SEMANTICS, Semantics
+from elastic.deepspeed.semantics import SEMANTICS, Semantics
 
 _CONFIG = "elasticity/config.py:ElasticityConfig.__init__"
 _SOLVER = "elasticity/elasticity.py:compute_elastic_config"

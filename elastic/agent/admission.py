@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 
 from elastic.agent.errors import RefusedError, SettingsError
 from elastic.errors import ElasticityError, ElasticityIncompatibleWorldSize
-from elastic.plan import Plan
-from elastic.rows import Row
+from elastic.planning.plan import Plan
+from elastic.planning.row import Row
 
 Policy = Literal["standby", "wait", "fail"]
 """At an inadmissible number of nodes: the largest admissible number trains; all wait; the job ends."""

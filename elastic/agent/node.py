@@ -27,13 +27,13 @@ from elastic.agent.errors import (
     TrainingFailedError,
 )
 from elastic.agent.journal import Journal
-from elastic.agent.lease import Lease, lease_path
 from elastic.agent.outlook import Outlook
 from elastic.agent.place import Place, place_of, worker_variables
 from elastic.agent.pulse import Pulse
 from elastic.agent.quiet import Quiet
 from elastic.agent.settings import Settings
 from elastic.agent.state import Cause, Outcome, State
+from elastic.worker.lease import Lease, lease_path
 
 EVENTS = "events.jsonl"
 _LATE = " before this node came: there is nothing to do here, and another job needs another `--rdzv-id`"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from elastic.agent import moves
 from elastic.agent.admission import Job
 from elastic.agent.errors import RefusedError
-from elastic.agent.lease import now
 from elastic.agent.settings import Settings
 from elastic.agent.state import State
+from elastic.worker.lease import now
 
 LONGEST_SETTLING = 0.5
 """Seconds for which newcomers may follow one another at most, so that they cost one restart together."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from elastic.agent.admission import Job
 from elastic.agent.state import State
-from elastic.agent.whole import write_whole
-from elastic.rows import Row
+from elastic.atomic_write import atomic_write
+from elastic.planning.row import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def worker_variables(place: Place, state: State, job: Job, run_id: str, folder: 
     """Environment variables for the workers of this round; writes the resolved config they name."""
     row = place.row
     config = Path(folder) / f"ds_config-round-{place.round}.json"
-    write_whole(config, job.plan.apply(job.config, row.world_size))
+    atomic_write(config, job.plan.apply(job.config, row.world_size))
     return {
         "DSCONFIG_ELASTIC_RUN_ID": run_id,
         "DSCONFIG_ELASTIC_INCARNATION": str(state.incarnation),

@@ -18,10 +18,10 @@ from elastic.agent import moves
 from elastic.agent.board import Board
 from elastic.agent.errors import AgentError, StoreLostError
 from elastic.agent.evidence import Evidence, Silence
-from elastic.agent.lease import Lease, now
 from elastic.agent.settings import Settings
 from elastic.agent.state import State
 from elastic.agent.watch import Watch, ring
+from elastic.worker.lease import Lease, now
 
 
 class Pulse:

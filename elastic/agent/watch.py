@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from elastic.agent.evidence import Delay, Silence
-from elastic.agent.lease import now
 from elastic.agent.state import Member, State
+from elastic.worker.lease import now
 
 WATCHED = 4
 """Members that each node watches."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from elastic.checkpoints import KEPT_COMMITS, Checkpoints, with_universal
+from elastic.worker.checkpoints import KEPT_COMMITS, Checkpoints, with_universal
 
 
 @dataclass

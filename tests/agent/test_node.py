@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from elastic.agent.errors import RefusedError, TooFewNodesError, TrainingFailedError
-from elastic.agent.lease import Lease, lease_path
 from elastic.agent.node import Drained, JobSucceeded, Node
 from elastic.agent.place import Place
 from elastic.agent.settings import Settings
 from elastic.agent.state import State
+from elastic.worker.lease import Lease, lease_path
 from tests.agent.test_state import DictStore, job_of
 
 SETTINGS = Settings(last_call_timeout=0.3, keep_alive_interval=0.7, keep_alive_max_attempt=3, join_timeout=5)

@@ -19,12 +19,12 @@ import pytest
 from elastic.agent import moves
 from elastic.agent.board import Board
 from elastic.agent.errors import StoreLostError
-from elastic.agent.lease import Lease
 from elastic.agent.node import Drained, Node
 from elastic.agent.outlook import Outlook
 from elastic.agent.pulse import Pulse
 from elastic.agent.settings import Settings
 from elastic.agent.state import State, decode
+from elastic.worker.lease import Lease
 from tests.agent.test_state import job_of
 from tests.agent.virtual import SlowStore, World
 
@@ -73,7 +73,7 @@ def test_removal_never_overtakes_the_lease(seed: int, tmp_path: Path, monkeypatc
                 left = hearts[member.node].lease.left()
                 faults.extend([f"{member.node} was removed {left:.2f} s too early"] if left > 0 else [])
 
-    world.patch(monkeypatch, ["pulse", "lease", "board"])
+    world.patch(monkeypatch, ["agent.pulse", "worker.lease", "agent.board"])
     store = SlowStore(world, data, judge, BEFORE_A_CHANGE)
     hearts = {name: Heart(name, world, store, tmp_path) for name in ("n0", "n1", "n2", "n3", "n4")}
     for heart in hearts.values():
@@ -206,8 +206,8 @@ class Story:
 @pytest.mark.parametrize("seed", range(40))
 def test_all_train_or_stand_by_in_the_end(seed: int, tmp_path: Path, monkeypatch: Any) -> None:
     story = Story(seed, tmp_path)
-    names = ["pulse", "lease", "board", "node", "quiet", "counter", "moves", "watch"]
-    story.world.patch(monkeypatch, names)
+    names = ["pulse", "board", "node", "quiet", "counter", "moves", "watch"]
+    story.world.patch(monkeypatch, ["worker.lease", *(f"agent.{name}" for name in names)])
     monkeypatch.setattr("elastic.agent.node.Outlook", partial(Outlook, clock=story.world.now))
     monkeypatch.setattr("elastic.agent.node.Desk", _NoDesk)
     monkeypatch.setattr(Pulse, "start", Pulse._beat)

@@ -18,10 +18,10 @@ from elastic.agent.admission import Job, difference
 from elastic.agent.board import Board
 from elastic.agent.errors import RefusedError, SettingsError, StoreLostError
 from elastic.agent.evidence import Delay, Silence
-from elastic.agent.lease import Lease, lease_path, now
 from elastic.agent.settings import Settings, read_settings
 from elastic.agent.state import Outcome, State, decode
 from elastic.agent.watch import WATCHED, Watch, ring
+from elastic.worker.lease import Lease, lease_path, now
 from tests.agent.cluster import POWERS
 
 

@@ -94,7 +94,7 @@ class World:
         import importlib
 
         for name in modules:
-            module = importlib.import_module(f"elastic.agent.{name}")
+            module = importlib.import_module(f"elastic.{name}")
             for attribute, value in (("now", self.now), ("time", self), ("random", self.random)):
                 if hasattr(module, attribute):
                     monkeypatch.setattr(module, attribute, value)

@@ -25,7 +25,7 @@ start = time.perf_counter()
 compute(config, "0.19.7")
 print((time.perf_counter() - start) * 1e6)
 """
-OURS = f"sys.path.insert(0, {str(ROOT)!r})\nfrom elastic.solver import compute_elastic_config as compute"
+OURS = f"sys.path.insert(0, {str(ROOT)!r})\nfrom elastic import compute_elastic_config as compute"
 SEARCH = f"""
 import sys, time
 sys.path.insert(0, {str(ROOT)!r})

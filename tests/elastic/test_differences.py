@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elastic
-from elastic.differences import DIFFERENCES, Difference
+from elastic.deepspeed.differences import DIFFERENCES, Difference
 from elastic.errors import NoWorldSizesError
 from tests.elastic.conftest import strict_configs, whole
 

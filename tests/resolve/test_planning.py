@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsconfig.jobs.plan_table import numbers, sizes_of_nodes, tabulate, with_gpus_per_node
-from elastic.semantics import LATEST
+from elastic.deepspeed.semantics import LATEST
 
 CONFIG: dict[str, Any] = {
     "elasticity": {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dsconfig.jobs.plan_table import Table
-    from elastic.semantics import Semantics
+    from elastic.deepspeed.semantics import Semantics
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +88,7 @@ def _config(name: str) -> dict[str, Any]:
 
 def _semantics(target: str | None) -> Semantics:
     from dsconfig.releases import UnknownReleaseError, resolve
-    from elastic.semantics import LATEST, semantics_for
+    from elastic.deepspeed.semantics import LATEST, semantics_for
 
     if target is None:
         return LATEST

@@ -9,7 +9,7 @@ from typing import Any
 
 from elastic import constants as c
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize
-from elastic.strict import Block
+from elastic.planning.block import Block
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from elastic import constants as c
-from elastic.config import ElasticityConfig
+from elastic.deepspeed.config import ElasticityConfig
+from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityConfigError
-from elastic.semantics import LATEST, Semantics
 
 _COMPARED = (
     (c.MAX_ACCEPTABLE_BATCH_SIZE, "max_acceptable_batch_size"),

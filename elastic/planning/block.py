@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from elastic import constants as c
+from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityConfigError
-from elastic.semantics import LATEST, Semantics
 
 LARGEST_BATCH = 10**12
 """Samples a step; beyond it a plan is a typing mistake."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from elastic.strict import Block
+from elastic.planning.block import Block
 
 
 def reason(block: Block, batch: int, world_size: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from elastic.config import ElasticityConfig
+from elastic.deepspeed.config import ElasticityConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from elastic._callable import make_callable
+from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.divisors import divisors_up_to, minimal
 from elastic.errors import ElasticityConfigError
-from elastic.plan import Plan, plan
-from elastic.rows import make_rows
-from elastic.semantics import LATEST, Semantics
-from elastic.strict import LARGEST_COUNT, Block, read_block
+from elastic.planning.block import LARGEST_COUNT, Block, read_block
+from elastic.planning.plan import Plan, plan
+from elastic.planning.row import make_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -172,6 +171,3 @@ def _cut(config: Mapping[str, Any], wanted: Sequence[int], semantics: Semantics)
     kept = set(wanted)
     rows = tuple(row for row in found.rows if row.world_size in kept)
     return Plan(found.block, found.batch_size, rows, semantics, found.notes)
-
-
-make_callable(__name__)

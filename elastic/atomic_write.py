@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 
-def write_whole(path: Path, value: Any) -> None:
+def atomic_write(path: Path, value: Any) -> None:
     """Write JSON, and make the folder where there is none; on the disk when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 
-from elastic.answer import Answer
-from elastic.config import ElasticityConfig
+from elastic.deepspeed.answer import Answer
+from elastic.deepspeed.config import ElasticityConfig
+from elastic.deepspeed.heuristic import compatible_v01, require_number
+from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityError, NoWorldSizesError
-from elastic.heuristic import compatible_v01, require_number
-from elastic.semantics import LATEST, Semantics
 
 
 def solve_v02(config: ElasticityConfig, gpus: int, semantics: Semantics = LATEST) -> Answer:

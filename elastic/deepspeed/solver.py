@@ -1,7 +1,7 @@
 """The functions users import from `deepspeed.elasticity`, with the same signatures, results and error types.
 
 `as_released` gives a release's very answer, usable or not; `compute_elastic_config` is the same with the
-unusable ones refused (`elastic.differences` lists them all).  Source: `elasticity/elasticity.py`.
+unusable ones refused (`differences` lists them all).  Source: `elasticity/elasticity.py`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from elastic import constants as c
-from elastic import heuristic
-from elastic.answer import Answer
-from elastic.config import ElasticityConfig
-from elastic.differences import Result, no_world_sizes, refuse_unusable
+from elastic.deepspeed import heuristic
+from elastic.deepspeed.answer import Answer
+from elastic.deepspeed.config import ElasticityConfig
+from elastic.deepspeed.differences import Result, no_world_sizes, refuse_unusable
+from elastic.deepspeed.heuristic_v02 import solve_v02
+from elastic.deepspeed.semantics import LATEST, Semantics
+from elastic.deepspeed.version_check import check_target
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize, NoWorldSizesError
-from elastic.nodes import solve_v02
-from elastic.semantics import LATEST, Semantics
-from elastic.target import check_target
 
 
 def compute_elastic_config(

@@ -2,7 +2,7 @@
 
 Source: `elasticity/elasticity.py`: `get_candidate_batch_sizes`, `get_best_candidates`,
 `_get_compatible_gpus_v01`.  Same answers, but divisors come from prime factors.  The functions here return
-what DeepSpeed returns, usable or not; `elastic.differences` says which answers are refused.
+what DeepSpeed returns, usable or not; `elastic.deepspeed.differences` says which answers are refused.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from elastic.constants import HCN_LIST
+from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.divisors import world_sizes
-from elastic.semantics import LATEST, Semantics
 
 
 def candidates(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[int]:

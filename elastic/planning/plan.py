@@ -12,16 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from elastic._callable import make_callable
-from elastic.config import ElasticityConfig
-from elastic.differences import no_world_sizes
+from elastic.deepspeed.config import ElasticityConfig
+from elastic.deepspeed.differences import no_world_sizes
+from elastic.deepspeed.heuristic import compatible_v01
+from elastic.deepspeed.heuristic_v02 import compatible_v02
+from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize, NoWorldSizesError
-from elastic.explain import reason
-from elastic.heuristic import compatible_v01
-from elastic.nodes import compatible_v02
-from elastic.rows import Row, apply_row, fallback_row, make_rows
-from elastic.semantics import LATEST, Semantics
-from elastic.strict import Block, read_block
+from elastic.planning.block import Block, read_block
+from elastic.planning.reason import reason
+from elastic.planning.row import Row, apply_row, fallback_row, make_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +144,3 @@ def _notes(block: Block) -> tuple[str, ...]:
         whole = max(block.min_gpus // node, 1)
         return (f"`min_gpus` {block.min_gpus} is rounded down to {whole} whole nodes, {whole * node} GPUs",)
     return ()
-
-
-make_callable(__name__)

@@ -23,8 +23,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from elastic.agent.lease import Lease, lease_path
 from elastic.errors import ElasticityError
+from elastic.worker.lease import Lease, lease_path
 
 _WATCH = 0.1
 """Seconds between two looks at the lease."""

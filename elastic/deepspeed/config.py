@@ -1,7 +1,7 @@
 """`ElasticityConfig`: the block as DeepSpeed reads it, with DeepSpeed's checks in DeepSpeed's order.
 
 Source: `elasticity/config.py`, `ElasticityConfig`.  Lenient on purpose (2000.0 and booleans pass, strings
-fail where they are first compared); `elastic.strict` is the reading for new code.
+fail where they are first compared); `elastic.planning.block` is the reading for new code.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from elastic import constants as c
+from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityConfigError
-from elastic.semantics import LATEST, Semantics
 
 
 class ElasticityConfig:

@@ -6,8 +6,8 @@ Source: `elasticity/elasticity.py`, `_compatible_ds_version_check` and, up to 0.
 from __future__ import annotations
 
 from elastic.constants import MINIMUM_DEEPSPEED_VERSION
+from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityError
-from elastic.semantics import LATEST, Semantics
 
 _MINIMUM = (0, 3, 8)
 _WIDTH = 20

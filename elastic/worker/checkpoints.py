@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elastic.agent.whole import write_whole
-from elastic.session import Session
+from elastic.atomic_write import atomic_write
+from elastic.worker.session import Session
 
 KEPT_COMMITS = 8
 
@@ -83,11 +83,11 @@ class Checkpoints:
         name = f"{self.folder.name}/{tag}"
         about: dict[str, Any] = {"name": name, "world_size": self._session.world_size}
         about |= {"incarnation": self._session.incarnation, "round": self._session.round}
-        write_whole(self.folder / tag / "elastic.json", about)
+        atomic_write(self.folder / tag / "elastic.json", about)
         number = self._session.commit_number(name)
         if number is None:
             return False
-        write_whole(self._commits / f"{self._life:06}.{number:09}.json", about)
+        atomic_write(self._commits / f"{self._life:06}.{number:09}.json", about)
         for old in sorted(self._commits.glob("*.json"))[:-KEPT_COMMITS]:
             old.unlink(missing_ok=True)
         return True
@@ -123,7 +123,7 @@ def universal(saved: Saved, workers: int = 1) -> Path:
         command += ["--input_folder", str(saved.folder / saved.tag), "--output_folder", str(partial)]
         command += ["--num_extract_workers", str(workers), "--num_merge_workers", str(workers)]
         subprocess.run([*command, "--inject_missing_state"], check=True, stdout=subprocess.DEVNULL)
-        write_whole(partial / "elastic.json", {"from": saved.name, "world_size": saved.world_size})
+        atomic_write(partial / "elastic.json", {"from": saved.name, "world_size": saved.world_size})
         try:
             partial.rename(target)
         except OSError:

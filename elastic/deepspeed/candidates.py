@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from elastic import heuristic
-from elastic.config import ElasticityConfig
-from elastic.differences import no_world_sizes, refuse_unusable
+from elastic.deepspeed import heuristic
+from elastic.deepspeed.config import ElasticityConfig
+from elastic.deepspeed.differences import no_world_sizes, refuse_unusable
+from elastic.deepspeed.heuristic_v02 import solve_v02
+from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.divisors import world_sizes
 from elastic.errors import ElasticityConfigError, NoWorldSizesError
-from elastic.nodes import solve_v02
-from elastic.semantics import LATEST, Semantics
 
 
 def get_candidate_batch_sizes(

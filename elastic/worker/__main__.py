@@ -1,7 +1,7 @@
 """`python -m elastic.worker SCRIPT ARGS...` runs a training script as a worker of the elastic agent.
 
-Before it: the process is tied to its agent (`elastic.session.current`).  After it, where it ended well: the
-worker waits for the others of its group.  `-m MODULE` in place of SCRIPT runs a module.
+Before it: the process is tied to its agent (`elastic.current`).  After it, where it ended well: it waits for
+the others of its group.  `-m MODULE` in place of SCRIPT runs a module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 def main() -> None:
     """Run the script that the arguments name."""
-    from elastic.session import current
+    from elastic.worker.session import current
 
     session = current()
     arguments = sys.argv[1:]
