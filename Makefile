@@ -44,7 +44,7 @@ census: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.census $(RELEASE)
 
 generate: $(VENV)/.dev
-	$(BIN)/python -m dsconfig.generate
+	$(BIN)/python -m schema.generate
 
 # Whole elastic jobs with real processes, and the example with a real DeepSpeed engine.
 agent: $(VENV)/.dev

@@ -44,7 +44,8 @@ def test_wheel_holds_both_packages_and_nothing_else(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in names}
     assert tops == {"dsconfig", "elastic", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
     assert {"dsconfig/py.typed", "elastic/py.typed", "dsconfig/model/_table.py"} <= set(names)
-    kept = {path.name for path in (ROOT / "schema").iterdir()}
+    kept = {path.name for path in (ROOT / "schema").glob("*.json")}
+    assert kept
     assert {name.rpartition("/")[2] for name in names if name.startswith("dsconfig/_schema/")} == kept
 
 

@@ -53,15 +53,15 @@ def _page(rule: Rule, style: Style) -> str:
 
 
 def _key(word: str, style: Style) -> str | None:
-    from dsconfig.model import keyinfo
+    from dsconfig.model.describe import describe
 
-    text = keyinfo.describe(word)
+    text = describe(word)
     if text is None:
         ends = [path for path in _paths() if path.endswith(f".{word}")]
         if len(ends) > 1:
             shown = ends if len(ends) <= 8 else [*ends[:7], "..."]
             refuse(f"`{word}` is the name of several keys: {_listed(shown)}")
-        text = keyinfo.describe(ends[0]) if ends else None
+        text = describe(ends[0]) if ends else None
     return None if text is None else page(text, style)
 
 

@@ -1,4 +1,4 @@
-"""Generated from dsconfig/model by `python -m dsconfig.generate`; do not edit."""
+"""Generated from dsconfig/model by `make generate`; do not edit."""
 
 from typing import Any
 

@@ -4,7 +4,7 @@ from.
 A field of the model is the only place that knows a key. Its annotation is what the newest release that reads
 the key takes, its default what DeepSpeed uses when the key is absent, its docstring the prose, and `Key` the
 rest: releases, unit, aliases, replacement, earlier types, who fills "auto". `dsconfig.model.walk` turns all
-of it into `KeyInfo`, and `dsconfig.generate` writes the table that the checker works on.
+of it into `KeyInfo`, and `schema.generate` writes the table that the checker works on.
 """
 
 from __future__ import annotations

@@ -266,12 +266,3 @@ def _inner(spec: Spec) -> Iterator[tuple[str, tuple[str, ...]]]:
     elif spec[0] == "union":
         for arm in spec[1:]:
             yield from _inner(arm)
-
-
-def describe(path: str) -> str | None:
-    """Everything known of the key at a dotted path, as Markdown; None where there is none. Imports the
-    model.
-    """
-    from dsconfig.model.describe import describe as page
-
-    return page(path)

@@ -21,7 +21,7 @@ from dsconfig.schema.wrapped import launch_schema, settings_schema, yaml_schema
 
 BASE = "https://json.schemastore.org/"
 """Where the schemas are published; the catalogue points there."""
-COMMENT = "Generated from dsconfig/model by `python -m dsconfig.generate`; do not edit."
+COMMENT = "Generated from dsconfig/model by `make generate`; do not edit."
 FIRST_SERIES = (0, 9)
 FILE_MATCH = (
     "ds_config.json",

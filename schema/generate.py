@@ -1,0 +1,66 @@
+"""Writes every generated file from the model: `python -m schema.generate` writes, `--check` compares.
+
+Once is enough: the schemas are made from the table that the model gives, whatever stands in the file.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from schema import table
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def texts() -> dict[str, str]:
+    """Every generated file by its path in the repository, with the text that the model gives it."""
+    from dsconfig.model.config import Config
+
+    found = {"dsconfig/model/_table.py": table.text(Config)}
+    _load("dsconfig.model._table", found["dsconfig/model/_table.py"])
+    from dsconfig.schema import files
+
+    return found | {f"schema/{name}": make() for name, make in files.texts().items()}
+
+
+def _load(name: str, text: str) -> None:
+    """Let whoever imports the module get what this text says, whatever stands in its file."""
+    assert name not in sys.modules, f"{name} was imported too early: its readers would not see what is new"
+    module = ModuleType(name)
+    exec(text, module.__dict__)
+    sys.modules[name] = module
+
+
+def main() -> int:
+    """Write the files, or with `--check` name the stale ones and return 1."""
+    made = texts()
+    stale = [name for name in {**made, **_kept()} if _read(ROOT / name) != made.get(name)]
+    if "--check" in sys.argv[1:]:
+        for name in stale:
+            print(f"{name} is stale: run `make generate`")
+        return 1 if stale else 0
+    for name in stale:
+        _write(ROOT / name, made.get(name))
+    return 0
+
+
+def _kept() -> dict[str, None]:
+    """Schemas that are there, also those that nothing makes any more."""
+    return {f"schema/{path.name}": None for path in sorted((ROOT / "schema").glob("*.json"))}
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def _write(path: Path, text: str | None) -> None:
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
