@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from dsconfig.json_types import Json
 
 Path: TypeAlias = tuple["str | int", ...]
 Severity: TypeAlias = Literal["error", "warning", "info"]
@@ -69,7 +71,7 @@ class Set:
     """Give the key at `path` this value (adding it where it is absent)."""
 
     path: Path
-    value: Any
+    value: Json
 
 
 @dataclass(frozen=True, slots=True)

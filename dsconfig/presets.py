@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from dsconfig import releases
 from dsconfig.consumers import BY_NAME, CONSUMERS
+from dsconfig.json_types import Json, JsonObject
 
-Config: TypeAlias = dict[str, Any]
+Config: TypeAlias = JsonObject
 
 _PLUGIN = ("transformers", "accelerate")
 _KEPT = (
@@ -134,7 +135,7 @@ _REMARKS = {
 }
 
 
-def _zero(stage: int, **more: Any) -> Config:
+def _zero(stage: int, **more: Json) -> Config:
     return {
         **_BATCH,
         "gradient_clipping": 1.0,

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from dsconfig.json_types import JsonObject
 
 FILE, PROJECT = "dsconfig.toml", "pyproject.toml"
 CONSUMERS = ("deepspeed", "transformers", "accelerate", "lightning")
@@ -63,7 +65,7 @@ def find(start: str | None = None) -> Settings:
         folder = parent
 
 
-def _table(path: str) -> dict[str, Any] | None:
+def _table(path: str) -> JsonObject | None:
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -84,12 +86,12 @@ def _mentions_us(text: str) -> bool:
     return re.search(header, text, re.MULTILINE) is not None
 
 
-def _parsed(path: str, text: str, *, own: bool) -> dict[str, Any] | None:
+def _parsed(path: str, text: str, *, own: bool) -> JsonObject | None:
     import sys
     from importlib import import_module
 
     tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    data: dict[str, Any]
+    data: JsonObject
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -103,8 +105,8 @@ def _parsed(path: str, text: str, *, own: bool) -> dict[str, Any] | None:
     raise SettingsError(f"{os.path.relpath(path)}: `tool.dsconfig` must be a table")
 
 
-def _settings(path: str, table: dict[str, Any]) -> Settings:
-    values: dict[str, Any] = {}
+def _settings(path: str, table: JsonObject) -> Settings:
+    values: JsonObject = {}
     for key, value in table.items():
         where = f"{os.path.relpath(path)}: {'' if os.path.basename(path) == FILE else 'tool.dsconfig.'}{key}"
         if key not in KEYS:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+
+from dsconfig.json_types import Json, Spec
 
 _LONGEST = 60
 _KINDS = {
@@ -19,7 +20,7 @@ _KINDS = {
 _BOUNDS = ("at least", "greater than", "at most", "less than")
 
 
-def quoted(value: Any) -> str:
+def quoted(value: Json) -> str:
     """A value as it stands in the file, in backticks: `"auto"`, `true`, `4.5`; long ones are cut."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         return "`an integer of more than 60 digits`"
@@ -27,7 +28,7 @@ def quoted(value: Any) -> str:
     return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}`"
 
 
-def kind(value: Any) -> str:
+def kind(value: Json) -> str:
     """The JSON kind of a value with its article: `a string`, `an object`, `null`."""
     word = _KINDS.get(type(value), "value")
     if word == "null":
@@ -35,7 +36,7 @@ def kind(value: Any) -> str:
     return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
-def one_of(values: Iterable[Any], conjunction: str = "or") -> str:
+def one_of(values: Iterable[Json], conjunction: str = "or") -> str:
     """`"a"`, `"b"` or `"c"`."""
     words = [value if isinstance(value, str) and value.startswith("`") else quoted(value) for value in values]
     if len(words) < 2:
@@ -43,7 +44,7 @@ def one_of(values: Iterable[Any], conjunction: str = "or") -> str:
     return f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
 
 
-def expected(spec: tuple[Any, ...]) -> str:
+def expected(spec: Spec) -> str:
     """What a type takes, in words: `an integer of at least 1`, `one of "none", "cpu" or "nvme"`."""
     head = spec[0]
     if head == "union":
@@ -78,16 +79,16 @@ _PLURALS = {
 }
 
 
-def _plural(spec: tuple[Any, ...]) -> str:
+def _plural(spec: Spec) -> str:
     return _PLURALS.get(spec[0]) or expected(spec)
 
 
-def _union(arms: tuple[Any, ...]) -> str:
+def _union(arms: Spec) -> str:
     words = [expected(arm) for arm in arms]
     return " or ".join(words)
 
 
-def _number(spec: tuple[Any, ...]) -> str:
+def _number(spec: Spec) -> str:
     word = "an integer" if spec[0] == "int" else "a number"
     said = [f"{text} {bound:g}" for text, bound in zip(_BOUNDS, spec[1:], strict=True) if bound is not None]
     return f"{word} {'' if not said or not said[0].startswith('at') else 'of '}{' and '.join(said)}".rstrip()

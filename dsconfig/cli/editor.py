@@ -11,7 +11,7 @@ from dsconfig.cli.errors import CLEAN, refuse
 from dsconfig.cli.schema import add_reading, note, reading
 
 if TYPE_CHECKING:
-    from dsconfig.schema.editors import Part
+    from dsconfig.schema.editor_file import EditorFile
 
 NAMES = ("vscode", "neovim", "jetbrains", "zed")
 
@@ -28,29 +28,29 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what connects the editor, or write it."""
-    from dsconfig.schema.editors import parts
+    from dsconfig.schema.editors import files
 
     target, consumer = reading(args)
-    *schemas, settings = parts(args.editor, target, consumer)
+    *schemas, settings = files(args.editor, target, consumer)
     if args.write:
         _write([*schemas, settings])
     else:
         sys.stdout.write(settings.text)
-        note(f"this goes into {settings.path}, beside {' and '.join(part.path for part in schemas)}")
+        note(f"this goes into {settings.path}, beside {' and '.join(file.path for file in schemas)}")
         note("`--write` writes all of them")
     return CLEAN
 
 
-def _write(parts: list[Part]) -> None:
+def _write(files: list[EditorFile]) -> None:
     """Write the files; all of them are made before the first is written."""
     from dsconfig.cli.single import reason, write
-    from dsconfig.schema.editors import SettingsConflictError
+    from dsconfig.schema.editor_file import SettingsConflictError
 
     ready: list[tuple[str, str, str | None]] = []
-    for part in parts:
-        old = _read(part.path)
+    for ours in files:
+        old = _read(ours.path)
         try:
-            ready.append((part.path, part.merged(old), old))
+            ready.append((ours.path, ours.merged(old), old))
         except SettingsConflictError as error:
             refuse(f"{error}; see `dsconfig editor` without --write for what to add")
     for path, text, old in ready:

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.diagnostic import Effect, Fix, Path
+from dsconfig.diagnostic import Effect, Fix
 from dsconfig.document import Document, Parser, Problem, Span
 from dsconfig.evaluation.walk import UNREADABLE, Walk
+from dsconfig.json_types import Json, JsonObject, KeyPath
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find
 from dsconfig.releases import name, number
 
@@ -32,11 +33,11 @@ class Finding:
     """A diagnostic in the making: places are paths still, and it belongs to one release."""
 
     message: str
-    path: Path
+    path: KeyPath
     help: str | None = None
     effect: Effect | None = None
     part: Part = "value"
-    related: tuple[tuple[str, Path], ...] = ()
+    related: tuple[tuple[str, KeyPath], ...] = ()
     fix: Fix | None = None
     span: Span | None = None
     """The very place, where it is known already; else it follows from the path."""
@@ -75,12 +76,12 @@ class Context:
         empty = any(problem.kind == "empty" for problem in source.document.problems)
         self.is_launch = is_launch_file(data)
         self.is_config = isinstance(data, dict) and not empty
-        self.data: dict[str, Any] = data if isinstance(data, dict) else {}
+        self.data: JsonObject = data if isinstance(data, dict) else {}
         self._keys: dict[str, KeyView | None] = {}
         self.walk = Walk(release, source.consumer)
         self.walk.values = self.walk.section(ROOT, self._handed_over(), (), ())
 
-    def _handed_over(self) -> dict[str, Any]:
+    def _handed_over(self) -> JsonObject:
         """The config without what the consumer overwrites, whatever is written."""
         if self.consumer not in ("transformers", "accelerate") or "steps_per_print" not in self.data:
             return self.data
@@ -134,9 +135,9 @@ class Context:
     # What is written
     # ------------------------------------------------------------------------------------------
 
-    def written(self, path: str) -> Any:
+    def written(self, path: str) -> Json:
         """The value as written, under any of the key's names; MISSING where there is none."""
-        value: Any = self.data
+        value: Json = self.data
         for part in self.place(path) if self.walk.spelled else split(path):
             if not isinstance(value, dict) or part not in value:
                 return MISSING
@@ -147,9 +148,9 @@ class Context:
         """Whether the key is written, whatever its value."""
         return self.written(path) is not MISSING
 
-    def place(self, path: str) -> Path:
+    def place(self, path: str) -> KeyPath:
         """The path as written: aliases in place of the canonical names."""
-        parts: Path = split(path)
+        parts: KeyPath = split(path)
         spelled = self.walk.spelled
         for length in range(len(parts), 0, -1) if spelled else ():
             if parts[:length] in spelled:
@@ -159,14 +160,14 @@ class Context:
     # What the release makes of it
     # -----------------------------------------------------------------------------
 
-    def value(self, path: str) -> Any:
+    def value(self, path: str) -> Json:
         """The value that the release ends up with: written and converted, else its default (None: no
         default).
 
         Raises:
             SkipRule: the value, or a section on the way, is refused, or filled by the consumer.
         """
-        found: Any = self.walk.values
+        found: Json = self.walk.values
         for part in split(path):
             if found is UNREADABLE:
                 raise SkipRule
@@ -181,7 +182,7 @@ class Context:
         """The value's truth, as Python code behind DeepSpeed's look-ups sees it."""
         return bool(self.value(path))
 
-    def default(self, path: str) -> Any:
+    def default(self, path: str) -> Json:
         """What the release uses where the key is absent; None also where the release does not know the
         key.
         """
@@ -212,13 +213,13 @@ class Context:
 
     def at(
         self,
-        path: str | Path,
+        path: str | KeyPath,
         message: str,
         *,
         help: str | None = None,
         effect: str | None = None,
         part: Part = "value",
-        related: Iterable[tuple[str, str | Path]] = (),
+        related: Iterable[tuple[str, str | KeyPath]] = (),
         fix: Fix | None = None,
     ) -> Finding:
         """A finding at a path; a key that is absent is shown at its nearest existing parent."""
@@ -245,7 +246,7 @@ class Context:
         kind = Effect(effect) if effect else None
         return Finding(message, problem.path, help, kind, fix=fix, span=problem.span)
 
-    def _path(self, path: str | Path) -> Path:
+    def _path(self, path: str | KeyPath) -> KeyPath:
         return self.place(path) if isinstance(path, str) and path else tuple(path)
 
 

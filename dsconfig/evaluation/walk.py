@@ -8,13 +8,11 @@ is dropped) for the rules to put into words, and the values that DeepSpeed ends 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from dsconfig.dialect import Coerced, Refused, read
+from dsconfig.json_types import Json, JsonObject, KeyPath, Spec
 from dsconfig.model.keyinfo import KeyView, SectionView, child_section, type_named, view
 from dsconfig.releases import NEVER
-
-Path = tuple[str | int, ...]
 
 
 class Unreadable:
@@ -28,10 +26,10 @@ UNREADABLE = Unreadable()
 class Event:
     """Something about one key. `key` is None where the section does not know it."""
 
-    path: Path
+    path: KeyPath
     section: SectionView
     key: KeyView | None
-    value: Any
+    value: Json
     verdict: Coerced | Refused | None = None
 
 
@@ -52,8 +50,8 @@ class Walk:
     doubles: list[Event] = field(default_factory=list)
     seen: list[Event] = field(default_factory=list)
     """Keys that are deprecated, or taken and never looked at."""
-    values: dict[str, Any] = field(default_factory=dict)
-    spelled: dict[Path, Path] = field(default_factory=dict)
+    values: JsonObject = field(default_factory=dict)
+    spelled: dict[KeyPath, KeyPath] = field(default_factory=dict)
 
     def view(self, name: str) -> SectionView:
         """The section as the release sees it; narrows the releases for which the walk's outcome holds."""
@@ -66,7 +64,7 @@ class Walk:
         self.low = max(self.low, low)
         self.high = min(self.high, high)
 
-    def section(self, name: str, data: dict[str, Any], path: Path, canonical: Path) -> dict[str, Any]:
+    def section(self, name: str, data: JsonObject, path: KeyPath, canonical: KeyPath) -> JsonObject:
         """Walk one object; returns its values by canonical names."""
         seen = self.view(name)
         loose = seen._replace(unknown="ignored") if seen.drops_auto else seen
@@ -74,7 +72,7 @@ class Walk:
             seen = seen._replace(drops_auto=False)
         if name in _TYPED:
             seen = self._typed(seen, data)
-        values: dict[str, Any] = {}
+        values: JsonObject = {}
         for word, value in data.items():
             key = seen.keys.get(word)
             if key is None:
@@ -95,7 +93,7 @@ class Walk:
             values[key.info.name] = found
         return values
 
-    def _typed(self, seen: SectionView, data: dict[str, Any]) -> SectionView:
+    def _typed(self, seen: SectionView, data: JsonObject) -> SectionView:
         """The section with the params of its type, where the release knows that type."""
         kind = type_named(seen.name, data.get("type"))
         if kind is None:
@@ -109,7 +107,7 @@ class Walk:
         key = seen.keys["params"]._replace(type=("section", kind.params))
         return seen._replace(keys={**seen.keys, "params": key})
 
-    def _value(self, seen: SectionView, key: KeyView, value: Any, path: Path, canonical: Path) -> Any:
+    def _value(self, seen: SectionView, key: KeyView, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
         info = key.info
         event = Event(path, seen, key, value)
         if info.deprecated <= self.release or "unread" in info.flags:
@@ -124,7 +122,7 @@ class Walk:
                 self.autos.append(event)
         return self._read(event, key, value, path, canonical)
 
-    def _read(self, event: Event, key: KeyView, value: Any, path: Path, canonical: Path) -> Any:
+    def _read(self, event: Event, key: KeyView, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
         inner = child_section(key.type)
         if inner is not None and isinstance(value, dict):
             return self.section(inner, value, path, canonical)
@@ -149,7 +147,7 @@ class Walk:
             value = value if event.section.dialect == "hand" else verdict.value
         return self._within(key.type, value, path, canonical)
 
-    def _misshapen(self, event: Event, key: KeyView, value: Any, inner: str, canonical: Path) -> Any:
+    def _misshapen(self, event: Event, key: KeyView, value: Json, inner: str, canonical: KeyPath) -> Json:
         """A section that is no object, where DeepSpeed opens it by hand."""
         if shapes_of(value) & key.takes:
             made = as_mapping(value) if "mapping" in key.takes else None
@@ -158,7 +156,7 @@ class Walk:
         self.refused.append(event)
         return UNREADABLE
 
-    def _within(self, spec: Any, value: Any, path: Path, canonical: Path) -> Any:
+    def _within(self, spec: Spec, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
         """Sections inside lists and maps."""
         if spec[0] == "union":
             spec = next((arm for arm in spec[1:] if arm[0] in ("list", "map")), spec)
@@ -172,7 +170,7 @@ class Walk:
             return [self._member(spec[1], inner, v, (*path, i), (*canonical, i)) for i, v in enumerate(value)]
         return value
 
-    def _member(self, spec: Any, inner: str | None, value: Any, path: Path, canonical: Path) -> Any:
+    def _member(self, spec: Spec, inner: str | None, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
         if inner is not None and isinstance(value, dict):
             return self.section(inner, value, path, canonical)
         return self._within(spec, value, path, canonical)
@@ -193,7 +191,7 @@ _BESIDE = {
 """Sections that code reading by hand does not open where the other key is present."""
 
 
-def _hidden(seen: SectionView, word: str, data: dict[str, Any]) -> bool:
+def _hidden(seen: SectionView, word: str, data: JsonObject) -> bool:
     """Whether the key is not looked at, because another one is written beside it."""
     other = _BESIDE.get((seen.name, word))
     if other is None or other not in data or other not in seen.keys:
@@ -201,14 +199,14 @@ def _hidden(seen: SectionView, word: str, data: dict[str, Any]) -> bool:
     return not (data[other] is None and "null" in seen.keys[other].takes)
 
 
-def _mentions_auto(spec: Any) -> bool:
+def _mentions_auto(spec: Spec) -> bool:
     """Whether "auto" is one of the values of the type, or any text is."""
     if spec[0] == "union":
         return any(_mentions_auto(arm) for arm in spec[1:])
     return spec[0] in ("any", "str", "path") or (spec[0] == "enum" and "auto" in spec[1:])
 
 
-def shapes_of(value: Any) -> frozenset[str]:
+def shapes_of(value: Json) -> frozenset[str]:
     """The names (`dsconfig.model.base.Shape`) under which a value may be taken for a section."""
     shapes = {_shape(value)}
     if not value:
@@ -220,13 +218,13 @@ def shapes_of(value: Any) -> frozenset[str]:
     return frozenset(shapes)
 
 
-def _shape(value: Any) -> str:
+def _shape(value: Json) -> str:
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
     return "string" if isinstance(value, str) else "list" if isinstance(value, list) else "number"
 
 
-def as_mapping(value: Any) -> dict[Any, Any] | None:
+def as_mapping(value: Json) -> dict[Json, Json] | None:
     """What Python's `dict()` makes of a list or a string, as pydantic 1 calls it; None where it refuses."""
     if not isinstance(value, list | str):
         return None

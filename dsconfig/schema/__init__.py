@@ -6,15 +6,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dsconfig import releases
 from dsconfig.consumers import CONSUMERS
+from dsconfig.json_types import JsonObject
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
-def json_schema(target: str | releases.Target | None = None, consumer: str | None = None) -> dict[str, Any]:
+def json_schema(target: str | releases.Target | None = None, consumer: str | None = None) -> JsonObject:
     """The JSON Schema of a DeepSpeed config.
 
     Args:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from dsconfig.json_types import Json
 from dsconfig.model.keyinfo import SectionView
 from dsconfig.releases import NEVER, number
 from dsconfig.schema.values import Schema, needs
@@ -55,7 +55,7 @@ def of(seen: SectionView, release: int, consumer: str | None) -> Iterator[Schema
 _NOT_AUTO: Schema = {"not": {"const": "auto"}, "doNotSuggest": True}
 
 
-def _written(**properties: Any) -> Schema:
+def _written(**properties: Json) -> Schema:
     """The keys are there and as told; None: whatever they are, but for "auto", which may be dropped."""
     # VS Code proposes what it meets here too, and some of these are names of old.
     told = {key: _NOT_AUTO if value is None else value for key, value in properties.items()}

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from dsconfig.document.pretty import text
+from dsconfig.json_types import JsonObject
 from dsconfig.model._table import SECTIONS, TYPES
 from dsconfig.model.keyinfo import view
 from dsconfig.releases import LATEST, NUMBERS, RELEASES, Target
@@ -54,7 +54,7 @@ def file_of(target: Target) -> Path | None:
 
 def texts() -> dict[str, Callable[[], str]]:
     """Every file by its name, with what makes its text."""
-    wrapped: dict[str, Callable[[], dict[str, Any]]] = {
+    wrapped: dict[str, Callable[[], JsonObject]] = {
         "accelerate.json": launch_schema,
         "deepspeed-in-yaml.json": yaml_schema,
         "dsconfig.json": settings_schema,
@@ -96,7 +96,7 @@ def _different(series: tuple[int, int]) -> Iterator[str]:
 
 
 @cache
-def _alike(release: str) -> tuple[Any, ...]:
+def _alike(release: str) -> tuple[object, ...]:
     """Equal for releases that read every section alike."""
     number = NUMBERS[release]
     types = tuple(
@@ -131,7 +131,7 @@ def _catalogue() -> str:
 
 
 @cache
-def _wrapped(name: str, make: Callable[[], dict[str, Any]]) -> str:
+def _wrapped(name: str, make: Callable[[], JsonObject]) -> str:
     return published(name, make())
 
 
@@ -140,7 +140,7 @@ def _text(name: str, release: str) -> str:
     return published(name, json_schema(release))
 
 
-def published(name: str, schema: dict[str, Any]) -> str:
+def published(name: str, schema: JsonObject) -> str:
     """The text of a schema that is kept as a file."""
     draft = schema.pop("$schema")
     return text({"$comment": COMMENT, "$schema": draft, "$id": f"{BASE}{name}", **schema})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
+from dsconfig.json_types import Json, JsonObject
 from dsconfig.model import walk
 from dsconfig.model.config import Config
 from dsconfig.model.describe import prose
@@ -96,7 +96,7 @@ class Builder:
         found = values.explained(values.with_auto(found, auto), key.type, auto)
         return values.described(found, self._means(key.info, auto))
 
-    def _means(self, info: KeyInfo, auto: Auto) -> dict[Any, str]:
+    def _means(self, info: KeyInfo, auto: Auto) -> dict[Json, str]:
         """What the words of the key stand for."""
         found = dict(_fields()[info.section][info.name].key.means)
         if info.name == "type":
@@ -304,8 +304,8 @@ def root(release: int, consumer: str | None) -> Schema:
     """The keywords of the whole config, definitions last."""
     builder = Builder(release, consumer)
     body = builder.body("Config")
-    properties: dict[str, Any] = body.pop("properties")
-    meta: dict[str, Any] = {
+    properties: JsonObject = body.pop("properties")
+    meta: JsonObject = {
         "$schema": {"type": "string", "description": "The JSON Schema that editors check this file with."},
         "$dsconfig": {"type": "object", "description": "Settings of dsconfig for this file."},
     }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig import presets
+from dsconfig.json_types import JsonObject
 from dsconfig.model.keyinfo import SectionView, child_section, view
 from dsconfig.releases import Target, name
 from dsconfig.schema.values import Schema
 
-Body = dict[str, Any]
+Body = JsonObject
 
 _DEVICE: Body = {"device": "cpu", "pin_memory": True}
 _DRIVE: Body = {"device": "nvme", "nvme_path": "${1:/local_nvme}", "pin_memory": True}

@@ -6,12 +6,12 @@ Editors show the `errorMessage` of the first arm of an `anyOf` that fails, so ev
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from dsconfig.json_types import Json, JsonObject, Spec
 from dsconfig.words import expected
 
-Schema: TypeAlias = dict[str, Any]
-Spec: TypeAlias = tuple[Any, ...]
+Schema: TypeAlias = JsonObject
 Auto: TypeAlias = Literal["filled", "dropped"] | None
 """Whether a consumer puts a value in the place of "auto", or DeepSpeed drops the key and uses its default."""
 Refer: TypeAlias = Callable[[str, frozenset[str]], Schema]
@@ -86,7 +86,7 @@ def _union(arms: list[Schema]) -> Schema:
     return arms[0] if len(arms) == 1 else {"anyOf": arms}
 
 
-def _members(arm: Schema) -> list[Any]:
+def _members(arm: Schema) -> list[Json]:
     return list(arm["enum"]) if arm.keys() == {"enum"} else []
 
 
@@ -98,7 +98,7 @@ def _apart(one: Schema, other: Schema) -> bool:
     return not (one.keys() & other.keys()) - {"type"}
 
 
-def _listed(types: Any) -> list[str]:
+def _listed(types: Json) -> list[str]:
     return [types] if isinstance(types, str) else list(types)
 
 
@@ -166,7 +166,7 @@ def explained(schema: Schema, spec: Spec, auto: Auto) -> Schema:
     return {"anyOf": [arm if "$ref" in arm else {**arm, "errorMessage": message} for arm in found]}
 
 
-def described(schema: Schema, means: Mapping[Any, str]) -> Schema:
+def described(schema: Schema, means: Mapping[Json, str]) -> Schema:
     """The schema with a description of each of its words, as far as there is one."""
     if "anyOf" in schema:
         return {**schema, "anyOf": [described(arm, means) for arm in schema["anyOf"]]}
@@ -177,6 +177,6 @@ def described(schema: Schema, means: Mapping[Any, str]) -> Schema:
     return {**schema, "enumDescriptions": [_meaning(means, word) for word in schema["enum"]]}
 
 
-def _meaning(means: Mapping[Any, str], word: Any) -> str:
+def _meaning(means: Mapping[Json, str], word: Json) -> str:
     # True equals 1, and a stage is no switch.
     return next((text for key, text in means.items() if key == word and type(key) is type(word)), "")

@@ -7,9 +7,8 @@ utils/dataclasses.py, DeepSpeedPlugin. transformers 5.23 training_args.py, Train
 
 from __future__ import annotations
 
-from typing import Any
-
 from dsconfig.consumers import launch_file
+from dsconfig.json_types import JsonObject
 from dsconfig.releases import LATEST
 from dsconfig.schema import DRAFT, json_schema
 from dsconfig.schema.values import Schema, needs
@@ -165,7 +164,7 @@ def _path_needed(section: str) -> Schema:
 def yaml_schema(release: str = LATEST) -> Schema:
     """YAML that holds or names a config under `deepspeed`: training arguments, Axolotl, LLaMA-Factory."""
     config = json_schema(release)
-    definitions: dict[str, Any] = config.pop("definitions")
+    definitions: JsonObject = config.pop("definitions")
     for key in ("$schema", "title", "x-dsconfig-target"):
         del config[key]
     return {
