@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: demo test lint parity crashes census generate bench agent soak latency clean
+.PHONY: demo test lint parity crashes census cases generate bench agent soak latency clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/python demo/run.py
@@ -37,6 +37,10 @@ crashes: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.environment $(RELEASE)
 	$(BIN)/python -m tests.parity.crashes --release $(RELEASE) --require 60
 	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/schema/test_presets_deepspeed.py
+
+# Writes what the rules say today into tests/cases/, for a reviewer to read in the diff.
+cases: $(VENV)/.dev
+	$(BIN)/python -m tests.cases
 
 # Says what a release adds, removes and changes against the model: `make census RELEASE=0.19.8`.
 census: $(VENV)/.dev

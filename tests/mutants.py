@@ -10,21 +10,19 @@ import argparse
 import ast
 import copy
 import inspect
-import json
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
-from dsconfig.checking.check import check
 from dsconfig.evaluation.evaluate import _applicable
 from dsconfig.rules import RULES, Rule
+from tests.cases import cases
+from tests.cases.words import found
 from tests.examples import examples
 
-CASES = Path(__file__).resolve().parent / "cases"
 TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
@@ -108,23 +106,20 @@ def _forget() -> None:
 def _failures(rule: Rule) -> Iterator[str]:
     for example in examples(rule):
         try:
-            found = any(d.code == rule.code for d in example.check())
+            fires = any(d.code == rule.code for d in example.check())
         except Exception as error:  # a mutant may do anything
             yield f"page, {example.kind}: {type(error).__name__}"
             continue
-        if found != (example.kind == "Bad"):
+        if fires != (example.kind == "Bad"):
             yield f"page, {example.kind}"
-    for path in sorted(CASES.glob(f"*/{rule.code}-*/*.json")):
-        case = json.loads(path.read_text("utf-8"))
-        source = case["config"] if "config" in case else case["text"]
+    for case in cases(rule.code):
         try:
-            report = check(source, case.get("target"), case.get("world_size"), case.get("consumer"))
+            caught = found(case) != case.finds
         except Exception as error:
-            yield f"case {path.stem}: {type(error).__name__}"
+            yield f"case {case.entry['name']}: {type(error).__name__}"
             continue
-        finds = sorted(f"{d.dotted} {d.effect.value}".strip() for d in report if d.code == rule.code)
-        if finds != sorted(case["finds"]):
-            yield f"case {path.stem}"
+        if caught:
+            yield f"case {case.entry['name']}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -134,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--all", action="store_true", help="every rule")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)
-    known = {rule.code: found for rule in RULES.values() if (found := list(mutants(rule)))}
+    known = {rule.code: own for rule in RULES.values() if (own := list(mutants(rule)))}
     ten = sorted(Random(options.seed).sample(sorted(known), 10))
     codes = sorted(known) if options.all else options.codes or ten
     survivors = total = 0

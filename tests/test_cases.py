@@ -1,43 +1,64 @@
-"""Corner cases of the rules, as data: tests/cases/<domain>/<CODE>-<name>/<case>.json.
-
-A case holds `config` (given as a dict) or `text` (given as a file's text), perhaps `target`, `world_size` and
-`consumer`, and `finds`: what this code finds, each as "path effect"; an empty list means that it must not
-fire.
-"""
+"""The corner cases of the rules hold, and their files are in order: see `tests.cases`."""
 
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dsconfig.checking.check import check
 from dsconfig.rules import RULES
+from tests.cases import Case, cases, files, place, read
+from tests.cases.__main__ import laid_out, rewrite
+from tests.cases.words import found, verdicts
+from tests.parity.crashes import Crash
+from tests.parity.crashes import load as crashes
 
-CASES = sorted(Path(__file__).parent.glob("cases/*/*/*.json"))
-
-
-def test_cases_are_found() -> None:
-    assert len(CASES) > 30
-
-
-@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_case(path: Path) -> None:
-    case: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    code, _, name = path.parent.name.partition("-")
-    assert RULES[code].name == name, "the folder names the rule"
-    report = check(
-        case["config"] if "config" in case else case["text"],
-        case.get("target"),
-        case.get("world_size"),
-        case.get("consumer"),
-    )
-    found = [f"{d.dotted} {d.effect.value}".strip() for d in report if d.code == code]
-    assert sorted(found) == sorted(case["finds"]), case["why"]
+CASES = list(cases())
+NEEDED = {"name", "why", "target", "finds"}
+OPTIONAL = {"world_size", "consumer"}
 
 
-def test_every_rule_has_a_case() -> None:
-    with_case = {path.parent.name.partition("-")[0] for path in CASES}
-    assert set(RULES) - with_case == set()
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
+def test_case(case: Case) -> None:
+    finds = found(case)
+    assert verdicts(finds) == verdicts(case.finds), case.entry["why"]
+    assert finds == case.finds, "other words: run `make cases`, and read the diff"
+    assert json.dumps(finds) == json.dumps(case.finds), "true is not 1"
+
+
+@pytest.mark.parametrize("crash", crashes(), ids=lambda crash: crash.name)
+def test_crash_is_predicted(crash: Crash) -> None:
+    assert crash.disagreement() is None
+
+
+def test_every_rule_has_its_file_and_no_other_file_is_there() -> None:
+    assert set(files()) == {place(rule) for rule in RULES.values()}
+    assert all(read(path)["cases"] for path in files())
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+def test_file_is_well_formed(path: Path) -> None:
+    content = read(path)
+    assert path.read_text("utf-8") == laid_out(content), "run `make cases`"
+    assert set(content) <= {"cases", "crashes"}
+    for entries in content.values():
+        names = [entry["name"] for entry in entries]
+        assert len(set(names)) == len(names)
+    for entry in content["cases"]:
+        assert set(entry) - OPTIONAL in (NEEDED | {"config"}, NEEDED | {"text"}), entry["name"]
+
+
+def test_words_are_rewritten_and_verdicts_are_not() -> None:
+    path = place(RULES["DSC112"])
+    content = read(path)
+    worded, judged = deepcopy(content), deepcopy(content)
+    for entry in worded["cases"]:
+        entry["finds"] = [{"path": each["path"], "effect": each["effect"]} for each in entry["finds"]]
+    assert rewrite(path.stem, worded) == []
+    assert worded == content
+    judged["cases"][0]["finds"][0]["effect"] = "deprecated"
+    assert len(rewrite(path.stem, judged)) == 1
+    assert judged["cases"][0]["finds"][0]["effect"] == "deprecated"
+    assert judged["cases"][1:] == content["cases"][1:]

@@ -1,14 +1,14 @@
 """Confirms the rules of effect `crashes` with real engines: `python -m tests.parity.crashes`.
 
-Every file `tests/crashes/<CODE>-<name>.json` holds a config that a release loads and that stops its engine
-(`bad`), a part of what it says then (`raises`), and one that trains (`good`). Here `deepspeed.initialize` and
-training steps on CPU judge both, and `dsconfig` has to agree: the code on the bad one, no error on the good.
+Every entry of `crashes` in a rule's case file (see `tests.cases`) holds a config that a release loads and
+that stops its engine (`bad`), a part of what the engine says then (`raises`), and one that trains (`good`).
+Here `deepspeed.initialize` and training steps on CPU judge both, and `dsconfig` has to agree: the code on the
+bad one, no error on the good. Its other keys but `torch_adam` are options of the engine.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections import Counter
@@ -18,32 +18,23 @@ from pathlib import Path
 from typing import Any
 
 from dsconfig.checking.check import check
+from tests.cases import files, read
 from tests.parity import environment
 from tests.parity.judges import engines
 from tests.parity.judges.engines import Job, Ride
 
-FOLDER = Path(__file__).resolve().parents[1] / "crashes"
-OWN = frozenset({"release", "bad", "good", "raises", "torch_adam", "world_size", "why"})
-"""Keys of a case that are not options of the engine."""
-DOMAINS = {
-    "DSC0": "document",
-    "DSC1": "keys and types",
-    "DSC2": "batch",
-    "DSC3": "precision",
-    "DSC4": "zero and offload",
-    "DSC5": "optimizer and scheduler",
-    "DSC6": "elasticity",
-    "DSC7": "parallelism",
-    "DSC8": "consumers",
-    "DSC9": "everything else",
-}
+OWN = frozenset({"name", "release", "bad", "good", "raises", "torch_adam"})
+"""Keys of an entry that are not options of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crash:
     """One case: what stops the engine, what it says, and what does not stop it."""
 
-    name: str
+    rule: str
+    """Code and name of the rule, as the file is called."""
+    domain: str
+    entry: str
     release: str
     bad: dict[str, Any]
     good: dict[str, Any] | None
@@ -52,7 +43,11 @@ class Crash:
 
     @property
     def code(self) -> str:
-        return self.name.partition("-")[0]
+        return self.rule.partition("-")[0]
+
+    @property
+    def name(self) -> str:
+        return f"{self.rule}/{self.entry}"
 
     def jobs(self) -> Iterator[Job]:
         yield Job(f"{self.name} bad", self.bad, self.options)
@@ -79,18 +74,19 @@ class Crash:
         return f"dsconfig finds {errors[0].code} in the good config: {errors[0].message}" if errors else None
 
 
-def load(folder: Path = FOLDER) -> list[Crash]:
-    """Every case of the folder, by name."""
-    return [_read(path) for path in sorted(folder.glob("*.json"))]
+def load() -> list[Crash]:
+    """Every case, by the names of their rules."""
+    return [_crash(path, entry) for path in files() for entry in read(path).get("crashes", ())]
 
 
-def _read(path: Path) -> Crash:
-    said = json.loads(path.read_text("utf-8"))
-    configs = [_with_adam(said.get(kind), said) for kind in ("bad", "good")]
+def _crash(path: Path, entry: dict[str, Any]) -> Crash:
+    bad, good = (_with_adam(entry.get(kind), entry) for kind in ("bad", "good"))
     # As a dict, as `check` sees it here: DeepSpeed's file reader would turn 1.0 into 1.
-    options = tuple(sorted({"dict": True, **{k: v for k, v in said.items() if k not in OWN}}.items()))
-    assert configs[0] is not None, path
-    return Crash(path.stem, said["release"], configs[0], configs[1], said["raises"], options)
+    options = tuple(sorted({"dict": True, **{k: v for k, v in entry.items() if k not in OWN}}.items()))
+    assert bad is not None, path
+    return Crash(
+        path.stem, path.parent.name, entry["name"], entry["release"], bad, good, entry["raises"], options
+    )
 
 
 def _with_adam(config: dict[str, Any] | None, said: dict[str, Any]) -> dict[str, Any] | None:
@@ -102,7 +98,7 @@ def _with_adam(config: dict[str, Any] | None, said: dict[str, Any]) -> dict[str,
     return config
 
 
-def confirm(cases: Sequence[Crash]) -> Iterator[tuple[str, str | None]]:
+def confirm(cases: Sequence[Crash]) -> Iterator[tuple[Crash, str | None]]:
     """What is wrong with each case, release by release; None where engine and `dsconfig` agree with it.
 
     The newest release comes first: it compiles the ops for a CPU, which older ones load and cannot all build.
@@ -111,7 +107,7 @@ def confirm(cases: Sequence[Crash]) -> Iterator[tuple[str, str | None]]:
         own = [case for case in cases if case.release == release]
         rides = engines.run(release, [job for case in own for job in case.jobs()])
         for case in own:
-            yield case.name, case.verdict(rides) or case.disagreement()
+            yield case, case.verdict(rides) or case.disagreement()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -132,17 +128,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if left_out:
         print(f"crashes: not in the environment, left out: {' '.join(left_out)}")
     start = time.monotonic()
-    verdicts = {}
-    for name, wrong in confirm(wanted):
-        verdicts[name] = wrong
-        print(f"crashes: {name}: {wrong or 'confirmed'}", flush=True)
-    confirmed = [name for name, wrong in verdicts.items() if wrong is None]
-    counts = Counter(DOMAINS[name[:4]] for name in confirmed)
-    for domain in DOMAINS.values():
-        if counts[domain]:
-            print(f"{counts[domain]:5} {domain}")
-    print(f"crashes: {len(confirmed)} of {len(verdicts)} confirmed in {time.monotonic() - start:.0f} s")
-    return 0 if len(confirmed) == len(verdicts) and len(confirmed) >= options.require else 1
+    confirmed = []
+    for case, wrong in confirm(wanted):
+        print(f"crashes: {case.name}: {wrong or 'confirmed'}", flush=True)
+        confirmed += [] if wrong else [case]
+    for domain, count in sorted(Counter(case.domain for case in confirmed).items()):
+        print(f"{count:5} {domain}")
+    print(f"crashes: {len(confirmed)} of {len(wanted)} confirmed in {time.monotonic() - start:.0f} s")
+    return 0 if len(confirmed) == len(wanted) and len(confirmed) >= options.require else 1
 
 
 if __name__ == "__main__":

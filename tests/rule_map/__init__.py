@@ -1,7 +1,8 @@
 """Which rule and which case stand for each constraint that DeepSpeed puts on a config, as data.
 
-The files beside this one map names of constraints to `{"code", "case"}`, or, where neither config, world
-size, release nor consumer settle the question, to `{"needs"}`: the fact that it would take.
+The files beside this one, one for each domain of config keys, map names of constraints to the code of a rule
+and the name of one of its cases, or to what the answer `needs`: a fact that neither the config nor the world
+size, release or consumer holds.
 `python -m tests.rule_map` writes the latter as a page for contributors.
 """
 
@@ -12,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-ROOT = FOLDER.parents[1]
-PAGE = ROOT / "site" / "docs" / "contributing" / "needs.md"
+PAGE = FOLDER.parents[1] / "site" / "docs" / "contributing" / "needs.md"
 Entry = Mapping[str, str]
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import dsconfig
 from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.document import read_bytes, read_text
+from dsconfig.document import read_bytes
 from dsconfig.releases import LATEST, NUMBERS
+from tests.cases import cases
 from tests.parity.generators.cases import generate
 from tests.schema.agreement import TYPES, covered, expressible, faults
 
-CASES = Path(__file__).parents[1] / "cases"
 BEYOND = 2.0**63
 """Integral floats from here on are refused, which JSON Schema cannot say of an integer."""
 RELEASES = ("0.9.5", "0.14.5", "0.16.9", "0.19.6", LATEST)
@@ -68,18 +66,14 @@ UNSAYABLE = {"DSC009-beyond-limits/lone-surrogate"}
 
 
 def from_data() -> Iterator[Judged]:
-    for path in sorted(CASES.glob("*/*/*.json")):
-        case = json.loads(path.read_text("utf-8"))
-        release, consumer = case.get("target", LATEST), case.get("consumer") or "deepspeed"
-        source = case["config"] if "config" in case else case["text"]
-        if f"{path.parent.name}/{path.stem}" in UNSAYABLE:
+    for case in cases():
+        if case.label in UNSAYABLE or NUMBERS.get(case.target, 0) < NUMBERS["0.9.0"]:
             continue
-        if release not in NUMBERS or NUMBERS[release] < NUMBERS["0.9.0"]:
-            continue
-        config = source if isinstance(source, dict) else read_text(str(source)).value()
-        report = dsconfig.check(source, release, case.get("world_size"), consumer)
+        report = case.check()
+        assert report.document is not None
+        config = report.document.value()
         if isinstance(config, dict) and sound(report) and not is_launch_file(config):
-            yield judge(f"{path.parent.name}/{path.stem}", config, report, release, consumer)
+            yield judge(case.label, config, report, case.target, case.consumer)
 
 
 def generated(release: str, consumer: str, count: int) -> Iterator[Judged]:
