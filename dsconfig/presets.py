@@ -98,9 +98,9 @@ def text(name: str, target: str | releases.Target | None = None, consumer: str |
 
 def _named(name: str) -> Preset:
     if name not in PRESETS:
-        from dsconfig.checking.select import nearest
+        from dsconfig.words import closest
 
-        close = nearest(name, PRESETS)
+        close = closest(name, PRESETS)
         hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(PRESETS)}"
         raise PresetError(f"unknown preset `{name}`: {hint}")
     return PRESETS[name]

@@ -110,9 +110,9 @@ def _settings(path: str, table: JsonObject) -> Settings:
     for key, value in table.items():
         where = f"{os.path.relpath(path)}: {'' if os.path.basename(path) == FILE else 'tool.dsconfig.'}{key}"
         if key not in KEYS:
-            from dsconfig.checking.select import nearest
+            from dsconfig.words import closest
 
-            close = nearest(key.replace("_", "-"), KEYS)
+            close = closest(key.replace("_", "-"), KEYS)
             hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(KEYS)}"
             raise SettingsError(f"{where}: unknown setting, {hint}")
         read, expected = KEYS[key]

@@ -44,6 +44,13 @@ def one_of(values: Iterable[Json], conjunction: str = "or") -> str:
     return f"{', '.join(words[:-1])} {conjunction} {words[-1]}"
 
 
+def closest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
+    """The words of `known` that are spelt most like `word`, best first: what may have been meant."""
+    from difflib import get_close_matches
+
+    return get_close_matches(word, list(known), count, 0.6)
+
+
 def expected(spec: Spec) -> str:
     """What a type takes, in words: `an integer of at least 1`, `one of "none", "cpu" or "nvme"`."""
     head = spec[0]

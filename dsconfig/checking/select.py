@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from dsconfig.words import closest
+
 
 class UnknownRuleError(ValueError):
     """A selector that names no rule; the message is one line with the nearest that would."""
@@ -79,12 +81,5 @@ def selected(layers: Iterable[Layer], rules: Mapping[str, str]) -> frozenset[str
 
 def suggest(word: str, rules: Mapping[str, str]) -> str:
     """A clause that names the rule nearest to `word`, empty where none is near."""
-    close = nearest(word.upper(), rules) or nearest(word.lower(), rules.values())
+    close = closest(word.upper(), rules) or closest(word.lower(), rules.values())
     return f", did you mean `{close[0]}`?" if close else ""
-
-
-def nearest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """The words of `known` most like `word`, best first."""
-    from difflib import get_close_matches
-
-    return get_close_matches(word, list(known), count, 0.6)

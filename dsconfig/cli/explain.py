@@ -66,12 +66,13 @@ def _key(word: str, style: Style) -> str | None:
 
 
 def _unknown(word: str) -> str:
-    from dsconfig.checking.select import catalogue, nearest
+    from dsconfig.checking.select import catalogue
+    from dsconfig.words import closest
 
     rules: Mapping[str, str] = catalogue()
     paths = _paths()
     by_last = {path.rpartition(".")[2]: path for path in reversed(paths)}
-    close = nearest(word, [*rules, *rules.values(), *paths, *by_last], 3)
+    close = closest(word, [*rules, *rules.values(), *paths, *by_last], 3)
     names = list(dict.fromkeys(by_last.get(name, name) for name in close))
     hint = f": did you mean {_listed(names)}?" if names else ""
     refuse(f"`{word}` is neither a rule nor a key{hint}")

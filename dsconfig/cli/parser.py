@@ -44,9 +44,9 @@ def unknown_verb(verb: str | None, verbs: Iterable[str]) -> NoReturn:
         refuse(f"no command given: expected one of {known} (see `dsconfig --help`)")
     if os.path.exists(verb):
         refuse(f"`{verb}` is no command: did you mean `dsconfig check {verb}`?")
-    from dsconfig.checking.select import nearest
+    from dsconfig.words import closest
 
-    close = nearest(verb, verbs)
+    close = closest(verb, verbs)
     hint = f"did you mean `{close[0]}`?" if close else f"expected one of {known}"
     refuse(f"`{verb}` is no command: {hint}")
 
