@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isqrt
 from typing import Any
 
 from dsconfig.batch.triplet import Impossible, derive
@@ -36,7 +37,9 @@ def _works(train: Any, micro: Any, steps: Any, size: int) -> bool:
 
 def divisors(number: int) -> tuple[int, ...]:
     """The divisors of a positive number, ascending; beyond 10^12 only those up to 10^6 and their partners."""
-    small = [d for d in range(1, min(int(number**0.5) + 1, 1_000_001)) if number % d == 0]
+    from elastic.divisors import divisors_up_to
+
+    small = divisors_up_to(number, min(isqrt(number), 1_000_000))
     large = [number // d for d in reversed(small) if d * d != number]
     return (*small, *large)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dsconfig.batch.world_sizes import divisors
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.dialect import Refused
 from dsconfig.evaluation.context import Context, Finding, SkipRule
@@ -176,12 +177,11 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
             fix=Fix("remove `expert_tensor_parallel_size`", (Remove((_EP, path.rsplit(".", 1)[1])),)),
         )
     elif ctx.world_size and not _bad_integer(size, 1) and ctx.world_size % size:
-        divisors = [width for width in range(1, ctx.world_size + 1) if ctx.world_size % width == 0]
         yield ctx.at(
             f"{_EP}.autoep_size",
             f"`autoep_size` {quoted(size)} does not divide the world size {ctx.world_size}: "
             f"{ctx.world_size} = {ctx.world_size // size} × {size} + {ctx.world_size % size}",
-            help=f"use one of {one_of(divisors)}, or another number of ranks",
+            help=f"use one of {one_of(divisors(ctx.world_size))}, or another number of ranks",
         )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.batch.world_sizes import divisors
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.parallel import divisors
 from dsconfig.words import one_of
 
 
@@ -38,5 +38,5 @@ def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding
             "hybrid_engine.inference_tp_size",
             f"`inference_tp_size` {size} does not divide the world size {world}: "
             f"{world} = {world // size} × {size} + {world % size}, and {world % size} ranks get no group",
-            help=f"use one of {one_of(divisors(world))}, or another number of ranks",
+            help=f"use one of {one_of(divisors(world)[:12])}, or another number of ranks",
         )

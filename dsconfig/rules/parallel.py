@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.batch.world_sizes import divisors
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -172,13 +173,8 @@ def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]
             _AUTOTP,
             f"`autotp_size` {size} does not divide the world size {world}: "
             f"{world} = {world // size} × {size} + {world % size}",
-            help=f"use one of {one_of(divisors(world))}, or another number of ranks",
+            help=f"use one of {one_of(divisors(world)[:12])}, or another number of ranks",
         )
-
-
-def divisors(number: int) -> list[int]:
-    """Every divisor of a number of ranks, from 1 on; at most the twelve smallest."""
-    return [width for width in range(1, min(number, 4096) + 1) if number % width == 0][:12]
 
 
 @rule("DSC706", effect="ignored", since="0.16.4", source="runtime/engine.py:DeepSpeedEngine.__init__")
