@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context
 from dsconfig.rules import Outcome
-from dsconfig.rules.batch import sizes
+from dsconfig.rules.batch.reading import sizes
 
 
 def world_sizes(context: Context) -> str | None:

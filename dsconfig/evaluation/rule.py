@@ -49,7 +49,7 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {}
-"""Every rule by its code, in the order of the domain files."""
+"""Every rule by its code."""
 
 
 def rule(

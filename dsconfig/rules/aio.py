@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._zero import OPTIMIZER, PARAM, device, stage
+from dsconfig.rules._offload import OPTIMIZER, PARAM, device
+from dsconfig.rules._stage import stage
 from dsconfig.words import quoted
 
 

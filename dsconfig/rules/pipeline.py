@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._zero import stage, stage_place
+from dsconfig.rules._stage import stage, stage_place
 from dsconfig.words import kind, quoted
 
 _ENGINE = "runtime/pipe/engine.py:PipelineEngine.__init__"

@@ -1,7 +1,1 @@
-"""Collectives and what goes with them: how gradients are reduced and scaled, in which format."""
-
-from __future__ import annotations
-
-from dsconfig.rules.communication import refused, scaling, formats  # isort: skip
-
-del refused, scaling, formats
+"""Collectives: how gradients are reduced and scaled, and in which format they travel."""

@@ -1,4 +1,4 @@
-"""In which number format gradients travel, where that is not the one that is written, or too narrow."""
+"""The format in which gradients travel."""
 
 from __future__ import annotations
 
@@ -7,20 +7,12 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Rename
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._precision import format_place, model_format
+from dsconfig.rules._formats import format_place, model_format
+from dsconfig.rules._parallel_sizes import device_mesh
 from dsconfig.words import quoted
 
 _FORMAT = "communication_data_type"
 _SEQUENCE = "sequence_parallel_size"
-_DATA = "data_parallel_size"
-
-
-def device_mesh(ctx: Context) -> bool:
-    """Whether the config makes DeepSpeed build a device mesh; of a file it only asks the path up to 0.18.5.
-
-    Source: __init__.py, initialize.
-    """
-    return ctx.has(_SEQUENCE) and ctx.has(_DATA) and (not ctx.from_file or ctx.since("0.18.6"))
 
 
 @rule(

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._zero import ZERO, said_here, stage, without_effect
-from dsconfig.rules.precision.data_types import bf16_optimizer
+from dsconfig.rules._formats import bf16_optimizer
+from dsconfig.rules._stage import ZERO, said_here, stage
+from dsconfig.rules._unread import without_effect
 from dsconfig.words import quoted
 
 _BUCKET = "runtime/engine.py:DeepSpeedEngine.allreduce_bucket"

@@ -10,8 +10,9 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import section_keys
 from dsconfig.releases import name
-from dsconfig.rules import _names
-from dsconfig.rules._types import Chosen, offload_place, optimizer, params
+from dsconfig.rules._built_class import Chosen, optimizer, params
+from dsconfig.rules._offload import offload_place
+from dsconfig.rules._similar import alike, nearest_of
 from dsconfig.words import one_of
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
@@ -51,11 +52,11 @@ def unknown_optimizer_param(ctx: Context) -> Iterator[Finding]:
 def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
     path = (*_PARAMS, word)
     why, related = _why(ctx, chosen, word)
-    near = _names.nearest_of(word, chosen.accepts - params(ctx, "optimizer").keys())
+    near = nearest_of(word, chosen.accepts - params(ctx, "optimizer").keys())
     ignored = chosen.name == "Muon"
     fix = Fix(f"remove `{word}`", (Remove(path),), safe=ignored)
     if near:
-        fix = Fix(f"rename to `{near}`", (Rename(path, near),), safe=not ignored and _names.alike(word, near))
+        fix = Fix(f"rename to `{near}`", (Rename(path, near),), safe=not ignored and alike(word, near))
     return ctx.at(
         path,
         f"`{word}` is no argument of {chosen.built}" + why + (", which passes over it" if ignored else ""),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._types import Chosen, optimizer, params
+from dsconfig.rules._built_class import optimizer, params
 from dsconfig.words import quoted
 
 _PARAMS = "optimizer.params"
@@ -134,54 +134,3 @@ def optimizer_that_cannot_step(ctx: Context) -> Iterator[Finding]:
                 help='add `"momentum": 0.9`' if momentum == 0 else "remove `dampening`",
                 fix=Fix("remove `nesterov`", (Remove(("optimizer", "params", "nesterov")),)),
             )
-
-
-@rule("DSC514", effect="crashes", source="ops/adam/fused_adam.py:FusedAdam.__init__")
-def amsgrad_of_a_kernel(ctx: Context) -> Iterator[Finding]:
-    """`amsgrad` is on, and none of DeepSpeed's own optimizers can do it.
-
-    FusedAdam, FusedLamb and, from 0.19.8 on, DeepSpeedCPUAdam refuse it as the engine starts. Before, the
-    Adam for the CPU took it and did nothing with it, as that of Adagrad does to this day. PyTorch's Adam can,
-    and `torch_adam` chooses it.
-
-    Bad:
-
-        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"amsgrad": true}}}
-
-    Good:
-
-        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"amsgrad": true,
-        "torch_adam": true}}}
-
-    Fixed:
-
-        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"amsgrad": true,
-        "torch_adam": true}}}
-    """
-    if not params(ctx, "optimizer").get("amsgrad"):
-        return
-    chosen = optimizer(ctx)
-    if chosen is None or chosen.of_torch or "amsgrad" not in chosen.accepts or chosen.name == "Muon":
-        return
-    ignored = _passes_over(ctx, chosen)
-    path = f"{_PARAMS}.amsgrad"
-    yield ctx.at(
-        path,
-        f"`amsgrad` is {quoted(ctx.written(path))}, and {chosen.built} "
-        + ("does nothing with it" if ignored else "refuses it"),
-        help='add `"torch_adam": true`, or remove it' if "torch_adam" in chosen.accepts else "remove it",
-        effect="ignored" if ignored else "crashes",
-        fix=_way_out(chosen, ignored),
-    )
-
-
-def _passes_over(ctx: Context, chosen: Chosen) -> bool:
-    if chosen.built == "DeepSpeedCPUAdam":
-        return ctx.before("0.19.8")
-    return chosen.built == "DeepSpeedCPUAdagrad"
-
-
-def _way_out(chosen: Chosen, ignored: bool) -> Fix:
-    if chosen.built == "FusedAdam":
-        return Fix("take PyTorch's Adam", (Set(("optimizer", "params", "torch_adam"), True),))
-    return Fix("remove `amsgrad`", (Remove(("optimizer", "params", "amsgrad")),), safe=ignored)

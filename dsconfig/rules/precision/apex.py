@@ -1,4 +1,4 @@
-"""Mixed precision by NVIDIA Apex, which is gone since 0.19.8, beside DeepSpeed's own."""
+"""What the sections of number formats refuse as soon as the config is loaded."""
 
 from __future__ import annotations
 
@@ -7,11 +7,35 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._precision import format_of, format_place, model_format
-from dsconfig.rules._zero import said_here, stage
+from dsconfig.rules._formats import format_of, format_place, model_format
+from dsconfig.rules._stage import said_here, stage
 
 _SANITY = "runtime/engine.py:DeepSpeedEngine._do_optimizer_sanity_check"
 _ACCUMULATION = "data_types.grad_accum_dtype"
+
+
+@rule("DSC309", effect="rejected", until="0.19.7", source="runtime/config.py:get_amp_params")
+def amp_without_enabled(ctx: Context) -> Iterator[Finding]:
+    """The section `amp` does not say `enabled`.
+
+    DeepSpeed takes that key out of the section before it hands the rest to Apex, and fails where there is
+    none.
+
+    Bad:
+
+        {"train_batch_size": 8, "amp": {"opt_level": "O1"}}
+
+    Good:
+
+        {"train_batch_size": 8, "amp": {"enabled": true, "opt_level": "O1"}}
+    """
+    if isinstance(ctx.written("amp"), dict) and not ctx.has("amp.enabled"):
+        yield ctx.at(
+            "amp",
+            "`amp` has no `enabled`, which DeepSpeed demands here",
+            help='add `"enabled": true` or `false`, or remove the section',
+            part="key",
+        )
 
 
 @rule("DSC360", effect="crashes", since="0.3.0", until="0.19.7", source=_SANITY)

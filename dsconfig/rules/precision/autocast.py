@@ -1,67 +1,21 @@
-"""`torch_autocast`: what it cannot be combined with, and choices that leave it without use."""
+"""`torch_autocast`: what it cannot be combined with, and formats that leave it without use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._precision import bf16_place, format_of, format_place, model_format
-from dsconfig.rules._zero import ZERO
+from dsconfig.rules._formats import bf16_place, format_of, format_place, model_format
+from dsconfig.rules._stage import ZERO
+from dsconfig.rules.precision._autocast import autocasts
 from dsconfig.words import quoted
 
 _INIT = "runtime/torch_autocast.py:init_autocast_params"
 _ENABLED = "torch_autocast.enabled"
 _DTYPE = "torch_autocast.dtype"
-_MODULES = "torch_autocast.lower_precision_safe_modules"
 _WEIGHTS = f"{ZERO}.zero_quantized_weights"
-
-
-def _on(ctx: Context) -> bool:
-    return isinstance(ctx.data.get("torch_autocast"), dict) and ctx.on(_ENABLED)
-
-
-@rule("DSC350", effect="crashes", since="0.17.2", source=_INIT)
-def autocast_modules_not_importable(ctx: Context) -> Iterator[Finding]:
-    """`torch_autocast.lower_precision_safe_modules` names a class without its module.
-
-    The engine imports each entry, so that it needs the full name: `torch.nn.Linear`, not `Linear`. A string
-    in place of the list is taken letter by letter. The engine says "Failed to import lower precision safe
-    module" and stops.
-
-    Bad:
-
-        {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16",
-        "lower_precision_safe_modules": ["Linear"]}}
-
-    Good:
-
-        {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16",
-        "lower_precision_safe_modules": ["torch.nn.Linear"]}}
-    """
-    modules = ctx.value(_MODULES) if _on(ctx) and ctx.has(_MODULES) else None
-    if isinstance(modules, str) and modules:
-        yield ctx.at(
-            _MODULES,
-            f"`lower_precision_safe_modules` is a string, {quoted(modules)}, of which the engine imports "
-            "every letter",
-            help=f"write a list: `[{quoted(modules).strip('`')}]`",
-            fix=Fix("put it in a list", (Set(ctx.place(_MODULES), [modules]),), safe="." in modules),
-        )
-    elif isinstance(modules, list):
-        bare = [(index, word) for index, word in enumerate(modules) if _bare(word)]
-        for index, word in bare:
-            yield ctx.at(
-                (*ctx.place(_MODULES), index),
-                f"{quoted(word)} names no module to import it from",
-                help=f'give the full name of the class, such as "torch.nn.{word or "Linear"}"',
-            )
-
-
-def _bare(word: Any) -> bool:
-    return isinstance(word, str) and "." not in word
 
 
 @rule("DSC351", effect="crashes", since="0.17.2", source=f"{_INIT}, _validate_auto_cast_settings")
@@ -80,7 +34,7 @@ def autocast_with_quantized_weights(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "bf16": {"enabled": true},
         "zero_optimization": {"stage": 3, "zero_quantized_weights": true}}
     """
-    if _on(ctx) and ctx.on(_WEIGHTS):
+    if autocasts(ctx) and ctx.on(_WEIGHTS):
         yield ctx.at(
             _WEIGHTS,
             "`zero_quantized_weights` does not work with `torch_autocast`, and both are on",
@@ -106,7 +60,7 @@ def autocast_beside_half_precision(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}}
     """
-    model = model_format(ctx) if _on(ctx) else "fp32"
+    model = model_format(ctx) if autocasts(ctx) else "fp32"
     if model != "fp32":
         section = "fp16" if model == "fp16" else (bf16_place(ctx) or "bf16").partition(".")[0]
         yield ctx.at(
@@ -133,7 +87,7 @@ def autocast_format_without_effect(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}}
     """
-    if _on(ctx) and ctx.has(_DTYPE) and format_of(ctx.value(_DTYPE)) in ("fp32", "int8"):
+    if autocasts(ctx) and ctx.has(_DTYPE) and format_of(ctx.value(_DTYPE)) in ("fp32", "int8"):
         yield ctx.at(
             _DTYPE,
             f"`dtype` is {quoted(ctx.value(_DTYPE))}, to which PyTorch does not autocast: autocast stays off",
@@ -156,7 +110,7 @@ def autocast_format_not_named(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}}
     """
-    if _on(ctx) and not ctx.has(_DTYPE):
+    if autocasts(ctx) and not ctx.has(_DTYPE):
         yield ctx.at(
             "torch_autocast",
             "`torch_autocast` names no `dtype`: PyTorch takes float16 on CUDA, and DeepSpeed scales no loss "

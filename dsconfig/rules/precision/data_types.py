@@ -1,102 +1,21 @@
-"""`data_types`: formats that contradict the model's, and the optimizer that a choice of them brings."""
+"""`data_types`: formats that contradict the model's, or leave settings of ZeRO unread."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._precision import bf16_place, format_of, format_place, model_format
-from dsconfig.rules._zero import (
-    OPTIMIZER,
-    ZERO,
-    departs,
-    device,
-    said_here,
-    stage,
-    stage_place,
-    without_effect,
-)
+from dsconfig.rules._formats import bf16_optimizer, format_of, format_place, model_format
+from dsconfig.rules._stage import ZERO, stage_place
+from dsconfig.rules._unread import departs, without_effect
 from dsconfig.words import quoted
 
-_SANITY = "runtime/engine.py:DeepSpeedEngine._do_optimizer_sanity_check"
 _SECTION = "data_types"
 _ACCUMULATION = f"{_SECTION}.grad_accum_dtype"
 _PARAM = f"{_SECTION}.param_dtype"
 _BUFFER = f"{_SECTION}.buffer_dtype"
-
-
-def bf16_optimizer(ctx: Context) -> bool:
-    """Whether DeepSpeed trains ZeRO stage 1 with its BF16_Optimizer instead of the one of stages 1 and 2."""
-    return (
-        ctx.has(_ACCUMULATION)
-        and format_of(ctx.value(_ACCUMULATION)) == "fp32"
-        and bf16_place(ctx) is not None
-        and stage(ctx) == 1
-        and ctx.since("0.8.1")
-        and (ctx.before("0.10.1") or device(ctx, OPTIMIZER) != "cpu")
-    )
-
-
-@rule("DSC340", effect="crashes", since="0.7.6", source=_SANITY)
-def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
-    """`data_types.grad_accum_dtype` differs from the model's format where DeepSpeed cannot have two.
-
-    With ZeRO off, gradients add up in the format of the model; the engine says "unsupported mix" and stops.
-    Up to 0.18.4 a bfloat16 model could accumulate in fp32 without ZeRO; up to 0.10.0 ZeRO wanted one format
-    too.
-
-    Bad:
-
-        {"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"}}
-
-    Good:
-
-        {"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
-        "zero_optimization": {"stage": 2}}
-    """
-    chosen = format_of(ctx.value(_ACCUMULATION)) if ctx.has(_ACCUMULATION) else None
-    model = model_format(ctx) if chosen else None
-    if chosen is None or chosen == model:
-        return
-    sharded = stage(ctx) > 0
-    if sharded and (ctx.since("0.10.1") or bf16_optimizer(ctx)):
-        return
-    if not sharded and (model, chosen) == ("bf16", "fp32") and ctx.before("0.18.5"):
-        return
-    where = "with ZeRO" if sharded else "without ZeRO"
-    yield ctx.at(
-        _ACCUMULATION,
-        f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}, but the model trains in {model}, and "
-        f"{where} DeepSpeed {ctx.release_name} accumulates in the model's format",
-        help=f'write "{model}", remove the key' + ("" if sharded else ", or use ZeRO stage 1 or higher"),
-        related=[*format_place(ctx), *said_here(ctx)],
-        fix=Fix("remove `grad_accum_dtype`", (Remove(ctx.place(_ACCUMULATION)),)),
-    )
-
-
-@rule("DSC341", effect="wasteful", since="0.7.6", source="runtime/config.py:DtypeEnum")
-def gradients_accumulated_in_int8(ctx: Context) -> Iterator[Finding]:
-    """`data_types.grad_accum_dtype` is "int8".
-
-    It is in DeepSpeed's list of formats for the sake of inference. Gradients that add up in 8-bit integers
-    lose nearly all that is in them, and no error says so.
-
-    Bad:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "data_types": {"grad_accum_dtype": "int8"}}
-
-    Good:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "data_types": {"grad_accum_dtype": "fp32"}}
-    """
-    if ctx.has(_ACCUMULATION) and format_of(ctx.value(_ACCUMULATION)) == "int8":
-        yield ctx.at(
-            _ACCUMULATION,
-            f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}: gradients add up in 8-bit integers",
-            help='use "fp32", "bf16" or "fp16", or remove the key',
-        )
 
 
 @rule(
@@ -211,40 +130,4 @@ def zero_settings_not_read_by_bf16_optimizer(ctx: Context) -> Iterator[Finding]:
                 ("fp32 accumulation is set here", _ACCUMULATION),
                 ("the stage is set here", stage_place(ctx)),
             ],
-        )
-
-
-@rule("DSC345", effect="wasteful", since="0.17.6", source=_SANITY)
-def pipeline_accumulates_in_bf16(ctx: Context) -> Iterator[Finding]:
-    """A pipelined model in bfloat16 adds up its gradients in bfloat16.
-
-    A pipeline takes many micro batches a step, and each sum in bfloat16 keeps 8 bits: DeepSpeed warns that
-    this "is not safe numerically". Reported where the section `pipeline` tells of a pipelined model, with
-    ZeRO off.
-
-    Bad:
-
-        {"train_batch_size": 64, "train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true},
-        "pipeline": {"activation_checkpoint_interval": 1}}
-
-    Good:
-
-        {"train_batch_size": 64, "train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": true},
-        "pipeline": {"activation_checkpoint_interval": 1}, "data_types": {"grad_accum_dtype": "fp32"},
-        "zero_optimization": {"stage": 1}}
-    """
-    there = bf16_place(ctx)
-    if there is None or not ctx.data.get("pipeline") or stage(ctx) > 0:
-        return
-    chosen = format_of(ctx.value(_ACCUMULATION))
-    if chosen in (None, "bf16"):
-        yield ctx.at(
-            there,
-            "the pipeline adds up the gradients of its micro batches in bfloat16, which keeps 8 bits",
-            help='set `data_types.grad_accum_dtype` to "fp32" and `zero_optimization.stage` to 1',
-            related=[("the pipeline is set up here", "pipeline")],
-            fix=Fix(
-                "accumulate in fp32 at ZeRO stage 1",
-                (Set((_SECTION, "grad_accum_dtype"), "fp32"), Set((ZERO, "stage"), 1)),
-            ),
         )

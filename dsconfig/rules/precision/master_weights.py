@@ -1,89 +1,96 @@
-"""Master weights and optimizer states that stay in 16 bits: what the optimizer must be, and where."""
+"""Master weights and optimizer states that stay in 16 bits: what they require."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dsconfig.diagnostic import Fix, Remove
-from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._precision import bf16_place
-from dsconfig.rules._zero import OPTIMIZER, device, device_place, stage
-from dsconfig.words import quoted
+from dsconfig.rules._formats import bf16_place
+from dsconfig.rules._stage import stage, stage_place, stage_words
 
+_CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
 _CONFIGURE = "runtime/base_optimizer.py:ZeROOptimizer._configure_master_weights"
 _FP16 = "fp16.fp16_master_weights_and_grads"
 _BF16 = "bf16_master_weights_and_grads"
-_STATES = "bf16_optimizer_states"
-_CPU_ADAM = ("adam", "adamw")
 
 
 @dataclass(frozen=True, slots=True)
-class _Lack:
-    """What keeps DeepSpeed from using its CPU Adam, and where that is said."""
+class _Narrow:
+    """A key that keeps more than the model in 16 bits."""
 
-    says: str
-    place: str | None = None
-
-
-def _asks(ctx: Context) -> str | None:
-    """The key by which 16-bit master weights are asked for, where they have to live on the host."""
-    if ctx.has("fp16") and ctx.on(_FP16) and (ctx.since("0.17.1") or ctx.on("fp16.enabled")):
-        return _FP16
-    there = bf16_place(ctx, _BF16) if ctx.since("0.18.3") else None
-    if there is None or not bf16_place(ctx, _STATES):
-        return there
-    # The states may stay on the GPU in bf16; 0.19.1 began to look at them where they are offloaded.
-    return there if ctx.since("0.19.1") and device(ctx, OPTIMIZER) != "none" else None
+    section: str
+    key: str
+    since: str
 
 
-def _lack(ctx: Context) -> _Lack | None:
-    if device(ctx, OPTIMIZER) == "none":
-        return _Lack("the optimizer is not offloaded", device_place(ctx, OPTIMIZER))
-    name = ctx.written("optimizer.type")
-    if not isinstance(name, str):  # the script may hand over a DeepSpeedCPUAdam
-        return None
-    if name.lower() not in _CPU_ADAM:
-        return _Lack(f"the optimizer is {quoted(name)}", "optimizer.type")
-    torch = ctx.written("optimizer.params.torch_adam")
-    if torch is not MISSING and torch:
-        return _Lack(f"`torch_adam` {quoted(torch)} asks for PyTorch's own", "optimizer.params.torch_adam")
-    return None
+_NARROW = (
+    _Narrow("fp16", "fp16_master_weights_and_grads", "0.5.0"),
+    _Narrow("bf16", "bf16_master_weights_and_grads", "0.18.3"),
+    _Narrow("bf16", "bf16_optimizer_states", "0.18.3"),
+)
 
 
-@rule("DSC330", effect="crashes", since="0.5.0", source=_CONFIGURE)
-def half_precision_master_weights_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
-    """Master weights are to stay in 16 bits, and the optimizer is not DeepSpeed's CPU Adam.
+@rule("DSC307", effect="rejected", since="0.5.0", source=_CHECK)
+def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding]:
+    """Master weights or optimizer states are to stay in 16 bits, and ZeRO is not at a stage that can do so.
 
-    Only `DeepSpeedCPUAdam`, which an `Adam` or `AdamW` becomes when the optimizer is offloaded, keeps its
-    weights in 16 bits. In bfloat16 there is a second way: with `bf16_optimizer_states` the moments are in
-    bfloat16 too, and everything may stay on the GPU. The engine says "Master weights feature requires" and
-    stops; it looks at the key even where its section is not enabled.
+    Up to 0.18.2 that is stage 2 alone, from then on any from 1 to 3. From 0.17.1 on it is checked even where
+    the section is not enabled.
 
     Bad:
 
-        {"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 2},
-        "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}}
+        {"train_batch_size": 8, "fp16": {"enabled": true, "fp16_master_weights_and_grads": true}}
 
     Good:
 
-        {"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 2},
-        "bf16": {"enabled": true, "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}}
+        {"train_batch_size": 8, "fp16": {"enabled": true, "fp16_master_weights_and_grads": true},
+        "zero_optimization": {"stage": 2}}
     """
-    there = _asks(ctx)
-    if there is None or stage(ctx) not in (1, 2, 3):
-        return
-    lack = _lack(ctx)
-    if lack is not None:
-        key = there.rpartition(".")[2]
-        way = f"; or add `{_STATES}`" if key == _BF16 and not bf16_place(ctx, _STATES) else ""
+    stages = (1, 2, 3) if ctx.since("0.18.3") else (2,)
+    for row in _NARROW:
+        if ctx.before(row.since) or stage(ctx) in stages:
+            continue
+        there = f"fp16.{row.key}" if row.section == "fp16" and ctx.on(f"fp16.{row.key}") else None
+        if row.section == "bf16":
+            there = bf16_place(ctx, row.key)
+        if there and (ctx.since("0.17.1") or ctx.on("fp16.enabled")):
+            needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
+            yield ctx.at(
+                there,
+                f"`{row.key}` needs ZeRO {needed}, but {stage_words(ctx)}",
+                help=f"use ZeRO {needed}, or remove `{row.key}`",
+                related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
+                fix=Fix(f"remove `{row.key}`", (Remove(ctx.place(there)),)),
+            )
+
+
+@rule("DSC308", effect="rejected", since="0.18.3", source=_CHECK)
+def bf16_optimizer_states_without_master_weights(ctx: Context) -> Iterator[Finding]:
+    """`bf16_optimizer_states` is on without `bf16_master_weights_and_grads`.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true,
+        "bf16_optimizer_states": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true,
+        "bf16_optimizer_states": true, "bf16_master_weights_and_grads": true}}
+    """
+    there = bf16_place(ctx, "bf16_optimizer_states")
+    if there and not bf16_place(ctx, "bf16_master_weights_and_grads"):
         yield ctx.at(
             there,
-            f"`{key}` needs DeepSpeed's CPU Adam, but {lack.says}",
-            help=f'offload the optimizer to "cpu" and take `Adam` or `AdamW` without `torch_adam`{way}',
-            related=[("this is said here", lack.place)] if lack.place and ctx.has(lack.place) else [],
-            fix=Fix(f"remove `{key}`", (Remove(ctx.place(there)),)),
+            "`bf16_optimizer_states` is on, but `bf16_master_weights_and_grads` is not",
+            help="switch on both, or neither",
+            fix=Fix(
+                "switch on `bf16_master_weights_and_grads`",
+                (Set((*ctx.place(there)[:-1], "bf16_master_weights_and_grads"), True),),
+            ),
         )
 
 
@@ -116,39 +123,4 @@ def master_weights_in_two_formats(ctx: Context) -> Iterator[Finding]:
             help=f"remove `{idle}`",
             related=[("the other one is on here", _FP16 if idle == there else there)],
             fix=Fix(f"remove `{idle}`", (Remove(ctx.place(idle)),)),
-        )
-
-
-@rule(
-    "DSC332",
-    effect="altered",
-    since="0.19.1",
-    source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration",
-)
-def fp32_optimizer_states_overridden(ctx: Context) -> Iterator[Finding]:
-    """`optimizer.params.fp32_optimizer_states` is true beside `bf16_optimizer_states`.
-
-    The CPU Adam then keeps its moments in bfloat16 all the same; DeepSpeed only logs a warning.
-
-    Bad:
-
-        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"fp32_optimizer_states": true}},
-        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": true,
-        "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}}
-
-    Good:
-
-        {"train_batch_size": 8, "optimizer": {"type": "AdamW"},
-        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": true,
-        "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}}
-    """
-    path = "optimizer.params.fp32_optimizer_states"
-    states = bf16_place(ctx, _STATES)
-    if states and ctx.written(path) is True and device(ctx, OPTIMIZER) != "none":
-        yield ctx.at(
-            path,
-            f"`fp32_optimizer_states` is `true`, but `{_STATES}` overrides it: the moments are in bfloat16",
-            help="remove one of the two",
-            related=[("overridden here", states)],
-            fix=Fix("remove `fp32_optimizer_states`", (Remove(ctx.place(path)),)),
         )

@@ -9,8 +9,8 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import section_keys, types_of
 from dsconfig.releases import name
-from dsconfig.rules import _names
-from dsconfig.rules._types import Chosen, params, required, scheduler
+from dsconfig.rules._built_class import Chosen, params, required, scheduler
+from dsconfig.rules._similar import alike, nearest_of
 from dsconfig.words import one_of
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._scheduler_from_config"
@@ -48,12 +48,12 @@ def unknown_scheduler_param(ctx: Context) -> Iterator[Finding]:
 
 def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
     others = _takers(ctx, word)
-    near = None if others else _names.nearest_of(word, chosen.accepts - params(ctx, "scheduler").keys())
+    near = None if others else nearest_of(word, chosen.accepts - params(ctx, "scheduler").keys())
     path = (*_PARAMS, word)
     known = one_of((f"`{key}`" for key in sorted(chosen.accepts)), "and")
     fix = Fix(f"remove `{word}`", (Remove(path),))
     if near:
-        fix = Fix(f"rename to `{near}`", (Rename(path, near),), safe=_names.alike(word, near))
+        fix = Fix(f"rename to `{near}`", (Rename(path, near),), safe=alike(word, near))
     return ctx.at(
         path,
         f"`{word}` is no argument of {chosen.built}{_why(ctx, chosen, word)}",

@@ -1,24 +1,19 @@
-"""Learning rates: which of the written ones are used, and which way they go."""
+"""Learning rates: which of the optimizer's and the schedule's is used."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._types import Chosen, optimizer, params, scheduler
+from dsconfig.rules._built_class import optimizer, params, scheduler
+from dsconfig.rules.scheduler._numbers import as_number
 from dsconfig.words import quoted
 
 _FILE = "runtime/lr_schedules.py"
 _LR = "optimizer.params.lr"
 _MAX = "scheduler.params.warmup_max_lr"
-_PAIRS = (("warmup_min_lr", "warmup_max_lr"), ("cycle_min_lr", "cycle_max_lr"))
-
-
-def _number(value: Any) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 @rule("DSC570", effect="altered", source=f"{_FILE}:WarmupLR.__init__")
@@ -46,12 +41,12 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
         "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 5000,
         "warmup_max_lr": 0.00002}}}
     """
-    lr = _number(params(ctx, "optimizer").get("lr"))
+    lr = as_number(params(ctx, "optimizer").get("lr"))
     chosen = scheduler(ctx) if lr is not None and "scheduler" in ctx.data else None
     if chosen is None or chosen.kind is None or "warmup_max_lr" not in chosen.params:
         return
     written = ctx.has(_MAX)
-    peak = _number(ctx.value(_MAX) if written else chosen.params["warmup_max_lr"].default)
+    peak = as_number(ctx.value(_MAX) if written else chosen.params["warmup_max_lr"].default)
     if peak is not None and peak != lr and peak >= 0:  # -1 stands where a script puts a number
         by = f"`warmup_max_lr` is {quoted(peak)}" + (
             "" if written else f" in {chosen.built} unless it is written"
@@ -65,92 +60,6 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
             if isinstance(ctx.written("scheduler.params"), dict)
             else None,
         )
-
-
-@rule("DSC571", effect="wasteful", source=f"{_FILE}:WarmupLR.__init__")
-def warm_up_that_falls(ctx: Context) -> Iterator[Finding]:
-    """The learning rate begins above the one that it is to rise to.
-
-    DeepSpeed does not compare them: warm-up then leads down.
-
-    Bad:
-
-        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.01,
-        "warmup_max_lr": 0.001}}}
-
-    Good:
-
-        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.001,
-        "warmup_max_lr": 0.01}}}
-
-    Fixed:
-
-        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.001,
-        "warmup_max_lr": 0.01}}}
-    """
-    written = params(ctx, "scheduler")
-    for low, high in _PAIRS:
-        first, last = _number(written.get(low)), _number(written.get(high))
-        if first is None or last is None or not 0 <= last < first or not _takes(scheduler(ctx), low):
-            continue
-        yield ctx.at(
-            f"scheduler.params.{low}",
-            f"`{low}` is {quoted(first)}, more than `{high}`, {quoted(last)}: the way up leads down",
-            help="swap the two",
-            related=[("the other end is set here", f"scheduler.params.{high}")],
-            fix=Fix(
-                "swap the two",
-                (Set(("scheduler", "params", low), last), Set(("scheduler", "params", high), first)),
-            ),
-        )
-
-
-def _takes(chosen: Chosen | None, word: str) -> bool:
-    return chosen is not None and chosen.kind is not None and word in chosen.accepts
-
-
-@rule("DSC572", effect="crashes", source=f"{_FILE}:_format_param")
-def rates_for_different_groups(ctx: Context) -> Iterator[Finding]:
-    """Lists of learning rates that cannot both fit the optimizer's parameter groups.
-
-    A list needs one number for each group. Two lists of different lengths never both fit, an empty one never
-    at all.
-
-    Bad:
-
-        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": [0.0],
-        "warmup_max_lr": [0.001, 0.0001]}}}
-
-    Good:
-
-        {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 0.0,
-        "warmup_max_lr": 0.001}}}
-    """
-    written = params(ctx, "scheduler")
-    lists = {key: value for key, value in written.items() if isinstance(value, list)}
-    if not lists:
-        return
-    chosen = scheduler(ctx)
-    for key, value in lists.items():
-        if not value and key in _RATES and _takes(chosen, key):
-            yield ctx.at(
-                f"scheduler.params.{key}",
-                f"`{key}` is an empty list, and there is at least one parameter group",
-                help="write one number for all groups",
-            )
-    for low, high in _PAIRS:
-        first, last = lists.get(low), lists.get(high)
-        if first and last and len(first) != len(last) and _takes(chosen, low):
-            yield ctx.at(
-                f"scheduler.params.{high}",
-                f"`{high}` holds {len(last)} rates and `{low}` {len(first)}, and each needs one for each"
-                " parameter group",
-                help="write one number for all groups, or lists of one length",
-                related=[("the other list is here", f"scheduler.params.{low}")],
-            )
-
-
-_RATES = ("warmup_min_lr", "warmup_max_lr", "cycle_min_lr", "cycle_max_lr", "lr_range_test_min_lr")
 
 
 @rule("DSC573", effect="wasteful", since="0.12.3", source=f"{_FILE}:WarmupCosineLR.__init__")

@@ -1,13 +1,13 @@
-"""Stage 3 alone: ZeRO++, fetching ahead, and what is saved."""
+"""ZeRO++: secondary partitions and quantised gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Rename, Set
+from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._zero import ZERO, stage, zero
+from dsconfig.rules._stage import ZERO, stage
 from dsconfig.words import one_of, quoted
 
 _HPZ = f"{ZERO}.zero_hpz_partition_size"
@@ -125,114 +125,4 @@ def quantized_gradients_without_reduce_scatter(ctx: Context) -> Iterator[Finding
             help="remove it",
             related=[("gradients are quantised here", path)],
             fix=Fix("remove `reduce_scatter`", (Remove(ctx.place(scatter)),)),
-        )
-
-
-@rule(
-    "DSC451",
-    effect="altered",
-    since="0.18.5",
-    source="runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer",
-)
-def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
-    """`stage3_prefetch_bucket_size` is written, and `stage3_allgather_sequential` sets it to 1.
-
-    Bad:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_allgather_sequential": true,
-        "stage3_prefetch_bucket_size": 50000000}}
-
-    Good:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_allgather_sequential": true}}
-
-    Fixed:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_allgather_sequential": true}}
-    """
-    path, sequential = f"{ZERO}.stage3_prefetch_bucket_size", f"{ZERO}.stage3_allgather_sequential"
-    if not (ctx.has(path) and ctx.has(sequential)):
-        return
-    if ctx.on(sequential) and ctx.value(path) != 1 and stage(ctx) == 3:
-        yield ctx.at(
-            path,
-            f"`{ctx.place(path)[-1]}` is {quoted(ctx.value(path))} and counts as 1, because"
-            f" `{ctx.place(sequential)[-1]}` is on",
-            help="remove it, or gather without `stage3_allgather_sequential`",
-            related=[("parameters are gathered one by one here", sequential)],
-            fix=Fix(f"remove `{ctx.place(path)[-1]}`", (Remove(ctx.place(path)),)),
-        )
-
-
-@rule(
-    "DSC452", effect="altered", since="0.7.0", source="runtime/config_utils.py:DeepSpeedConfigModel.__init__"
-)
-def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
-    """A stage-3 key is "auto" under its name without `stage3_`, which the consumer does not fill.
-
-    DeepSpeed reads `prefetch_bucket_size` like `stage3_prefetch_bucket_size`. Transformers and Accelerate
-    know the long names only, so that "auto" is left, and DeepSpeed drops it for its default.
-
-    Bad, read by transformers:
-
-        {"train_batch_size": "auto", "zero_optimization": {"stage": 3, "prefetch_bucket_size": "auto"}}
-
-    Good, read by transformers:
-
-        {"train_batch_size": "auto", "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": "auto"}}
-
-    Fixed, read by transformers:
-
-        {"train_batch_size": "auto", "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": "auto"}}
-    """
-    if ctx.consumer == "deepspeed":
-        return
-    for name in zero(ctx):
-        path = f"{ZERO}.{name}"
-        if not name.startswith("stage3_") or ctx.place(path)[-1] == name or ctx.written(path) != "auto":
-            continue
-        bare = ctx.place(path)[-1]
-        yield ctx.at(
-            path,
-            f'`{bare}` is `"auto"`, which {ctx.consumer} fills only under `{name}`: DeepSpeed drops it and'
-            f" uses its default, {quoted(ctx.default(path))}",
-            help=f"write `{name}`",
-            fix=Fix(f"rename it `{name}`", (Rename(ctx.place(path), name),)),
-        )
-
-
-@rule("DSC453", effect="wasteful", since="0.6.0", source="runtime/engine.py:DeepSpeedEngine.save_16bit_model")
-def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
-    """At stage 3 nothing gathers the weights when the consumer saves the model.
-
-    Each rank holds a share of every weight. Unless `stage3_gather_16bit_weights_on_model_save` is true, the
-    saved model has no weights in it, and they have to be put together from the ZeRO checkpoint by
-    `zero_to_fp32.py`.
-
-    Bad, read by transformers:
-
-        {"train_batch_size": "auto", "zero_optimization": {"stage": 3}}
-
-    Good, read by transformers:
-
-        {"train_batch_size": "auto", "zero_optimization": {"stage": 3,
-        "stage3_gather_16bit_weights_on_model_save": true}}
-
-    Fixed, read by transformers:
-
-        {"train_batch_size": "auto", "zero_optimization": {"stage": 3,
-        "stage3_gather_16bit_weights_on_model_save": true}}
-    """
-    path = f"{ZERO}.stage3_gather_16bit_weights_on_model_save"
-    old = f"{ZERO}.stage3_gather_fp16_weights_on_model_save"
-    if ctx.consumer != "transformers" or not zero(ctx):
-        return
-    if not ctx.on(path) and not ctx.on(old) and stage(ctx) == 3:
-        said = f"is {quoted(ctx.value(path))}" if ctx.has(path) else "is absent, and so `false`"
-        yield ctx.at(
-            path,
-            f"`stage3_gather_16bit_weights_on_model_save` {said}: {ctx.consumer} saves a ZeRO checkpoint, but"
-            " no model weights",
-            help="write `true`, or put the weights together with `zero_to_fp32.py` afterwards",
-            fix=Fix("gather the weights on save", (Set(ctx.place(path), True),)),
         )

@@ -1,4 +1,4 @@
-"""Keys that the ZeRO stage at hand does not read."""
+"""The stage itself: left out, without fp16, or too low to load a checkpoint."""
 
 from __future__ import annotations
 
@@ -7,21 +7,10 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._zero import (
-    PARAM,
-    ZERO,
-    departs,
-    device,
-    device_place,
-    said_here,
-    stage,
-    stage_words,
-    without_effect,
-    zero,
-)
-from dsconfig.words import one_of, quoted
+from dsconfig.rules._stage import ZERO, said_here, stage, stage_place, stage_words, zero
+from dsconfig.words import one_of
 
-_WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
+_CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
 
 
 @rule("DSC430", effect="ignored", source="runtime/zero/config.py:DeepSpeedZeroConfig.stage")
@@ -53,142 +42,6 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
 
 _MOST = 3
 """More names than these are counted only."""
-
-_PARTITIONED = (3,)
-_GRADIENTS = (1, 2)
-_READ_BY: dict[str, tuple[int, ...]] = {
-    "sub_group_size": _PARTITIONED,
-    "stage3_prefetch_bucket_size": _PARTITIONED,
-    "stage3_param_persistence_threshold": _PARTITIONED,
-    "stage3_model_persistence_threshold": _PARTITIONED,
-    "stage3_max_live_parameters": _PARTITIONED,
-    "stage3_max_reuse_distance": _PARTITIONED,
-    "stage3_gather_16bit_weights_on_model_save": _PARTITIONED,
-    "stage3_gather_fp16_weights_on_model_save": _PARTITIONED,
-    "stage3_module_granularity_threshold": _PARTITIONED,
-    "stage3_use_all_reduce_for_fetch_params": _PARTITIONED,
-    "stage3_allgather_sequential": _PARTITIONED,
-    "zero_hpz_partition_size": _PARTITIONED,
-    "zero_quantized_weights": _PARTITIONED,
-    "zero_quantized_nontrainable_weights": _PARTITIONED,
-    "zero_quantized_gradients": _PARTITIONED,
-    "memory_efficient_linear": _PARTITIONED,
-    "leaf_module": _PARTITIONED,
-    "override_module_apply": _PARTITIONED,
-    "enable_sanity_checks": _PARTITIONED,
-    "log_trace_cache_warnings": _PARTITIONED,
-    "save_muon_momentum_buffer_in_memory": _PARTITIONED,
-    "round_robin_gradients": _GRADIENTS,
-    "allgather_bucket_size": _GRADIENTS,
-    "use_multi_rank_bucket_allreduce": _GRADIENTS,
-    "ignore_unused_parameters": _GRADIENTS,
-    "parameter_alignment": _GRADIENTS,
-    "reduce_bucket_size": (1, 2, 3),
-    "reduce_scatter": (1, 2, 3),
-    "contiguous_gradients": (1, 2, 3),
-    "overlap_comm": (1, 2, 3),
-    "load_from_fp32_weights": (1, 2, 3),
-}
-"""The stages that look at a key; keys with a rule of their own are not here."""
-
-
-@rule("DSC431", effect="ignored", source=_WRAP)
-def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
-    """A key of `zero_optimization` belongs to another stage than the one in use.
-
-    The optimizer of stages 1 and 2 and that of stage 3 each take keys of their own, and stage 0 takes none.
-    A key that is written with its default is not reported.
-
-    Bad:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "sub_group_size": 100000000,
-        "stage3_gather_16bit_weights_on_model_save": true}}
-
-    Good:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "sub_group_size": 100000000,
-        "stage3_gather_16bit_weights_on_model_save": true}}
-
-    Bad:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "allgather_bucket_size": 200000000}}
-
-    Good:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "allgather_bucket_size": 200000000}}
-    """
-    values, level = zero(ctx), stage(ctx)
-    unread = [
-        f"{ZERO}.{name}"
-        for name in values
-        if level not in _READ_BY.get(name, (level,)) and departs(ctx, f"{ZERO}.{name}")
-    ]
-    unread = [path for path in unread if not _taken_at_stage_0(ctx, path)] if level == 0 else unread
-    if unread and ctx.has(f"{ZERO}.stage"):
-        them = "them" if len(unread) > 1 else "it"
-        wanted = {number for path in unread for number in _READ_BY[path.rpartition(".")[2]]}
-        stages = _stages(sorted(wanted))
-        off = f"{stage_words(ctx)}, and nothing reads {them}"
-        yield without_effect(
-            ctx,
-            unread,
-            f"{stage_words(ctx)}, and only {stages} {_reads(wanted)} {them}" if level else off,
-            help=f"use {_stages(sorted(wanted), 'or') if level else 'stage 1, 2 or 3'}, or remove {them}",
-            related=said_here(ctx),
-        )
-
-
-def _reads(stages: set[int]) -> str:
-    return "read" if len(stages) > 1 else "reads"
-
-
-def _stages(numbers: list[int], conjunction: str = "and") -> str:
-    plural = "s" if len(numbers) > 1 and conjunction == "and" else ""
-    return f"stage{plural} {f' {conjunction} '.join(map(str, numbers))}"
-
-
-def _taken_at_stage_0(ctx: Context, path: str) -> bool:
-    """Two keys do something without ZeRO: the optimizer around bf16 gathers by the one
-    (runtime/engine.py, `DeepSpeedEngine._configure_bf16_optimizer`), of the other `unmanaged-accumulation-…`
-    speaks.
-    """
-    if path.endswith(".allgather_bucket_size"):
-        return ctx.on("bf16.enabled") or ctx.on("bfloat16.enabled")
-    return path.endswith(".overlap_comm") and ctx.value("managed_gradient_accumulation") is False
-
-
-@rule("DSC432", effect="ignored", source=_WRAP)
-def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
-    """`offload_param` moves parameters off the GPU, and the stage is below 3.
-
-    Below stage 3 every rank holds all parameters, and nothing looks at the section: they stay on the GPU.
-
-    Bad:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}
-
-    Good:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
-
-    Fixed:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
-    """
-    if not isinstance(ctx.value(ZERO), dict) or not ctx.has(f"{ZERO}.stage"):
-        return
-    home = device(ctx, PARAM)
-    if home != "none" and stage(ctx) < 3:
-        place = PARAM if ctx.has(PARAM) else device_place(ctx, PARAM)
-        yield ctx.at(
-            place,
-            f"`{ctx.place(place)[-1]}` has no effect: only stage 3 offloads parameters, and"
-            f" {stage_words(ctx)}",
-            help="use stage 3, or remove it",
-            part="key",
-            related=said_here(ctx),
-            fix=Fix(f"remove `{ctx.place(place)[-1]}`", (Remove(ctx.place(place)),)),
-        )
 
 
 @rule(
@@ -227,36 +80,26 @@ def pipelined_checkpoint_loading_below_stage_3(ctx: Context) -> Iterator[Finding
         )
 
 
-@rule(
-    "DSC434",
-    effect="ignored",
-    since="0.5.9",
-    source="runtime/engine.py:DeepSpeedEngine.zero_allgather_partitions",
-)
-def broadcast_of_partitions(ctx: Context) -> Iterator[Finding]:
-    """`allgather_partitions` is false, to broadcast updated parameters.
+@rule("DSC401", effect="rejected", until="0.3.16", source=_CHECK)
+def zero_without_fp16(ctx: Context) -> Iterator[Finding]:
+    """ZeRO is on and `fp16` is not.
 
-    Only the first implementation of stage 1 could do so, and that is gone since 0.5.9: parameters are
-    collected by all-gather whatever the key says.
+    The first releases sharded half-precision training only; 0.3.16 dropped the demand for stages 2 and 3,
+    0.4.0 for stage 1 as well.
 
     Bad:
 
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "allgather_partitions": false}}
+        {"train_batch_size": 8, "zero_optimization": {"stage": 1}}
 
     Good:
 
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
-
-    Fixed:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+        {"train_batch_size": 8, "zero_optimization": {"stage": 1}, "fp16": {"enabled": true}}
     """
-    path = f"{ZERO}.allgather_partitions"
-    if ctx.has(path) and not ctx.on(path):
+    level = stage(ctx)
+    if level > 0 and not ctx.on("fp16.enabled") and (ctx.before("0.3.16") or level < 2):
         yield ctx.at(
-            path,
-            f"`allgather_partitions` is {quoted(ctx.written(path))}, but DeepSpeed has not looked at it since"
-            " 0.5.9: updated parameters are collected by all-gather",
-            help="remove it",
-            fix=Fix("remove `allgather_partitions`", (Remove(ctx.place(path)),), safe=True),
+            stage_place(ctx),
+            f"stage {level:g} needs `fp16`, which is not enabled",
+            help="enable `fp16`; from 0.4.0 on ZeRO works without it",
+            related=[("fp16 is switched here", "fp16.enabled")] if ctx.has("fp16") else [],
         )

@@ -1,0 +1,139 @@
+"""Which class is built for the `type` of an optimizer or a scheduler, and what it takes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from dsconfig.evaluation.context import Context
+from dsconfig.model import torch_classes
+from dsconfig.model.keyinfo import KeyView, TypeInfo, type_named, types_of, view
+from dsconfig.rules._offload import offloaded
+
+_IN_TORCH = {"Optimizer": "torch.optim", "Scheduler": "torch.optim.lr_scheduler"}
+_TORCH = {"Optimizer": torch_classes.OPTIMIZERS, "Scheduler": torch_classes.SCHEDULERS}
+ADAM = frozenset({"Adam", "AdamW"})
+
+
+class Chosen(NamedTuple):
+    """The class that the engine builds. `kind` is None for a class of PyTorch that is named directly, and
+    `params` has what is known of the arguments of DeepSpeed's own.
+    """
+
+    built: str
+    kind: TypeInfo | None
+    build: str
+    accepts: frozenset[str]
+    params: dict[str, KeyView]
+
+    @property
+    def name(self) -> str:
+        """The type as DeepSpeed spells it, or the class of PyTorch."""
+        return self.kind.name if self.kind else self.built
+
+    @property
+    def of_torch(self) -> bool:
+        """Whether the class is PyTorch's, which checks what it is given."""
+        return self.built.startswith("torch.")
+
+
+def written_type(ctx: Context, section: str) -> str | None:
+    """The type as it is written; None where the section has none, or one that is refused."""
+    word = ctx.written(f"{section}.type")
+    return word if isinstance(word, str) else None
+
+
+def params(ctx: Context, section: str) -> dict[str, Any]:
+    """The written params of the section; empty where there are none."""
+    found = ctx.written(f"{section}.params")
+    return found if isinstance(found, dict) else {}
+
+
+def known_type(ctx: Context, section: str, word: str | None) -> TypeInfo | None:
+    """The type of DeepSpeed's own with this name, where the release knows it. The walk through the section
+    has narrowed the releases for which that holds.
+    """
+    kind = type_named(section, word)
+    return kind if kind and kind.first <= ctx.release <= kind.last else None
+
+
+def known_names(ctx: Context, section: str) -> list[str]:
+    """The types that the release itself knows."""
+    return [kind.name for kind in types_of(section).values() if kind.first <= ctx.release <= kind.last]
+
+
+def optimizer(ctx: Context) -> Chosen | None:
+    """The class that is built for the optimizer section; None where that is not known.
+
+    Raises:
+        SkipRule: offloading or the stage, on which it depends, is refused, or filled by the consumer.
+    """
+    word = written_type(ctx, "optimizer")
+    if word is None:
+        return None
+    kind = known_type(ctx, "Optimizer", word)
+    if kind is None:
+        return _of_torch("Optimizer", word)
+    if kind.params is None:
+        return None
+    build = _build(ctx, kind)
+    params_of, built = kind.params, kind.cpu if build == "cpu" else kind.gpu
+    if kind.name == "Adagrad" and build == "gpu" and ctx.before("0.9.2"):
+        # _configure_basic_optimizer treated it as one more name of Adam, except under offload.
+        params_of, built = "AdamParams", "FusedAdam"
+    if build == "torch":
+        built = "torch.optim.AdamW" if decoupled(ctx, kind) else "torch.optim.Adam"
+    return Chosen(built, kind, build, *_arguments(params_of, built, build, ctx.release))
+
+
+def scheduler(ctx: Context) -> Chosen | None:
+    """The class that is built for the scheduler section; None where that is not known."""
+    word = written_type(ctx, "scheduler")
+    if word is None:
+        return None
+    kind = known_type(ctx, "Scheduler", word)
+    if kind is None or kind.params is None:
+        return _of_torch("Scheduler", word)
+    return Chosen(kind.name, kind, "gpu", *_arguments(kind.params, kind.name, "gpu", ctx.release))
+
+
+def required(chosen: Chosen) -> list[str]:
+    """The arguments that the class cannot do without."""
+    if chosen.kind is None:
+        section = "Scheduler" if chosen.built.startswith(_IN_TORCH["Scheduler"]) else "Optimizer"
+        return _TORCH[section][chosen.built.rpartition(".")[2]].required.split()
+    return [word for word, key in chosen.params.items() if key.info.required]
+
+
+def decoupled(ctx: Context, kind: TypeInfo) -> bool:
+    """Whether weight decay stays apart from the gradient, as in AdamW."""
+    return kind.name == "AdamW" or bool(params(ctx, "optimizer").get("adam_w_mode", True))
+
+
+def _build(ctx: Context, kind: TypeInfo) -> str:
+    if kind.name in ADAM and params(ctx, "optimizer").get("torch_adam"):
+        return "torch"
+    if kind.cpu != kind.gpu and offloaded(ctx):
+        return "cpu"
+    return "gpu"
+
+
+def _of_torch(section: str, word: str) -> Chosen | None:
+    found = _TORCH[section].get(word)
+    return Chosen(f"{_IN_TORCH[section]}.{word}", None, "torch", found.arguments, {}) if found else None
+
+
+@lru_cache(maxsize=256)
+def _arguments(
+    section: str, built: str, build: str, release: int
+) -> tuple[frozenset[str], dict[str, KeyView]]:
+    """The arguments that the class takes from a config, and what is known of those of DeepSpeed's own."""
+    own = {
+        word: key
+        for word, key in view(section, release).keys.items()
+        if "internal" not in key.info.flags and key.info.taken_by(build, release)
+    }
+    theirs = frozenset[str]()
+    if built.startswith("torch.optim."):
+        theirs = torch_classes.OPTIMIZERS[built.removeprefix("torch.optim.")].arguments
+    return theirs | own.keys(), own

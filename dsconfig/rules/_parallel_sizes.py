@@ -1,0 +1,22 @@
+"""Degrees of parallelism at the top level."""
+
+from __future__ import annotations
+
+from dsconfig.evaluation.context import Context
+
+_SEQUENCE = "sequence_parallel_size"
+_DATA = "data_parallel_size"
+
+
+def device_mesh(ctx: Context) -> bool:
+    """Whether the config makes DeepSpeed build a device mesh; of a file it only asks the path up to 0.18.5.
+
+    Source: __init__.py, initialize.
+    """
+    return ctx.has(_SEQUENCE) and ctx.has(_DATA) and (not ctx.from_file or ctx.since("0.18.6"))
+
+
+def size_of(ctx: Context, path: str) -> int | None:
+    """A degree of parallelism that is written as a positive integer."""
+    value = ctx.value(path) if ctx.has(path) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -1,0 +1,139 @@
+"""Batch keys whose product is not the total, or whose total cannot be shared out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dsconfig.batch import triplet
+from dsconfig.batch.triplet import MICRO, STEPS, TRAIN, Triplet
+from dsconfig.batch.world_sizes import nearest_multiples, working_sizes
+from dsconfig.diagnostic import Fix, Remove
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules.batch._failure import having, plain, too_small
+
+_DERIVE = "runtime/config.py:DeepSpeedConfig._set_batch_related_parameters"
+_ASSERT = "runtime/config.py:DeepSpeedConfig._batch_assertion"
+
+
+@rule("DSC202", effect="rejected", source=_ASSERT)
+def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
+    """All three batch keys are given, and their product is not the total.
+
+    DeepSpeed asserts `train_batch_size` = `train_micro_batch_size_per_gpu` × `gradient_accumulation_steps` ×
+    data-parallel world size, on every rank, after the job has started. Keep two of the three and DeepSpeed
+    derives the third.
+
+    Bad, world size 8:
+
+        {"train_batch_size": 256, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}
+
+    Good, world size 8:
+
+        {"train_batch_size": 128, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}
+    """
+    for failure, values, world in having(ctx, "mismatch"):
+        if None in values:
+            continue
+        train, micro, steps = values
+        if world is None:
+            yield ctx.at(
+                TRAIN,
+                f"`{TRAIN}` {train} is no multiple of {micro} × {steps} = {micro * steps} (micro batch × "
+                "accumulation steps), so no world size fits",
+                help=_multiples_help(TRAIN, train, micro * steps),
+                related=_others(TRAIN),
+            )
+            continue
+        product = micro * steps * world
+        yield ctx.at(
+            TRAIN,
+            f"`{TRAIN}` {train} ≠ {micro} × {steps} × {_world(world)} = {plain(product)} (micro batch × "
+            "accumulation steps × world size)",
+            help=_mismatch_help(failure.triplet, world),
+            related=_others(TRAIN),
+            fix=Fix(f"remove `{TRAIN}`, so that it is derived: {plain(product)}", (Remove((TRAIN,)),)),
+        )
+
+
+def _mismatch_help(found: Triplet, world: float) -> str:
+    train, micro, steps = found.values()
+    options = [f"remove `{TRAIN}` to train with {plain(micro * steps * world)}"]
+    if _whole(train, micro * world):
+        options.append(f"set `{STEPS}` to {plain(train / (micro * world))}")
+    if _whole(train, steps * world):
+        options.append(f"set `{MICRO}` to {plain(train / (steps * world))}")
+    if _whole(train, micro * steps):
+        options.append(f"use {plain(train / (micro * steps))} GPUs")
+    return ", or ".join(options)
+
+
+def _whole(number: Any, divisor: Any) -> bool:
+    return bool(divisor) and number % divisor == 0 and number >= divisor
+
+
+def _others(key: str) -> list[tuple[str, str]]:
+    return [(f"`{other}` is set here", other) for other in triplet.KEYS if other != key]
+
+
+def _world(world: float) -> str:
+    return plain(world)
+
+
+def _multiples_help(key: str, value: Any, step: Any) -> str:
+    near = nearest_multiples(value, step)
+    return f"set `{key}` to a multiple of {plain(step)}" + (
+        f", for example {' or '.join(plain(number) for number in near)}" if near else ""
+    )
+
+
+@rule("DSC203", effect="rejected", source=_DERIVE)
+def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
+    """`train_batch_size` cannot be shared out evenly.
+
+    DeepSpeed derives what is missing by floor division and then checks the product, so any remainder is
+    fatal: a batch of 256 on 7 GPUs, or 30 samples in micro batches of 4.
+
+    Bad, world size 8:
+
+        {"train_batch_size": 100, "train_micro_batch_size_per_gpu": 4}
+
+    Good, world size 8:
+
+        {"train_batch_size": 96, "train_micro_batch_size_per_gpu": 4}
+    """
+    for failure, (train, micro, steps), world in having(ctx, "mismatch", "not-positive"):
+        if train is None or (micro is not None and steps is not None):
+            continue
+        if failure.failure == "not-positive" and not too_small(train, micro, steps):
+            continue
+        given = micro if micro is not None else steps
+        key = MICRO if micro is not None else STEPS
+        parts = [] if given is None else [f"{plain(given)} ({key.replace('train_', '').replace('_', ' ')})"]
+        if world is not None:
+            parts.append(f"{_world(world)} (world size)")
+        step = (1 if given is None else given) * (1 if world is None else world)
+        yield ctx.at(
+            TRAIN,
+            f"`{TRAIN}` {train} is not divisible by {' × '.join(parts)}"
+            + (f" = {plain(step)}" if len(parts) > 1 else "")
+            + (
+                f": {plain(train // step)} × {plain(step)} = {plain(train // step * step)}"
+                if train > step
+                else ""
+            ),
+            help=_divisible_help(train, step, given, world),
+            related=[(f"`{key}` is set here", key)] if given is not None else [],
+        )
+
+
+def _divisible_help(train: Any, step: Any, given: Any, world: float | None) -> str:
+    text = _multiples_help(TRAIN, train, step)
+    if world is None:
+        return text
+    sizes = working_sizes(train, given, None)
+    if not sizes:
+        return text
+    shown = ", ".join(map(str, sizes[:12]))
+    return f"{text}; with {train} it works on {shown}{' …' if len(sizes) > 12 else ''} GPUs"

@@ -1,0 +1,60 @@
+"""The three batch keys as a config gives them, and the ranks that the batch is shared out to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsconfig.batch import triplet
+from dsconfig.batch.triplet import STEPS
+from dsconfig.batch.world_sizes import described, working_sizes
+from dsconfig.evaluation.context import MISSING, Context, SkipRule
+
+
+def written(ctx: Context) -> tuple[Any, Any, Any]:
+    """The three values as written, None where a key is absent or null.
+
+    Raises:
+        SkipRule: the elastic solver takes the three over, or the consumer fills one of them.
+    """
+    if ctx.key("elasticity") is not None and ctx.on("elasticity.enabled"):
+        raise SkipRule
+    if ctx.consumer == "lightning":
+        raise SkipRule  # it writes the accumulation steps, and the micro batch where there is none
+    values = []
+    for key in triplet.KEYS:
+        if ctx.written(key) is not MISSING:
+            ctx.value(key)  # raises where the consumer fills it
+        value = ctx.written(key)
+        values.append(None if value is MISSING else value)
+    if ctx.written(STEPS) is MISSING and ctx.consumer != "deepspeed":
+        values[2] = 1  # put there by accelerate's DeepSpeedPlugin.__post_init__, for the Trainer too
+    return values[0], values[1], values[2]
+
+
+def data_parallel_size(ctx: Context) -> float | None:
+    """The world size that the triplet is held against, None where nobody said how many ranks there are.
+
+    Raises:
+        SkipRule: `sequence_parallel_size` cannot be divided by, which is a finding of its own.
+    """
+    if ctx.world_size is None:
+        return None
+    size = ctx.written("sequence_parallel_size")
+    ctx.since("0.17.0"), ctx.since("0.19.3")  # narrow the span of releases for which the outcome holds
+    try:
+        return triplet.world_size(
+            ctx.world_size, triplet.ABSENT if size is MISSING else size, ctx.release, from_file=ctx.from_file
+        )
+    except (TypeError, ZeroDivisionError):
+        raise SkipRule from None
+
+
+def sizes(context: Context) -> str | None:
+    """In words, the world sizes at which the batch triplet works; None where every one does, or none can be
+    told.
+    """
+    try:
+        found = working_sizes(*written(context))
+    except SkipRule:
+        return None
+    return described(found) if found else None

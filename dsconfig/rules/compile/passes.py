@@ -1,0 +1,91 @@
+"""Passes of DeepCompile, and what they work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules._stage import said_here, stage, stage_words
+from dsconfig.rules.compile._section import needs_deepcompile, on_here, passes_of
+from dsconfig.words import one_of
+
+_ENGINE = "runtime/engine.py:DeepSpeedEngine"
+_DEEP = "compile.deepcompile"
+_TP = "tensor_parallel.autotp_size"
+_PASSES = "compile.passes"
+
+
+@rule("DSC750", effect="crashes", since="0.19.6", source=f"{_ENGINE}.get_deepspeed_compile_backend")
+def autotp_pass_with_others(ctx: Context) -> Iterator[Finding]:
+    """`compile.passes` lists "autotp" together with another pass.
+
+    The pass for tensor parallelism cannot be combined with the others yet: `engine.compile()` raises.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 1},
+         "compile": {"deepcompile": true, "passes": ["autotp", "z1"]}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2},
+         "compile": {"deepcompile": true, "passes": ["autotp"]}}
+    """
+    needs_deepcompile(ctx)
+    passes = passes_of(ctx)
+    others = sorted(set(passes) - {"autotp"})
+    if "autotp" in passes and others:
+        yield ctx.at(
+            _PASSES,
+            f'`passes` lists `"autotp"` with {one_of(others, "and")}, and `engine.compile()` raises',
+            help='list `"autotp"` alone, or leave it out',
+        )
+
+
+@rule("DSC751", effect="altered", since="0.16.6", source=f"{_ENGINE}.get_deepcompile_backend")
+def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
+    """DeepCompile is on, and what it works on is not there.
+
+    Its passes for ZeRO need stage 1, 2 or 3, the pass "autosp" needs stage 0 or 1, and "autotp" an
+    `autotp_size` above 1. Otherwise `engine.compile()` says a word in the log and calls plain torch.compile.
+    Up to 0.17.0 it raises at every stage but 1 and 3.
+
+    Bad:
+
+        {"train_batch_size": 8, "compile": {"deepcompile": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "compile": {"deepcompile": true}}
+    """
+    needs_deepcompile(ctx)
+    passes = passes_of(ctx)
+    size = ctx.value(_TP)
+    if "autotp" in passes and ctx.since("0.19.6"):
+        if isinstance(size, int) and size <= 1 and passes == ["autotp"]:
+            yield _fallback(
+                ctx, f'the pass `"autotp"` needs an `autotp_size` above 1, and it is {size}', _PASSES
+            )
+    elif "autosp" in passes:
+        if stage(ctx) > 1:
+            yield _fallback(ctx, f'the pass `"autosp"` needs stage 0 or 1, and {stage_words(ctx)}', _PASSES)
+    elif ctx.before("0.17.1") and stage(ctx) not in (1, 3):
+        yield ctx.at(
+            _DEEP,
+            f"`deepcompile` works at stage 1 and 3 only in {ctx.release_name}, and {stage_words(ctx)}",
+            help="use stage 1 or 3, or set `deepcompile` to `false`",
+            effect="crashes",
+            related=said_here(ctx),
+        )
+    elif stage(ctx) not in (1, 2, 3):
+        yield _fallback(ctx, f"its passes need ZeRO stage 1, 2 or 3, and {stage_words(ctx)}", _DEEP)
+
+
+def _fallback(ctx: Context, why: str, path: str) -> Finding:
+    return ctx.at(
+        path,
+        f"`deepcompile` falls back to plain torch.compile: {why}",
+        help="give it what it needs, or set `deepcompile` to `false`",
+        related=[on_here(), *said_here(ctx)] if path != _DEEP else said_here(ctx),
+    )

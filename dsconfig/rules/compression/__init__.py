@@ -1,0 +1,1 @@
+"""`compression_training`: what its techniques assert while the config is loaded."""

@@ -1,0 +1,121 @@
+"""Groups and shared parameters of the techniques."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.words import kind, one_of, quoted
+
+_FILE = "compression/config.py"
+_LAST = "0.19.6"
+_ROOT = "compression_training"
+_TECHNIQUES = (
+    "weight_quantization",
+    "activation_quantization",
+    "sparse_pruning",
+    "row_pruning",
+    "head_pruning",
+    "channel_pruning",
+)
+_OUTSIDE = f"{_ROOT}.shared_parameters"
+
+
+@rule(
+    "DSC931",
+    effect="rejected",
+    since="0.7.0",
+    until=_LAST,
+    source=f"{_FILE}:get_weight_quantization_different_groups",
+)
+def compression_group_not_an_object(ctx: Context) -> Iterator[Finding]:
+    """A group of a compression technique is not an object.
+
+    `different_groups` maps a name of one's own to an object with `params` and `modules`; DeepSpeed opens each
+    of them, whether the technique is on or off.
+
+    Bad:
+
+        {"train_batch_size": 8, "compression_training": {
+            "sparse_pruning": {"different_groups": {"sp1": 0.5}}}}
+
+    Good:
+
+        {"train_batch_size": 8, "compression_training": {
+            "sparse_pruning": {"different_groups": {"sp1": {"params": {"dense_ratio": 0.5}}}}}}
+    """
+    for technique in _TECHNIQUES:
+        groups = ctx.written(f"{_ROOT}.{technique}.different_groups")
+        for name, group in groups.items() if isinstance(groups, dict) else ():
+            if not isinstance(group, dict):
+                yield ctx.at(
+                    (_ROOT, technique, "different_groups", name),
+                    f"group `{name}` is {kind(group)}{_shown(group)} where DeepSpeed expects an object",
+                    help="write an object with `params` and `modules`, or remove the group",
+                )
+
+
+def _shown(value: Any) -> str:
+    return "" if value is None else f", {quoted(value)},"
+
+
+@rule("DSC935", effect="rejected", since="0.7.0", until=_LAST, source=f"{_FILE}:get_quantize_enabled")
+def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
+    """`shared_parameters` stands directly in `compression_training`, and DeepSpeed trips over it.
+
+    It belongs into one of the techniques, and has no effect outside. But DeepSpeed looks there by mistake, to
+    learn whether weights are quantised: it takes the object for that of `weight_quantization`, asserts its
+    words, and up to 0.19.2 fails on a name that no longer exists where `enabled` is true.
+
+    Bad, release 0.18.9:
+
+        {"train_batch_size": 8, "compression_training": {"shared_parameters": {"enabled": true}}}
+
+    Good, release 0.18.9:
+
+        {"train_batch_size": 8, "compression_training": {
+            "weight_quantization": {"shared_parameters": {"enabled": true}, "different_groups": {}}}}
+
+    Bad:
+
+        {"train_batch_size": 8, "compression_training": {"shared_parameters": {"rounding": "up"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "compression_training": {
+            "weight_quantization": {"shared_parameters": {"rounding": "nearest"}, "different_groups": {}}}}
+    """
+    shared = ctx.written(_OUTSIDE)
+    if shared is MISSING:
+        return
+    for key, wrong in _mistaken(shared):
+        yield ctx.at(
+            f"{_OUTSIDE}{key}",
+            f"{wrong}: outside of a technique, DeepSpeed reads it as that of `weight_quantization`",
+            help="move it into the technique that it is meant for",
+        )
+    if isinstance(shared, dict) and shared.get("enabled") and ctx.before("0.19.3"):
+        yield ctx.at(
+            f"{_OUTSIDE}.enabled",
+            f"`enabled` is {quoted(shared['enabled'])} outside of a technique, which DeepSpeed takes for the "
+            "switch of MoQ, whose code is gone",
+            help="move `shared_parameters` into the technique that it is meant for",
+        )
+
+
+_WORDS = {"quantization_type": ("symmetric", "asymmetric"), "rounding": ("nearest", "stochastic")}
+
+
+def _mistaken(shared: Any) -> Iterator[tuple[str, str]]:
+    """Where in the misplaced object DeepSpeed stumbles, and over what."""
+    if not isinstance(shared, dict):
+        yield "", f"`shared_parameters` is {kind(shared)} instead of an object"
+        return
+    for word, members in _WORDS.items():
+        if word in shared and shared[word] not in members:
+            yield f".{word}", f"`{word}` is {quoted(shared[word])} instead of {one_of(members)}"
+    mixed = shared.get("fp16_mixed_quantize", {})
+    if not isinstance(mixed, dict):
+        yield ".fp16_mixed_quantize", f"`fp16_mixed_quantize` is {kind(mixed)} instead of an object"

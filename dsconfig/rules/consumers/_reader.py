@@ -1,0 +1,21 @@
+"""Who reads the config, and what Accelerate writes over."""
+
+from __future__ import annotations
+
+from dsconfig.diagnostic import Path
+from dsconfig.evaluation.context import Context
+
+PLUGIN = ("transformers", "accelerate")
+"""Both hand the config to Accelerate's plugin, and both go through `Accelerator.prepare`."""
+FILL = "accelerate utils/dataclasses.py:DeepSpeedPlugin.deepspeed_config_process"
+INIT = "accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__"
+
+
+def reader(ctx: Context) -> str:
+    return "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
+
+
+def overwritten(ctx: Context, path: Path) -> bool:
+    """Whether Accelerate writes its own value there before it looks for what is not filled."""
+    own_optimizer = path == ("zero_allow_untested_optimizer",) and "optimizer" not in ctx.data
+    return path == ("steps_per_print",) or own_optimizer

@@ -1,0 +1,142 @@
+"""Values that DeepSpeed takes, and Accelerate's plugin fails on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.batch.triplet import KEYS
+from dsconfig.diagnostic import Fix, Remove, Set, dotted
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules.consumers._reader import FILL, INIT, PLUGIN, reader
+from dsconfig.words import quoted
+
+
+@rule("DSC802", effect="rejected", source=INIT)
+def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
+    """The config has no `zero_optimization`, which Accelerate's plugin asks for.
+
+    DeepSpeed takes its absence for stage 0. Transformers' Trainer makes the same plugin, and so refuses the
+    config too.
+
+    Bad, read by transformers:
+
+        {"train_batch_size": "auto", "bf16": {"enabled": "auto"}}
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 0}}
+    """
+    if ctx.consumer in PLUGIN and "zero_optimization" not in ctx.data:
+        yield ctx.at(
+            ("zero_optimization",),
+            f"`zero_optimization` is absent, and {reader(ctx)} refuses a config without it",
+            help='write `"zero_optimization": {"stage": 0}` to train as DeepSpeed does without the section',
+            part="key",
+            fix=Fix(
+                "add `zero_optimization` with stage 0", (Set(("zero_optimization",), {"stage": 0}),), True
+            ),
+        )
+
+
+@rule("DSC806", effect="rejected", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
+def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
+    """A section is null, which DeepSpeed takes, and Accelerate opens.
+
+    `Accelerator.prepare` asks `offload_optimizer` for its device wherever the script brings the optimizer,
+    and `tensor_parallel` for its size; on null it ends in an AttributeError.
+
+    Bad, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2, "offload_optimizer": null}}
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+
+    Fixed, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if ctx.consumer not in PLUGIN:
+        return
+    zero = ctx.data.get("zero_optimization")
+    sections: list[tuple[str, ...]] = [("tensor_parallel",)] if "tensor_parallel" in ctx.data else []
+    if isinstance(zero, dict) and "offload_optimizer" in zero and "optimizer" not in ctx.data:
+        sections.append(("zero_optimization", "offload_optimizer"))
+    refused = {event.path for event in ctx.walk.refused}
+    for path in sections:
+        if ctx.written(dotted(path)) is None and path not in refused:
+            yield ctx.at(
+                path,
+                f"`{path[-1]}` is `null`: DeepSpeed takes that, but {reader(ctx)} opens it and fails",
+                help="remove it",
+                fix=Fix(f"remove `{path[-1]}`", (Remove(path),), safe=True),
+            )
+
+
+@rule("DSC807", effect="rejected", source=FILL)
+def zero_switch_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
+    """`zero_optimization` is true or false, which DeepSpeed takes, and Accelerate opens.
+
+    DeepSpeed still reads the boolean of its first releases, true as stage 1. Accelerate's plugin looks for
+    keys in it, and ends in an AttributeError.
+
+    Bad, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": true}
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 1}}
+
+    Fixed, read by accelerate:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 1}}
+    """
+    value = ctx.data.get("zero_optimization")
+    if ctx.consumer in PLUGIN and isinstance(value, bool):
+        section = {"stage": int(value)}
+        yield ctx.at(
+            "zero_optimization",
+            f"`zero_optimization` is {quoted(value)}: DeepSpeed takes that, but {reader(ctx)} opens it and "
+            "fails",
+            help=f"write {quoted(section)}",
+            fix=Fix(f"replace by {quoted(section)}", (Set(("zero_optimization",), section),), safe=True),
+        )
+
+
+@rule("DSC808", effect="rejected", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
+def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
+    """A batch key is a text, and another is "auto" and calculated from it.
+
+    Accelerate multiplies micro batch, accumulation steps and processes, and fails on a number in quotes; the
+    Trainer holds the text against its own number too, and finds that they differ.
+
+    Bad, read by accelerate:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": "8",
+        "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
+
+    Good, read by accelerate:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": 8,
+        "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
+
+    Fixed, read by accelerate:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": 8,
+        "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
+    """
+    if ctx.consumer not in PLUGIN or all(ctx.data.get(key) != "auto" for key in KEYS):
+        return
+    for key in KEYS:
+        value = ctx.data.get(key)
+        if isinstance(value, str) and value != "auto":
+            digits = value.isascii() and value.isdigit() and len(value) < 20
+            yield ctx.at(
+                (key,),
+                f"`{key}` is the string {quoted(value)}, which {reader(ctx)} cannot calculate with",
+                help=f"write {value}, without quotes" if digits else "give an integer",
+                fix=Fix("remove the quotes", (Set((key,), int(value)),), safe=True) if digits else None,
+            )

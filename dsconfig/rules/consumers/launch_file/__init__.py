@@ -1,0 +1,1 @@
+"""The file that `accelerate launch` reads, and its block `deepspeed_config`."""

@@ -1,0 +1,29 @@
+"""The block `deepspeed_config` of a launch file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dsconfig.consumers.launch_file import BLOCK, block
+from dsconfig.diagnostic import Path
+from dsconfig.evaluation.context import Context
+
+ENVIRONMENT = "accelerate utils/launch.py:prepare_deepspeed_cmd_env"
+PLUGIN = "accelerate utils/dataclasses.py:DeepSpeedPlugin"
+
+
+def launched(ctx: Context) -> dict[str, Any]:
+    """The block, empty where DeepSpeed is not what is launched."""
+    return block(ctx.data) if ctx.data.get("distributed_type") == "DEEPSPEED" else {}
+
+
+def in_block(key: str) -> Path:
+    return (BLOCK, key)
+
+
+def is_whole(value: Any) -> bool:
+    try:
+        int(str(value))
+    except ValueError:
+        return False
+    return True

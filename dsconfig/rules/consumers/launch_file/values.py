@@ -1,0 +1,139 @@
+"""Values that Accelerate cannot read, or turns into others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dsconfig.consumers.launch_file import BLOCK, LAUNCHERS, LINK, PRECISIONS, stage
+from dsconfig.diagnostic import Fix, Set
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_block, is_whole, launched
+from dsconfig.words import kind, one_of, quoted
+
+
+@rule("DSC824", effect="rejected", source=ENVIRONMENT, of_launch=True)
+def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
+    """`mixed_precision` of the launch file is none that Accelerate knows.
+
+    YAML reads a bare `no` as false, on which `accelerate launch` ends in an AttributeError; in quotes it is
+    the word that is meant.
+
+    Bad:
+
+        {"distributed_type": "DEEPSPEED", "mixed_precision": false, "deepspeed_config": {"zero_stage": 2}}
+
+    Good:
+
+        {"distributed_type": "DEEPSPEED", "mixed_precision": "no", "deepspeed_config": {"zero_stage": 2}}
+
+    Fixed:
+
+        {"distributed_type": "DEEPSPEED", "mixed_precision": "no", "deepspeed_config": {"zero_stage": 2}}
+    """
+    key = "mixed_precision"
+    value = ctx.data.get(key)
+    known = value is None or (isinstance(value, str) and value.lower() in PRECISIONS)
+    if known or ctx.data.get("distributed_type") != "DEEPSPEED":
+        return
+    if value is False:
+        yield ctx.at(
+            (key,),
+            f"`{key}` is `false`, as YAML reads a bare `no`, and `accelerate launch` fails on it",
+            help='write `"no"`, in quotes',
+            fix=Fix('replace by `"no"`', (Set((key,), "no"),), safe=True),
+        )
+    else:
+        yield ctx.at(
+            (key,),
+            f"`{key}` is {quoted(value)}, which Accelerate does not know",
+            help=f"use {one_of(PRECISIONS)}",
+        )
+
+
+@rule("DSC825", effect="altered", source=f"{PLUGIN}.__post_init__", of_launch=True)
+def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
+    """`zero3_init_flag` is on in a launch file whose stage is not 3.
+
+    Accelerate warns, and turns it off. Stage 2 is what a block without `zero_stage` means.
+
+    Bad:
+
+        {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2, "zero3_init_flag": true}}
+
+    Good:
+
+        {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2, "zero3_init_flag": false}}
+
+    Fixed:
+
+        {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2, "zero3_init_flag": false}}
+    """
+    key = "zero3_init_flag"
+    written = launched(ctx)
+    if written.get(key) is not True or LINK in written or not is_whole(written.get("zero_stage", 2)):
+        return
+    if stage(written) != 3:
+        yield ctx.at(
+            in_block(key),
+            f"`{key}` is `true`, but the stage is {stage(written)}: Accelerate turns it off",
+            help="set it to `false`; only stage 3 has it",
+            related=[("the stage is set here", in_block("zero_stage"))] if "zero_stage" in written else [],
+            fix=Fix("set it to `false`", (Set(in_block(key), False),), safe=True),
+        )
+
+
+@rule("DSC826", effect="rejected", source=f"{PLUGIN}.__post_init__", of_launch=True)
+def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
+    """A value of the launch file's block is of a form that Accelerate cannot read.
+
+    It writes each value out as text and reads it again: the stage as an integer, clipping as a number. For
+    `gradient_accumulation_steps` whatever is not digits stays text, and fails when the batch is computed.
+
+    Bad:
+
+        {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2.0}}
+
+    Good:
+
+        {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2}}
+    """
+    found = ctx.data.get(BLOCK)
+    if found is not None and not isinstance(found, dict):
+        message = f"`{BLOCK}` is {kind(found)}, {quoted(found)}, where Accelerate expects an object"
+        yield ctx.at((BLOCK,), message, help=f"write a block; it names a file by `{LINK}`")
+        return
+    for key, reads, wanted in _READINGS:
+        value = launched(ctx).get(key)
+        if key == "deepspeed_multinode_launcher" and ctx.data.get("num_machines", 1) == 1:
+            continue  # not looked at on one machine
+        if value is not None and not reads(value):
+            yield ctx.at(
+                in_block(key),
+                f"`{key}` is {quoted(value)}, which Accelerate does not read as {wanted}",
+                help=f"give {wanted}",
+            )
+
+
+def _digits(value: Any) -> bool:
+    return str(value).isdigit() or value == "auto"
+
+
+def _number(value: Any) -> bool:
+    try:
+        return value == "auto" or float(str(value)) >= float("-inf")
+    except ValueError:
+        return False
+
+
+def _launcher(value: Any) -> bool:
+    return value in LAUNCHERS
+
+
+_READINGS = (
+    ("zero_stage", is_whole, "an integer"),
+    ("gradient_accumulation_steps", _digits, 'an integer, or `"auto"`'),
+    ("gradient_clipping", _number, 'a number, or `"auto"`'),
+    ("deepspeed_multinode_launcher", _launcher, one_of(LAUNCHERS)),
+)

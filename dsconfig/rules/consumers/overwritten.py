@@ -1,0 +1,74 @@
+"""Values that the consumer sets itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.diagnostic import Fix, Remove
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules.consumers._reader import INIT, PLUGIN, overwritten, reader
+from dsconfig.words import quoted
+
+
+@rule("DSC803", effect="rejected", source="lightning strategies/deepspeed.py:DeepSpeedStrategy")
+def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
+    """`gradient_accumulation_steps` is written, which Lightning's Trainer sets itself.
+
+    The strategy writes its own `accumulate_grad_batches` there, and raises where the key is taken.
+
+    Bad, read by lightning:
+
+        {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2}
+
+    Good, read by lightning:
+
+        {"train_micro_batch_size_per_gpu": 4}
+
+    Fixed, read by lightning:
+
+        {"train_micro_batch_size_per_gpu": 4}
+    """
+    key = "gradient_accumulation_steps"
+    if ctx.consumer == "lightning" and key in ctx.data:
+        yield ctx.at(
+            (key,),
+            f"`{key}` is {quoted(ctx.data[key])} here, and Lightning refuses a config that has the key",
+            help=f"remove it, and give the Trainer `accumulate_grad_batches={ctx.data[key]}`",
+            part="key",
+            fix=Fix(f"remove `{key}`", (Remove((key,)),)),
+        )
+
+
+@rule("DSC804", effect="altered", source=INIT)
+def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
+    """A value is written, and Accelerate writes its own over it.
+
+    `steps_per_print` becomes infinity in every config that Accelerate or Transformers' Trainer reads, so that
+    DeepSpeed prints no progress. `zero_allow_untested_optimizer` becomes true where the config has no
+    `optimizer`, and the script's own is used.
+
+    Bad, read by transformers:
+
+        {"train_batch_size": "auto", "steps_per_print": 100, "zero_optimization": {"stage": 2}}
+
+    Good, read by transformers:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+
+    Fixed, read by transformers:
+
+        {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+    """
+    if ctx.consumer not in PLUGIN:
+        return
+    for key, becomes in (("steps_per_print", "infinity"), ("zero_allow_untested_optimizer", "`true`")):
+        value = ctx.data.get(key, MISSING)
+        if value is MISSING or not overwritten(ctx, (key,)) or (value and key != "steps_per_print"):
+            continue
+        yield ctx.at(
+            (key,),
+            f"`{key}` is {quoted(value)} here, but {reader(ctx)} makes it {becomes}, whatever is written",
+            help="remove it",
+            fix=Fix(f"remove `{key}`", (Remove((key,)),), safe=True),
+        )

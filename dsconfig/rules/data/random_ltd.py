@@ -1,0 +1,155 @@
+"""Random-LTD: what it needs, and what of it was never finished."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.words import one_of, quoted
+
+_ROUTING = "data_efficiency.data_routing"
+_LTD = f"{_ROUTING}.random_ltd"
+_SCHEDULER = "runtime/data_pipeline/data_routing/scheduler.py:RandomLTDScheduler.__init__"
+_NEEDED = ("total_layer_num", "random_ltd_layer_num", "random_ltd_schedule")
+_NEEDED_TO_SCHEDULE = ("min_value", "max_value", "schedule_config", "schedule_type")
+_NEEDED_TO_PACE = ("require_steps", "seq_per_step")
+
+
+@rule("DSC958", effect="crashes", since="0.8.0", source=_SCHEDULER)
+def incomplete_random_ltd(ctx: Context) -> Iterator[Finding]:
+    """Random-LTD is on, and lacks a key.
+
+    The engine looks up `total_layer_num`, `random_ltd_layer_num` and `random_ltd_schedule` when it starts; in
+    the schedule `min_value`, `max_value`, `schedule_type` and `schedule_config`; and in the last one, at the
+    first step, `require_steps` and `seq_per_step`.
+
+    Bad:
+
+        {"train_batch_size": 8, "data_efficiency": {"data_routing": {"random_ltd": {"enabled": true}}}}
+
+    Good:
+
+        {"train_batch_size": 8, "data_efficiency": {"data_routing": {"random_ltd": {
+            "enabled": true, "total_layer_num": 24, "random_ltd_layer_num": 22, "random_ltd_schedule": {
+                "min_value": 128, "max_value": 2048, "schedule_type": "fixed_linear",
+                "schedule_config": {"require_steps": 200000, "seq_per_step": 16}}}}}}
+    """
+    section = ctx.written(_LTD)
+    if not isinstance(section, dict) or not ctx.on(f"{_LTD}.enabled"):
+        return
+    schedule = section.get("random_ltd_schedule")
+    pace = schedule.get("schedule_config") if isinstance(schedule, dict) else None
+    yield from _lacking(ctx, _LTD, section, _NEEDED)
+    if isinstance(schedule, dict):
+        yield from _lacking(ctx, f"{_LTD}.random_ltd_schedule", schedule, _NEEDED_TO_SCHEDULE)
+    if isinstance(schedule, dict) and isinstance(pace, dict) and _grows(schedule):
+        yield from _lacking(ctx, f"{_LTD}.random_ltd_schedule.schedule_config", pace, _NEEDED_TO_PACE)
+
+
+def _grows(schedule: dict[str, Any]) -> bool:
+    """Whether the schedule computes anything: with equal bounds it stays where it is."""
+    low, high = schedule.get("min_value"), schedule.get("max_value")
+    return isinstance(low, int | float) and isinstance(high, int | float) and low < high
+
+
+def _lacking(ctx: Context, path: str, section: dict[str, Any], keys: tuple[str, ...]) -> Iterator[Finding]:
+    missing = [f"`{key}`" for key in keys if key not in section]
+    if missing:
+        name = path.rsplit(".", 1)[-1]
+        yield ctx.at(
+            path,
+            f"`{name}` has no {one_of(missing, 'and')}, which random-LTD needs",
+            help=f"add {one_of(missing, 'and')}",
+            part="key",
+            related=[("random-LTD is switched on here", f"{_LTD}.enabled")],
+        )
+
+
+@rule("DSC959", effect="crashes", since="0.8.0", source=f"{_SCHEDULER}, get_value")
+def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
+    """Random-LTD is on with something that DeepSpeed never finished.
+
+    `layer_token_lr_schedule` ends in NotImplementedError where it is on, and in a KeyError where it does not
+    say; every `schedule_type` but fixed_linear ends with the first step.
+
+    Bad:
+
+        {"train_batch_size": 8, "data_efficiency": {"data_routing": {"random_ltd": {
+            "enabled": true, "layer_token_lr_schedule": {"enabled": true},
+            "total_layer_num": 24, "random_ltd_layer_num": 22, "random_ltd_schedule": {
+                "min_value": 128, "max_value": 2048, "schedule_type": "fixed_linear",
+                "schedule_config": {"require_steps": 200000, "seq_per_step": 16}}}}}}
+
+    Good:
+
+        {"train_batch_size": 8, "data_efficiency": {"data_routing": {"random_ltd": {
+            "enabled": true, "layer_token_lr_schedule": {"enabled": false},
+            "total_layer_num": 24, "random_ltd_layer_num": 22, "random_ltd_schedule": {
+                "min_value": 128, "max_value": 2048, "schedule_type": "fixed_linear",
+                "schedule_config": {"require_steps": 200000, "seq_per_step": 16}}}}}}
+    """
+    section = ctx.written(_LTD)
+    if not isinstance(section, dict) or not ctx.on(f"{_LTD}.enabled"):
+        return
+    rate = section.get("layer_token_lr_schedule")
+    if isinstance(rate, dict) and rate.get("enabled", True):
+        said = "is on" if "enabled" in rate else "does not say `enabled`"
+        yield ctx.at(
+            f"{_LTD}.layer_token_lr_schedule",
+            f"`layer_token_lr_schedule` {said}, and DeepSpeed has not implemented it",
+            help="remove it",
+            part="key",
+            fix=Fix(
+                "remove `layer_token_lr_schedule`", (Remove((*_LTD.split("."), "layer_token_lr_schedule")),)
+            ),
+        )
+    schedule = section.get("random_ltd_schedule")
+    if isinstance(schedule, dict) and "schedule_type" in schedule and _grows(schedule):
+        kind_ = schedule["schedule_type"]
+        if kind_ != "fixed_linear":
+            yield ctx.at(
+                f"{_LTD}.random_ltd_schedule.schedule_type",
+                f'`schedule_type` is {quoted(kind_)}, and random-LTD has only `"fixed_linear"`',
+                help='write `"fixed_linear"`',
+                fix=Fix(
+                    'write `"fixed_linear"`',
+                    (Set((*_LTD.split("."), "random_ltd_schedule", "schedule_type"), "fixed_linear"),),
+                ),
+            )
+
+
+@rule(
+    "DSC960",
+    effect="ignored",
+    since="0.8.0",
+    source="runtime/engine.py:DeepSpeedEngine.random_ltd_initialize",
+)
+def random_ltd_layers_miscounted(ctx: Context) -> Iterator[Finding]:
+    """`random_ltd_layer_num` is not the number of layers that `random_ltd_layer_id` lists.
+
+    Converting the model raises then; and without converting the model no token is dropped.
+
+    Bad:
+
+        {"train_batch_size": 8, "data_efficiency": {"data_routing": {"random_ltd": {
+            "enabled": true, "random_ltd_layer_num": 3, "random_ltd_layer_id": [1, 2]}}}}
+
+    Good:
+
+        {"train_batch_size": 8, "data_efficiency": {"data_routing": {"random_ltd": {
+            "enabled": true, "random_ltd_layer_num": 2, "random_ltd_layer_id": [1, 2]}}}}
+    """
+    section = ctx.written(_LTD)
+    if not isinstance(section, dict) or not ctx.on(f"{_LTD}.enabled"):
+        return
+    number, layers = section.get("random_ltd_layer_num"), section.get("random_ltd_layer_id")
+    if isinstance(number, int) and isinstance(layers, list) and number != len(layers):
+        yield ctx.at(
+            f"{_LTD}.random_ltd_layer_num",
+            f"`random_ltd_layer_num` is {quoted(number)}, but `random_ltd_layer_id` lists {len(layers)}",
+            help=f"set it to {len(layers)}, or list {number} layers",
+            related=[("the layers are listed here", f"{_LTD}.random_ltd_layer_id")],
+        )

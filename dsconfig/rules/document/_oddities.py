@@ -1,0 +1,47 @@
+"""What the reader of the text remarked, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.diagnostic import Fix
+from dsconfig.document import KINDS, Problem
+from dsconfig.evaluation.context import Context
+from dsconfig.words import quoted
+
+READ = "runtime/config.py:DeepSpeedConfig.__init__"
+OWN = frozenset({"duplicate-key", "placeholder", "empty", "root-not-object", "invalid-utf8", "not-text"})
+"""Kinds with a rule of their own."""
+BEYOND = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-surrogate"})
+
+
+def problems(ctx: Context, *kinds: str) -> Iterator[Problem]:
+    for problem in ctx.document.problems:
+        if problem.kind in kinds:
+            yield problem
+
+
+def repair(ctx: Context, problem: Problem) -> Fix | None:
+    from dsconfig.rules.document._repairs import repaired  # most texts have nothing odd
+
+    return repaired(ctx.document, problem)
+
+
+def says(problem: Problem) -> str:
+    """The oddity in words, with the text that shows it where that helps."""
+    meaning = KINDS[problem.kind].partition(";")[0].partition(":")[0]
+    detail = problem.detail.strip()
+    if not detail or problem.kind in _NO_DETAIL:
+        return meaning
+    return f"{meaning}, {quoted(problem.detail)}" if problem.kind not in _PROSE else f"{meaning}: {detail}"
+
+
+_NO_DETAIL = frozenset({"bom", "comment"})
+_PROSE = frozenset(
+    {"yaml-error", "unclosed", "too-large", "too-deep", "alias-bomb", "not-text", "invalid-utf8"}
+)
+
+
+def is_binary(ctx: Context) -> bool:
+    """Hjson takes nearly any bytes for one string; a NUL is in no config."""
+    return not ctx.is_config and "\0" in ctx.document.text

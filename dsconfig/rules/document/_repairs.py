@@ -1,0 +1,111 @@
+"""How an oddity of the text is repaired: the very place written as every JSON parser reads it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from dsconfig.diagnostic import Fix, Replace
+from dsconfig.document import Document, Node, Problem
+from dsconfig.document.edit import EditError, editor
+
+_AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECASE)
+"""What makes it doubtful where a word without quotes was meant to end, or whether it is a string at all."""
+
+
+def repaired(document: Document, problem: Problem) -> Fix | None:
+    """The fix of one oddity, or None where nothing can be said of what was meant."""
+    start, end = problem.span
+    text = document.text[start:end]
+    match problem.kind:
+        case "comment":
+            return Fix("remove the comment", (_without_comment(document, start, end),))
+        case "single-quotes" | "multiline-string":
+            return _quoted(document.root, start)
+        case "missing-root-braces":
+            return _braced(document)
+        case "unquoted-string" if _AMBIGUOUS.search(text):
+            return None
+        case "unquoted-key" | "unquoted-string":
+            return _fix("put it in quotes", start, end, json.dumps(text, ensure_ascii=False))
+        case "control-character":
+            return _fix("write it as an escape", start, end, json.dumps(text)[1:-1])
+        case "missing-comma" if any(p.kind in _WORDS and p.span.end == start for p in document.problems):
+            return None  # it would become part of the word
+        case "unexpected" if text == "," and _in_object(document, problem):
+            return _fix("remove the comma", start, end, "")
+    title, wrong, right = _SIGNS.get(problem.kind, ("", None, ""))
+    return _fix(title, start, end, right) if wrong is not None and text in wrong else None
+
+
+_WORDS = ("unquoted-string", "bad-number", "nan", "placeholder")
+_SIGNS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "trailing-comma": ("remove the comma", (",",), ""),
+    "bom": ("remove the byte order mark", ("\ufeff",), ""),
+    "missing-comma": ("put a comma there", ("",), ","),
+    "missing-colon": ("write a colon", ("=",), ":"),
+}
+"""What to do, what stands there, and what ought to."""
+
+
+def _in_object(document: Document, problem: Problem) -> bool:
+    around = document.node(problem.path)
+    return around is not None and around.kind == "object"
+
+
+def _fix(title: str, start: int, end: int, text: str) -> Fix:
+    return Fix(title, (Replace(start, end, text),), safe=True)
+
+
+def _without_comment(document: Document, start: int, end: int) -> Replace:
+    """Without its line, where it has one to itself, and without the blanks before it."""
+    text = document.text
+    line = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start)) + 1
+    following = re.compile(r"[ \t]*(\r\n?|\n|\Z)").match(text, end)
+    if following is None:
+        return Replace(start, end, "" if text[start - 1 : start] in ("", " ", "\t", "\n") else " ")
+    if not text[line:start].strip():
+        return Replace(line, following.end(), "")
+    return Replace(line + len(text[line:start].rstrip(" \t")), end, "")
+
+
+def _quoted(root: Node | None, start: int) -> Fix | None:
+    """The string that begins here in double quotes."""
+    todo = [root] if root else []
+    while todo:
+        node = todo.pop()
+        if node.span.start == start and isinstance(node.value, str):
+            return _fix("use double quotes", *node.span, json.dumps(node.value, ensure_ascii=False))
+        for member in node.members:
+            if member.key_span.start == start:
+                return _fix("use double quotes", *member.key_span, json.dumps(member.key, ensure_ascii=False))
+        todo += (*(member.node for member in node.members), *node.items)
+    return None
+
+
+def _braced(document: Document) -> Fix | None:
+    root = document.root
+    if root is None:
+        return None
+    start, end = root.span.start, len(document.text.rstrip())
+    newline = "\r\n" if "\r\n" in document.text else "\n"
+    edits = (Replace(start, start, f"{{{newline}"), Replace(end, end, f"{newline}}}"))
+    return Fix("put the entries in braces", edits, safe=True)
+
+
+def without_duplicate(document: Document, problem: Problem, *, refused: bool) -> Fix | None:
+    """Without the first of the entries of one name, which every parser that takes the file passes over."""
+    parent = document.node(problem.path[:-1])
+    if parent is None:
+        return None
+    same = [index for index, member in enumerate(parent.members) if member.key == problem.detail]
+    if len(same) < 2:
+        return None
+    first, last = parent.members[same[0]], parent.members[same[-1]]
+    try:
+        edits = editor(document).without(parent, same[0])
+    except EditError:
+        return None
+    alike = type(first.node.value) is type(last.node.value) and first.node.value == last.node.value
+    title = f"remove the first `{problem.detail}`, keep the last"
+    return Fix(title, tuple(Replace(*edit) for edit in edits), safe=alike or not refused)

@@ -1,0 +1,92 @@
+"""Files that hold no config, or one that is beyond all limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules.document._oddities import BEYOND, READ, is_binary, problems, says
+from dsconfig.words import kind
+
+
+@rule("DSC004", effect="rejected", source=READ, of_text=True)
+def not_utf8(ctx: Context) -> Iterator[Finding]:
+    """The file is not UTF-8 text.
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    if is_binary(ctx):
+        yield ctx.at(
+            (), "the file holds binary data, not text", help="check the path: a config is a text file"
+        )
+        return
+    for problem in problems(ctx, "invalid-utf8", "not-text"):
+        yield ctx.spot(problem, f"the file holds {says(problem)}", help="save the file as UTF-8 text")
+
+
+@rule("DSC005", effect="rejected", source=READ, of_text=True)
+def root_not_an_object(ctx: Context) -> Iterator[Finding]:
+    """The config is a list or a single value, not an object.
+
+    Bad:
+
+        [{"train_batch_size": 8}]
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    value = ctx.document.value(ctx.parser)
+    empty = any(problem.kind == "empty" for problem in ctx.document.problems)
+    if not ctx.is_config and not empty and ctx.document.readable(ctx.parser) and not is_binary(ctx):
+        yield ctx.at((), f"the config is {kind(value)}; DeepSpeed reads an object", help="write `{ … }`")
+
+
+@rule("DSC006", effect="rejected", source=READ, of_text=True)
+def empty_document(ctx: Context) -> Iterator[Finding]:
+    """The file holds nothing but white space and comments.
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    for problem in problems(ctx, "empty"):
+        yield ctx.spot(
+            problem,
+            "the file is empty",
+            help='give at least `{"train_micro_batch_size_per_gpu": 1}`',
+        )
+
+
+@rule("DSC009", effect="rejected", of_text=True)
+def beyond_limits(ctx: Context) -> Iterator[Finding]:
+    """The text is larger or nested deeper than a config can sensibly be, or holds a number out of range.
+
+    Outside these limits (2 MiB, 50,000 values, 128 levels, integers of 4,300 digits, unpaired surrogates)
+    Python's own parsers depend on settings of the machine, so nothing is claimed of DeepSpeed's verdict.
+
+    Bad:
+
+        {"train_batch_size": 8, "gradient_clipping": 1e999}
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    for problem in problems(ctx, *BEYOND):
+        yield ctx.spot(
+            problem,
+            says(problem),
+            help=_SHRINK.get(problem.kind, "make it smaller"),
+            effect="rejected" if ctx.parser in problem.refused_by else "altered",
+        )
+
+
+_SHRINK = {
+    "huge-number": "write a number that fits",
+    "lone-surrogate": "write the whole character, or both halves of its escape",
+    "alias-bomb": "write the values out instead of multiplying aliases",
+}

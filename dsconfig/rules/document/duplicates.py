@@ -1,0 +1,43 @@
+"""Keys that are written twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules.document._oddities import problems
+
+
+@rule(
+    "DSC003",
+    effect="rejected",
+    source="runtime/config_utils.py:dict_raise_error_on_duplicate_keys",
+    of_text=True,
+)
+def duplicate_key(ctx: Context) -> Iterator[Finding]:
+    """A key is written twice in one object.
+
+    DeepSpeed refuses a file with duplicates. Where Transformers, Accelerate, Lightning or a script load it,
+    the last one wins silently.
+
+    Bad:
+
+        {"train_batch_size": 8, "train_batch_size": 16}
+
+    Good:
+
+        {"train_batch_size": 16}
+    """
+    refused = ctx.from_file
+    for problem in problems(ctx, "duplicate-key"):
+        from dsconfig.rules.document._repairs import without_duplicate
+
+        yield ctx.spot(
+            problem,
+            f"`{problem.detail}` is written twice: "
+            + ("DeepSpeed refuses the file" if refused else "the last one counts"),
+            help="keep one of them",
+            effect="rejected" if refused else "altered",
+            fix=without_duplicate(ctx.document, problem, refused=refused),
+        )

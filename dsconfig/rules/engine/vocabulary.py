@@ -1,0 +1,76 @@
+"""`vocabulary_size`, which serves a warning alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.words import kind, quoted
+
+_VOCABULARY = "vocabulary_size"
+_ALIGNMENT = 8
+
+
+@rule("DSC902", effect="rejected", source="runtime/config.py:DeepSpeedConfig._do_warning_check")
+def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
+    """`vocabulary_size` is nothing that has a remainder.
+
+    DeepSpeed only wants to warn where the size is no multiple of 8, but calculates with the value as it is
+    written.
+
+    Bad:
+
+        {"train_batch_size": 8, "vocabulary_size": "50257"}
+
+    Good:
+
+        {"train_batch_size": 8, "vocabulary_size": 50264}
+    """
+    value = ctx.written("vocabulary_size")
+    if value is not MISSING and value and not _has_remainder(value):
+        yield ctx.at(
+            "vocabulary_size",
+            f"`vocabulary_size` is {kind(value)}, {quoted(value)}, and DeepSpeed divides it by 8",
+            help="give an integer, or remove the key: it only serves a warning",
+        )
+
+
+def _has_remainder(value: Any) -> bool:
+    """Whether `value % 8` works: for numbers, and for strings into which a single number can be formatted."""
+    if isinstance(value, int | float):
+        return True
+    if not isinstance(value, str) or "%" not in value or re.search(r"\d{6}", value):
+        return False
+    try:
+        value % 8
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+@rule("DSC988", effect="wasteful", source="runtime/config.py:DeepSpeedConfig._do_warning_check")
+def vocabulary_not_aligned(ctx: Context) -> Iterator[Finding]:
+    """`vocabulary_size` is no multiple of 8.
+
+    Tensor cores want it to be one. DeepSpeed uses the key for this warning alone.
+
+    Bad:
+
+        {"train_batch_size": 8, "vocabulary_size": 50257}
+
+    Good:
+
+        {"train_batch_size": 8, "vocabulary_size": 50264}
+    """
+    size = ctx.written(_VOCABULARY)
+    if isinstance(size, int) and not isinstance(size, bool) and size % _ALIGNMENT:
+        up = -(-size // _ALIGNMENT) * _ALIGNMENT
+        yield ctx.at(
+            _VOCABULARY,
+            f"`{_VOCABULARY}` {size} is no multiple of {_ALIGNMENT}, which tensor cores would like: "
+            f"{size} = {size // _ALIGNMENT} × {_ALIGNMENT} + {size % _ALIGNMENT}",
+            help=f"pad the vocabulary to {up}",
+        )

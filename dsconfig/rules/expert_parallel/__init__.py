@@ -1,0 +1,1 @@
+"""Expert parallelism (AutoEP): values, sizes, and options that exclude each other."""

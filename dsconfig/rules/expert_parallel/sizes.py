@@ -1,0 +1,118 @@
+"""Sizes of expert-parallel groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.batch.world_sizes import divisors
+from dsconfig.diagnostic import Fix, Remove
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules.expert_parallel._section import EP, bad_integer, enabled, on_here, value
+from dsconfig.words import one_of, quoted
+
+_VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
+_FOLDING = "module_inject/auto_ep_folding.py"
+_GROUPS = ("num_expert_groups", "num_limited_groups")
+
+
+@rule("DSC731", effect="crashes", since="0.19.2", source=f"{_FOLDING}:build_folding_spec")
+def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
+    """The ranks cannot be shared out to groups of `autoep_size`.
+
+    Every group of experts takes `autoep_size` × `expert_tensor_parallel_size` ranks, and these have to divide
+    the ranks of a pipeline stage; so they divide the world size too. The second factor is reserved: nothing
+    but 1 works.
+
+    Bad, world size 6:
+
+        {"train_batch_size": 12, "expert_parallel": {"enabled": true, "autoep_size": 4}}
+
+    Good, world size 6:
+
+        {"train_batch_size": 12, "expert_parallel": {"enabled": true, "autoep_size": 3}}
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "expert_tensor_parallel_size": 2}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "expert_tensor_parallel_size": 1}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true}}
+    """
+    enabled(ctx)
+    size = value(ctx, "autoep_size")
+    reserved = value(ctx, "expert_tensor_parallel_size") if ctx.since("0.19.3") else 1
+    if type(reserved) is not int or reserved != 1:
+        path = f"{EP}.expert_tensor_parallel_size"
+        yield ctx.at(
+            path,
+            f"`expert_tensor_parallel_size` is {quoted(reserved)}, but it is reserved: the engine takes only "
+            "`1`",
+            help="remove it",
+            related=[on_here()],
+            fix=Fix("remove `expert_tensor_parallel_size`", (Remove((EP, path.rsplit(".", 1)[1])),)),
+        )
+    elif ctx.world_size and not bad_integer(size, 1) and ctx.world_size % size:
+        yield ctx.at(
+            f"{EP}.autoep_size",
+            f"`autoep_size` {quoted(size)} does not divide the world size {ctx.world_size}: "
+            f"{ctx.world_size} = {ctx.world_size // size} × {size} + {ctx.world_size % size}",
+            help=f"use one of {one_of(divisors(ctx.world_size))}, or another number of ranks",
+        )
+
+
+@rule("DSC733", effect="crashes", since="0.19.2", source=_VALIDATE)
+def more_limited_groups_than_groups(ctx: Context) -> Iterator[Finding]:
+    """A token may choose from more groups of experts than there are.
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {
+            "enabled": true, "num_expert_groups": 2, "num_limited_groups": 4}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {
+            "enabled": true, "num_expert_groups": 4, "num_limited_groups": 2}}
+    """
+    enabled(ctx)
+    groups, limited = (value(ctx, key) for key in _GROUPS)
+    numbers = isinstance(groups, int | float) and isinstance(limited, int | float)
+    if numbers and groups >= 1 and limited > groups:
+        yield ctx.at(
+            f"{EP}.num_limited_groups",
+            f"`num_limited_groups` {quoted(limited)} is more than `num_expert_groups` {quoted(groups)}",
+            help=f"give at most {quoted(groups)}",
+            related=[("there are this many groups", f"{EP}.num_expert_groups")],
+        )
+
+
+@rule("DSC737", effect="wasteful", since="0.19.2", source=_VALIDATE)
+def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
+    """Expert parallelism is on, and `autoep_size` is 1.
+
+    The MoE layers are replaced, but every rank keeps all experts: no memory is saved.
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 4}}
+    """
+    enabled(ctx)
+    if value(ctx, "autoep_size") == 1:
+        yield ctx.at(
+            f"{EP}.autoep_size",
+            "`autoep_size` is `1`"
+            + ("" if ctx.has(f"{EP}.autoep_size") else ", its default,")
+            + " and every rank keeps all experts",
+            help="raise it to a number that divides both the experts and the ranks",
+            related=[on_here()],
+        )

@@ -1,0 +1,138 @@
+"""Keys that no release reads where they stand: unknown, misspelt, misplaced, never real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.diagnostic import Fix, Move, Remove, Rename, dotted
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules._similar import unmistakable
+from dsconfig.rules.keys._unknown import dropped, unknowns
+from dsconfig.words import one_of
+
+_ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
+
+
+@rule("DSC101", effect="ignored", source=_ROOT)
+def unknown_key(ctx: Context) -> Iterator[Finding]:
+    """No release of DeepSpeed knows this key, here or elsewhere.
+
+    At the top level and in the sections that DeepSpeed reads by hand, an unknown key is dropped without a
+    word: what it was meant to do does not happen. Strict sections (`zero_optimization`, `fp16`, …) refuse the
+    whole file. Remarks are fine outside strict sections when their name begins with `_` or `//`.
+
+    Bad:
+
+        {"train_batch_size": 8, "cuda_visible_devices": "0,1"}
+
+    Good:
+
+        {"train_batch_size": 8}
+
+    Fixed:
+
+        {"train_batch_size": 8}
+    """
+    for found in unknowns(ctx, "unknown"):
+        known = list(found.event.section.keys)
+        yield ctx.at(
+            found.event.path,
+            f"`{found.word}` is no DeepSpeed key {found.where}: {dropped(found)}",
+            help=f"remove it; known here: {one_of((f'`{key}`' for key in known), 'and')}"
+            if 0 < len(known) <= 8
+            else "remove it",
+            effect=found.effect,
+            part="key",
+            fix=Fix(f"remove `{found.word}`", (Remove(found.event.path),)),
+        )
+
+
+@rule("DSC102", effect="ignored", source=_ROOT)
+def misspelt_key(ctx: Context) -> Iterator[Finding]:
+    """A key is spelt almost like one that exists.
+
+    Bad:
+
+        {"train_batch_size": 8, "gradient_clipp1ng": 1.0}
+
+    Good:
+
+        {"train_batch_size": 8, "gradient_clipping": 1.0}
+
+    Fixed:
+
+        {"train_batch_size": 8, "gradient_clipping": 1.0}
+    """
+    for found in unknowns(ctx, "misspelt"):
+        assert found.meant is not None
+        taken = ctx.has(dotted((*found.event.path[:-1], found.meant)))
+        yield ctx.at(
+            found.event.path,
+            f"`{found.word}` is no DeepSpeed key {found.where}: {dropped(found)}",
+            help=f"did you mean `{found.meant}`?"
+            + (" It is set already: remove one of the two" if taken else ""),
+            effect=found.effect,
+            part="key",
+            fix=None
+            if taken
+            else Fix(
+                f"rename to `{found.meant}`",
+                (Rename(found.event.path, found.meant),),
+                safe=found.refused and unmistakable(found.word, found.event.section),
+            ),
+        )
+
+
+@rule("DSC103", effect="ignored", source=_ROOT)
+def misplaced_key(ctx: Context) -> Iterator[Finding]:
+    """A key stands at a level where DeepSpeed does not look for it.
+
+    `offload_optimizer` at the top level is the classic: no offload takes place, and nothing says so.
+
+    Bad:
+
+        {"train_batch_size": 8, "offload_optimizer": {"device": "cpu"}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+    """
+    for found in unknowns(ctx, "misplaced"):
+        assert found.meant is not None
+        home = tuple(found.meant.split("."))
+        yield ctx.at(
+            found.event.path,
+            f"`{found.word}` does not belong {found.where}: {dropped(found)}",
+            help=f"move it to `{found.meant}`",
+            effect=found.effect,
+            part="key",
+            fix=None
+            if ctx.has(found.meant)
+            else Fix(f"move to `{found.meant}`", (Move(found.event.path, home),)),
+        )
+
+
+@rule("DSC107", effect="ignored", source=_ROOT)
+def dead_key(ctx: Context) -> Iterator[Finding]:
+    """A key was never read by any release, though documentation, tutorials or examples show it.
+
+    Bad:
+
+        {"train_batch_size": 8, "comms_config": {"enabled": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "comms_logger": {"enabled": true}}
+    """
+    for found in unknowns(ctx, "dead"):
+        meant = found.meant
+        yield ctx.at(
+            found.event.path,
+            f"`{found.word}` was never a DeepSpeed key {found.where}, though examples show it: "
+            f"{dropped(found)}",
+            help=f"use `{meant}`" if meant else "remove it",
+            effect=found.effect,
+            part="key",
+            fix=Fix(f"remove `{found.word}`", (Remove(found.event.path),)) if not meant else None,
+        )

@@ -1,0 +1,112 @@
+"""Keys that the target release no longer knows, does not know yet, or is about to lose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.diagnostic import Fix, Path, Remove
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.releases import name
+from dsconfig.rules.keys._successors import instead, is_off, successor
+from dsconfig.rules.keys._unknown import dropped, unknowns
+
+_ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
+
+
+@rule("DSC104", effect="ignored", source="runtime/config.py:_reject_removed_config_keys")
+def removed_key(ctx: Context) -> Iterator[Finding]:
+    """The target release no longer knows a key that earlier releases read.
+
+    Sections removed in 0.19.7 and 0.19.8 (`amp`, `elasticity`, `sparse_attention`, …) are refused by name,
+    whatever they hold, even when they are disabled or null. Elsewhere a removed key is refused by strict
+    sections and dropped silently by the others.
+
+    Bad:
+
+        {"train_batch_size": 8, "amp": {"enabled": false}}
+
+    Good:
+
+        {"train_batch_size": 8}
+
+    Fixed:
+
+        {"train_batch_size": 8}
+    """
+    for found in unknowns(ctx, "removed"):
+        assert found.info is not None
+        last = max(last for _, last in found.info.spans if last < ctx.release)
+        off = is_off(found.event.value)
+        yield ctx.at(
+            found.event.path,
+            f"`{found.word}` was removed from DeepSpeed after {name(last)}: {dropped(found)}",
+            help="remove it, even though it is switched off"
+            if found.refused and off
+            else instead(found.info),
+            effect=found.effect,
+            part="key",
+            fix=successor(ctx, found.event, safe=found.refused)
+            or Fix(f"remove `{found.word}`", (Remove(found.event.path),), safe=off),
+        )
+
+
+@rule("DSC105", effect="ignored", source=_ROOT)
+def future_key(ctx: Context) -> Iterator[Finding]:
+    """The target release does not know a key that later releases read.
+
+    Bad, release 0.16.9:
+
+        {"train_batch_size": 8, "torch_autocast": {"enabled": true}}
+
+    Good, release 0.17.2:
+
+        {"train_batch_size": 8, "torch_autocast": {"enabled": true}}
+    """
+    for found in unknowns(ctx, "future"):
+        assert found.info is not None
+        first = min(first for first, _ in found.info.spans if first > ctx.release)
+        yield ctx.at(
+            found.event.path,
+            f"`{found.word}` is known from DeepSpeed {name(first)} on, not in {ctx.release_name}: "
+            f"{dropped(found)}",
+            help=f"upgrade DeepSpeed to {name(first)} or later, or remove the key",
+            effect=found.effect,
+            part="key",
+            fix=Fix(f"remove `{found.word}`", (Remove(found.event.path),)),
+        )
+
+
+@rule("DSC106", effect="deprecated")
+def deprecated_key(ctx: Context) -> Iterator[Finding]:
+    """A key still works, but has a successor or is on its way out.
+
+    Bad:
+
+        {"train_batch_size": 8, "bfloat16": {"enabled": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}}
+    """
+    for event in ctx.walk.seen:
+        assert event.key is not None
+        info = event.key.info
+        if info.deprecated > ctx.release or "unread" in info.flags or _parent_deprecated(ctx, event.path):
+            continue
+        yield ctx.at(
+            event.path,
+            f"`{event.path[-1]}` is deprecated since DeepSpeed {name(info.deprecated)}",
+            help=instead(info) if info.replaced_by else "remove it",
+            part="key",
+            # Before 0.7.0 the section is read by hand, and not every old name as its successor.
+            fix=successor(ctx, event, safe=event.section.name == "Config" or ctx.since("0.7.0")),
+        )
+
+
+def _parent_deprecated(ctx: Context, path: Path) -> bool:
+    return any(path[: len(event.path)] == event.path and path != event.path for event in ctx.walk.seen)

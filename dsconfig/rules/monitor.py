@@ -1,0 +1,33 @@
+"""Monitors of training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.words import quoted
+
+
+@rule("DSC924", effect="wasteful", since="0.14.3", source="monitor/comet.py:EventsLogScheduler.needs_logging")
+def comet_interval_below_one(ctx: Context) -> Iterator[Finding]:
+    """`comet.samples_log_interval` is 0 or negative, and every single event is sent.
+
+    Bad:
+
+        {"train_batch_size": 8, "comet": {"enabled": true, "samples_log_interval": 0}}
+
+    Good:
+
+        {"train_batch_size": 8, "comet": {"enabled": true, "samples_log_interval": 100}}
+    """
+    path = "comet.samples_log_interval"
+    if not isinstance(ctx.data.get("comet"), dict) or not ctx.on("comet.enabled"):
+        return
+    interval = ctx.value(path)
+    if isinstance(interval, int) and interval <= 0:
+        yield ctx.at(
+            path,
+            f"`samples_log_interval` is {quoted(interval)}: every event is sent to Comet",
+            help=f"give the samples between two events; the default is {quoted(ctx.default(path))}",
+        )

@@ -1,0 +1,136 @@
+"""NVMe: what it needs, and keys that only it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.diagnostic import Fix, Set
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules._offload import OPTIMIZER, PARAM, device
+from dsconfig.rules._stage import stage
+from dsconfig.rules._unread import departs, without_effect
+
+
+@rule(
+    "DSC462",
+    effect="crashes",
+    since="0.3.15",
+    source="runtime/zero/partition_parameters.py:Init._validate_remote_device, "
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._configure_tensor_swapping",
+)
+def nvme_without_path(ctx: Context) -> Iterator[Finding]:
+    """A section offloads to NVMe at stage 3, and does not say where.
+
+    The engine stops as it starts: `"nvme_path" in DeepSpeed Config cannot be None`, or, for the optimizer, a
+    bare TypeError.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme",
+        "nvme_path": "/local_nvme"}}}
+    """
+    for section in (PARAM, OPTIMIZER):
+        if not ctx.has(section) or device(ctx, section) != "nvme" or stage(ctx) != 3:
+            continue
+        if ctx.value(f"{section}.nvme_path") is None:
+            word = section.rpartition(".")[2]
+            yield ctx.at(
+                f"{section}.device",
+                f'`{word}` goes to `"nvme"`, but `nvme_path` is not given',
+                help="add `nvme_path`, a directory on the drive",
+            )
+
+
+_OF_NVME = {
+    PARAM: ("nvme_path", "buffer_count", "buffer_size", "max_in_cpu"),
+    OPTIMIZER: ("nvme_path", "buffer_count", "pipeline_read", "pipeline_write", "fast_init"),
+}
+"""Keys that only the swapping to NVMe reads."""
+
+
+@rule(
+    "DSC464",
+    effect="ignored",
+    since="0.3.15",
+    source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._configure_tensor_swapping",
+)
+def nvme_key_without_nvme(ctx: Context) -> Iterator[Finding]:
+    """A key of an offload section is about NVMe, and the device is "cpu".
+
+    Buffers, pipelining and `nvme_path` belong to the swapping between host memory and drive. A section whose
+    device is "none" is off and not reported, nor is a key written with its default.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu",
+        "nvme_path": "/local_nvme", "pipeline_read": true}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme",
+        "nvme_path": "/local_nvme", "pipeline_read": true}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
+    """
+    for section, keys in _OF_NVME.items():
+        if not ctx.has(section) or ctx.written(f"{section}.device") != "cpu":
+            continue
+        if unread := [f"{section}.{key}" for key in keys if departs(ctx, f"{section}.{key}")]:
+            them = "them" if len(unread) > 1 else "it"
+            yield without_effect(
+                ctx,
+                unread,
+                f'the device is `"cpu"`, and only `"nvme"` uses {them}',
+                help=f'remove {them}, or use the device `"nvme"` at stage 3',
+                related=[("the device is chosen here", f"{section}.device")],
+            )
+
+
+_BUFFERS = {"adam": 4, "adamw": 4, "adagrad": 3, "lion": 3}
+"""Buffers that a step fills at once: the parameter, its gradient and what the optimizer keeps for it."""
+
+
+@rule(
+    "DSC465",
+    effect="crashes",
+    since="0.3.15",
+    source="runtime/swap_tensor/partitioned_optimizer_swapper.py:"
+    "PartitionedOptimizerSwapper.swap_in_optimizer_state",
+)
+def too_few_swap_buffers(ctx: Context) -> Iterator[Finding]:
+    """`offload_optimizer.buffer_count` is too small for what one step swaps in from NVMe.
+
+    A step needs the parameter, its gradient and every state of it in host memory at once: four buffers for
+    Adam. With fewer the swapper gets none, and the first step ends in an AssertionError.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 3,
+        "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme", "buffer_count": 2}}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 3,
+        "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme", "buffer_count": 4}}}
+    """
+    path = f"{OPTIMIZER}.buffer_count"
+    if not ctx.has(path) or device(ctx, OPTIMIZER) != "nvme" or stage(ctx) != 3:
+        return
+    kind, count = ctx.value("optimizer.type"), ctx.value(path)
+    needed = _BUFFERS.get(kind.lower()) if isinstance(kind, str) else None
+    if needed and isinstance(count, int) and count < needed:
+        yield ctx.at(
+            path,
+            f"`buffer_count` is {count}, but a step of `{kind}` swaps in {needed} tensors: the parameter, its"
+            f" gradient and {needed - 2} of its state",
+            help=f"write {needed} or more, or remove it: the default is {ctx.default(path)}",
+            related=[("the optimizer is chosen here", "optimizer.type")],
+            fix=Fix(f"replace by {needed}", (Set(ctx.place(path), needed),)),
+        )

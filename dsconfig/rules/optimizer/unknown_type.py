@@ -1,0 +1,102 @@
+"""A `type` that names no optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.diagnostic import Fix, Set
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.model import torch_classes
+from dsconfig.model.keyinfo import TypeInfo, type_named
+from dsconfig.releases import name
+from dsconfig.rules._built_class import known_names, known_type, written_type
+from dsconfig.words import one_of, quoted
+
+_ENGINE = "runtime/engine.py:DeepSpeedEngine"
+_TYPE = "optimizer.type"
+_CLASSES = {
+    "FusedAdam": "Adam",
+    "DeepSpeedCPUAdam": "Adam",
+    "CPUAdam": "Adam",
+    "FusedAdamW": "AdamW",
+    "adamw_torch": "AdamW",
+    "adamw_hf": "AdamW",
+    "DeepSpeedCPUAdagrad": "Adagrad",
+    "FusedLamb": "Lamb",
+    "FusedLion": "Lion",
+    "DeepSpeedCPULion": "Lion",
+}
+"""Names of classes, and of other programs, and the type that stands for them."""
+_MEANT = {word.lower(): kind for word, kind in _CLASSES.items()}
+
+
+@rule("DSC504", effect="crashes", source=f"{_ENGINE}._is_supported_optimizer")
+def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
+    """`optimizer.type` names no optimizer that the release can build.
+
+    DeepSpeed's own types are known in any case of letters; every other name has to be a class of
+    `torch.optim`, letter by letter: `SGD`, not `sgd`. Names of DeepSpeed's classes, such as `FusedAdam`, are
+    none, and the 1-bit optimizers are gone since 0.19.7. The engine stops as it starts, or, where the name is
+    something else in `torch.optim` (`Optimizer`, `lr_scheduler`), as it calls that.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "sgd", "params": {"lr": 0.1}}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "optimizer": {"type": "SGD", "params": {"lr": 0.1}}}
+    """
+    word = written_type(ctx, "optimizer")
+    if word is None or word in torch_classes.OPTIMIZERS or known_type(ctx, "Optimizer", word):
+        return
+    kind = type_named("Optimizer", word)
+    meant = _meant(word, ctx)
+    yield ctx.at(
+        _TYPE,
+        f"`type` is {quoted(word)}: {_reason(ctx, kind, word)}",
+        help=(f"write {quoted(meant)}; " if meant else "")
+        + f"DeepSpeed knows {one_of((f'`{known}`' for known in known_names(ctx, 'Optimizer')), 'and')} in any"
+        " case of letters, and the classes of `torch.optim` as they are spelt",
+        fix=Fix(
+            f"write {quoted(meant)}", (Set(("optimizer", "type"), meant),), safe=meant.lower() == word.lower()
+        )
+        if meant
+        else None,
+    )
+
+
+def _reason(ctx: Context, kind: TypeInfo | None, word: str) -> str:
+    if word == "auto":
+        return "nobody fills it, and the engine takes the text for a name"
+    if kind is None:
+        return f"DeepSpeed {ctx.release_name} knows no such optimizer, nor is it a class of `torch.optim`"
+    if ctx.release > kind.last:
+        return f"DeepSpeed has it up to {name(kind.last)}, and {ctx.release_name} does not"
+    return f"DeepSpeed has it from {name(kind.first)} on, and {ctx.release_name} does not"
+
+
+def _meant(word: str, ctx: Context) -> str | None:
+    """The type that a name stands for which is none itself."""
+    folded = {known.lower(): known for known in torch_classes.OPTIMIZERS}
+    meant = folded.get(word.lower()) or _MEANT.get(word.lower())
+    if meant is None and word.lower() in ("onebitadam", "zerooneadam"):
+        meant = "Adam"
+    if meant is None and word.lower() == "onebitlamb":
+        meant = "Lamb"
+    if meant is None:
+        meant = _near(word, ctx, folded)
+    return meant
+
+
+def _near(word: str, ctx: Context, folded: dict[str, str]) -> str | None:
+    from difflib import get_close_matches
+
+    known = {known.lower(): known for known in known_names(ctx, "Optimizer")} | folded
+    near = get_close_matches(word.lower(), known, 1, 0.8)
+    return known[near[0]] if near else None

@@ -1,0 +1,1 @@
+"""Profilers, timers and the log of collectives: their switches, and what they cost."""

@@ -1,0 +1,135 @@
+"""Timers and other switches for diagnosis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dsconfig.diagnostic import Fix, Set
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.words import kind, quoted
+
+_SWITCHES = ("wall_clock_breakdown", "flops_profiler.enabled")
+
+
+@rule(
+    "DSC912",
+    effect="rejected",
+    since="0.4.0",
+    source="runtime/config.py:DeepSpeedConfig._initialize_params",
+)
+def timer_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
+    """`wall_clock_breakdown` or `flops_profiler.enabled` is neither a boolean nor an integer.
+
+    The profiler needs the timers, so DeepSpeed combines the two with a bitwise or, which takes no text, no
+    null and no fractions. An "auto" is text.
+
+    Bad:
+
+        {"train_batch_size": 8, "wall_clock_breakdown": "auto"}
+
+    Good:
+
+        {"train_batch_size": 8, "wall_clock_breakdown": false}
+    """
+    values = [ctx.value(path) for path in _SWITCHES]
+    if _combine(*values):
+        return
+    for path, value in zip(_SWITCHES, values, strict=True):
+        if not _combine(value, False):
+            yield ctx.at(
+                path,
+                f"`{path.rsplit('.', 1)[-1]}` is {kind(value)}"
+                + (f", {quoted(value)}," if value is not None else "")
+                + f" and DeepSpeed combines `{_SWITCHES[0]}` and `{_SWITCHES[1]}` with a bitwise or",
+                help="write `true` or `false`",
+            )
+
+
+def _combine(left: Any, right: Any) -> bool:
+    try:
+        left | right
+    except TypeError:
+        return False
+    return True
+
+
+@rule("DSC913", effect="rejected", since="0.14.3", source="utils/config.py:get_timers_config")
+def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
+    """`timers` is a list or a text that contains the word "throughput".
+
+    DeepSpeed asks whether "throughput" is in `timers`, which a list and a text can answer too, and then looks
+    it up as a key, which they cannot.
+
+    Bad:
+
+        {"train_batch_size": 8, "timers": ["throughput"]}
+
+    Good:
+
+        {"train_batch_size": 8, "timers": {"throughput": {"enabled": true}}}
+    """
+    timers = ctx.written("timers")
+    if timers is not MISSING and isinstance(timers, list | str) and "throughput" in timers:
+        yield ctx.at(
+            "timers",
+            f"`timers` is {kind(timers)}, {quoted(timers)}, where DeepSpeed expects an object",
+            help='write `{"throughput": {"enabled": true}}`',
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """A switch for diagnosis, and what it costs as long as it is on."""
+
+    path: str
+    cost: str
+    off: Any = False
+
+
+_COSTS = (
+    _Cost("wall_clock_breakdown", "the device is waited for around every forward, backward and step"),
+    _Cost("memory_breakdown", "device memory is queried and logged several times in every step"),
+    _Cost("flops_profiler.enabled", "the timers of `wall_clock_breakdown` run in every step too"),
+    _Cost("comms_logger.enabled", "the device is waited for after every collective, logged or not"),
+    _Cost("zero_optimization.enable_sanity_checks", "the device is waited for to check every gradient"),
+)
+
+
+@rule(
+    "DSC921",
+    effect="wasteful",
+    source="runtime/engine.py:DeepSpeedEngine, comm/comm.py:timed_op",
+)
+def diagnosis_left_on(ctx: Context) -> Iterator[Finding]:
+    """A switch for diagnosis is on, and slows every step of the training down.
+
+    `wall_clock_breakdown`, `memory_breakdown`, the flops profiler, the log of collectives and ZeRO's sanity
+    checks wait for the device, so that computing and communicating no longer overlap. The flops profiler also
+    turns `wall_clock_breakdown` on. They are for a few steps, not for a whole run.
+
+    Bad:
+
+        {"train_batch_size": 8, "wall_clock_breakdown": true}
+
+    Good:
+
+        {"train_batch_size": 8, "wall_clock_breakdown": false}
+
+    Fixed:
+
+        {"train_batch_size": 8, "wall_clock_breakdown": false}
+    """
+    for row in _COSTS:
+        if row.path.split(".", 1)[0] not in ctx.data or not ctx.has(row.path) or ctx.key(row.path) is None:
+            continue
+        if ctx.on(row.path):
+            name = row.path.rsplit(".", 1)[-1] if row.path.count("enabled") == 0 else row.path
+            yield ctx.at(
+                row.path,
+                f"`{name}` is on: {row.cost}",
+                help="switch it off for training that is not being examined",
+                fix=Fix(f"set `{name}` to `false`", (Set(ctx.place(row.path), row.off),)),
+            )

@@ -1,0 +1,1 @@
+"""Mixture of Quantization, and weights that are quantised as the model is built."""

@@ -1,0 +1,1 @@
+"""Tensor parallelism (AutoTP): its sizes, how layers are split, keys meant for inference."""

@@ -1,0 +1,93 @@
+"""Values out of bounds, and words that the key does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dsconfig.diagnostic import Fix, Set
+from dsconfig.dialect import Refused
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.walk import Event
+from dsconfig.rules.types._refusals import effect_of, name_of, refusals, stops, unchecked
+from dsconfig.words import expected, one_of, quoted
+
+_STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
+
+
+@rule("DSC111", effect="rejected", source=_STRICT, general=True)
+def out_of_bounds(ctx: Context) -> Iterator[Finding]:
+    """A number is smaller or larger than the key allows.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage3_max_live_parameters": -1}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage3_max_live_parameters": 1000000000}}
+    """
+    for event, verdict in refusals(ctx, "bound"):
+        if event.path == ("gradient_clipping",):  # of that, `negative-gradient-clipping` speaks
+            continue
+        yield ctx.at(
+            (*event.path, *verdict.at),
+            f"{name_of(event, verdict)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
+            f"{unchecked(ctx, event)}",
+            help=f"give {expected(verdict.expected)}",
+            effect=effect_of(ctx, event),
+        )
+
+
+@rule("DSC112", effect="rejected", source=_STRICT, general=True)
+def unknown_value(ctx: Context) -> Iterator[Finding]:
+    """A value is not one of those that the key knows.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "gpu"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
+    """
+    for event, verdict in refusals(ctx, "member"):
+        assert event.key is not None
+        members = verdict.expected[1:]
+        if "fold_case" in event.key.info.flags and str(verdict.value).lower() in _folded(members):
+            continue
+        meant = _same_word(verdict.value, members)
+        yield ctx.at(
+            (*event.path, *verdict.at),
+            f"{name_of(event, verdict)} is {quoted(verdict.value)}, but DeepSpeed knows only "
+            f"{one_of(_short(members), 'and')}{unchecked(ctx, event)}",
+            help=f"write {quoted(meant)}" if meant is not None else f"use {one_of(_short(members)[:_MANY])}",
+            effect=effect_of(ctx, event),
+            fix=_replace(ctx, event, verdict, meant) if meant is not None else None,
+        )
+
+
+_MANY = 8
+"""More than this is no list that anybody reads."""
+
+
+def _short(members: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Of many members only the plain words: `bf16`, without `torch.bfloat16`."""
+    plain = tuple(member for member in members if "." not in str(member))
+    return plain if len(members) > _MANY and plain else members
+
+
+def _folded(members: tuple[Any, ...]) -> set[str]:
+    return {str(member).lower() for member in members}
+
+
+def _same_word(value: Any, members: tuple[Any, ...]) -> Any:
+    """The member that differs in case or in spaces around it alone, or is the same number in another type."""
+    word = str(value).strip().lower()
+    return next((member for member in members if str(member).lower() == word), None)
+
+
+def _replace(ctx: Context, event: Event, verdict: Refused, value: Any) -> Fix:
+    operations = (Set((*event.path, *verdict.at), value),)
+    return Fix(f"replace by {quoted(value)}", operations, safe=stops(ctx, event))

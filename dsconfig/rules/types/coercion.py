@@ -1,0 +1,128 @@
+"""Values that DeepSpeed turns into others, and quoted ones that it does not read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from dsconfig.diagnostic import Fix, Set
+from dsconfig.dialect import Coerced
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.walk import Event
+from dsconfig.rules.types._refusals import effect_of, name_of, refusals, stops, unchecked
+from dsconfig.words import expected, kind, quoted
+
+_STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
+
+
+@rule("DSC113", effect="altered", source=_STRICT, general=True)
+def coerced_value(ctx: Context) -> Iterator[Finding]:
+    """A value is taken, but as another one than is written.
+
+    Strict sections convert `"3"` to 3 and `"on"` to true; the old releases cut 1.5 down to 1. Sections read
+    by hand convert nothing and test for truth, so that `"false"`, a string that is not empty, counts as true.
+
+    Bad:
+
+        {"train_batch_size": 8, "prescale_gradients": "false"}
+
+    Good:
+
+        {"train_batch_size": 8, "prescale_gradients": false}
+    """
+    for event in ctx.walk.coerced:
+        verdict = event.verdict
+        if isinstance(verdict, Coerced) and not _equal(event.value, verdict.value):
+            yield _coerced(ctx, event, verdict.value)
+
+
+def _equal(written: Any, value: Any) -> bool:
+    """The same number in another type (4.0 for 4) is nothing to report."""
+    numbers = isinstance(written, int | float) and isinstance(value, int | float)
+    return numbers and isinstance(written, bool) == isinstance(value, bool) and written == value
+
+
+def _coerced(ctx: Context, event: Event, value: Any) -> Finding:
+    by_hand = event.section.dialect == "hand"
+    says = _says(event.value)
+    wrong = by_hand and says is not None and says != value
+    return ctx.at(
+        event.path,
+        f"{name_of(event)} is {kind(event.value)}, {quoted(event.value)}, and counts as {quoted(value)}"
+        + (": DeepSpeed only tests whether it is empty" if wrong else ""),
+        help=f"write {quoted(says if wrong else value)}",
+        fix=Fix(
+            f"replace by {quoted(says if wrong else value)}",
+            (Set(event.path, says if wrong else value),),
+            safe=not wrong and not _loses(event.value, value),
+        ),
+    )
+
+
+def _says(value: Any) -> bool | None:
+    """The boolean that a string plainly means."""
+    if not isinstance(value, str):
+        return None
+    return _SAID.get(value.strip().lower())
+
+
+_SAID = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+
+
+def _loses(written: Any, value: Any) -> bool:
+    """Whether more is written than what DeepSpeed makes of it."""
+    if isinstance(written, list | dict):
+        return True
+    return isinstance(written, float) and isinstance(value, int) and written != value
+
+
+@rule("DSC115", effect="rejected", source=_STRICT, general=True)
+def text_for_value(ctx: Context) -> Iterator[Finding]:
+    """A number or a boolean stands in quotes, in a form that DeepSpeed does not read.
+
+    `"5e8"` is the usual case: YAML 1.1 takes 5e8 without a dot and a sign for text, and DeepSpeed does not
+    read exponents in strings. Keys that DeepSpeed reads by hand take no quoted number at all.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": "5e8"}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 500000000}}
+    """
+    for event, verdict in refusals(ctx, "text"):
+        meant = _meant(verdict.expected, verdict.value)
+        path = (*event.path, *verdict.at)
+        yield ctx.at(
+            path,
+            f"{name_of(event, verdict)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
+            f"as {expected(verdict.expected)}{unchecked(ctx, event)}",
+            help=f"write {quoted(meant)}, without quotes"
+            if meant is not None
+            else f"give {expected(verdict.expected)}",
+            effect=effect_of(ctx, event),
+            fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=stops(ctx, event))
+            if meant is not None
+            else None,
+        )
+
+
+def _meant(spec: tuple[Any, ...], text: str) -> Any:
+    """The number or boolean that a string plainly means, or None."""
+    if spec[0] == "bool":
+        return _says(text)
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    if not math.isfinite(number):
+        return None
+    if spec[0] == "float":
+        return int(text) if text.strip().lstrip("+-").isdecimal() else number
+    return int(number) if number.is_integer() and abs(number) < 2**53 else None

@@ -1,0 +1,129 @@
+"""Values of another JSON type than the key takes: numbers, fractions, null, sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.dialect import Refused
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules.types._refusals import effect_of, is_section, name_of, refusals, stops, unchecked
+from dsconfig.words import expected, kind, quoted
+
+_STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
+
+
+@rule("DSC110", effect="rejected", source=_STRICT, general=True)
+def wrong_type(ctx: Context) -> Iterator[Finding]:
+    """A value is of another JSON type than the key takes.
+
+    Sections that DeepSpeed declares with pydantic refuse such a value as soon as the file is loaded. Sections
+    that it reads by hand take it unseen, and the code that needs a number or a list fails later, often after
+    the model has been loaded on every GPU.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": [3]}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 3}}
+    """
+    for event, verdict in refusals(ctx, "type", "length"):
+        yield ctx.at(
+            (*event.path, *verdict.at),
+            f"{name_of(event, verdict)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
+            f"expects {expected(verdict.expected)}{unchecked(ctx, event)}",
+            help=f"give {expected(verdict.expected)}",
+            effect=effect_of(ctx, event),
+        )
+
+
+@rule("DSC114", effect="rejected", source=_STRICT, general=True)
+def fractional_integer(ctx: Context) -> Iterator[Finding]:
+    """A number with a fraction stands where an integer belongs.
+
+    Often the result of a formula such as 0.9 × hidden size², as older Transformers documentation proposed for
+    `stage3_prefetch_bucket_size`. From 0.15.0 on DeepSpeed refuses it; before, it cut the fraction off.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 15099494.4}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 15099494}}
+    """
+    for event, verdict in refusals(ctx, "fraction"):
+        whole = int(verdict.value) or 1  # below 1, 0 would often be refused as well
+        yield ctx.at(
+            (*event.path, *verdict.at),
+            f"{name_of(event, verdict)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
+            help=f"round it, for example to {quoted(whole)}",
+            effect="altered" if event.section.dialect == "hand" else "rejected",
+            fix=Fix(f"cut the fraction off: {quoted(whole)}", (Set((*event.path, *verdict.at), whole),)),
+        )
+
+
+@rule("DSC116", effect="rejected", source=_STRICT, general=True)
+def null_value(ctx: Context) -> Iterator[Finding]:
+    """A key is null where DeepSpeed needs a value.
+
+    Leaving the key out gives its default; null does not.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"reduce_scatter": null}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {}}
+    """
+    for event, verdict in refusals(ctx, "null"):
+        assert event.key is not None
+        default = event.key.default
+        yield ctx.at(
+            (*event.path, *verdict.at),
+            f"{name_of(event, verdict)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
+            f"{unchecked(ctx, event)}",
+            help="remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
+            effect=effect_of(ctx, event),
+            fix=Fix("remove the key", (Remove(event.path),), safe=stops(ctx, event))
+            if not verdict.at
+            else None,
+        )
+
+
+@rule("DSC118", effect="rejected", source=_STRICT)
+def misshapen_section(ctx: Context) -> Iterator[Finding]:
+    """A section is not an object.
+
+    A section that is `null`, `false` or `"auto"` is not "off": DeepSpeed opens it all the same and fails.
+    Leave the section out to switch it off. The few sections that take `null` are not reported.
+
+    Bad:
+
+        {"train_batch_size": 8, "fp16": false}
+
+    Good:
+
+        {"train_batch_size": 8, "fp16": {"enabled": false}}
+    """
+    for event in ctx.walk.refused:
+        if is_section(event) and isinstance(event.verdict, Refused):
+            off = event.value in (None, False)
+            yield ctx.at(
+                event.path,
+                f"{name_of(event)} is {kind(event.value)}"
+                + (f", {quoted(event.value)}," if event.value is not None else "")
+                + " where DeepSpeed expects an object",
+                help="remove the section to leave it at its defaults"
+                if off
+                else "write an object with its keys",
+                fix=Fix("remove the section", (Remove(event.path),), safe=True) if off else None,
+            )
