@@ -11,11 +11,11 @@ from dsconfig.checking.check import check
 from dsconfig.checking.report import Report
 from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.evaluation.context import Context, Source
-from dsconfig.model.base import Section, is_section
 from dsconfig.model.config import Config
 from dsconfig.model.keyinfo import section_keys
 from dsconfig.model.optimizer import OPTIMIZERS, Optimizer
 from dsconfig.model.scheduler import SCHEDULERS, Scheduler
+from dsconfig.model.section import Section, is_section
 from dsconfig.model.walk import Field, fields
 from dsconfig.releases import NUMBERS, Target
 

@@ -9,28 +9,30 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from schema import table
+from schema import names, table
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def texts() -> dict[str, str]:
     """Every generated file by its path in the repository, with the text that the model gives it."""
-    from dsconfig.model.config import Config
-
-    found = {"dsconfig/model/_table.py": table.text(Config)}
-    _load("dsconfig.model._table", found["dsconfig/model/_table.py"])
+    found: dict[str, str] = {}
+    root = _made(found, "dsconfig.model.config", names.config())
+    found["dsconfig/model/__init__.py"] = names.package(root.Config)
+    _made(found, "dsconfig.model._table", table.text(root.Config))
     from dsconfig.schema import files
 
     return found | {f"schema/{name}": make() for name, make in files.texts().items()}
 
 
-def _load(name: str, text: str) -> None:
-    """Let whoever imports the module get what this text says, whatever stands in its file."""
+def _made(found: dict[str, str], name: str, text: str) -> ModuleType:
+    """Add a module; whoever imports it from here on gets what this text says, whatever stands in its file."""
     assert name not in sys.modules, f"{name} was imported too early: its readers would not see what is new"
-    module = ModuleType(name)
-    exec(text, module.__dict__)
-    sys.modules[name] = module
+    path = f"{name.replace('.', '/')}.py"
+    found[path] = text
+    sys.modules[name] = module = ModuleType(name)
+    exec(compile(text, path, "exec"), module.__dict__)
+    return module
 
 
 def main() -> int:

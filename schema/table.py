@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from dsconfig.model import spec, walk
-from dsconfig.model.base import Key, Reads, Section
+from dsconfig.model.key import Key, Reads
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
 from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
+from dsconfig.model.section import Section
 from dsconfig.releases import NEVER, number
 
 Lines: TypeAlias = Iterator[str]

@@ -207,7 +207,7 @@ def _mentions_auto(spec: Spec) -> bool:
 
 
 def shapes_of(value: Json) -> frozenset[str]:
-    """The names (`dsconfig.model.base.Shape`) under which a value may be taken for a section."""
+    """The names (`dsconfig.model.key.Shape`) under which a value may be taken for a section."""
     shapes = {_shape(value)}
     if not value:
         shapes.add("falsy")

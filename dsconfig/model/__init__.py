@@ -1,6 +1,7 @@
-"""The typed model of the whole DeepSpeed config over all releases; a file per domain.
+"""Generated from dsconfig/model by `make generate`; do not edit.
 
-Importing this package imports nothing: a class comes with its module when it is first asked for.
+The typed model of the whole DeepSpeed config over all releases; a file per domain. Importing this package
+imports nothing: a class comes with its module when it is first asked for.
 """
 
 from typing import TYPE_CHECKING
@@ -9,11 +10,10 @@ if TYPE_CHECKING:
     from dsconfig.model.activation_checkpointing import ActivationCheckpointing
     from dsconfig.model.aio import Aio
     from dsconfig.model.autotuning import Autotuning, ModelInfo
-    from dsconfig.model.base import Key, Section
     from dsconfig.model.checkpoint import Checkpoint, CheckpointWriter, DatastatesCkpt, Nebula, ParallelWrite
     from dsconfig.model.compile import Compile
     from dsconfig.model.compression import CompressionTraining
-    from dsconfig.model.compression.groups import DenseRatio, Group
+    from dsconfig.model.compression.groups import DenseRatio
     from dsconfig.model.compression.layer_reduction import LayerReduction
     from dsconfig.model.compression.pruning import (
         ChannelGroup,
@@ -60,24 +60,21 @@ if TYPE_CHECKING:
     from dsconfig.model.elasticity import Elasticity
     from dsconfig.model.expert_parallel import ExpertParallel
     from dsconfig.model.hybrid_engine import HybridEngine
+    from dsconfig.model.key import Key
     from dsconfig.model.monitor import Comet, CsvMonitor, Tensorboard, Wandb
     from dsconfig.model.offload import OffloadOptimizer, OffloadParam
-    from dsconfig.model.optimizer import (
-        OPTIMIZERS,
-        AdagradParams,
-        AdamParams,
-        AdamWParams,
-        LambParams,
-        LionParams,
-        MuonParams,
+    from dsconfig.model.optimizer import OPTIMIZERS, Optimizer, OptimizerType
+    from dsconfig.model.optimizer.adam import AdagradParams, AdamParams, AdamWParams
+    from dsconfig.model.optimizer.lamb import LambParams
+    from dsconfig.model.optimizer.lion import LionParams
+    from dsconfig.model.optimizer.muon import MuonParams
+    from dsconfig.model.optimizer.one_bit import (
         OneBitAdamParams,
         OneBitLambParams,
         OneBitParams,
-        Optimizer,
-        OptimizerParams,
-        OptimizerType,
         ZeroOneAdamParams,
     )
+    from dsconfig.model.optimizer.params import OptimizerParams
     from dsconfig.model.pipeline import Pipeline
     from dsconfig.model.precision import Amp, Bf16, DataTypes, Fp16, TorchAutocast
     from dsconfig.model.profiling import CommsLogger, FlopsProfiler, ThroughputTimer, Timers
@@ -103,62 +100,124 @@ if TYPE_CHECKING:
         WarmupDecayLRParams,
         WarmupLRParams,
     )
+    from dsconfig.model.section import Section
     from dsconfig.model.sparse_attention import SparseAttention
     from dsconfig.model.tensor_parallel import LayerSpec, PartitionConfig, TensorParallel, TensorParallelGroup
     from dsconfig.model.zenflow import ZenFlow
     from dsconfig.model.zero import LeafModule, ZeroOptimization, ZeroppLocoParam
 else:
-    _MODULES = {
-        "activation_checkpointing": "ActivationCheckpointing",
-        "aio": "Aio",
-        "autotuning": "Autotuning ModelInfo",
-        "base": "Key Section",
-        "checkpoint": "Checkpoint CheckpointWriter DatastatesCkpt Nebula ParallelWrite",
-        "compile": "Compile",
-        "compression": "CompressionTraining",
-        "compression.groups": "DenseRatio Group",
-        "compression.layer_reduction": "LayerReduction",
-        "compression.pruning": (
-            "ChannelGroup ChannelParameters ChannelPruning HeadGroup HeadParameters HeadPruning "
-            "RowGroup RowParameters RowPruning SparseGroup SparseParameters SparsePruning"
-        ),
-        "compression.quantize": (
-            "ActivationBits ActivationGroup ActivationParameters MixedFp16 QuantizedActivations "
-            "QuantizedWeights WeightBits WeightGroup WeightParameters"
-        ),
-        "config": "Config",
-        "data": "DataEfficiency",
-        "data.curriculum": "CurriculumLearning LengthSchedule",
-        "data.routing": "DataRouting LayerTokenLearningRate RandomLtd TokenSchedule TokenScheduleConfig",
-        "data.sampling": "CurriculumMetric DataSampling DynamicBatching MetricCurriculum MetricSchedule",
-        "elasticity": "Elasticity",
-        "expert_parallel": "ExpertParallel",
-        "hybrid_engine": "HybridEngine",
-        "monitor": "Comet CsvMonitor Tensorboard Wandb",
-        "offload": "OffloadOptimizer OffloadParam",
-        "optimizer": (
-            "AdagradParams AdamParams AdamWParams LambParams LionParams MuonParams OPTIMIZERS "
-            "OneBitAdamParams OneBitLambParams OneBitParams Optimizer OptimizerParams OptimizerType "
-            "ZeroOneAdamParams"
-        ),
-        "pipeline": "Pipeline",
-        "precision": "Amp Bf16 DataTypes Fp16 TorchAutocast",
-        "profiling": "CommsLogger FlopsProfiler ThroughputTimer Timers",
-        "progressive_layer_drop": "ProgressiveLayerDrop",
-        "quantization": (
-            "Eigenvalue Fp16MixedQuantize GroupQuantization QuantizeAlgo QuantizeBits QuantizeSchedule "
-            "QuantizeTraining WeightQuantization"
-        ),
-        "scheduler": (
-            "LRRangeTestParams OneCycleParams SCHEDULERS Scheduler SchedulerParams SchedulerType "
-            "WarmupCosineLRParams WarmupDecayLRParams WarmupLRParams"
-        ),
-        "sparse_attention": "SparseAttention",
-        "tensor_parallel": "LayerSpec PartitionConfig TensorParallel TensorParallelGroup",
-        "zenflow": "ZenFlow",
-        "zero": "LeafModule ZeroOptimization ZeroppLocoParam",
+    _HOME = {
+        "ActivationBits": "compression.quantize",
+        "ActivationCheckpointing": "activation_checkpointing",
+        "ActivationGroup": "compression.quantize",
+        "ActivationParameters": "compression.quantize",
+        "AdagradParams": "optimizer.adam",
+        "AdamParams": "optimizer.adam",
+        "AdamWParams": "optimizer.adam",
+        "Aio": "aio",
+        "Amp": "precision",
+        "Autotuning": "autotuning",
+        "Bf16": "precision",
+        "ChannelGroup": "compression.pruning",
+        "ChannelParameters": "compression.pruning",
+        "ChannelPruning": "compression.pruning",
+        "Checkpoint": "checkpoint",
+        "CheckpointWriter": "checkpoint",
+        "Comet": "monitor",
+        "CommsLogger": "profiling",
+        "Compile": "compile",
+        "CompressionTraining": "compression",
+        "Config": "config",
+        "CsvMonitor": "monitor",
+        "CurriculumLearning": "data.curriculum",
+        "CurriculumMetric": "data.sampling",
+        "DataEfficiency": "data",
+        "DataRouting": "data.routing",
+        "DataSampling": "data.sampling",
+        "DataTypes": "precision",
+        "DatastatesCkpt": "checkpoint",
+        "DenseRatio": "compression.groups",
+        "DynamicBatching": "data.sampling",
+        "Eigenvalue": "quantization",
+        "Elasticity": "elasticity",
+        "ExpertParallel": "expert_parallel",
+        "FlopsProfiler": "profiling",
+        "Fp16": "precision",
+        "Fp16MixedQuantize": "quantization",
+        "GroupQuantization": "quantization",
+        "HeadGroup": "compression.pruning",
+        "HeadParameters": "compression.pruning",
+        "HeadPruning": "compression.pruning",
+        "HybridEngine": "hybrid_engine",
+        "Key": "key",
+        "LRRangeTestParams": "scheduler",
+        "LambParams": "optimizer.lamb",
+        "LayerReduction": "compression.layer_reduction",
+        "LayerSpec": "tensor_parallel",
+        "LayerTokenLearningRate": "data.routing",
+        "LeafModule": "zero",
+        "LengthSchedule": "data.curriculum",
+        "LionParams": "optimizer.lion",
+        "MetricCurriculum": "data.sampling",
+        "MetricSchedule": "data.sampling",
+        "MixedFp16": "compression.quantize",
+        "ModelInfo": "autotuning",
+        "MuonParams": "optimizer.muon",
+        "Nebula": "checkpoint",
+        "OPTIMIZERS": "optimizer",
+        "OffloadOptimizer": "offload",
+        "OffloadParam": "offload",
+        "OneBitAdamParams": "optimizer.one_bit",
+        "OneBitLambParams": "optimizer.one_bit",
+        "OneBitParams": "optimizer.one_bit",
+        "OneCycleParams": "scheduler",
+        "Optimizer": "optimizer",
+        "OptimizerParams": "optimizer.params",
+        "OptimizerType": "optimizer",
+        "ParallelWrite": "checkpoint",
+        "PartitionConfig": "tensor_parallel",
+        "Pipeline": "pipeline",
+        "ProgressiveLayerDrop": "progressive_layer_drop",
+        "QuantizeAlgo": "quantization",
+        "QuantizeBits": "quantization",
+        "QuantizeSchedule": "quantization",
+        "QuantizeTraining": "quantization",
+        "QuantizedActivations": "compression.quantize",
+        "QuantizedWeights": "compression.quantize",
+        "RandomLtd": "data.routing",
+        "RowGroup": "compression.pruning",
+        "RowParameters": "compression.pruning",
+        "RowPruning": "compression.pruning",
+        "SCHEDULERS": "scheduler",
+        "Scheduler": "scheduler",
+        "SchedulerParams": "scheduler",
+        "SchedulerType": "scheduler",
+        "Section": "section",
+        "SparseAttention": "sparse_attention",
+        "SparseGroup": "compression.pruning",
+        "SparseParameters": "compression.pruning",
+        "SparsePruning": "compression.pruning",
+        "TensorParallel": "tensor_parallel",
+        "TensorParallelGroup": "tensor_parallel",
+        "Tensorboard": "monitor",
+        "ThroughputTimer": "profiling",
+        "Timers": "profiling",
+        "TokenSchedule": "data.routing",
+        "TokenScheduleConfig": "data.routing",
+        "TorchAutocast": "precision",
+        "Wandb": "monitor",
+        "WarmupCosineLRParams": "scheduler",
+        "WarmupDecayLRParams": "scheduler",
+        "WarmupLRParams": "scheduler",
+        "WeightBits": "compression.quantize",
+        "WeightGroup": "compression.quantize",
+        "WeightParameters": "compression.quantize",
+        "WeightQuantization": "quantization",
+        "ZenFlow": "zenflow",
+        "ZeroOneAdamParams": "optimizer.one_bit",
+        "ZeroOptimization": "zero",
+        "ZeroppLocoParam": "zero",
     }
-    _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 
     def __getattr__(name: str) -> object:
         """Import the module that holds `name`."""
@@ -215,7 +274,6 @@ __all__ = [
     "FlopsProfiler",
     "Fp16",
     "Fp16MixedQuantize",
-    "Group",
     "GroupQuantization",
     "HeadGroup",
     "HeadParameters",

@@ -2,7 +2,10 @@
 
 from typing import Annotated
 
-from dsconfig.model.base import Key, Section
+from pydantic import Field
+
+from dsconfig.model.key import Key
+from dsconfig.model.section import RootKeys, Section
 
 
 class ActivationCheckpointing(Section):
@@ -24,3 +27,16 @@ class ActivationCheckpointing(Section):
     """Wait for the device at each checkpoint, which makes timings exact and training slower."""
     profile: Annotated[bool, Key(since="0.2.0")] = False
     """Log how long each checkpointed function takes forward and backward."""
+
+
+class ActivationCheckpointingKeys(RootKeys):
+    """The root key of activation checkpointing."""
+
+    activation_checkpointing: Annotated[
+        ActivationCheckpointing,
+        Key(
+            since="0.2.0",
+            source="runtime/activation_checkpointing/config.py:DeepSpeedActivationCheckpointingConfig.__init__",
+        ),
+    ] = Field(default_factory=ActivationCheckpointing)
+    """Recomputing activations instead of keeping them."""

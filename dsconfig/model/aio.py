@@ -2,7 +2,10 @@
 
 from typing import Annotated
 
-from dsconfig.model.base import Key, Section
+from pydantic import Field
+
+from dsconfig.model.key import Key, Takes
+from dsconfig.model.section import RootKeys, Section
 
 
 class Aio(Section):
@@ -26,3 +29,17 @@ class Aio(Section):
     """Submit further requests while earlier ones are still under way."""
     use_gds: Annotated[bool, Key(since="0.15.0")] = False
     """Move data between drive and GPU directly with NVIDIA GPUDirect Storage; needs a CUDA device."""
+
+
+class AioKeys(RootKeys):
+    """The root key of NVMe I/O."""
+
+    aio: Annotated[
+        Aio,
+        Key(
+            since="0.3.15",
+            source="runtime/swap_tensor/aio_config.py:get_aio_config",
+            takes=(Takes(("null",), since="0.3.15"),),
+        ),
+    ] = Field(default_factory=Aio)
+    """Asynchronous NVMe I/O."""

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import Key, Section, Takes, Was
+from dsconfig.model.key import Key, Takes, Was
+from dsconfig.model.section import RootKeys, Section
 
 _Directory = Annotated[str, Field(min_length=1)]
 
@@ -116,3 +117,12 @@ class Autotuning(Section):
     """Smallest micro batch to try."""
     num_tuning_micro_batch_sizes: Annotated[int, Key(since="0.5.7")] = 3
     """How many micro-batch sizes to try for each stage."""
+
+
+class AutotuningKeys(RootKeys):
+    """The root key of the autotuner."""
+
+    autotuning: Annotated[
+        Autotuning, Key(since="0.5.7", source="autotuning/config.py:DeepSpeedAutotuningConfig.__init__")
+    ] = Field(default_factory=Autotuning)
+    """Search for the fastest ZeRO stage and micro-batch size by short trial runs."""

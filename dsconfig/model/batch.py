@@ -2,10 +2,12 @@
 
 from typing import Annotated
 
-from dsconfig.model.base import DERIVED, Auto, Key, PositiveInt, Section, Was
+from dsconfig.model.annotations import DERIVED, Auto, PositiveInt
+from dsconfig.model.key import Key, Was
+from dsconfig.model.section import RootKeys
 
 
-class BatchKeys(Section):
+class BatchKeys(RootKeys):
     """Root keys about batches: of the first three, two decide the third."""
 
     train_batch_size: Annotated[

@@ -4,7 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.base import ABSENT, Key, Reads, Section, Takes
+from dsconfig.model.annotations import ABSENT
+from dsconfig.model.key import ANYTHING, Key, Reads, Takes
+from dsconfig.model.section import RootKeys, Section
 
 
 class CheckpointWriter(Section):
@@ -141,3 +143,31 @@ class DatastatesCkpt(Section):
         ABSENT
     )
     """Pinned host memory in which checkpoints wait to be written; when absent, that package decides."""
+
+
+class CheckpointKeys(RootKeys):
+    """Root keys about checkpoints."""
+
+    checkpoint: Annotated[
+        Checkpoint, Key(since="0.3.11", source="runtime/config.py:get_checkpoint_params")
+    ] = Field(default_factory=Checkpoint)
+    """Saving and loading of checkpoints."""
+    nebula: Annotated[
+        Nebula,
+        Key(
+            since="0.7.0",
+            until="0.19.6",
+            refused_from="0.19.7",
+            source="nebula/config.py:DeepSpeedNebulaConfig.__init__",
+        ),
+    ] = Field(default_factory=Nebula)
+    """Asynchronous checkpoints through Azure Nebula."""
+    datastates_ckpt: Annotated[
+        DatastatesCkpt,
+        Key(
+            since="0.18.1",
+            source="datastates/config.py:DeepSpeedDataStatesConfig.__init__",
+            takes=(ANYTHING,),
+        ),
+    ] = Field(default_factory=DatastatesCkpt)
+    """Checkpoints through DataStates-LLM; on as soon as anything but false stands here."""

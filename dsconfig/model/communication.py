@@ -2,7 +2,8 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from dsconfig.model.base import Key, Section, Was
+from dsconfig.model.key import Key, Was
+from dsconfig.model.section import RootKeys
 
 _FORMATS = (
     ("fp16", "IEEE half precision"),
@@ -17,7 +18,7 @@ EarlyWireType: TypeAlias = Literal["fp16", "bfp16", "fp32"]
 """Up to 0.14.0 the word for bfloat16 was misspelt."""
 
 
-class CommunicationKeys(Section):
+class CommunicationKeys(RootKeys):
     """Root keys about collectives."""
 
     communication_data_type: Annotated[

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import FreeForm, Key, Reads, Section, Was
+from dsconfig.model.annotations import FreeForm
+from dsconfig.model.key import Key, Reads, Was
+from dsconfig.model.section import RootKeys, Section
 
 
 class Compile(Section):
@@ -96,3 +98,18 @@ class Compile(Section):
         ),
     ] = Field(default={})
     """Further arguments for torch.compile, by its own names."""
+
+
+class CompileKeys(RootKeys):
+    """The root key of compilation."""
+
+    compile: Annotated[
+        Compile,
+        Key(
+            since="0.13.2",
+            spans=(("0.13.2", "0.14.3"), ("0.16.6", None)),
+            source="runtime/config.py:DeepSpeedConfig._initialize_params",
+        ),
+    ] = Field(default_factory=Compile)
+    """Up to 0.14.3 settings for `torch.compile`, from 0.16.6 on for DeepCompile; in between nobody read
+    it."""

@@ -12,11 +12,11 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from dsconfig.model import walk
-from dsconfig.model.base import Section
 from dsconfig.model.config import Config
 from dsconfig.model.keyinfo import KeyInfo, keys
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
 from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
+from dsconfig.model.section import Section
 from dsconfig.releases import NEVER, name, number
 from dsconfig.words import expected, one_of, quoted
 
@@ -151,6 +151,8 @@ def prose(section: type[Section]) -> dict[str, str]:
 
 
 def _docstrings(cls: type[Section]) -> Iterator[tuple[str, str]]:
+    if not inspect.get_annotations(cls):  # it only puts others together
+        return
     tree = ast.parse(inspect.getsource(cls))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     for field, text in pairwise(body):

@@ -6,7 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.base import Key, NonNegativeInt, PositiveInt, Section
+from dsconfig.model.annotations import NonNegativeInt, PositiveInt
+from dsconfig.model.key import Key
+from dsconfig.model.section import RootKeys, Section
 
 
 class Elasticity(Section):
@@ -58,3 +60,18 @@ class Elasticity(Section):
         ),
     ] = 0.2
     """Algorithm: 0.1 counts single GPUs; 0.2 (from 0.7.0 on) counts machines and knows model parallelism."""
+
+
+class ElasticityKeys(RootKeys):
+    """The root key of elasticity."""
+
+    elasticity: Annotated[
+        Elasticity,
+        Key(
+            since="0.3.9",
+            until="0.19.7",
+            refused_from="0.19.8",
+            source="elasticity/elasticity.py:elasticity_enabled",
+        ),
+    ] = Field(default_factory=Elasticity.absent)
+    """Batch sizes that fit many numbers of GPUs."""

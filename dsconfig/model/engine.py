@@ -2,10 +2,12 @@
 
 from typing import Annotated, Literal
 
-from dsconfig.model.base import Auto, Key, NonNegativeFloat, Section
+from dsconfig.model.annotations import Auto, NonNegativeFloat
+from dsconfig.model.key import Key
+from dsconfig.model.section import RootKeys
 
 
-class EngineKeys(Section):
+class EngineKeys(RootKeys):
     """Root keys about the engine."""
 
     gradient_clipping: Annotated[

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from dsconfig.model.base import ABSENT, Auto, Key, NonNegativeInt, PositiveInt, Reads, Section, Was
+from pydantic import Field
+
+from dsconfig.model.annotations import ABSENT, Auto, NonNegativeInt, PositiveInt
+from dsconfig.model.key import Key, Reads, Takes, Was
+from dsconfig.model.section import RootKeys, Section
 
 
 class ExpertParallel(Section):
@@ -187,3 +191,17 @@ class ExpertParallel(Section):
     """Attribute of a MoE layer that holds the shared experts."""
     shared_experts_gate_pattern: Annotated[str | None, Key(since="0.19.2")] = None
     """Attribute of a MoE layer that holds the shared experts' gate."""
+
+
+class ExpertParallelKeys(RootKeys):
+    """The root key of expert parallelism."""
+
+    expert_parallel: Annotated[
+        ExpertParallel,
+        Key(
+            since="0.19.2",
+            source="runtime/config.py:get_expert_parallel_config",
+            takes=(Takes(("falsy",), since="0.19.2"),),
+        ),
+    ] = Field(default_factory=ExpertParallel)
+    """Spreading the experts of Hugging Face models over ranks."""

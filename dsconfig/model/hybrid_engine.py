@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dsconfig.model.base import Key, PositiveInt, Reads, Section, Was
+from pydantic import Field
+
+from dsconfig.model.annotations import PositiveInt
+from dsconfig.model.key import Key, Reads, Was
+from dsconfig.model.section import RootKeys, Section
 
 
 class HybridEngine(Section):
@@ -27,3 +31,12 @@ class HybridEngine(Section):
     """Layers gathered at once when switching to inference tensor parallelism; fewer take less memory."""
     enable_cuda_graph: Annotated[bool, Key(since="0.19.6")] = False
     """Replay token generation from CUDA graphs; saves launch time where shapes stay the same."""
+
+
+class HybridEngineKeys(RootKeys):
+    """The root key of the hybrid engine."""
+
+    hybrid_engine: Annotated[
+        HybridEngine, Key(since="0.9.0", source="runtime/config.py:get_hybrid_engine_config")
+    ] = Field(default_factory=HybridEngine)
+    """Training and generating in turns with one set of weights, as RLHF does."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dsconfig.model.base import Key, Reads, Section
+from pydantic import Field
+
+from dsconfig.model.key import Key, Reads, Takes
+from dsconfig.model.section import RootKeys, Section
 
 _STRICT = (
     Reads("pydantic", since="0.6.6", until="0.8.0", unknown="rejected"),
     Reads("pydantic", since="0.8.1", unknown="rejected", drops_auto=True),
 )
+_TAKES = (Takes(("mapping", "auto"), since="0.8.1", until="0.14.5"), Takes(("auto",), since="0.15.0"))
 
 
 class Tensorboard(Section):
@@ -91,3 +95,32 @@ class Comet(Section):
         ),
     ] = None
     """Continue the experiment of `experiment_key`, start a new one, or whichever is possible."""
+
+
+class MonitorKeys(RootKeys):
+    """Root keys of the monitors."""
+
+    tensorboard: Annotated[
+        Tensorboard,
+        Key(since="0.1.0", source="monitor/config.py:DeepSpeedMonitorConfig.tensorboard", takes=_TAKES),
+    ] = Field(default_factory=Tensorboard)
+    """Loss, learning rate and loss scale, written for TensorBoard."""
+    wandb: Annotated[
+        Wandb,
+        Key(since="0.6.6", source="monitor/config.py:DeepSpeedMonitorConfig.wandb", takes=_TAKES),
+    ] = Field(default_factory=Wandb)
+    """Loss, learning rate and loss scale, sent to Weights & Biases."""
+    csv_monitor: Annotated[
+        CsvMonitor,
+        Key(since="0.6.6", source="monitor/config.py:DeepSpeedMonitorConfig.csv_monitor", takes=_TAKES),
+    ] = Field(default_factory=CsvMonitor)
+    """Loss, learning rate and loss scale, written to CSV files."""
+    comet: Annotated[
+        Comet,
+        Key(
+            since="0.14.3",
+            source="monitor/config.py:DeepSpeedMonitorConfig.comet",
+            takes=_TAKES,
+        ),
+    ] = Field(default_factory=Comet)
+    """Loss, learning rate and loss scale, sent to Comet."""

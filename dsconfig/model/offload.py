@@ -2,7 +2,9 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from dsconfig.model.base import Auto, Fraction, Key, NonNegativeInt, PathText, Reads, Section, Was
+from dsconfig.model.annotations import Auto, Fraction, NonNegativeInt, PathText
+from dsconfig.model.key import Key, Reads, Was
+from dsconfig.model.section import Section
 
 Device: TypeAlias = Literal["none", "cpu", "nvme"]
 

@@ -2,7 +2,11 @@
 
 from typing import Annotated
 
-from dsconfig.model.base import Auto, Key, Reads, Section
+from pydantic import Field
+
+from dsconfig.model.annotations import Auto
+from dsconfig.model.key import Key, Reads
+from dsconfig.model.section import RootKeys, Section
 
 
 class Pipeline(Section):
@@ -30,3 +34,12 @@ class Pipeline(Section):
         bool, Key(since="0.10.3", source="runtime/pipe/engine.py:PipelineEngine.__init__")
     ] = True
     """Recompute activations with PyTorch's reentrant checkpoint function; false takes the newer one."""
+
+
+class PipelineKeys(RootKeys):
+    """The root key of pipeline parallelism."""
+
+    pipeline: Annotated[Pipeline, Key(since="0.3.0", source="runtime/config.py:get_pipeline_config")] = Field(
+        default_factory=Pipeline
+    )
+    """Traffic and recomputation of the pipeline engine; the stages come from `PipelineModule`."""

@@ -4,7 +4,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.base import DERIVED, Auto, Key, Reads, Section, Was
+from dsconfig.model.annotations import DERIVED, Auto
+from dsconfig.model.key import Key, Reads, Takes, Was
+from dsconfig.model.section import RootKeys, Section
 
 _HALF, _BRAIN = "IEEE half precision", "bfloat16: the range of fp32, fewer digits"
 _FULL, _BYTE = "full precision", "8-bit integers"
@@ -180,3 +182,50 @@ class DataTypes(Section):
     ] = "auto"
     """Buffers that stay in fp32: name patterns, none for an empty list, or "auto" for the list that a
     Transformers model brings along."""
+
+
+class PrecisionKeys(RootKeys):
+    """Root keys about number formats."""
+
+    fp16: Annotated[Fp16, Key(since="0.1.0", source="runtime/precision_config.py:get_float16_config")] = (
+        Field(default_factory=Fp16)
+    )
+    """Mixed precision in IEEE half precision (fp16), with loss scaling."""
+    bf16: Annotated[
+        Bf16,
+        Key(
+            since="0.6.0",
+            source="runtime/precision_config.py:get_bfloat16_config",
+            takes=(Takes(("null",), since="0.17.1"),),
+        ),
+    ] = Field(default_factory=Bf16)
+    """Mixed precision in bfloat16, which needs no loss scaling."""
+    bfloat16: Annotated[
+        Bf16,
+        Key(
+            since="0.5.5",
+            source="runtime/precision_config.py:get_bfloat16_config",
+            deprecated="0.6.0",
+            replaced_by="bf16",
+        ),
+    ] = Field(default_factory=Bf16)
+    """First name of `bf16`; read only where that one is absent."""
+    amp: Annotated[
+        Amp,
+        Key(
+            since="0.3.0",
+            until="0.19.7",
+            refused_from="0.19.8",
+            source="runtime/config.py:get_amp_enabled",
+            replaced_by="torch_autocast",
+        ),
+    ] = Field(default_factory=Amp.absent)
+    """Mixed precision by NVIDIA Apex."""
+    torch_autocast: Annotated[
+        TorchAutocast, Key(since="0.17.2", source="runtime/config.py:get_torch_autocast_enabled")
+    ] = Field(default_factory=TorchAutocast)
+    """Mixed precision by PyTorch's autocast."""
+    data_types: Annotated[DataTypes, Key(since="0.7.6", source="runtime/config.py:get_data_types_params")] = (
+        Field(default_factory=DataTypes)
+    )
+    """Number formats of buffers, accumulated gradients and parameters."""

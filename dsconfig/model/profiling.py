@@ -6,7 +6,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.base import Key, Names, Reads, Section
+from dsconfig.model.annotations import Names
+from dsconfig.model.key import Key, Reads, Takes
+from dsconfig.model.section import RootKeys, Section
 
 
 class FlopsProfiler(Section):
@@ -78,3 +80,26 @@ class Timers(Section):
 
     throughput: Annotated[ThroughputTimer, Key(since="0.14.3")] = Field(default_factory=ThroughputTimer)
     """Settings of the throughput timer."""
+
+
+class ProfilingKeys(RootKeys):
+    """Root keys of profilers and timers."""
+
+    flops_profiler: Annotated[
+        FlopsProfiler,
+        Key(since="0.3.11", source="profiling/config.py:DeepSpeedFlopsProfilerConfig.__init__"),
+    ] = Field(default_factory=FlopsProfiler)
+    """Count of a model's operations, parameters and time, module by module."""
+    comms_logger: Annotated[
+        CommsLogger, Key(since="0.7.0", source="comm/config.py:DeepSpeedCommsConfig.__init__")
+    ] = Field(default_factory=CommsLogger)
+    """Log of the size and bandwidth of collectives."""
+    timers: Annotated[
+        Timers,
+        Key(
+            since="0.14.3",
+            source="utils/config.py:get_timers_config",
+            takes=(Takes(("[]", "list", "string", "auto"), since="0.14.3"),),
+        ),
+    ] = Field(default_factory=Timers)
+    """Clocks of the engine: how throughput is measured."""

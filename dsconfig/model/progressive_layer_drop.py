@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dsconfig.model.base import Key, Reads, Section
+from pydantic import Field
+
+from dsconfig.model.key import Key, Reads
+from dsconfig.model.section import RootKeys, Section
 
 
 class ProgressiveLayerDrop(Section):
@@ -21,3 +24,13 @@ class ProgressiveLayerDrop(Section):
     """Share of layers kept in the end; lower trains faster and less robustly."""
     gamma: Annotated[float, Key(since="0.3.1", until="0.19.7")] = 0.001
     """How fast the share falls from 1 to `theta`, per step."""
+
+
+class ProgressiveLayerDropKeys(RootKeys):
+    """The root key of progressive layer dropping."""
+
+    progressive_layer_drop: Annotated[
+        ProgressiveLayerDrop,
+        Key(since="0.3.1", until="0.19.7", refused_from="0.19.8", source="runtime/config.py:get_pld_enabled"),
+    ] = Field(default_factory=ProgressiveLayerDrop.absent)
+    """Skipping more and more layers at random while training."""

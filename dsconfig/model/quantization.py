@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import ABSENT, Checked, Key, Reads, Section, Takes
+from dsconfig.model.annotations import ABSENT, Checked, FreeForm
+from dsconfig.model.key import Key, Reads, Takes
+from dsconfig.model.section import RootKeys, Section
 
 _MOQ = (("0.4.0", "0.6.7"), ("0.19.3", "0.19.6"))
 
@@ -235,3 +237,44 @@ class WeightQuantization(Section):
         Key(since="0.10.3"),
     ] = Field(default={})
     """Quantise a finished model, by part of a module's name."""
+
+
+class QuantizationKeys(RootKeys):
+    """Root keys about quantisation."""
+
+    quantize_training: Annotated[
+        QuantizeTraining,
+        Key(
+            since="0.4.0",
+            until="0.19.6",
+            spans=(("0.4.0", "0.6.7"), ("0.19.3", "0.19.6")),
+            refused_from="0.19.7",
+            source="runtime/config.py:get_eigenvalue_config",
+            replaced_by="compression_training.weight_quantization",
+            takes=(
+                Takes(
+                    ("null", "true", "false", "[]", "list", "string", "number", "auto"),
+                    since="0.19.3",
+                    until="0.19.6",
+                ),
+            ),
+        ),
+    ] = Field(default_factory=QuantizeTraining.absent)
+    """Quantising while training (MoQ)."""
+    eigenvalue: Annotated[
+        FreeForm | None,
+        Checked(("any",)),
+        Key(
+            since="0.3.1",
+            until="0.19.7",
+            refused_from="0.19.8",
+            unread=True,
+            source="runtime/config.py:_reject_removed_config_keys",
+        ),
+    ] = ABSENT
+    """Never read here; what counted stood in `quantize_training`. Refused by name all the same."""
+    weight_quantization: Annotated[
+        WeightQuantization,
+        Key(since="0.10.3", source="runtime/config.py:DeepSpeedConfig._initialize_params"),
+    ] = Field(default_factory=WeightQuantization)
+    """Weights quantised for inference under ZeRO."""

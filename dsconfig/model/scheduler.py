@@ -3,21 +3,11 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import SerializeAsAny
+from pydantic import Field, SerializeAsAny
 
-from dsconfig.model.base import (
-    ABSENT,
-    Auto,
-    Checked,
-    FreeForm,
-    Key,
-    NonNegativeInt,
-    PositiveInt,
-    Reads,
-    Section,
-    Takes,
-    Was,
-)
+from dsconfig.model.annotations import ABSENT, Auto, Checked, FreeForm, NonNegativeInt, PositiveInt
+from dsconfig.model.key import Key, Reads, Takes, Was
+from dsconfig.model.section import RootKeys, Section
 
 Rates: TypeAlias = float | list[float]
 """One learning rate, or one for each parameter group."""
@@ -230,3 +220,12 @@ class Scheduler(Section):
     """Arguments for the scheduler: the params class of its type, or, for a class of PyTorch, a free mapping
     with that class's own keywords. Must be there, if only as an empty object; no release looks at its shape
     at load."""
+
+
+class SchedulerKeys(RootKeys):
+    """The root key of the scheduler."""
+
+    scheduler: Annotated[Scheduler, Key(since="0.1.0", source="runtime/config.py:get_scheduler_name")] = (
+        Field(default_factory=Scheduler)
+    )
+    """The learning-rate scheduler that DeepSpeed builds, unless the script passes one."""

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import Key, Section
+from dsconfig.model.key import Key
+from dsconfig.model.section import RootKeys, Section
 
 
 class SparseAttention(Section):
@@ -94,3 +95,18 @@ class SparseAttention(Section):
         ),
     ] = 3
     """Blocks in the sliding window. Modes bigbird and bslongformer."""
+
+
+class SparseAttentionKeys(RootKeys):
+    """The root key of sparse attention."""
+
+    sparse_attention: Annotated[
+        SparseAttention,
+        Key(
+            since="0.3.0",
+            until="0.19.6",
+            refused_from="0.19.7",
+            source="runtime/config.py:get_sparse_attention",
+        ),
+    ] = Field(default_factory=SparseAttention)
+    """Block-sparse attention: which blocks of the attention matrix are computed."""

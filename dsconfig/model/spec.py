@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 
 from pydantic.fields import FieldInfo
 
-from dsconfig.model.base import Checked, is_section
+from dsconfig.model.annotations import Checked
+from dsconfig.model.section import is_section
 
 Spec: TypeAlias = tuple[Any, ...]
 

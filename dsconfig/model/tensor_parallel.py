@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import ABSENT, Alias, Key, Names, PythonObject, Reads, Section
+from dsconfig.model.annotations import ABSENT, Names, PythonObject
+from dsconfig.model.key import Alias, Key, Reads
+from dsconfig.model.section import RootKeys, Section
 
 _STRICT = (Reads("pydantic", since="0.16.4", unknown="rejected", drops_auto=True),)
 
@@ -146,3 +148,13 @@ class TensorParallel(Section):
     """Settings of the parser that training shares with the inference engine."""
     dtype: Annotated[PythonObject, Key(since="0.16.4", not_json=True)] = ABSENT
     """Data type of the model, a torch.dtype (by default torch.float16): no JSON value is accepted."""
+
+
+class TensorParallelKeys(RootKeys):
+    """The root key of tensor parallelism."""
+
+    tensor_parallel: Annotated[
+        TensorParallel,
+        Key(since="0.16.4", source="runtime/tensor_parallel/config.py:get_tensor_parallel_config"),
+    ] = Field(default_factory=TensorParallel)
+    """Splitting the weights of each layer over ranks (AutoTP)."""

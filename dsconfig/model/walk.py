@@ -12,7 +12,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic_core import PydanticUndefined
 
 from dsconfig.model import spec
-from dsconfig.model.base import Key, Section, is_section
+from dsconfig.model.key import Key
+from dsconfig.model.section import Section, is_section
 
 
 @dataclass(frozen=True, slots=True)

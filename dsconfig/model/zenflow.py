@@ -4,7 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import Auto, Fraction, Key, PositiveInt, Reads, Section, Was
+from dsconfig.model.annotations import Auto, Fraction, PositiveInt
+from dsconfig.model.key import Key, Reads, Was
+from dsconfig.model.section import Section
 
 
 class ZenFlow(Section):

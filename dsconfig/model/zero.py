@@ -4,19 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
-from dsconfig.model.base import (
-    EXACT_INT,
-    Alias,
-    Auto,
-    Key,
-    NonNegativeInt,
-    PositiveInt,
-    Reads,
-    Section,
-    Takes,
-    Was,
-)
+from dsconfig.model.annotations import EXACT_INT, Auto, NonNegativeInt, PositiveInt
+from dsconfig.model.key import Alias, Key, Reads, Takes, Was
 from dsconfig.model.offload import OffloadOptimizer, OffloadParam
+from dsconfig.model.section import RootKeys, Section
 from dsconfig.model.zenflow import ZenFlow
 
 
@@ -328,3 +319,18 @@ class ZeroOptimization(Section):
         Field(default_factory=LeafModule)
     )
     """Stage 3: modules fetched whole. Null means its defaults."""
+
+
+class ZeroKeys(RootKeys):
+    """The root key of ZeRO."""
+
+    zero_optimization: Annotated[
+        ZeroOptimization,
+        Key(
+            since="0.1.0",
+            source="runtime/zero/config.py:get_zero_config",
+            takes=(Takes(("true", "false"), since="0.1.0"),),
+        ),
+    ] = Field(default_factory=ZeroOptimization)
+    """Sharding of training state. The boolean of the first release is still read: true is stage 1, false
+    stage 0."""

@@ -10,8 +10,8 @@ import pytest
 from dsconfig import model
 from dsconfig.model import Config, Key, Section, spec, walk
 from dsconfig.model._table import SECTIONS, VARIANTS
-from dsconfig.model.base import HAND
 from dsconfig.model.describe import describe, prose
+from dsconfig.model.key import HAND
 from dsconfig.model.keyinfo import child_section, keys, section_keys
 from dsconfig.releases import NEVER, RELEASES, number
 

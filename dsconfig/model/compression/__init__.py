@@ -6,10 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.base import Key, Section
 from dsconfig.model.compression.layer_reduction import LayerReduction
 from dsconfig.model.compression.pruning import ChannelPruning, HeadPruning, RowPruning, SparsePruning
 from dsconfig.model.compression.quantize import QuantizedActivations, QuantizedWeights
+from dsconfig.model.key import Key
+from dsconfig.model.section import RootKeys, Section
 
 
 class CompressionTraining(Section):
@@ -52,3 +53,18 @@ class CompressionTraining(Section):
         Key(since="0.7.0", until="0.19.6", source="compression/config.py:get_layer_reduction_enabled"),
     ] = Field(default_factory=LayerReduction)
     """Start a shallow student from layers of a deep teacher."""
+
+
+class CompressionKeys(RootKeys):
+    """The root key of compression."""
+
+    compression_training: Annotated[
+        CompressionTraining,
+        Key(
+            since="0.7.0",
+            until="0.19.6",
+            refused_from="0.19.7",
+            source="compression/config.py:get_compression_config",
+        ),
+    ] = Field(default_factory=CompressionTraining)
+    """Pruning and quantising while training."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dsconfig.model.base import Fraction, Key, Section
+from dsconfig.model.annotations import Fraction
+from dsconfig.model.key import Key
+from dsconfig.model.section import Section
 
 
 class Group(Section):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dsconfig.model.base import ABSENT, Key, Reads, Section
+from dsconfig.model.annotations import ABSENT
+from dsconfig.model.key import Key, Reads
+from dsconfig.model.section import Section
 
 
 class LayerReduction(Section):

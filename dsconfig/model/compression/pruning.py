@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import ABSENT, Key, Section, Was
+from dsconfig.model.annotations import ABSENT
 from dsconfig.model.compression.groups import DenseRatio, Group
+from dsconfig.model.key import Key, Was
+from dsconfig.model.section import Section
 
 _OpenFraction = Annotated[float, Field(gt=0, lt=1)]
 

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import Key, Section
 from dsconfig.model.compression.groups import Group
+from dsconfig.model.key import Key
+from dsconfig.model.section import Section
 
 _GRIDS = (("symmetric", "a grid around zero"), ("asymmetric", "a grid between the extremes"))
 

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from dsconfig.model.base import Key, Section
 from dsconfig.model.data.curriculum import CurriculumLearning
 from dsconfig.model.data.routing import DataRouting
 from dsconfig.model.data.sampling import DataSampling
+from dsconfig.model.key import Key
+from dsconfig.model.section import RootKeys, Section
 
 __all__ = ["CurriculumLearning", "DataEfficiency"]
 
@@ -35,3 +36,25 @@ class DataEfficiency(Section):
         DataRouting, Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_routing")
     ] = Field(default_factory=DataRouting)
     """Which tokens pass through which layers."""
+
+
+class DataKeys(RootKeys):
+    """Root keys about data."""
+
+    data_efficiency: Annotated[
+        DataEfficiency,
+        Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_efficiency_enabled"),
+    ] = Field(default_factory=DataEfficiency)
+    """Curriculum sampling, dynamic batches, random token dropping."""
+    curriculum_learning: Annotated[
+        CurriculumLearning,
+        Key(
+            since="0.5.0",
+            until="0.19.7",
+            refused_from="0.19.8",
+            source="runtime/data_pipeline/config.py:get_curriculum_enabled_legacy",
+            deprecated="0.8.0",
+            replaced_by="data_efficiency.data_sampling.curriculum_learning",
+        ),
+    ] = Field(default_factory=CurriculumLearning.absent)
+    """First form of curriculum learning, by sequence length."""

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import ABSENT, Key, Reads, Section, Takes
+from dsconfig.model.annotations import ABSENT
+from dsconfig.model.key import Key, Reads, Takes
+from dsconfig.model.section import Section
 
 _NEW = "data_efficiency.data_sampling.curriculum_learning"
 _METRIC = f"{_NEW}.curriculum_metrics.*"

@@ -6,7 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.base import ABSENT, Key, Reads, Section, Takes
+from dsconfig.model.annotations import ABSENT
+from dsconfig.model.key import Key, Reads, Takes
+from dsconfig.model.section import Section
 
 _ANY_SHAPE = (Takes(("null", "true", "false", "[]", "list", "string", "number", "auto")),)
 _KEPT = (Reads("hand", since="0.8.0", unknown="kept"),)

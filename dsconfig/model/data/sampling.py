@@ -6,7 +6,9 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from dsconfig.model.base import ABSENT, Checked, Key, Reads, Section, Takes
+from dsconfig.model.annotations import ABSENT, Checked
+from dsconfig.model.key import Key, Reads, Takes
+from dsconfig.model.section import Section
 
 _ANY_SHAPE = (Takes(("null", "true", "false", "[]", "list", "string", "number", "auto")),)
 _Converted: TypeAlias = Annotated[
