@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from dsconfig.model import *  # noqa: F403  the section classes, for editors
     from dsconfig.model.config import Config
     from dsconfig.releases import LATEST, RELEASES, UnknownReleaseError
+    from dsconfig.resolving.errors import ResolveError
     from dsconfig.resolving.resolve import resolve
-    from dsconfig.resolving.run import ResolveError, Run
+    from dsconfig.resolving.run import Run
     from dsconfig.schema import json_schema
 else:
     _HOMES = {
@@ -41,7 +42,7 @@ else:
         "LATEST": "dsconfig.releases",
         "RELEASES": "dsconfig.releases",
         "UnknownReleaseError": "dsconfig.releases",
-        "ResolveError": "dsconfig.resolving.run",
+        "ResolveError": "dsconfig.resolving.errors",
         "Run": "dsconfig.resolving.run",
         "resolve": "dsconfig.resolving.resolve",
         "json_schema": "dsconfig.schema",

@@ -15,6 +15,11 @@ TRAIN = "train_batch_size"
 MICRO = "train_micro_batch_size_per_gpu"
 STEPS = "gradient_accumulation_steps"
 KEYS = (TRAIN, MICRO, STEPS)
+SEQUENCE = "sequence_parallel_size"
+SEQUENCE_SINCE = 17000
+_ERRORS_SEEN = 19003
+ABSENT = object()
+"""Given for `sequence_parallel_size` where the key is not written; null is a value."""
 
 Failure = Literal["none-given", "arithmetic", "zero-divisor", "not-positive", "mismatch"]
 
@@ -100,7 +105,7 @@ def world_size(ranks: int, sequence_parallel_size: Any, release: int, *, from_fi
     Raises:
         TypeError, ZeroDivisionError: from 0.19.3 on, for a size that cannot be divided by.
     """
-    if from_file or sequence_parallel_size is _ABSENT or release < _SEQUENCE_PARALLEL:
+    if from_file or sequence_parallel_size is ABSENT or release < SEQUENCE_SINCE:
         return ranks
     try:
         return ranks / sequence_parallel_size  # type: ignore[no-any-return]
@@ -108,10 +113,3 @@ def world_size(ranks: int, sequence_parallel_size: Any, release: int, *, from_fi
         if release < _ERRORS_SEEN:
             return 1  # the release swallows the error and goes on as if it ran alone
         raise
-
-
-_ABSENT = object()
-ABSENT = _ABSENT
-"""Given for `sequence_parallel_size` where the key is not written; null is a value."""
-_SEQUENCE_PARALLEL = 17000
-_ERRORS_SEEN = 19003

@@ -16,7 +16,8 @@ from dsconfig.settings import CONSUMERS
 if TYPE_CHECKING:
     from typing import Any, TextIO
 
-    from dsconfig.resolving.run import ResolveError, Run
+    from dsconfig.resolving.errors import ResolveError
+    from dsconfig.resolving.run import Run
 
 DEGREES = (
     ("tp", "ranks that share each layer (tensor parallel)"),
@@ -62,7 +63,7 @@ def assignment(text: str) -> tuple[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Resolve, and write what came out."""
-    from dsconfig.resolving.run import ResolveError
+    from dsconfig.resolving.errors import ResolveError
 
     try:
         found = _resolve(args)
@@ -83,7 +84,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _resolve(args: argparse.Namespace) -> Run:
     from dsconfig.cli.arguments import in_force
-    from dsconfig.resolving.resolve import WORLD_SIZE, resolve
+    from dsconfig.resolving.resolve import resolve
+    from dsconfig.resolving.runtime import WORLD_SIZE
 
     target, consumer, configured = in_force(args)
     given = args.world_size

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.cli.arguments import in_force
     from dsconfig.render.style import style_of
     from dsconfig.resolving.effective import effective
-    from dsconfig.resolving.run import ResolveError
+    from dsconfig.resolving.errors import ResolveError
 
     target, consumer, size = in_force(args)
     try:

@@ -9,84 +9,65 @@ its groups are made after the config was read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
-from dsconfig.batch.triplet import ABSENT, world_size
+from dsconfig.batch.triplet import ABSENT, SEQUENCE, world_size
 from dsconfig.batch.world_sizes import nearest_multiples
-from dsconfig.resolving.run import Message, ResolveError
+from dsconfig.json_types import Json
+from dsconfig.resolving.errors import ResolveError
+from dsconfig.resolving.refused import refused_batch
+from dsconfig.resolving.run import Message
+from dsconfig.resolving.runtime import Parallel, Runtime
 
-SEQUENCE = "sequence_parallel_size"
 AUTOTP_SINCE = 16004
-SEQUENCE_SINCE = 17000
-
-
-@dataclass(frozen=True, slots=True)
-class Parallel:
-    """Degrees of parallelism that the script brings: ranks that share one copy of the model, or an expert."""
-
-    tp: int = 1
-    pp: int = 1
-    sp: int = 1
-    ep: int = 1
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if type(value) is not int or value < 1:
-                raise ValueError(f"{field.name} {value!r}: expected an integer of at least 1")
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many data-parallel ranks there are, and what there is to say of it."""
+    """How many data-parallel ranks there are, and how DeepSpeed comes to divide them."""
 
     size: int | float
+    by_key: bool
+    """Whether DeepSpeed itself divides by `sequence_parallel_size`, where it is written."""
     messages: tuple[Message, ...] = ()
 
 
-def share_out(
-    config: Mapping[str, Any], ranks: int, parallel: Parallel, release: int, *, from_file: bool
-) -> Share:
-    """The data-parallel ranks among `ranks`, as this release counts them.
+def share_out(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) -> Share:
+    """The data-parallel ranks among all, as the release counts them.
 
     Raises:
         ResolveError: the ranks cannot be shared out like that.
     """
-    autotp = _autotp(config, parallel, release)
-    messages = [_autotp_note(autotp, ranks)] if autotp > 1 else []
+    parallel = runtime.parallel
+    autotp = _autotp(config, runtime)
+    messages = [_autotp_note(autotp, runtime.ranks)] if autotp > 1 else []
     tensor = 1 if autotp > 1 else parallel.tp
     divisor = tensor * parallel.pp * parallel.sp
     if divisor > 1:
         _check_written(config, parallel)
-        size: int | float = _divided(ranks, divisor, _factors(tensor, parallel))
+        size: int | float = _divided(runtime.ranks, divisor, _factors(tensor, parallel))
     else:
-        size = _by_key(config, ranks, release, from_file=from_file)
-        if size != int(size):
-            messages.append(
-                Message("note", f"{_fraction(config, ranks)}; DeepSpeed goes on with it", SEQUENCE)
-            )
-    if parallel.ep > 1 and size % parallel.ep:
-        near = nearest_multiples(size, parallel.ep)
-        raise ResolveError(
-            f"{size:g} data-parallel ranks cannot hold groups of {parallel.ep} experts: "
-            f"{size:g} = {size // parallel.ep:g} × {parallel.ep} + {size % parallel.ep:g}",
-            (f"nearest: {' or '.join(f'{number:g}' for number in near)} data-parallel ranks",),
-        )
-    return Share(int(size) if size == int(size) else size, tuple(messages))
+        size = _by_key(config, runtime, from_file=from_file)
+        messages += _fraction(config, runtime.ranks, size)
+    _check_experts(size, parallel.ep)
+    size = int(size) if size == int(size) else size
+    return Share(size, divisor == 1 and not from_file, tuple(messages))
 
 
-def _autotp(config: Mapping[str, Any], parallel: Parallel, release: int) -> int:
+def _autotp(config: Mapping[str, Json], runtime: Runtime) -> int:
     section = config.get("tensor_parallel")
     size = section.get("autotp_size") if isinstance(section, Mapping) else None
-    if type(size) is not int or size <= 1 or release < AUTOTP_SINCE:
+    if type(size) is not int or size <= 1 or runtime.number < AUTOTP_SINCE:
         return 1
-    if parallel.tp not in (1, size):
-        raise ResolveError(
-            f"`tensor_parallel.autotp_size` is {size}, but tp {parallel.tp} was asked for",
-            ("give the same degree, or only one of the two",),
-        )
+    asked = runtime.parallel.tp
+    if asked not in (1, size):
+        raise _contradiction("`tensor_parallel.autotp_size`", size, f"tp {asked}")
     return size
+
+
+def _contradiction(key: str, written: Json, asked: str) -> ResolveError:
+    hint = "give the same degree, or only one of the two"
+    return ResolveError(f"{key} is {written!r}, but {asked} was asked for", (hint,))
 
 
 def _autotp_note(size: int, ranks: int) -> Message:
@@ -98,13 +79,10 @@ def _autotp_note(size: int, ranks: int) -> Message:
     )
 
 
-def _check_written(config: Mapping[str, Any], parallel: Parallel) -> None:
+def _check_written(config: Mapping[str, Json], parallel: Parallel) -> None:
     written = config.get(SEQUENCE, parallel.sp)
     if parallel.sp > 1 and written != parallel.sp:
-        raise ResolveError(
-            f"`{SEQUENCE}` is {written!r}, but sp {parallel.sp} was asked for",
-            ("give the same degree, or only one of the two",),
-        )
+        raise _contradiction(f"`{SEQUENCE}`", written, f"sp {parallel.sp}")
 
 
 def _factors(tensor: int, parallel: Parallel) -> str:
@@ -124,16 +102,29 @@ def _divided(ranks: int, divisor: int, factors: str) -> int:
     return size
 
 
-def _by_key(config: Mapping[str, Any], ranks: int, release: int, *, from_file: bool) -> int | float:
+def _by_key(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) -> int | float:
     try:
-        return world_size(ranks, config.get(SEQUENCE, ABSENT), release, from_file=from_file)
-    except (TypeError, ZeroDivisionError, OverflowError):
+        return world_size(runtime.ranks, config.get(SEQUENCE, ABSENT), runtime.number, from_file=from_file)
+    except (TypeError, ZeroDivisionError):
+        raise refused_batch(config, runtime.ranks, runtime, by_key=True) from None
+
+
+def _fraction(config: Mapping[str, Json], ranks: int, size: float) -> list[Message]:
+    """What to say where the key does not divide the ranks."""
+    if size == int(size):
+        return []
+    text = (
+        f"`{SEQUENCE}` {config[SEQUENCE]} does not divide {ranks} ranks: the data-parallel size is "
+        f"{size:g}; DeepSpeed goes on with it"
+    )
+    return [Message("note", text, SEQUENCE)]
+
+
+def _check_experts(size: float, experts: int) -> None:
+    if experts > 1 and size % experts:
+        near = nearest_multiples(size, experts)
         raise ResolveError(
-            f"`{SEQUENCE}` is {config.get(SEQUENCE)!r}, and DeepSpeed divides the {ranks} ranks by it",
-            ("give a positive integer that divides the number of ranks",),
-        ) from None
-
-
-def _fraction(config: Mapping[str, Any], ranks: int) -> str:
-    size = config[SEQUENCE]
-    return f"`{SEQUENCE}` {size} does not divide {ranks} ranks: the data-parallel size is {ranks / size:g}"
+            f"{size:g} data-parallel ranks cannot hold groups of {experts} experts: "
+            f"{size:g} = {size // experts:g} × {experts} + {size % experts:g}",
+            (f"nearest: {' or '.join(f'{number:g}' for number in near)} data-parallel ranks",),
+        )

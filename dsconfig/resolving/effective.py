@@ -17,8 +17,9 @@ from dsconfig.document import Document, read_dict
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, view
 from dsconfig.releases import NUMBERS, Target
+from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.resolve import resolve
-from dsconfig.resolving.run import Message, ResolveError, Run
+from dsconfig.resolving.run import Message, Run
 
 Origin = Literal["written", "converted", "default", "dropped", "derived", "filled", "ignored", "refused"]
 _HIDDEN = frozenset({"internal", "not_json", "unread"})

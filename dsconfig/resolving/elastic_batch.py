@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dsconfig.batch.triplet import KEYS, Impossible, Triplet, derive
-from dsconfig.resolving.data_parallel import Parallel
-from dsconfig.resolving.run import Message, ResolveError
+from dsconfig.resolving.errors import ResolveError
+from dsconfig.resolving.run import Message
+from dsconfig.resolving.runtime import Parallel
 from elastic import constants as c
 
 if TYPE_CHECKING:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from dsconfig.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from dsconfig.checking.report import Report
 
-Kind = Literal["environment", "overridden", "removed", "written", "unfilled", "refused", "note"]
+MessageKind: TypeAlias = Literal[
+    "environment", "overridden", "removed", "written", "unfilled", "refused", "note"
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """Something that the user should know of how the config came about."""
 
-    kind: Kind
+    kind: MessageKind
     """`environment` a variable was read; `overridden`, `removed`, `written` the config says other than the
     file; `unfilled` an "auto" is left; `refused` the consumer will raise; `note` anything else.
     """
@@ -28,7 +32,7 @@ class Filled:
     """An "auto" that the consumer replaces, or a key that it puts in."""
 
     key: str
-    value: Any
+    value: Json
     origin: str
     """From what: a training argument, the model's hidden size, a constant."""
 
@@ -38,31 +42,22 @@ class Mismatch:
     """A written value that differs from the training argument it must equal."""
 
     key: str
-    written: Any
+    written: Json
     argument: str
-    value: Any
+    value: Json
 
     def __str__(self) -> str:
         return f"`{self.key}` is {self.written!r}, but `{self.argument}` is {self.value!r}"
-
-
-class ResolveError(ValueError):
-    """There is no such run; the text says why, with the arithmetic, and what to change."""
-
-    def __init__(self, reason: str, hints: tuple[str, ...] = ()) -> None:
-        super().__init__("\n".join((reason, *(f"  {hint}" for hint in hints))))
-        self.reason = reason
-        self.hints = hints
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """A config resolved. The triplet is what DeepSpeed derives; `config` is what the release runs with."""
 
-    train_batch_size: Any
-    train_micro_batch_size_per_gpu: Any
-    gradient_accumulation_steps: Any
-    config: dict[str, Any]
+    train_batch_size: Json
+    train_micro_batch_size_per_gpu: Json
+    gradient_accumulation_steps: Json
+    config: JsonObject
     release: str
     consumer: str
     world_size: int
@@ -76,7 +71,7 @@ class Run:
     """Whether the batch is the elastic solver's."""
 
     @property
-    def triplet(self) -> tuple[Any, Any, Any]:
+    def triplet(self) -> tuple[Json, Json, Json]:
         """Batch, micro batch, accumulation steps."""
         return (self.train_batch_size, self.train_micro_batch_size_per_gpu, self.gradient_accumulation_steps)
 

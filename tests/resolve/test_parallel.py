@@ -86,8 +86,19 @@ def test_fraction_of_a_rank_is_as_deepspeed_has_it() -> None:
 
 @pytest.mark.parametrize("odd", [0, "2", None])
 def test_sequence_parallel_size_that_nothing_divides_by(odd: Any) -> None:
-    with pytest.raises(ResolveError, match="DeepSpeed divides the 8 ranks by it"):
+    with pytest.raises(ResolveError, match="DeepSpeed divides the world size by it") as caught:
         resolve({**MICRO, "sequence_parallel_size": odd}, 8, "0.19.8")
+    assert [found.code for found in caught.value.diagnostics] == ["DSC207"]
+
+
+def test_findings_speak_of_the_data_parallel_ranks() -> None:
+    batch = {"train_batch_size": 10, "train_micro_batch_size_per_gpu": 2}
+    for config, degrees in ((batch, {"tp": 2}), ({**batch, "sequence_parallel_size": 2}, {})):
+        with pytest.raises(
+            ResolveError, match=r"10 is not divisible by 2 \(.*\) × 4 \(world size\) = 8"
+        ) as caught:
+            resolve(config, 8, "0.19.8", **degrees)
+        assert caught.value.hints[-1] == "4 of the 8 ranks are data-parallel: that is the world size here"
 
 
 def test_autotp_counts_all_ranks() -> None:

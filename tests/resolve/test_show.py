@@ -50,7 +50,7 @@ def test_batch_is_derived_where_the_world_size_is_known() -> None:
     assert "train_micro_batch_size_per_gpu" not in by_key(effective(TEXT, target="0.19.8"))
     shown = effective(TEXT, 7, "0.19.8")
     assert [message.text for message in shown.messages] == [
-        "no batch at world size 7: `train_batch_size` 64 is not divisible by 7 ranks: 64 = 9 × 7 + 1"
+        "no batch at world size 7: `train_batch_size` 64 is not divisible by 7 (world size): 9 × 7 = 63"
     ]
 
 

@@ -27,6 +27,15 @@ def written(draw: st.DrawFn) -> dict[str, Any]:
     return {key: draw(small) * (factor if key == TRAIN else 1) for key in sorted(keys)}
 
 
+def refused(config: dict[str, Any], size: int, consumer: str | None = None) -> ResolveError | None:
+    """The error of resolving the config, if there is one."""
+    try:
+        resolve(config, size, "0.19.8", consumer)
+    except ResolveError as error:
+        return error
+    return None
+
+
 def well_worded(error: ResolveError) -> None:
     assert "\n" not in error.reason
     assert not any(line.endswith(".") for line in str(error).splitlines())
@@ -56,12 +65,10 @@ def test_product_is_the_batch_and_resolving_again_changes_nothing(config: dict[s
 @given(written(), sizes)
 def test_possible_exactly_where_check_rejects_nothing(config: dict[str, Any], size: int) -> None:
     report = dsconfig.check(config, "0.19.8", size)
-    try:
-        resolve(config, size, "0.19.8")
-    except ResolveError:
-        assert not report.ok
-    else:
-        assert report.ok
+    error = refused(config, size)
+    assert (error is None) == report.ok
+    if error is not None:
+        assert error.diagnostics == tuple(found for found in report if found.severity == "error")
 
 
 @settings(deadline=None)
@@ -70,8 +77,8 @@ def test_hinted_batch_sizes_work(batch: int, micro: int, size: int) -> None:
     try:
         resolve({TRAIN: batch, MICRO: micro}, size, "0.19.8")
     except ResolveError as error:
-        hint = next(hint for hint in error.hints if hint.startswith("nearest values"))
-        for near in hint.rpartition(": ")[2].split(" or "):
+        near_ones = error.hints[0].partition("for example ")[2].partition(";")[0]
+        for near in near_ones.split(" or "):
             assert resolve({TRAIN: int(near), MICRO: micro}, size, "0.19.8").train_batch_size == int(near)
 
 
@@ -79,39 +86,59 @@ def test_overdetermined_says_which_two_to_keep() -> None:
     with pytest.raises(ResolveError) as caught:
         resolve({TRAIN: 320, MICRO: 4, STEPS: 4}, 8, "0.19.8")
     assert caught.value.reason == (
-        "`train_batch_size` 320 ≠ 4 × 4 × 8 = 128 (micro batch × accumulation steps × data-parallel ranks)"
+        "`train_batch_size` 320 ≠ 4 × 4 × 8 = 128 (micro batch × accumulation steps × world size)"
     )
     assert caught.value.hints == (
-        f"keep `{MICRO}` and `{STEPS}`: `{TRAIN}` becomes 128",
-        f"keep `{TRAIN}` and `{MICRO}`: `{STEPS}` becomes 10",
-        f"keep `{TRAIN}` and `{STEPS}`: `{MICRO}` becomes 10",
-        "keep all three: 20 data-parallel ranks",
+        f"remove `{TRAIN}` to train with 128, or set `{STEPS}` to 10, or set `{MICRO}` to 10, or use 20 GPUs",
     )
 
 
 def test_indivisible_names_near_batches_and_sizes() -> None:
     with pytest.raises(ResolveError) as caught:
         resolve({TRAIN: 96}, 7, "0.19.8")
-    assert caught.value.reason == "`train_batch_size` 96 is not divisible by 7 ranks: 96 = 13 × 7 + 5"
-    assert caught.value.hints[0] == "nearest values of `train_batch_size`: 91 or 98"
-    assert caught.value.hints[1].startswith("nearest data-parallel sizes for 96: 6 or 8 (of 1, 2, 3,")
+    assert caught.value.reason == "`train_batch_size` 96 is not divisible by 7 (world size): 13 × 7 = 91"
+    (hint,) = caught.value.hints
+    assert hint.startswith(
+        "set `train_batch_size` to a multiple of 7, for example 91 or 98; with 96 it works"
+    )
+    assert hint.endswith("on 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 96 GPUs")
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "code", "said"),
     [
-        ({}, "neither `train_batch_size` nor"),
-        ({TRAIN: "auto"}, '`train_batch_size` is a string, `"auto"`, and DeepSpeed calculates'),
-        ({TRAIN: 8, STEPS: 0}, "`gradient_accumulation_steps` is 0, and DeepSpeed divides"),
-        ({TRAIN: -8}, "`train_batch_size` is `-8`, but must be greater than 0"),
-        ({MICRO: []}, "is a list"),
-        ({TRAIN: 1}, "`train_batch_size` 1 is not divisible by 8 ranks: 1 = 0 × 8 + 1"),
+        ({}, "DSC201", "neither `train_batch_size` nor"),
+        ({TRAIN: "auto"}, "DSC206", '`train_batch_size` is a string, `"auto"`, and DeepSpeed calculates'),
+        ({TRAIN: 8, STEPS: 0}, "DSC205", "`gradient_accumulation_steps` is `0`, and DeepSpeed divides"),
+        ({TRAIN: -8}, "DSC204", "`train_batch_size` is `-8`, but must be greater than 0"),
+        ({MICRO: []}, "DSC206", "is a list"),
+        ({TRAIN: 1}, "DSC203", "`train_batch_size` 1 is not divisible by 8 (world size)"),
+        ({TRAIN: 9, MICRO: 1, STEPS: 1}, "DSC202", "`train_batch_size` 9 ≠ 1 × 1 × 8 = 8"),
     ],
 )
-def test_impossible(config: dict[str, Any], said: str) -> None:
+def test_impossible(config: dict[str, Any], code: str, said: str) -> None:
     with pytest.raises(ResolveError) as caught:
         resolve(config, 8, "0.19.8")
-    assert said in str(caught.value)
+    (found,) = caught.value.diagnostics
+    assert found.code == code
+    assert said in found.message
+    assert str(caught.value) == f"{found.message}\n  {found.help}"
+
+
+odd = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 9), st.floats(), st.text(max_size=3), st.lists(st.just(1))
+)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from(KEYS), odd), sizes, st.sampled_from(("deepspeed", "lightning")))
+def test_whatever_is_written_check_finds_why_it_fails(
+    config: dict[str, Any], size: int, consumer: str
+) -> None:
+    error = refused(config, size, consumer)
+    if error is not None:
+        well_worded(error)
+        assert {found.code[:5] for found in error.diagnostics} == {"DSC20"}
 
 
 def test_world_size_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +177,9 @@ def test_reads_as_the_release_does(tmp_path: Path) -> None:
     path = tmp_path / "ds.json"
     path.write_text("{train_batch_size: 8 // Hjson\n}")
     assert resolve(path, 8, "0.19.8").triplet == (8, 1, 1)
-    with pytest.raises(ResolveError, match="cannot be read"):
+    with pytest.raises(ResolveError, match="cannot be read") as caught:
         resolve(path, 8, "0.6.7")
+    assert caught.value.diagnostics[0].location is not None
     with pytest.raises(ResolveError, match="cannot be read"):
         resolve("[1]\n", 8, "0.19.8")
 

@@ -1,0 +1,73 @@
+"""What Transformers and Accelerate make of a config before DeepSpeed sees it, in the order of their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dsconfig.batch.triplet import MICRO
+from dsconfig.consumers import Consumer
+from dsconfig.consumers.training_args import Arguments
+from dsconfig.json_types import Json, JsonObject
+from dsconfig.resolving.errors import ResolveError
+from dsconfig.resolving.filling import accelerate, trainer
+from dsconfig.resolving.filling.state import Filling, autos
+from dsconfig.resolving.run import Message
+
+
+def fill(
+    config: JsonObject,
+    consumer: Consumer,
+    ranks: int,
+    training_args: Mapping[str, Json] | None,
+    model_config: Mapping[str, Json] | None,
+    *,
+    sp: int = 1,
+) -> Filling:
+    """Fill a config in place, as the consumer would on `ranks` processes.
+
+    Raises:
+        ResolveError: the batch is to be filled, and nobody says from what.
+        ValueError: a training argument is of the wrong kind.
+    """
+    args = Arguments(training_args or {}, consumer.defaults)
+    filling = Filling(config, consumer, args, training_args is not None, model_config)
+    if not consumer.fills:
+        return filling
+    _require_arguments(filling)
+    if consumer.name == "transformers":
+        if filling.given:
+            trainer.fill_from_arguments(filling, ranks)
+        accelerate.make_plugin(filling, trainer.precision(filling))
+        trainer.fill_from_model(filling)
+    else:
+        accelerate.make_plugin(filling, args.text("mixed_precision"))
+    accelerate.prepare(filling, ranks, sp)
+    filling.messages += [_left(key, consumer) for key in autos(config)]
+    return filling
+
+
+def _require_arguments(filling: Filling) -> None:
+    """Stop where a value is to be filled, and neither training arguments nor a default say with what."""
+    consumer = filling.consumer
+    if consumer.name == "accelerate":
+        filling.given = True  # every argument but the batch size has a default
+        known = filling.args.number("per_device_train_batch_size") is not None
+        missing = [] if known or filling.config.get(MICRO) != "auto" else [MICRO]
+    else:
+        asked = {entry.key for entry in consumer.fills if entry.stage == "arguments"}
+        missing = [] if filling.given else [key for key in autos(filling.config) if key in asked]
+    if missing:
+        raise ResolveError(
+            f"{consumer.name} fills `{'`, `'.join(missing)}` from training arguments, which are not given",
+            (f"`{missing[0]}` comes from {consumer.origin(missing[0])}",),
+        )
+
+
+def _left(key: str, consumer: Consumer) -> Message:
+    """What becomes of an "auto" that is left when all steps are done."""
+    origin = consumer.origin(key)
+    if origin is None:
+        text = f"`{key}` is `auto`, which {consumer.name} does not fill: it stops in `prepare`"
+        return Message("refused", text, key)
+    what = "a model config" if "hidden size" in origin else "the training arguments"
+    return Message("unfilled", f"`{key}` stays `auto`: {origin} is not known from {what}", key)

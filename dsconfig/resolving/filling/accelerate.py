@@ -1,0 +1,84 @@
+"""What Accelerate fills, for scripts and for the Trainer: as the plugin is made, and in `prepare`."""
+
+from __future__ import annotations
+
+import math
+
+from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
+from dsconfig.resolving.filling.buckets import ZERO, fill_buckets
+from dsconfig.resolving.filling.state import Filling
+from dsconfig.resolving.run import Message
+
+_BATCH = "micro batch × accumulation steps × data-parallel ranks"
+
+
+def make_plugin(filling: Filling, precision: str) -> None:
+    """Source: accelerate utils/dataclasses.py, DeepSpeedPlugin.__post_init__ and set_mixed_precision."""
+    args = filling.args
+    if STEPS not in filling.config:
+        filling.insert(STEPS, 1, "a constant")
+    if ZERO not in filling.config:
+        filling.refuse(f"accelerate refuses a config without `{ZERO}`: write it, if only with stage 0", ZERO)
+    for entry in filling.consumer.fills:
+        if entry.stage == "plugin" and entry.origin in args.defaults:
+            value = args.written.get(entry.origin, args.defaults[entry.origin])
+            filling.fill(entry.key, value, entry.origin)
+    _set_precision(filling, precision)
+    text = "accelerate sets `steps_per_print` to infinity, which JSON has no word for: it is as written here"
+    filling.messages.append(Message("note", text, "steps_per_print"))
+
+
+def _set_precision(filling: Filling, precision: str) -> None:
+    wanted = {"fp16": precision == "fp16", "bf16": precision in ("bf16", "fp8")}
+    for name, other in (("fp16", "bf16"), ("bf16", "fp16")):
+        block = filling.config.get(other)
+        enabled = block.get("enabled") if isinstance(block, dict) else None
+        if wanted[name] and str(enabled).lower() == "true":
+            text = f"mixed precision {precision} is refused, because `{other}.enabled` is true"
+            filling.refuse(text, f"{other}.enabled")
+    for name, on in wanted.items():
+        if name not in filling.config:
+            block = {"enabled": True, "auto_cast": True} if on and name == "fp16" else {"enabled": on}
+            filling.insert(name, block, f"mixed precision {precision}")
+        filling.fill(f"{name}.enabled", on, f"mixed precision {precision}")
+
+
+def prepare(filling: Filling, ranks: int, sp: int) -> None:
+    """Source: Accelerator._prepare_deepspeed, which the Trainer goes through too."""
+    args = filling.args
+    if filling.given:
+        filling.fill(STEPS, args.whole("gradient_accumulation_steps"), "gradient_accumulation_steps")
+        micro = args.whole("per_device_train_batch_size")
+        if micro is not None and filling.consumer.name == "accelerate" and args.flag("split_batches"):
+            micro //= ranks
+        filling.fill(MICRO, micro, "per_device_train_batch_size")
+    micro, steps = filling.config.get(MICRO), filling.config.get(STEPS)
+    if type(micro) is int and type(steps) is int:
+        batch = micro * steps * ranks // sp
+        filling.fill(TRAIN, batch, _BATCH)
+        if sp > 1 and filling.config.get(TRAIN) != batch:
+            filling.insert(TRAIN, batch, _BATCH)
+    fill_buckets(filling, all_stages=True)
+    if filling.consumer.name == "accelerate":
+        _fill_dummies(filling, ranks)
+    filling.fill("gradient_clipping", args.number("gradient_clipping") or 1.0, "gradient_clipping, else 1.0")
+
+
+def _fill_dummies(filling: Filling, ranks: int) -> None:
+    """Fill from DummyOptim and DummyScheduler, which stand for the config's optimizer and scheduler."""
+    args = filling.args
+    rate = args.number("learning_rate")
+    if "optimizer" in filling.config:
+        filling.fill("optimizer.params.lr", rate, "learning_rate (DummyOptim)")
+        decay = args.number("weight_decay")
+        filling.fill("optimizer.params.weight_decay", decay, "weight_decay (DummyOptim)")
+    else:
+        filling.insert("zero_allow_untested_optimizer", True, "no `optimizer` in the config")
+    total = args.steps()
+    if total is not None and not args.flag("split_batches"):
+        total = math.ceil(total / ranks)
+    filling.fill("scheduler.params.warmup_min_lr", 0, "0")
+    filling.fill("scheduler.params.warmup_max_lr", rate, "learning_rate (DummyOptim)")
+    warmup = max(1, int(args.number("warmup_steps")))
+    filling.fill("scheduler.params.warmup_num_steps", warmup, "warmup_steps (DummyScheduler)")
+    filling.fill("scheduler.params.total_num_steps", total, "max_steps / processes (DummyScheduler)")

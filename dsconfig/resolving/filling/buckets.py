@@ -1,0 +1,23 @@
+"""ZeRO's buckets, which Transformers and Accelerate size by the model's hidden size."""
+
+from __future__ import annotations
+
+from dsconfig.consumers.training_args import hidden_size
+from dsconfig.resolving.filling.state import Filling
+
+ZERO = "zero_optimization"
+
+
+def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
+    """Fill the bucket sizes; `all_stages`: those of stage 3 too."""
+    nested = filling.consumer.name == "transformers"
+    hidden = hidden_size(filling.model, nested=nested) if filling.model is not None else None
+    if hidden is None:
+        return
+    square = hidden * hidden
+    filling.fill(f"{ZERO}.reduce_bucket_size", square, f"hidden size {hidden}²")
+    if all_stages:
+        key = f"{ZERO}.stage3_prefetch_bucket_size"
+        filling.fill(key, int(0.9 * hidden * hidden), f"0.9 × hidden size {hidden}²")
+        key = f"{ZERO}.stage3_param_persistence_threshold"
+        filling.fill(key, 10 * hidden, f"10 × hidden size {hidden}")

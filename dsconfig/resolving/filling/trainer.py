@@ -1,0 +1,58 @@
+"""What the Trainer of Transformers fills: from its arguments first, then from the model.
+
+Source: transformers integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
+"""
+
+from __future__ import annotations
+
+from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
+from dsconfig.resolving.filling.buckets import ZERO, fill_buckets
+from dsconfig.resolving.filling.state import Filling
+from dsconfig.resolving.run import Filled
+
+
+def fill_from_arguments(filling: Filling, ranks: int) -> None:
+    """Source: HfTrainerDeepSpeedConfig.trainer_config_process."""
+    args = filling.args
+    micro, steps = args.whole("per_device_train_batch_size"), args.whole("gradient_accumulation_steps")
+    rate = args.number("learning_rate")
+    fp16 = args.flag("fp16") or args.flag("fp16_full_eval")
+    bf16 = args.flag("bf16") or args.flag("bf16_full_eval")
+    for key, value in (
+        (MICRO, micro),
+        (STEPS, steps),
+        (TRAIN, ranks * (micro or 1) * (steps or 1)),
+        ("gradient_clipping", args.number("max_grad_norm")),
+        ("optimizer.params.lr", rate),
+        ("optimizer.params.betas", [args.number("adam_beta1"), args.number("adam_beta2")]),
+        ("optimizer.params.eps", args.number("adam_epsilon")),
+        ("optimizer.params.weight_decay", args.number("weight_decay")),
+        ("scheduler.params.warmup_min_lr", 0),
+        ("scheduler.params.warmup_max_lr", rate),
+        ("fp16.enabled", fp16),
+        ("bf16.enabled", bf16),
+    ):
+        filling.fill_from_table(key, value)
+    if args.flag("save_on_each_node"):
+        filling.config.setdefault("checkpoint", {})["use_node_local_storage"] = True
+        filling.filled.append(Filled("checkpoint.use_node_local_storage", True, "save_on_each_node"))
+
+
+def precision(filling: Filling) -> str:
+    """The mixed precision that the Trainer asks the plugin of Accelerate for."""
+    if not filling.given:
+        return "no"
+    return "fp16" if filling.args.flag("fp16") else "bf16" if filling.args.flag("bf16") else "no"
+
+
+def fill_from_model(filling: Filling) -> None:
+    """Source: HfTrainerDeepSpeedConfig.trainer_config_finalize."""
+    zero = filling.config.get(ZERO)
+    stage = zero.get("stage") if isinstance(zero, dict) else None
+    fill_buckets(filling, all_stages=stage == 3)
+    if filling.given:
+        total = filling.args.steps()
+        filling.fill_from_table("scheduler.params.total_num_steps", total)
+        filling.fill_from_table("scheduler.params.warmup_num_steps", filling.args.warmup(total))
+    if "optimizer" not in filling.config:
+        filling.insert("zero_allow_untested_optimizer", True, "no `optimizer` in the config")

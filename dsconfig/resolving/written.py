@@ -1,0 +1,59 @@
+"""The config before anything is filled or derived: as the release reads it, with values set first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+
+from dsconfig.checking.check import check_document
+from dsconfig.document import Document
+from dsconfig.evaluation.context import Context, Source
+from dsconfig.json_types import Json, JsonObject
+from dsconfig.releases import NUMBERS, Target
+from dsconfig.resolving.errors import ResolveError
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A copy of the config, and whether DeepSpeed itself reads the file that it stands in."""
+
+    config: JsonObject
+    from_file: bool
+
+
+def read_written(document: Document, release: str, consumer: str, changes: Mapping[str, Json]) -> Written:
+    """The config as the release reads it, with `changes` by dotted path.
+
+    Raises:
+        ResolveError: the release or the consumer cannot read it.
+        ValueError: a change names no key.
+    """
+    seen = Context(Source(document, consumer, None), NUMBERS[release])
+    if not seen.is_config or not document.readable(seen.parser):
+        raise _unreadable(document, release, consumer)
+    config = deepcopy(seen.data)
+    for key, value in changes.items():
+        _put(config, key, value)
+    return Written(config, seen.from_file)
+
+
+def _unreadable(document: Document, release: str, consumer: str) -> ResolveError:
+    report = check_document(document, Target((release,), release, "argument"), consumer=consumer)
+    errors = [found for found in report if found.severity == "error"]
+    why = f"{errors[0].code} {errors[0].message}" if errors else "it is not an object"
+    return ResolveError(f"{document.name} cannot be read: {why}", (), errors)
+
+
+def _put(config: JsonObject, key: str, value: Json) -> None:
+    """Write a value at a dotted path, making sections on the way."""
+    *sections, last = key.split(".")
+    if not all((*sections, last)):
+        raise ValueError(f"{key!r} is no key: expected a dotted path such as `zero_optimization.stage`")
+    here = config
+    for depth, section in enumerate(sections, 1):
+        inner = here.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise ValueError(f"{key!r} cannot be set: `{'.'.join(sections[:depth])}` is no object")
+        here = inner
+    here[last] = deepcopy(value)
