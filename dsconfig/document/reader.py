@@ -5,46 +5,32 @@ Nothing that is read can make it raise.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
-from dsconfig.document.numbers import number
+from dsconfig.document.plain import NotPlainError, plain
 from dsconfig.document.text import Document
-from dsconfig.document.tree import (
-    EVERYBODY,
-    MAX_DEPTH,
-    MAX_SIZE,
-    MAX_VALUES,
-    Format,
-    Problem,
-    Span,
-    Tree,
-)
+from dsconfig.document.tree import EVERYBODY, MAX_SIZE, Format, Problem, Span, Tree
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
 
-class _NotPlainError(Exception):
-    """The text is JSON, but not of the plain kind that hjson and json read alike."""
-
-
 def read_text(text: str, name: str = "<text>", format: Format = "json") -> Document:
     """Read a text as a file that holds it would be read."""
     if len(text) > MAX_SIZE:
-        return too_large(name, format)
+        return _unread("", name, format, "too-large")
     if format == "yaml":
-        from dsconfig.document.yaml import read_yaml
+        from dsconfig.document.yaml.read import read_yaml
 
         return Document(name, text, format, tree=read_yaml(text))
-    return _read_json(text, name)
+    return read_json(text, name)
 
 
 def read_bytes(data: bytes, name: str = "<bytes>", format: Format = "json") -> Document:
     """Read bytes as UTF-8, as DeepSpeed's `open(path)` does in a UTF-8 locale."""
     if len(data) > MAX_SIZE:
-        return too_large(name, format)
+        return _unread("", name, format, "too-large")
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -73,100 +59,46 @@ def read_base64(text: str, name: str = "<base64>") -> Document:
     try:
         data = base64.urlsafe_b64decode(text)
     except (binascii.Error, ValueError) as error:
-        problem = Problem("not-text", Span(0, len(text)), (), str(error), EVERYBODY)
-        return Document(name, text, "json", tree=Tree(None, (problem,)))
+        return _unread(text, name, "json", "not-text", str(error))
     if len(data) > MAX_SIZE:
-        return too_large(name, "json")
+        return _unread("", name, "json", "too-large")
     try:
         decoded = data.decode()
     except UnicodeDecodeError as error:
         return _undecodable(data, name, "json", error)
-    return _read_json(decoded, name, translate=False)
+    return read_json(decoded, name, translate=False)
 
 
-def too_large(name: str, format: Format) -> Document:
-    """The document of a text that is not read at all."""
-    return Document(name, "", format, tree=Tree(None, (Problem("too-large", Span(0, 0), (), "", EVERYBODY),)))
-
-
-def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeError) -> Document:
-    """Bytes that no parser gets to see. What is text around the bad ones is still located."""
-    if b"\0" in data[:1024]:
-        return Document(
-            name, "", format, tree=Tree(None, (Problem("not-text", Span(0, 0), (), "", EVERYBODY),))
-        )
-    text = data.decode(errors="replace")
-    start = len(data[: error.start].decode())
-    detail = f"byte 0x{data[error.start]:02x}"
-    found = read_text(text, name, format).tree
-    problem = Problem("invalid-utf8", Span(start, start + 1), (), detail, EVERYBODY)
-    return Document(name, text, format, tree=found._replace(problems=(problem, *found.problems)))
-
-
-# -- JSON and Hjson --------------------------------------------------------------------------------
-
-
-def _read_json(text: str, name: str, *, translate: bool = True) -> Document:
+def read_json(text: str, name: str, *, translate: bool = True) -> Document:
+    """Read JSON or Hjson. `translate`: line ends are taken as `open()` gives them."""
     try:
-        value = _plain(text)
-    except (ValueError, RecursionError, _NotPlainError):
-        from dsconfig.document.tolerant import read_any
+        value = plain(text)
+    except (ValueError, RecursionError, NotPlainError):
+        from dsconfig.document.hjson.read import read_any
 
         return Document(name, text, "json", tree=read_any(text, translate=translate))
     return Document(name, text, "json", value=value, grow=lambda: _located(text))
 
 
 def _located(text: str) -> Tree:
-    from dsconfig.document.scanner import Scanner
+    from dsconfig.document.hjson.parser import parse
 
-    return Scanner(text).read()
-
-
-def _plain(text: str) -> dict[str, object]:
-    """The value of strict JSON that hjson reads alike, by json's own C scanner. Anything else raises."""
-    brackets = text.count("{") + text.count("[")
-    if text.count(",") + brackets >= MAX_VALUES or "\\ud" in text or "\\uD" in text:
-        raise _NotPlainError  # perhaps too many values, perhaps half a surrogate pair
-    if not text.isascii():
-        text.encode()  # raises on a lone surrogate
-    value = _DECODER.decode(text)
-    if type(value) is not dict or (brackets > MAX_DEPTH and _depth(value) > MAX_DEPTH):
-        raise _NotPlainError
-    return value
+    return parse(text)
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise _NotPlainError  # duplicate keys
-    return value
+def _unread(text: str, name: str, format: Format, kind: str, detail: str = "") -> Document:
+    """The document of what is not read at all, for one reason."""
+    problem = Problem(kind, Span(0, len(text)), (), detail, EVERYBODY)
+    return Document(name, text, format, tree=Tree(None, (problem,)))
 
 
-def _float(word: str) -> int | float:
-    try:
-        return number(word)
-    except OverflowError:
-        raise _NotPlainError from None  # json gives infinity, hjson fails
-
-
-def _constant(word: str) -> object:
-    raise _NotPlainError(word)  # NaN and Infinity: words to hjson
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
-
-
-def _depth(value: object) -> int:
-    """How deep a value is nested, without recursion."""
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        level = [
-            child
-            for parent in level
-            for child in (
-                parent.values() if isinstance(parent, dict) else parent if isinstance(parent, list) else ()
-            )
-            if isinstance(child, dict | list)
-        ]
-    return depth
+def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeError) -> Document:
+    """Bytes that no parser gets to see. What is text around the bad ones is still located."""
+    if b"\0" in data[:1024]:
+        return _unread("", name, format, "not-text")
+    text = data.decode(errors="replace")
+    start = len(data[: error.start].decode())
+    detail = f"byte 0x{data[error.start]:02x}"
+    found = read_text(text, name, format).tree
+    problem = Problem("invalid-utf8", Span(start, start + 1), (), detail, EVERYBODY)
+    return Document(name, text, format, tree=found._replace(problems=(problem, *found.problems)))

@@ -5,13 +5,24 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from dsconfig.document.plain import json_value
 from dsconfig.document.tree import Format, Node, Parser, Part, Path, Position, Problem, Span, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_LINE_END: Final = re.compile(r"\r\n?|\n")
+LINE_END: Final = re.compile(r"\r\n?|\n")
 _UNREAD: Final = object()
+
+
+def line_starts(text: str) -> list[int]:
+    """Where each line of the text starts."""
+    return [0, *(match.end() for match in LINE_END.finditer(text))]
+
+
+def line_start(text: str, at: int) -> int:
+    """Where the line of the offset starts."""
+    return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
 
 
 class Document:
@@ -81,8 +92,6 @@ class Document:
         if parser != "json" or self.format == "yaml" or self.is_data:
             return self._value
         if self._json is _UNREAD:
-            from dsconfig.document.tolerant import json_value
-
             self._json = json_value(self.text, None if self._tree is None else self._tree.root)
         return self._json
 
@@ -138,16 +147,13 @@ class Document:
     # -- lines -------------------------------------------------------------------------------------
 
     def position(self, offset: int) -> Position:
-        """The line and column of an offset; UTF-16 columns are what editors count."""
+        """The line and column of an offset."""
         from bisect import bisect_right
 
         starts = self._line_starts()
         offset = max(0, min(offset, len(self.text)))
         line = bisect_right(starts, offset)
-        start = starts[line - 1]
-        before = self.text[start:offset]
-        wide = 0 if before.isascii() else sum(char > "\uffff" for char in before)
-        return Position(offset, line, offset - start + 1, offset - start + wide + 1)
+        return Position(offset, line, offset - starts[line - 1] + 1)
 
     def line(self, number: int) -> str:
         """The text of a line, counted from 1, without its end."""
@@ -159,5 +165,5 @@ class Document:
 
     def _line_starts(self) -> list[int]:
         if not self._lines:
-            self._lines = [0, *(match.end() for match in _LINE_END.finditer(self.text))]
+            self._lines = line_starts(self.text)
         return self._lines

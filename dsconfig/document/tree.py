@@ -32,7 +32,7 @@ KINDS: Final = {
     "bom": "a byte order mark at the start",
     "too-large": "longer, or with more values, than is read",
     "too-deep": "nested deeper than is read",
-    "root-not-object": "the root is no object",
+    "root-not-object": "the root is not an object",
     # what only Hjson takes
     "comment": "a comment",
     "trailing-comma": "a comma before a closing bracket",
@@ -53,12 +53,12 @@ KINDS: Final = {
     "bad-escape": "an unknown escape sequence",
     "bad-number": "a number in a form that JSON does not know",
     "huge-number": "an integer beyond 4300 digits, or a float beyond the largest",
-    "lone-surrogate": "half of a UTF-16 pair: no character",
+    "lone-surrogate": "half of a UTF-16 pair: not a character",
     "placeholder": "a template's placeholder that was never filled",
     # YAML
     "yaml-error": "not YAML, or a tag that the safe loader does not know",
     "alias-bomb": "aliases that multiply to more values than are read",
-    "non-string-key": "a key that is no string",
+    "non-string-key": "a key that is not a string",
 }
 """Every kind of problem and what it means: the one table of them."""
 
@@ -76,7 +76,6 @@ class Position(NamedTuple):
     offset: int
     line: int
     column: int
-    utf16_column: int
 
 
 class Problem(NamedTuple):

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsconfig.document import KINDS, Document, read_file, read_text
-from dsconfig.document.reader import _read_json
+from dsconfig.document.reader import read_json
 
 TEXTS = sorted(Path(__file__).parent.joinpath("texts").iterdir())
 HJSON = [path for path in TEXTS if path.suffix != ".yaml"]
@@ -66,7 +66,7 @@ def assert_sound(document: Document) -> None:
 
 def check_text(text: str, *, translate: bool = True) -> None:
     seen = text.replace("\r\n", "\n").replace("\r", "\n") if translate else text
-    document = read_text(text) if translate else _read_json(text, "x", translate=False)
+    document = read_text(text) if translate else read_json(text, "x", translate=False)
     assert_agrees(document, "hjson", *loaded(hjson.loads, seen, object_pairs_hook=dict))
     assert_agrees(document, "json", *loaded(json.loads, seen))
     assert_sound(document)

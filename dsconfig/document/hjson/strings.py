@@ -1,6 +1,7 @@
-"""Strings and bare words as hjson 3.1.0 reads them: escapes, triple quotes, bare words.
+"""Strings as hjson 3.1.0 reads them: in double, single and triple quotes, with their escapes.
 
-Functions take the text and an offset and say what stands there; the parser decides what to do about it.
+The functions take the text and the offset where the string starts. They return its value, where it ends,
+and what was odd in it.
 """
 
 from __future__ import annotations
@@ -8,18 +9,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from dsconfig.document.numbers import number
+from dsconfig.document.hjson.errors import ReadError
+from dsconfig.document.tree import NOBODY, ONLY_JSON, Parser
+
+Oddity = tuple[str, int, int, str, frozenset[Parser]]
+"""The arguments of `TreeBuilder.note`."""
 
 SIMPLE: Final = {'"': re.compile(r'[^"\\\x00-\x1f]*'), "'": re.compile(r"[^'\\\x00-\x1f]*")}
 """The run of ordinary characters inside a string, by its quote."""
-NUMBER: Final = re.compile(r"[\t ]*(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?[\t ]*")
-"""hjson `decoder.py`, `NUMBER_RE`: `\\d` takes the digits of every script, as there."""
-WORD_END: Final = re.compile(r"[,}\]#\r\n]|/[/*]|\Z")
-"""Where `scantfnns` first asks whether a bare word is a number, true, false or null."""
-TO_LINE_END: Final = re.compile(r"[^\r\n]*")
-JSON_ESCAPES: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})?)')
+_JSON_ESCAPES: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})?)')
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_LITERALS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 _ESCAPES: Final = {
     '"': '"',
     "'": "'",
@@ -34,12 +33,35 @@ _ESCAPES: Final = {
 _NEWLINES: Final = re.compile("\r\n?")
 
 
-class ReadError(Exception):
-    """What hjson refuses. `fatal`: with an error not its own, after which it tries no other reading."""
+def quoted(text: str, start: int) -> tuple[str, int, list[Oddity]]:
+    """The string in single or double quotes (`scanstring`). Raises `ReadError`."""
+    quote = text[start]
+    simple = SIMPLE[quote].match
+    end = simple(text, start + 1).end()  # type: ignore[union-attr]  # it matches the empty string
+    odd = [] if quote == '"' else [single_quotes(start)]
+    if text[end : end + 1] == quote:
+        return text[start + 1 : end], end + 1, odd
+    chunks = [text[start + 1 : end]]
+    while (char := text[end : end + 1]) != quote:
+        if not char:
+            raise ReadError("unclosed", start, start + 1, quote)
+        if char != "\\":
+            raise ReadError("control-character", end, end + 1, char)
+        piece, after = unescape(text, end)
+        if not _JSON_ESCAPES.fullmatch(text, end, after):
+            odd.append(("bad-escape", end, after, text[end:after], ONLY_JSON))
+        chunks.append(piece)
+        end = simple(text, after).end()  # type: ignore[union-attr]
+        chunks.append(text[after:end])
+    value = "".join(chunks)
+    if SURROGATE.search(value):
+        odd.append(("lone-surrogate", start, end + 1, "", NOBODY))
+    return value, end + 1, odd
 
-    def __init__(self, kind: str, start: int, end: int, detail: str, *, fatal: bool = False) -> None:
-        super().__init__(detail)
-        self.kind, self.start, self.end, self.detail, self.fatal = kind, start, end, detail, fatal
+
+def single_quotes(start: int) -> Oddity:
+    """What is odd in the quote itself."""
+    return "single-quotes", start, start + 1, "", ONLY_JSON
 
 
 def unescape(text: str, at: int) -> tuple[str, int]:
@@ -74,23 +96,8 @@ def _unit(text: str, at: int, *, pair: bool = False) -> int:
     return code
 
 
-def bare(text: str, start: int) -> tuple[bool | float | None, int, str] | None:
-    """The number or literal at `start`, where its reading ends, and its own text; None for other words."""
-    stop = WORD_END.search(text, start).start()  # type: ignore[union-attr]  # it matches at the end
-    word = text[start:stop].strip()
-    if word in _LITERALS and word[0] == text[start]:
-        return _LITERALS[word], stop, word
-    if text[start] in "-0123456789" and (match := NUMBER.match(text, start)) and match.end() == stop:
-        word = "".join(group for group in match.groups() if group)
-        try:
-            return number(word), stop, word
-        except OverflowError:
-            raise ReadError("huge-number", start, start + len(word), word[:20], fatal=True) from None
-    return None
-
-
 def multiline(text: str, start: int, *, translate: bool) -> tuple[str, int]:
-    """The string in triple quotes at `start`, and its end (`mlscanstring`). Raises `ReadError`.
+    """The string in triple quotes (`mlscanstring`). Raises `ReadError`.
 
     `translate`: line ends are taken as `open()` gives them to hjson, `\\r` and `\\r\\n` as `\\n`.
     """

@@ -1,0 +1,142 @@
+"""The exact reading: what hjson 3.1.0 accepts becomes a tree, anything else raises `ReadError`.
+
+One loop over an explicit stack, so that no nesting can exhaust Python's own. Each function takes a position
+and returns where it stopped. What hjson takes and json does not is noted on the way.
+"""
+
+from __future__ import annotations
+
+from dsconfig.document.hjson.bare import KEY, kind_of_word, line_end, literal, skip, skip_mark
+from dsconfig.document.hjson.builder import Frame, TreeBuilder
+from dsconfig.document.hjson.errors import ReadError
+from dsconfig.document.hjson.strings import multiline, quoted
+from dsconfig.document.tree import Node, NodeKind, Span, Tree
+
+
+def parse(text: str, *, translate: bool = True) -> Tree:
+    """The whole text (hjson `HjsonDecoder.raw_decode` and `decode`). Raises `ReadError`."""
+    build = TreeBuilder(text, translate=translate)
+    first, pos = skip(build, skip_mark(build))
+    if not first and not text.startswith(("\ufeff", "\xef\xbb\xbf")):
+        build.root = Node("object", Span(pos, pos), {})
+        build.note("empty", 0, pos)
+        return build.tree()
+    if first in ("{", "["):
+        pos = _read_entries(build, _value(build, pos))
+    else:
+        build, pos = _bare_root(build, pos)
+    char, pos = skip(build, pos)
+    if char:
+        raise ReadError("unexpected", pos, len(text), "after the end")
+    return build.tree()
+
+
+def _bare_root(build: TreeBuilder, pos: int) -> tuple[TreeBuilder, int]:
+    """Entries without braces around them; where that fails with hjson's own error, a single value."""
+    try:
+        build.open(pos, is_object=True, braces=False)
+        return build, _read_entries(build, pos)
+    except ReadError as fault:
+        if fault.fatal or pos >= len(build.text):
+            raise
+        build = TreeBuilder(build.text, translate=build.translate)
+        skip(build, skip_mark(build))
+        try:
+            return build, _value(build, pos)
+        except ReadError:
+            raise fault from None
+
+
+def _read_entries(build: TreeBuilder, pos: int) -> int:
+    """Read until every open bracket is closed."""
+    stack = build.stack
+    while stack:
+        frame = stack[-1]
+        is_closed, pos = _close_or_go_on(build, frame, pos)
+        if not is_closed:
+            if frame.is_object:
+                pos = _key(build, frame, pos)
+            pos = _value(build, pos)
+    return pos
+
+
+def _close_or_go_on(build: TreeBuilder, frame: Frame, pos: int) -> tuple[bool, int]:
+    """Read the comma, if any; close the object or array where it ends. True: closed."""
+    frame.key = None
+    count = len(frame)
+    char, pos = skip(build, pos)
+    comma = pos if char == "," and count else None
+    if comma is not None:
+        char, pos = skip(build, pos + 1)
+    if char == frame.closer and (frame.braces or count):
+        if comma is not None:
+            build.note("trailing-comma", comma, comma + 1)
+        pos += len(char)
+        build.close(pos if frame.braces else frame.last_end())
+        return True, pos
+    if count and comma is None and char:
+        end = frame.last_end()
+        build.note("missing-comma", end, end)
+    return False, pos
+
+
+def _key(build: TreeBuilder, frame: Frame, start: int) -> int:
+    """A key with or without quotes (`scanKeyName`), and its colon."""
+    text = build.text
+    char = text[start : start + 1]
+    if char in ('"', "'"):
+        key, end, oddities = quoted(text, start)
+        for oddity in oddities:
+            build.note(*oddity)
+    else:
+        match = KEY.match(text, start)
+        if not match:
+            raise ReadError("unexpected" if char else "unclosed", start, start + len(char), char)
+        word, space = match.groups()
+        key, end = word.rstrip() if space else word, start + len(word)
+        build.note("unquoted-key", start, end, word)
+    frame.key, frame.key_span = key, Span(start, end)
+    char, pos = skip(build, end)
+    if char != ":":
+        raise ReadError("missing-colon", pos, pos + 1, char)
+    return skip(build, pos + 1)[1]
+
+
+def _value(build: TreeBuilder, start: int) -> int:
+    """Whatever value starts here: a scalar, or the bracket that opens an object or array."""
+    text = build.text
+    char = text[start : start + 1]
+    if char == '"' or (char == "'" and not text.startswith("'''", start)):
+        value, end, oddities = quoted(text, start)
+        for oddity in oddities:
+            build.note(*oddity)
+        build.scalar("string", start, end, value)
+        return end
+    if char in ("{", "["):
+        build.open(start, is_object=char == "{")
+        return start + 1
+    if char == "'":
+        value, end = multiline(text, start, translate=build.translate)
+        build.note("multiline-string", start, end)
+        build.scalar("string", start, end, value)
+        return end
+    if not char or char in "}],:":
+        raise ReadError("missing-value" if char else "unclosed", start, start + len(char), char)
+    return _bare(build, start)
+
+
+def _bare(build: TreeBuilder, start: int) -> int:
+    """A number, true, false or null; else a word that goes on to the end of the line (`scantfnns`)."""
+    found = literal(build.text, start)
+    if found is not None:
+        value, end, word = found
+        kind: NodeKind = "null" if value is None else "boolean" if isinstance(value, bool) else "number"
+        build.scalar(kind, start, start + len(word), value)
+        return end
+    end = line_end(build.text, start)
+    line = build.text[start:end]
+    word = line.strip()
+    start += len(line) - len(line.lstrip())  # white space that JSON does not know, as U+00A0
+    build.note(kind_of_word(word), start, start + len(word), word[:80])
+    build.scalar("string", start, start + len(word), word)
+    return end

@@ -1,0 +1,61 @@
+"""PyYAML as we use it: its loader, what it raises, the values of its nodes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from dsconfig.document.tree import Path
+
+LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+ERRORS: Final = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What PyYAML raises: besides its own, whatever a constructor trips over, as in `!!int ""`."""
+
+
+def message(error: BaseException) -> str:
+    """What went wrong, on one line."""
+    return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).splitlines()[0]
+
+
+def offset(error: BaseException, text: str) -> int:
+    """Where the error is; a character that YAML forbids has no mark, only a position."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    at = mark.index if mark is not None else getattr(error, "position", getattr(error, "start", 0))
+    return max(0, min(int(at), len(text)))
+
+
+def construct(root: Any) -> dict[Any, object]:
+    """The value of each node: what `construct_document` does, but keeping its table of them."""
+    loader = LOADER("")
+    try:
+        loader.construct_object(root)
+        while loader.state_generators:
+            generators, loader.state_generators = loader.state_generators, []
+            for generator in generators:
+                for _ in generator:
+                    pass
+        values: dict[Any, object] = loader.constructed_objects
+        return values
+    finally:
+        loader.dispose()
+
+
+def walk(root: Any) -> list[tuple[Any, Path]]:
+    """Every node once, with a path to it."""
+    found: list[tuple[Any, Path]] = []
+    seen: set[int] = set()
+    todo: list[tuple[Any, Path]] = [(root, ())]
+    while todo:
+        node, path = todo.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        found.append((node, path))
+        if isinstance(node, yaml.MappingNode):
+            for key, child in node.value:
+                step = key.value if isinstance(key, yaml.ScalarNode) else "?"
+                todo += ((child, (*path, step)), (key, path))
+        elif isinstance(node, yaml.SequenceNode):
+            todo += ((child, (*path, index)) for index, child in enumerate(node.value))
+    return found

@@ -1,0 +1,78 @@
+"""A YAML document made fit to be constructed: what the safe loader refuses becomes plain data, and a note."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from dsconfig.document.tree import MAX_DIGITS, NOBODY
+from dsconfig.document.yaml.notes import Notes
+from dsconfig.document.yaml.pyyaml import ERRORS, LOADER, construct, message, walk
+
+_DEFAULT_TAGS: Final = {"scalar": "str", "sequence": "seq", "mapping": "map"}
+_NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+
+def values_of(root: Any, notes: Notes) -> dict[Any, object] | None:
+    """The value of each node, repaired where that is needed. None where nothing helps."""
+    _note_duplicates(root, notes)
+    _tame_numbers(root, notes)
+    try:
+        return construct(root)
+    except (*ERRORS, RecursionError) as error:
+        if not _repair(root, notes):
+            notes.note("yaml-error", notes.shift, notes.shift, message(error))
+    try:
+        return construct(root)
+    except (*ERRORS, RecursionError):
+        return None
+
+
+def _note_duplicates(root: Any, notes: Notes) -> None:
+    """Keys written twice in one mapping, before merge keys are resolved."""
+    for node, path in walk(root):
+        if not isinstance(node, yaml.MappingNode):
+            continue
+        seen = set()
+        for key, _ in node.value:
+            identity = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
+            if identity in seen and not key.tag.endswith(":merge"):
+                notes.note("duplicate-key", *notes.place(key), key.value, NOBODY, (*path, key.value))
+            seen.add(identity)
+            seen.discard(None)
+
+
+def _tame_numbers(root: Any, notes: Notes) -> None:
+    """Numbers too long to be made: PyYAML's own way to `1:1:1…` takes quadratic time."""
+    for node, path in walk(root):
+        if isinstance(node, yaml.ScalarNode) and len(node.value) > MAX_DIGITS and node.tag in _NUMBERS:
+            node.tag = "tag:yaml.org,2002:str"
+            notes.note("huge-number", *notes.place(node), node.value[:20], path=path)
+
+
+def _repair(root: Any, notes: Notes) -> bool:
+    """Read what has a tag or a form that the safe loader refuses as plain data. True: there was some."""
+    found = False
+    for node, path in walk(root):
+        if isinstance(node, yaml.MappingNode) and any(key.id != "scalar" for key, _ in node.value):
+            found = True
+            notes.note("yaml-error", *notes.place(node), "a key that is not a scalar", path=path)
+            node.value = [pair for pair in node.value if pair[0].id == "scalar"]
+        refusal = _refusal(node)
+        if refusal is not None:
+            found = True
+            node.tag = "tag:yaml.org,2002:" + _DEFAULT_TAGS[node.id]
+            notes.note("yaml-error", *notes.place(node), refusal, path=path)
+    return found
+
+
+def _refusal(node: Any) -> str | None:
+    """Why the safe loader refuses the node itself, if it does."""
+    if not isinstance(node, yaml.ScalarNode):
+        return None if node.tag in LOADER.yaml_constructors else f"unknown tag {node.tag}".splitlines()[0]
+    try:
+        construct(node)
+    except ERRORS as error:
+        return message(error)
+    return None
