@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 _SERIES = (
     ("0.3", "1 2 3 4 5 6 7 8 9 10 12 13 14 15 16"),
@@ -38,7 +38,33 @@ RELEASES: tuple[str, ...] = tuple(
 
 LATEST = RELEASES[-1]
 NEVER = 10**9
-"""Greater than every release's number: the end of a span that is still open."""
+"""Greater than every release's number: the last one of an interval that is still open."""
+
+
+class Interval(NamedTuple):
+    """Releases in a row, by their numbers, both ends included."""
+
+    first: int = 0
+    last: int = NEVER
+
+    def __contains__(self, release: object) -> bool:
+        return isinstance(release, int) and self.first <= release <= self.last
+
+    def meet(self, other: Interval) -> Interval:
+        """The releases that lie in both."""
+        if self.first >= other.first and self.last <= other.last:
+            return self
+        return Interval(max(self.first, other.first), min(self.last, other.last))
+
+    def side(self, release: int) -> Interval:
+        """The releases on the release's side of both ends: these, all before them, or all after."""
+        if release < self.first:
+            return Interval(last=self.first - 1)
+        return self if release <= self.last else Interval(self.last + 1)
+
+
+EVERY_RELEASE = Interval()
+
 
 Origin = Literal["argument", "environment", "settings", "installed", "latest"]
 

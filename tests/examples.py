@@ -65,4 +65,4 @@ def newest(rule: Rule) -> str:
     """The newest release at which the rule applies."""
     if rule.until is None:
         return LATEST
-    return next(release for release in reversed(RELEASES) if number(release) <= rule.last)
+    return next(release for release in reversed(RELEASES) if number(release) <= rule.releases.last)

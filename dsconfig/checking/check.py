@@ -15,7 +15,7 @@ from dsconfig.consumers import CONSUMERS, launch_file
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Source
-from dsconfig.releases import NUMBERS, Target
+from dsconfig.releases import NUMBERS, Interval, Target
 
 
 def check(
@@ -77,8 +77,8 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
 
 
 def _report(document: Document, target: Target, world_size: int | None, consumer: str) -> Report:
-    ends = (NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
-    found, newest = merged(Source(document, consumer, world_size, ends), target.releases)
+    span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
+    found, newest = merged(Source(document, consumer, world_size, span), target.releases)
     result = suppress.apply(document, diagnostics(document, found))
     return Report(
         document.name,

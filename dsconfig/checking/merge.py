@@ -32,7 +32,7 @@ def merged(source: Source, releases: tuple[str, ...]) -> tuple[list[Merged], Out
     outcome = newest = evaluate(source, NUMBERS[releases[-1]])
     for release in reversed(releases):
         number = NUMBERS[release]
-        if not outcome.low <= number < outcome.high:
+        if number not in outcome.alike:
             outcome = evaluate(source, number)
         for rule, finding in outcome.findings:
             _add(found, rule, finding, release)

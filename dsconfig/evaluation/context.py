@@ -15,7 +15,7 @@ from dsconfig.document import Document, Parser, Problem, Span
 from dsconfig.evaluation.walk import UNREADABLE, Walk
 from dsconfig.json_types import Json, JsonObject, KeyPath
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find
-from dsconfig.releases import name, number
+from dsconfig.releases import EVERY_RELEASE, Interval, name, number
 
 Part = Literal["value", "key"]
 MISSING = object()
@@ -56,8 +56,8 @@ class Source:
     document: Document
     consumer: str
     world_size: int | None
-    releases: tuple[int, int] | None = None
-    """Numbers of the first and the last release of the target; None: of each evaluation, its own."""
+    target: Interval | None = None
+    """From the first to the last release of the target; None: of each evaluation, its own."""
 
 
 class Context:
@@ -68,9 +68,10 @@ class Context:
         self.consumer = source.consumer
         self.world_size = source.world_size
         self.release = release
-        self.span = source.releases or (release, release)
-        """First and last release of the target, of which the one judged is part."""
-        self.low, self.high = 0, 10**10
+        self.target = source.target or Interval(release, release)
+        """From the first to the last release of the target, of which the one judged is part."""
+        self.alike = EVERY_RELEASE
+        """Releases that nothing asked so far tells from the one judged."""
         self.parser: Parser = self._parser()
         data = source.document.value(self.parser)
         empty = any(problem.kind == "empty" for problem in source.document.problems)
@@ -113,10 +114,13 @@ class Context:
     def since(self, release: str) -> bool:
         """Whether the release judged is this one or a later one."""
         border = _number(release)
+        first, last = self.alike
         if self.release >= border:
-            self.low = max(self.low, border)
+            if border > first:
+                self.alike = Interval(border, last)
             return True
-        self.high = min(self.high, border)
+        if border <= last:
+            self.alike = Interval(first, border - 1)
         return False
 
     def before(self, release: str) -> bool:
@@ -124,13 +128,15 @@ class Context:
         return not self.since(release)
 
     def between(self, first: str, last: str) -> bool:
-        """Whether the release judged lies in the span, both ends included."""
-        border = _number(last)
-        if self.release > border:
-            self.low = max(self.low, border + 1)
-            return False
-        self.high = min(self.high, border + 1)
-        return self.since(first)
+        """Whether the release judged lies in the interval, both ends included."""
+        interval = Interval(_number(first), _number(last))
+        self.alike = self.alike.meet(interval.side(self.release))
+        return self.release in interval
+
+    def depends_on(self, *releases: str) -> None:
+        """Say that what follows differs before and from each of these releases."""
+        for release in releases:
+            self.since(release)
 
     # What is written
     # ------------------------------------------------------------------------------------------
@@ -198,8 +204,8 @@ class Context:
             return found
 
     def _find(self, path: str) -> KeyView | None:
-        found, low, high = find(path, self.release)
-        self.walk.narrow(low, high)
+        found, alike = find(path, self.release)
+        self.alike = self.alike.meet(alike)
         return found
 
     def section(self, path: str) -> SectionView | None:

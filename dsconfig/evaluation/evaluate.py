@@ -12,17 +12,16 @@ from dsconfig.diagnostic import Effect
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, Finding, SkipRule, Source
 from dsconfig.evaluation.rule import RULES, Rule
+from dsconfig.releases import EVERY_RELEASE, NEVER, Interval
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The findings of one evaluation; they hold for every release from number `low` up to `high`,
-    exclusive.
-    """
+    """The findings of one evaluation."""
 
     findings: tuple[tuple[Rule, Finding], ...]
-    low: int
-    high: int
+    alike: Interval
+    """Releases of which the findings are the same."""
     context: Context
     """What the rules saw."""
     autos: int = 0
@@ -33,18 +32,17 @@ def evaluate(source: Source, release: int) -> Outcome:
     """What every rule finds at the release with this number."""
     context = Context(source, release)
     kind = "launch" if context.is_launch else "config" if context.is_config else "text"
-    rules, low, high = applicable(release, kind)
+    rules, alike = applicable(release, kind)
     findings = list(_found(rules, context))
     if context.is_launch and not any(finding.effect is Effect.REJECTED for _, finding in findings):
         inner = _of_block(context, release)
         findings += inner.findings
-        low, high = max(low, inner.low), min(high, inner.high)
+        alike = alike.meet(inner.alike)
     if any(rule.code == TEMPLATE for rule, _ in findings):
         findings = list(_template_alone(context, findings))
     return Outcome(
         tuple(_one_per_cause(findings)),
-        max(low, context.low, context.walk.low),
-        min(high, context.high, context.walk.high),
+        alike.meet(context.alike).meet(context.walk.alike),
         context,
         sum(1 for event in context.walk.autos if event.key and event.key.info.fills),
     )
@@ -54,14 +52,14 @@ def _of_block(context: Context, release: int) -> Outcome:
     """What is to be said of the config that Accelerate makes of a launch file's block, at its keys."""
     made = launch_file.config(context.data)
     if made is None:
-        return Outcome((), 0, 10**10, context)
+        return Outcome((), EVERY_RELEASE, context)
     outcome = evaluate(Source(read_dict(made), context.consumer, context.world_size), release)
     findings = []
     for rule, finding in outcome.findings:
         place = launch_file.place(finding.path, context.data)
         if place is not None:
             findings.append((rule, replace(finding, path=place, related=(), fix=None, span=None)))
-    return Outcome(tuple(findings), outcome.low, outcome.high, context)
+    return Outcome(tuple(findings), outcome.alike, context)
 
 
 def _found(rules: tuple[Rule, ...], context: Context) -> Iterator[tuple[Rule, Finding]]:
@@ -92,26 +90,24 @@ def _template_alone(context: Context, findings: list[tuple[Rule, Finding]]) -> I
 @cache
 def _borders() -> tuple[int, ...]:
     """First releases from which another set of rules applies, ascending, with an end beyond all."""
-    return tuple(sorted({0, 10**10, *(rule.first for rule in RULES.values()), *_ends()}))
+    intervals = [rule.releases for rule in RULES.values()]
+    return tuple(sorted({0, NEVER, *(first for first, _ in intervals), *(last + 1 for _, last in intervals)}))
 
 
-def _ends() -> Iterator[int]:
-    return (rule.last + 1 for rule in RULES.values())
+def applicable(release: int, kind: str = "config") -> tuple[tuple[Rule, ...], Interval]:
+    """The rules for a release and a kind of root, and the releases that have just these.
 
-
-def applicable(release: int, kind: str = "config") -> tuple[tuple[Rule, ...], int, int]:
-    """The rules for a release and a kind of root (config, launch file, or text that is neither), and the span
-    of releases that have just these.
+    The root is a `config`, a `launch` file, or `text` that is neither.
     """
     borders = _borders()
     index = bisect_right(borders, release)
-    low, high = borders[index - 1], borders[index]
-    return _applicable(low, kind), low, high
+    alike = Interval(borders[index - 1], borders[index] - 1)
+    return _applicable(alike.first, kind), alike
 
 
 @cache
-def _applicable(low: int, kind: str) -> tuple[Rule, ...]:
-    rules = (rule for rule in RULES.values() if rule.first <= low <= rule.last)
+def _applicable(release: int, kind: str) -> tuple[Rule, ...]:
+    rules = (rule for rule in RULES.values() if release in rule.releases)
     if kind == "config":
         return tuple(rule for rule in rules if not rule.of_launch)
     return tuple(rule for rule in rules if rule.of_text or (rule.of_launch and kind == "launch"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import Effect
-from dsconfig.releases import NEVER, number
+from dsconfig.releases import NEVER, Interval, number
 
 if TYPE_CHECKING:
     from dsconfig.evaluation.context import Context, Finding
@@ -33,8 +33,8 @@ class Rule:
     source: str
     doc: str
     check: Check
-    first: int
-    last: int
+    releases: Interval
+    """From `since` to `until`."""
     general: bool
     """Speaks of a value's type alone, and gives way to a rule that knows more of the same value."""
     of_text: bool
@@ -84,8 +84,7 @@ def rule(
             source=source,
             doc=check.__doc__,
             check=check,
-            first=number(since) if since else 0,
-            last=number(until) if until else NEVER,
+            releases=Interval(number(since) if since else 0, number(until) if until else NEVER),
             general=general,
             of_text=of_text,
             of_launch=of_launch,

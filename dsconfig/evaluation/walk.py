@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from dsconfig.dialect import Coerced, Refused, read
 from dsconfig.json_types import Json, JsonObject, KeyPath, Spec
 from dsconfig.model.keyinfo import KeyView, SectionView, child_section, type_named, view
-from dsconfig.releases import NEVER
+from dsconfig.releases import EVERY_RELEASE, Interval
 
 
 class Unreadable:
@@ -41,8 +41,8 @@ class Walk:
 
     release: int
     consumer: str
-    low: int = 0
-    high: int = NEVER
+    alike: Interval = EVERY_RELEASE
+    """Releases for which the walk finds the same."""
     unknown: list[Event] = field(default_factory=list)
     refused: list[Event] = field(default_factory=list)
     coerced: list[Event] = field(default_factory=list)
@@ -56,13 +56,8 @@ class Walk:
     def view(self, name: str) -> SectionView:
         """The section as the release sees it; narrows the releases for which the walk's outcome holds."""
         seen = view(name, self.release)
-        self.narrow(seen.low, seen.high)
+        self.alike = self.alike.meet(seen.releases)
         return seen
-
-    def narrow(self, low: int, high: int) -> None:
-        """Let the outcome hold for the releases `low` up to `high`, exclusive, at the most."""
-        self.low = max(self.low, low)
-        self.high = min(self.high, high)
 
     def section(self, name: str, data: JsonObject, path: KeyPath, canonical: KeyPath) -> JsonObject:
         """Walk one object; returns its values by canonical names."""
@@ -98,11 +93,8 @@ class Walk:
         kind = type_named(seen.name, data.get("type"))
         if kind is None:
             return seen
-        known = kind.first <= self.release <= kind.last
-        borders = [border for border in (kind.first, kind.last + 1) if border <= NEVER]
-        self.low = max(self.low, *(border for border in (0, *borders) if border <= self.release))
-        self.high = min(self.high, *(border for border in (*borders, NEVER) if border > self.release))
-        if not known or kind.params is None:
+        self.alike = self.alike.meet(kind.releases.side(self.release))
+        if self.release not in kind.releases or kind.params is None:
             return seen
         key = seen.keys["params"]._replace(type=("section", kind.params))
         return seen._replace(keys={**seen.keys, "params": key})

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsconfig.model._table import SECTIONS, TYPES, VARIANTS
-from dsconfig.releases import NEVER, NUMBERS
+from dsconfig.releases import NEVER, NUMBERS, Interval
 
 Spec: TypeAlias = tuple[Any, ...]
 Dialect: TypeAlias = Literal["hand", "pydantic1", "pydantic2"]
@@ -97,13 +97,12 @@ _NONE: frozenset[str] = frozenset()
 
 
 class TypeInfo(NamedTuple):
-    """A type of optimizer or scheduler that DeepSpeed itself knows, from the release `first` to `last`."""
+    """A type of optimizer or scheduler that DeepSpeed itself knows, in these releases."""
 
     name: str
     params: str | None
     """The section class of its params; None: they are a foreign class's arguments."""
-    first: int
-    last: int
+    releases: Interval
     gpu: str
     cpu: str
     """Names of the classes behind it, without offload and with."""
@@ -112,7 +111,10 @@ class TypeInfo(NamedTuple):
 @cache
 def types_of(section: str) -> dict[str, TypeInfo]:
     """The types that the section's `type` may name, by the word they are compared with; empty for others."""
-    return {word: TypeInfo(*entry) for word, entry in TYPES.get(section, {}).items()}
+    return {
+        word: TypeInfo(name, params, Interval(first, last), *classes)
+        for word, (name, params, first, last, *classes) in TYPES.get(section, {}).items()
+    }
 
 
 def type_named(section: str, word: object) -> TypeInfo | None:
@@ -132,11 +134,10 @@ class KeyView(NamedTuple):
 
 
 class SectionView(NamedTuple):
-    """A section as the releases `low` … `high` (exclusive) see it; `keys` holds aliases too."""
+    """A section as the `releases` see it, all of them alike; `keys` holds aliases too."""
 
     name: str
-    low: int
-    high: int
+    releases: Interval
     dialect: Dialect
     unknown: str
     drops_auto: bool
@@ -177,23 +178,24 @@ def _info(section: str, name: str, entry: tuple[Any, ...]) -> KeyInfo:
 
 @cache
 def _borders(name: str) -> tuple[int, ...]:
-    found = {0, NEVER, PYDANTIC_2}
+    found = {0, PYDANTIC_2}
     for since, until, *_ in SECTIONS[name][0]:
         found.update((since, until + 1))
     for info in section_keys(name).values():
         found.update(info.borders())
-    return tuple(sorted(border for border in found if border <= NEVER))
+    return tuple(sorted(border for border in found if border < NEVER))
 
 
 def view(name: str, release: int) -> SectionView:
     """The section class as the release (a number, see `dsconfig.releases`) sees it."""
     borders = _borders(name)
-    index = bisect_right(borders, release) - 1
-    return _view(name, borders[index], borders[index + 1] if index + 1 < len(borders) else NEVER + 1)
+    index = bisect_right(borders, release)
+    return _view(name, Interval(borders[index - 1], borders[index] - 1 if index < len(borders) else NEVER))
 
 
 @cache
-def _view(name: str, low: int, high: int) -> SectionView:
+def _view(name: str, releases: Interval) -> SectionView:
+    low = releases.first
     by, unknown, drops_auto = "hand", "ignored", False
     for since, until, *reading in SECTIONS[name][0]:
         if since <= low <= until:
@@ -205,25 +207,26 @@ def _view(name: str, low: int, high: int) -> SectionView:
             seen = KeyView(info, info.type_in(low), info.default_in(low), info.takes_in(low))
             keys[info.name] = seen
             keys.update((alias, seen) for alias, first, last in info.aliases if first <= low <= last)
-    return SectionView(name, low, high, dialect, unknown, drops_auto, keys)
+    return SectionView(name, releases, dialect, unknown, drops_auto, keys)
 
 
 @cache
-def find(path: str, release: int) -> tuple[KeyView | None, int, int]:
-    """The key at a dotted path as the release sees it, None where it does not read it; and the releases, from
-    the first up to the second number, that see the way to it alike.
+def find(path: str, release: int) -> tuple[KeyView | None, Interval]:
+    """The key at a dotted path as the release sees it, and the releases that see the way to it alike.
+
+    None in place of the key: the release does not read it.
     """
     *sections, last = path.split(".")
     seen = view(ROOT, release)
-    low, high = seen.low, seen.high
+    alike = seen.releases
     for part in sections:
         entry = seen.keys.get(part)
         inner = child_section(entry.type) if entry else None
         if inner is None:
-            return None, low, high
+            return None, alike
         seen = view(inner, release)
-        low, high = max(low, seen.low), min(high, seen.high)
-    return seen.keys.get(last), low, high
+        alike = alike.meet(seen.releases)
+    return seen.keys.get(last), alike
 
 
 def child_section(spec: Spec) -> str | None:

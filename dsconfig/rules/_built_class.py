@@ -54,12 +54,12 @@ def known_type(ctx: Context, section: str, word: str | None) -> TypeInfo | None:
     has narrowed the releases for which that holds.
     """
     kind = type_named(section, word)
-    return kind if kind and kind.first <= ctx.release <= kind.last else None
+    return kind if kind and ctx.release in kind.releases else None
 
 
 def known_names(ctx: Context, section: str) -> list[str]:
     """The types that the release itself knows."""
-    return [kind.name for kind in types_of(section).values() if kind.first <= ctx.release <= kind.last]
+    return [kind.name for kind in types_of(section).values() if ctx.release in kind.releases]
 
 
 def optimizer(ctx: Context) -> Chosen | None:

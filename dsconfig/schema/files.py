@@ -102,7 +102,7 @@ def _alike(release: str) -> tuple[object, ...]:
     types = tuple(
         first <= number <= last for entries in TYPES.values() for _, _, first, last, *_ in entries.values()
     )
-    return (*(view(section, number).low for section in SECTIONS), types)
+    return (*(view(section, number).releases for section in SECTIONS), types)
 
 
 def _catalogue() -> str:

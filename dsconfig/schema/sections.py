@@ -106,7 +106,7 @@ class Builder:
 
     def _is_known(self, info: KeyInfo, word: str) -> bool:
         types = {kind.name: kind for kind in types_of(info.section).values()} if info.name == "type" else {}
-        return word not in types or types[word].first <= self.release <= types[word].last
+        return word not in types or self.release in types[word].releases
 
     def _annotations(self, word: str, key: KeyView, auto: Auto) -> Schema:
         info = key.info
@@ -153,7 +153,7 @@ class Builder:
         kinds = [
             kind
             for kind in types_of(seen.name).values()
-            if kind.params is not None and kind.first <= self.release <= kind.last
+            if kind.params is not None and self.release in kind.releases
         ]
         cases: list[Schema] = [{"if": {"minProperties": 1}, "then": values.needs("type")}]
         if is_scheduler:

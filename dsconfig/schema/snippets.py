@@ -71,8 +71,8 @@ def _known(seen: SectionView, body: Body) -> bool:
     for key, value in body.items():
         if key not in seen.keys:
             return False
-        inner = child_section(seen.keys[key].type)
-        if isinstance(value, dict) and inner and key != "params" and not _known(view(inner, seen.low), value):
+        inner = child_section(seen.keys[key].type) if isinstance(value, dict) and key != "params" else None
+        if inner is not None and not _known(view(inner, seen.releases.first), value):
             return False
     return True
 

@@ -164,7 +164,7 @@ def _description(schema: dict[str, Any], path: str) -> str:
         ("scheduler.type", {'"WarmupLR"', '"WarmupCosineLR"'}),
         (
             "optimizer.type",
-            {f'"{kind.name}"' for kind in types_of("Optimizer").values() if kind.last > NEWEST},
+            {f'"{kind.name}"' for kind in types_of("Optimizer").values() if kind.releases.last > NEWEST},
         ),
         ("zero_optimization", {"stage 3", "stage 2, optimizer on the CPU"}),
         ("optimizer", {"AdamW", "Muon"}),

@@ -40,7 +40,7 @@ def data_parallel_size(ctx: Context) -> float | None:
     if ctx.world_size is None:
         return None
     size = ctx.written("sequence_parallel_size")
-    ctx.since("0.17.0"), ctx.since("0.19.3")  # narrow the span of releases for which the outcome holds
+    ctx.depends_on("0.17.0", "0.19.3")
     try:
         return triplet.world_size(
             ctx.world_size, triplet.ABSENT if size is MISSING else size, ctx.release, from_file=ctx.from_file

@@ -74,7 +74,7 @@ def default_changed_in_range(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "gradient_clipping": 1.0}
     """
-    first, last = ctx.span
+    first, last = ctx.target
     if first == last:
         return
     for path, data, seen in _opened(ctx, (), ctx.data, ctx.walk.view(ROOT)):

@@ -76,9 +76,9 @@ def _reason(ctx: Context, kind: TypeInfo | None, word: str) -> str:
         return "nobody fills it, and the engine takes the text for a name"
     if kind is None:
         return f"DeepSpeed {ctx.release_name} knows no such optimizer, nor is it a class of `torch.optim`"
-    if ctx.release > kind.last:
-        return f"DeepSpeed has it up to {name(kind.last)}, and {ctx.release_name} does not"
-    return f"DeepSpeed has it from {name(kind.first)} on, and {ctx.release_name} does not"
+    if ctx.release > kind.releases.last:
+        return f"DeepSpeed has it up to {name(kind.releases.last)}, and {ctx.release_name} does not"
+    return f"DeepSpeed has it from {name(kind.releases.first)} on, and {ctx.release_name} does not"
 
 
 def _meant(word: str, ctx: Context) -> str | None:

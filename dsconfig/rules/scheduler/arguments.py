@@ -78,7 +78,7 @@ def _takers(ctx: Context, word: str) -> list[str]:
         f"`{kind.name}`"
         for kind in types_of("Scheduler").values()
         if kind.params
-        and kind.first <= ctx.release
+        and kind.releases.first <= ctx.release
         and word in section_keys(kind.params)
         and section_keys(kind.params)[word].read_in(ctx.release)
     ]

@@ -71,7 +71,7 @@ def _reason(ctx: Context, word: str) -> str:
         return "nobody fills it, and the engine takes the text for a name"
     kind = type_named("Scheduler", word)
     if kind is not None:
-        return f"DeepSpeed has it from {name(kind.first)} on, and {ctx.release_name} does not"
+        return f"DeepSpeed has it from {name(kind.releases.first)} on, and {ctx.release_name} does not"
     return (
         f"DeepSpeed {ctx.release_name} knows no such scheduler, nor is it a class of"
         " `torch.optim.lr_scheduler`"
