@@ -1,98 +1,124 @@
-"""Imports point one way, heavy packages stay where they are needed, no file or function grows too large."""
+"""The house: which room imports which, where heavy packages are imported, and how large things may grow."""
 
 from __future__ import annotations
 
 import ast
+import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Mapping
 from graphlib import TopologicalSorter
-from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-GENERATED = {"dsconfig.model", "dsconfig.model._table", "dsconfig.model.config"}
+from tests.source import (
+    arrows,
+    code,
+    floors,
+    functions,
+    imports,
+    modules,
+    ours,
+    repeats,
+    room,
+    room_of_elastic,
+    size,
+)
 
-MAY_IMPORT: dict[str, set[str]] = {
-    "dsconfig.document": set(),
-    "dsconfig.dialect": set(),
-    "dsconfig.diagnostic": set(),
-    "dsconfig.releases": set(),
-    "dsconfig.words": set(),
-    "dsconfig.model": {"dsconfig.releases", "dsconfig.words"},
-    "dsconfig.render": {"dsconfig.diagnostic"},
-    "elastic": set(),
+GENERATED = {"dsconfig.model", "dsconfig.model._table", "dsconfig.model.config"}
+"""Written by `make generate`: nobody reads them from end to end, so nothing below measures them."""
+
+HOUSE: Mapping[str, str] = {
+    # What everything may know: it knows nothing itself.
+    "json_types": "",
+    "_version": "",
+    "releases": "",
+    "words": "json_types",
+    "diagnostic": "json_types",
+    # Arithmetic of elastic batches, importable alone: it never imports dsconfig.
+    "elastic": "",
+    "batch": "elastic",
+    # A config's text becomes a tree that knows its places.
+    "document": "",
+    # What DeepSpeed has keys for, how a release reads a value, and who hands it the file.
+    "model": "releases words",
+    "dialect": "",
+    "consumers": "document words",
+    # What one rule sees of one release; then the rules themselves; then all releases at once.
+    "evaluation": "consumers diagnostic dialect document json_types model releases",
+    "rules": "batch consumers diagnostic dialect document elastic evaluation model releases words",
+    "checking": "consumers diagnostic document evaluation releases rules words",
+    # What is done with a verdict.
+    "fixing": "checking diagnostic dialect document evaluation model releases words",
+    "resolving": "batch checking consumers diagnostic dialect document elastic evaluation json_types model"
+    " releases",
+    "loader": "checking diagnostic evaluation model releases",
+    # What is written without one: configs to start from, schemas for editors, hand-offs to elastic.
+    "settings": "json_types words",
+    "presets": "consumers document json_types releases words",
+    "schema": "consumers document json_types model presets releases rules settings words",
+    "jobs": "document elastic",
+    # What users see. Output knows a report's diagnostics and nothing of how they came about.
+    "render": "_version diagnostic",
+    "cli": "_version checking consumers diagnostic document elastic fixing jobs model presets releases"
+    " render resolving rules schema settings words",
+    # The package itself loads nothing before it is asked for.
+    "dsconfig": "_version",
+    "__main__": "cli",
 }
-"""What these parts may import of ours beside themselves; the others only must not go round in circles."""
+"""Every room and all that it imports, in the order in which a config passes: a room imports only rooms above.
+
+So a reader who goes from the top down meets nothing unknown, a change is felt only further down, and what
+stands at the top can be used alone: `document` is a reader, `elastic` a library, of any other program.
+"""
+
+ELASTIC: Mapping[str, str] = {
+    "errors": "",
+    "constants": "",
+    "divisors": "",
+    "atomic_write": "",
+    # DeepSpeed's own solver, as its releases had it; then plans upon it.
+    "deepspeed": "constants divisors errors",
+    "planning": "constants deepspeed divisors errors",
+    # What a training process asks of its agent; then the agent, which alone needs torch.
+    "worker": "atomic_write errors",
+    "agent": "atomic_write errors planning worker",
+    "launch": "agent",
+    "elastic": "",
+}
+"""The same within `elastic`."""
+
+ROOMS, FLOORS, ARROWS = 25, 9, 99
+"""At most: rooms, the longest way from the ground to the roof, and imports between two rooms."""
 
 HEAVY: dict[str, set[str]] = {
-    "pydantic": {"dsconfig.model"},
-    "pydantic_core": {"dsconfig.model", "dsconfig.dialect"},
-    "yaml": {"dsconfig.document", "dsconfig.jobs"},
-    "rich": {"dsconfig.cli"},
-    "packaging": {"dsconfig.releases", "elastic"},
+    "pydantic": {"model"},
+    "pydantic_core": {"model", "dialect"},
+    "yaml": {"document", "jobs"},
+    "rich": {"cli"},
+    "packaging": {"releases", "elastic"},
     "numpy": {"elastic"},
     "torch": {"elastic"},
     "deepspeed": set(),
     "hjson": set(),
     "jsonschema": set(),
 }
-"""Packages that cost time to import, or that only tests may need, and the parts that may import them."""
+"""Packages that cost time to import, or that only tests may need, and the rooms that may import them."""
 
 TORCH = ("elastic.agent", "elastic.launch")
+LIGHT = {"dsconfig.model.keyinfo", "dsconfig.model.torch_classes"}
+"""What a rule may know of the model: the generated table of its keys, which needs no pydantic."""
 
-LARGEST_FILE, LARGEST_FUNCTION = 400, 60
-MEDIAN_FILE, MEDIAN_FUNCTION, TENTH_FUNCTION = 120, 10, 30
-
-Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
-
-
-@cache
-def modules() -> dict[str, ast.Module]:
-    """Every module of both packages, parsed."""
-    found = {}
-    for package in ("dsconfig", "elastic"):
-        for file in sorted((ROOT / package).rglob("*.py")):
-            name = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            found[name] = ast.parse(file.read_text("utf-8"), str(file))
-    return found
-
-
-def part(module: str) -> str:
-    """The part of the house that a module belongs to: a package or module of `dsconfig`, or `elastic`."""
-    first, *rest = module.split(".")
-    return first if first == "elastic" or not rest else f"{first}.{rest[0]}"
-
-
-def imports(module: str) -> Iterator[str]:
-    """The modules that a module imports, anywhere in it; what only type checkers see is left out."""
-    yield from _imports(modules()[module], module)
-
-
-def _imports(node: ast.AST, module: str) -> Iterator[str]:
-    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-        for statement in node.orelse:
-            yield from _imports(statement, module)
-    elif isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        assert node.level == 0, f"{module}: relative import"
-        source = node.module or ""
-        yield from (
-            f"{source}.{alias.name}" if f"{source}.{alias.name}" in modules() else source
-            for alias in node.names
-        )
-    else:
-        for child in ast.iter_child_nodes(node):
-            yield from _imports(child, module)
-
-
-def ours(module: str) -> set[str]:
-    return {name for name in imports(module) if name.split(".")[0] in ("dsconfig", "elastic")}
+LARGEST_FILE, LARGEST_FUNCTION = 384, 66  # to become 350 and 50
+MEDIAN_FILE, MEDIAN_RULES, TENTH_FUNCTION = 100, 130, 28
+"""Lines, docstrings among them; of ten functions, nine are no longer than `TENTH_FUNCTION`."""
+REPEATED = 6
+"""So many lines of code in a row stand in one place only."""
+STILL_REPEATED = 6  # to go
+STILL_IN_CIRCLES = ("dsconfig.document.edit", "dsconfig.dialect.verdict")  # to go
+ANY = 381  # to become 120
+"""Lines that say `Any`. A config's own data is `Json`, which is not counted."""
 
 
 def test_the_walk_sees_imports() -> None:
@@ -101,44 +127,59 @@ def test_the_walk_sees_imports() -> None:
     assert "dsconfig.document" not in ours("dsconfig.render.json")
 
 
-@pytest.mark.parametrize("own", MAY_IMPORT)
-def test_a_part_imports_only_what_it_may(own: str) -> None:
-    members = [module for module in modules() if part(module) == own]
-    assert members
-    wrong = [
-        f"{module} imports {name}"
-        for module in members
-        for name in sorted(ours(module))
-        if part(name) not in {own, "dsconfig._version", "dsconfig.json_types"} | MAY_IMPORT[own]
-    ]
-    assert wrong == []
+IN_HOUSE = arrows(modules(), room)
+IN_ELASTIC = arrows((module for module in modules() if room(module) == "elastic"), room_of_elastic)
 
 
-def test_parts_do_not_import_each_other_in_circles() -> None:
-    graph: dict[str, set[str]] = {}
-    for module in modules():
-        if module not in ("dsconfig", "dsconfig.__main__"):
-            graph.setdefault(part(module), set()).update(map(part, ours(module)))
-    for own, others in graph.items():
-        others.discard(own)
+@pytest.mark.parametrize("name", sorted(IN_HOUSE | HOUSE))
+def test_a_room_imports_what_its_row_says(name: str) -> None:
+    assert " ".join(sorted(IN_HOUSE[name])) == HOUSE[name]
+
+
+@pytest.mark.parametrize("name", sorted(IN_ELASTIC | ELASTIC))
+def test_a_room_of_elastic_imports_what_its_row_says(name: str) -> None:
+    assert " ".join(sorted(IN_ELASTIC[name])) == ELASTIC[name]
+
+
+@pytest.mark.parametrize("table", [HOUSE, ELASTIC], ids=["dsconfig", "elastic"])
+def test_a_room_imports_only_rooms_above_it(table: Mapping[str, str]) -> None:
+    above: set[str] = set()
+    for name, others in table.items():
+        assert set(others.split()) <= above, name
+        above.add(name)
+
+
+def test_the_house_has_few_rooms_floors_and_arrows() -> None:
+    assert len(IN_HOUSE) <= ROOMS
+    assert floors(IN_HOUSE) <= FLOORS
+    assert sum(map(len, IN_HOUSE.values())) <= ARROWS
+
+
+@pytest.mark.parametrize("annotations", [False, True], ids=["at run time", "for type checkers too"])
+def test_no_two_modules_import_each_other_in_a_circle(annotations: bool) -> None:
+    graph = {module: ours(module, annotations=annotations) for module in modules()}
+    if annotations:
+        del graph["dsconfig"], graph["elastic"]  # both list what they load when it is asked for
+    for module in STILL_IN_CIRCLES:
+        graph.pop(module)
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
 def test_rules_see_the_config_through_their_context() -> None:
     for module in modules():
-        if part(module) == "dsconfig.rules" and not module.rpartition(".")[2].startswith("_"):
-            models = {name for name in ours(module) if part(name) == "dsconfig.model"}
-            light = {"dsconfig.model.keyinfo", "dsconfig.model.torch_classes"}
-            assert models <= light, f"{module} needs the model of pydantic"
-            documents = {name for name in ours(module) if part(name) == "dsconfig.document"}
-            at_home = module.startswith("dsconfig.rules.document.")
-            assert at_home or not documents, f"{module} reads the document"
+        if room(module) == "rules":
+            seen = {name for name in ours(module) if room(name) == "model"}
+            assert seen <= LIGHT, f"{module} needs the model of pydantic"
+            read = {name for name in ours(module) if room(name) == "document"}
+            assert not read or module.startswith("dsconfig.rules.document."), f"{module} reads the document"
 
 
 @pytest.mark.parametrize("package", HEAVY)
 def test_a_heavy_package_is_imported_only_where_it_is_needed(package: str) -> None:
-    users = {module for module in modules() for name in imports(module) if name.split(".")[0] == package}
-    assert {part(module) for module in users} <= HEAVY[package]
+    users = {
+        module for module in modules() if package in {name.partition(".")[0] for name in imports(module)}
+    }
+    assert {room(module) for module in users} <= HEAVY[package]
     if package == "torch":
         assert {module for module in users if not module.startswith(TORCH)} == set()
 
@@ -150,48 +191,56 @@ def test_the_key_table_needs_no_pydantic(module: str) -> None:
 
 @pytest.mark.parametrize("package", ["dsconfig", "elastic"])
 def test_importing_a_package_loads_nothing_else(package: str) -> None:
-    code = f"import sys; before = set(sys.modules); import {package}; print(*set(sys.modules) - before)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    program = f"import sys; before = set(sys.modules); import {package}; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not {name.partition(".")[0] for name in loaded} & {*HEAVY, "json", "dataclasses", "inspect"}
     assert {name for name in loaded if name.startswith("dsconfig.")} <= {"dsconfig._version"}
 
 
-def lines(module: str) -> int:
-    tree = modules()[module]
-    return max((node.end_lineno or 0 for node in tree.body), default=0)
-
-
-def functions(module: str) -> Iterator[tuple[int, str]]:
-    """Every function of a module with its lines, the docstring left out."""
-    for node in ast.walk(modules()[module]):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield _code(node), f"{module}.{node.name}"
-
-
-def _code(function: Function) -> int:
-    whole = (function.end_lineno or 0) - function.lineno + 1
-    if ast.get_docstring(function) is None:
-        return whole
-    first = function.body[0]
-    return whole - ((first.end_lineno or 0) - first.lineno + 1)
-
-
 WRITTEN = sorted(modules().keys() - GENERATED)
+LINES = {module: len(modules()[module].text.splitlines()) for module in WRITTEN}
+CODE = {module: code(module) for module in WRITTEN}
 
 
 def test_no_file_is_too_large() -> None:
-    assert {module: lines(module) for module in WRITTEN if lines(module) > LARGEST_FILE} == {}
-    assert statistics.median(map(lines, WRITTEN)) <= MEDIAN_FILE
+    assert {module: lines for module, lines in LINES.items() if lines > LARGEST_FILE} == {}
+    assert statistics.median(LINES.values()) <= MEDIAN_FILE
+    rules = [lines for module, lines in LINES.items() if room(module) == "rules"]
+    assert statistics.median(rules) <= MEDIAN_RULES
 
 
 def test_no_function_is_too_large() -> None:
-    sizes = sorted(size for module in WRITTEN for size in functions(module))
-    assert [(name, size) for size, name in sizes if size > LARGEST_FUNCTION] == []
-    assert sizes[len(sizes) // 2][0] <= MEDIAN_FUNCTION
+    sizes = sorted(
+        (size(function), f"{module}.{function.name}")
+        for module in WRITTEN
+        for function in functions(modules()[module].tree)
+    )
+    assert [(name, lines) for lines, name in sizes if lines > LARGEST_FUNCTION] == []
     assert sizes[len(sizes) * 9 // 10][0] <= TENTH_FUNCTION
 
 
+def test_no_code_is_written_twice() -> None:
+    assert len(repeats(CODE, REPEATED)) <= STILL_REPEATED
+
+
+def test_the_detector_sees_what_is_written_twice() -> None:
+    block = [(number, f"step({number})") for number in range(8)]
+    apart = [(number, f"other({number})") for number in range(5)]
+    assert repeats({"a": [*apart, *block], "b": block}, REPEATED) == ["a:0 = b:0"]
+    assert repeats({"a": block + block}, REPEATED) == ["a:0 = a:0"]
+    assert repeats({"a": block[:5], "b": block[:5]}, REPEATED) == []
+
+
+def test_any_is_rare() -> None:
+    lines = [f"{module}:{number}" for module in WRITTEN for number, text in CODE[module] if says_any(text)]
+    assert len(lines) <= ANY
+
+
+def says_any(line: str) -> bool:
+    """Whether a line of code names `Any`, be it in the text of an alias."""
+    return re.search(r"\bAny\b", line) is not None
+
+
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [module for module in WRITTEN if not ast.get_docstring(modules()[module])]
-    assert silent == []
+    assert [module for module in WRITTEN if not ast.get_docstring(modules()[module].tree)] == []
