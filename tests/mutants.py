@@ -1,7 +1,7 @@
 """Shows that the tests hold the rules' conditions: `python -m tests.mutants`.
 
-Each mutant is a rule with one comparison, boolean operator or negation turned round, in memory; its pages and
-cases are run, and something has to fail. Nothing is written.
+Each mutant is a rule with one comparison or boolean operator inverted, in memory; its pages and cases are
+run, and something has to fail. Nothing is written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.cases import cases
 from tests.cases.words import found
 from tests.examples import examples
 
-TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq,
     ast.Lt: ast.GtE,
@@ -39,7 +39,7 @@ TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A rule with one condition turned round: what it was, and what it is."""
+    """A rule with one condition inverted, and that condition before and after."""
 
     rule: Rule
     was: str
@@ -64,21 +64,21 @@ def mutants(rule: Rule) -> Iterator[Mutant]:
         ]
         test, spot = spots[number]
         was = ast.unparse(test)
-        _turn(spot)
+        _invert(spot)
         yield Mutant(replace(rule, check=_compiled(changed, rule)), was, ast.unparse(test))
 
 
 def _spots(test: ast.expr) -> Iterator[Any]:
     for node in ast.walk(test):
-        if isinstance(node, ast.BoolOp) or (isinstance(node, ast.Compare) and type(node.ops[0]) in TURNED):
+        if isinstance(node, ast.BoolOp) or (isinstance(node, ast.Compare) and type(node.ops[0]) in INVERSE):
             yield node
 
 
-def _turn(node: Any) -> None:
+def _invert(node: Any) -> None:
     if isinstance(node, ast.BoolOp):
         node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
     else:
-        node.ops[0] = TURNED[type(node.ops[0])]()
+        node.ops[0] = INVERSE[type(node.ops[0])]()
 
 
 def _compiled(tree: ast.Module, rule: Rule) -> Any:
@@ -125,7 +125,7 @@ def _failures(rule: Rule) -> Iterator[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 0 where every mutant is caught."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.split("\n")[0])
-    parser.add_argument("codes", nargs="*", metavar="CODE", help="default: ten rules by chance")
+    parser.add_argument("codes", nargs="*", metavar="CODE", help="default: ten random rules")
     parser.add_argument("--all", action="store_true", help="every rule")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)

@@ -1,5 +1,4 @@
-"""`make bench`: what a check costs beside check-jsonschema with a trivial schema, and beside DeepSpeed
-itself.
+"""`make bench`: what a check costs beside check-jsonschema with a trivial schema, and beside DeepSpeed.
 
 CPU seconds of child processes, interpreter included, the best of several runs; ratios hold across machines
 where absolute figures do not. DeepSpeed is measured where `make parity` has built an environment.

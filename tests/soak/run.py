@@ -1,7 +1,7 @@
 """`python -m tests.soak.run [--minutes 20] [--seed 0]`: seeded random kills, joins, freezes and drains.
 
 Keeps one to four nodes of a job alive on this machine. Ends by judging the ledger of consumed samples as the
-process tests do; exit code 1 for a lost sample, an overlap, or an agent that ended by itself.
+process tests do; exit code 1 for a lost sample, an overlap, or an agent that exited on its own.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 
 from tests.agent.cluster import POWERS, Cluster, Process
 
-MOST = 4
+MOST_NODES = 4
 EXPECTED = {-signal.SIGKILL, 128 + signal.SIGTERM}
-"""Exit codes of agents that were killed or drained."""
+"""Exit codes of agents that this program killed or drained."""
 
 
 class Soak:
@@ -29,11 +29,12 @@ class Soak:
     def __init__(self, folder: Path, seed: int) -> None:
         self._random = random.Random(seed)
         self._job = Cluster(folder, POWERS, STEPS="100000000", STEP_SECONDS="0.1", EVERY="5")
-        self._ended: set[int] = set()
+        self._exited: set[int] = set()
         self.events: Counter[str] = Counter()
         self.surprises: list[str] = []
 
     def run(self, seconds: float) -> None:
+        """Disturb the job for so many seconds."""
         self._job.start_store()
         for _ in range(2):
             self._join()
@@ -42,7 +43,7 @@ class Soak:
         while time.monotonic() < until:
             self._act()
             time.sleep(self._random.uniform(2, 14))
-            self._look()
+            self._check_agents()
 
     def judge(self) -> list[str]:
         """The faults that were found."""
@@ -54,11 +55,12 @@ class Soak:
         steps = self._job.last_checkpoint().rpartition("-")[2]
         times = sorted(row["t"] for row in self._job.rows() if row["event"] == "step")
         gap = max(later - earlier for earlier, later in pairwise(times))
-        print(f"{rounds} rounds, {steps} steps kept, longest stand-still {gap:.1f} s")
+        print(f"{rounds} rounds, {steps} steps kept, longest standstill {gap:.1f} s")
         print(f"audit: {judged.stdout.strip()}")
         return self.surprises + (judged.stdout.splitlines() if judged.returncode else [])
 
     def close(self) -> None:
+        """End all processes of the job."""
         self._job.close()
 
     def _live(self) -> list[Process]:
@@ -75,7 +77,7 @@ class Soak:
         if len(live) > 2:
             actions += ["kill two nodes", "drain all but one"]
         action = self._random.choice(actions)
-        if action == "join" and len(live) >= MOST:
+        if action == "join" and len(live) >= MOST_NODES:
             action = "kill node"
         self.events[action] += 1
         node = self._random.choice(live)
@@ -97,27 +99,28 @@ class Soak:
                 number = signal.SIGTERM if action == "drain" else signal.SIGKILL
                 one.signal(number, workers="node" in action)
 
-    def _look(self) -> None:
-        """Notice agents that ended by themselves, and keep the job alive."""
+    def _check_agents(self) -> None:
+        """Notice agents that exited on their own, and keep the job alive."""
         for number, node in enumerate(self._job.nodes):
-            if not node.running and number not in self._ended:
-                self._ended.add(number)
+            if not node.running and number not in self._exited:
+                self._exited.add(number)
                 if (code := node.wait(1)) not in EXPECTED:
                     self.surprises.append(f"node {number} ended with {code}: {node.text().splitlines()[-1:]}")
         if not self._live():
             self._join()
 
     def _await_progress(self) -> None:
-        """A job that stands still is the worst fault."""
+        """Add a surprise where the job makes no progress: a standstill is the worst fault."""
         began = time.monotonic()
         while time.monotonic() < began + 60:
             if any(row["event"] == "committed" and row["t"] > began for row in self._job.rows()):
                 return
             time.sleep(0.5)
-        self.surprises.append("the job stands still at the end")
+        self.surprises.append("the job makes no progress at the end")
 
 
 def main() -> int:
+    """Command line; 1 where a fault was found."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
@@ -130,7 +133,7 @@ def main() -> int:
         finally:
             soak.close()
     print(f"seed {options.seed}: {sum(soak.events.values())} events survived: {dict(soak.events)}")
-    print(*faults or ["samples lost 0, split brains 0, agents that ended by themselves 0"], sep="\n")
+    print(*faults or ["samples lost 0, split brains 0, agents that exited on their own 0"], sep="\n")
     return 1 if faults else 0
 
 
