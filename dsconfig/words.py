@@ -36,6 +36,11 @@ def kind(value: Json) -> str:
     return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
+def described(value: Json) -> str:
+    """A value with its kind, set off in a sentence that goes on: ``a list, `[3]`,``; plain `null` alone."""
+    return "null" if value is None else f"{kind(value)}, {quoted(value)},"
+
+
 def one_of(values: Iterable[Json], conjunction: str = "or") -> str:
     """`"a"`, `"b"` or `"c"`."""
     words = [value if isinstance(value, str) and value.startswith("`") else quoted(value) for value in values]

@@ -57,6 +57,11 @@ def known_type(ctx: Context, section: str, word: str | None) -> TypeInfo | None:
     return kind if kind and ctx.release in kind.releases else None
 
 
+def names_a_class(section: str, word: object) -> bool:
+    """Whether any release, or PyTorch, has a class of this name for the section."""
+    return isinstance(word, str) and (type_named(section, word) is not None or word in _TORCH[section])
+
+
 def known_names(ctx: Context, section: str) -> list[str]:
     """The types that the release itself knows."""
     return [kind.name for kind in types_of(section).values() if ctx.release in kind.releases]

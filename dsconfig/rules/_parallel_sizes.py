@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.evaluation.context import Context
+from dsconfig.rules._numbers import is_integer
 
 _SEQUENCE = "sequence_parallel_size"
 _DATA = "data_parallel_size"
@@ -19,4 +20,4 @@ def device_mesh(ctx: Context) -> bool:
 def size_of(ctx: Context, path: str) -> int | None:
     """A degree of parallelism that is written as a positive integer."""
     value = ctx.value(path) if ctx.has(path) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    return value if is_integer(value) and value > 0 else None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
+from dsconfig.rules._numbers import is_number
 from dsconfig.rules._offload import OPTIMIZER, PARAM, device
 from dsconfig.rules._stage import stage
 from dsconfig.words import quoted
@@ -48,7 +49,7 @@ def aio_without_nvme(ctx: Context) -> Iterator[Finding]:
             ' the device `"nvme"`',
             help='remove it, or offload to `"nvme"` at stage 3',
             part="key",
-            fix=Fix("remove `aio`", (Remove(("aio",)),)),
+            fix=removal(("aio",)),
         )
 
 
@@ -84,7 +85,7 @@ def aio_number_not_positive(ctx: Context) -> Iterator[Finding]:
         return
     for name in _COUNTS:
         number = section.get(name)
-        if isinstance(number, bool) or not isinstance(number, int | float) or number > 0 or not _in_use(ctx):
+        if not is_number(number) or number > 0 or not _in_use(ctx):
             continue
         default = ctx.default(f"aio.{name}")
         yield ctx.at(
@@ -92,5 +93,5 @@ def aio_number_not_positive(ctx: Context) -> Iterator[Finding]:
             f"`{name}` is {quoted(number)}, but must be at least 1; DeepSpeed does not check it when it loads"
             " the file",
             help=f"remove it: the default is {default}",
-            fix=Fix(f"remove `{name}`", (Remove(("aio", name)),)),
+            fix=removal(("aio", name)),
         )

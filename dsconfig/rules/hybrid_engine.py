@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dsconfig.batch.world_sizes import divisors
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._numbers import division
 from dsconfig.words import one_of
 
 
@@ -37,6 +38,6 @@ def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding
         yield ctx.at(
             "hybrid_engine.inference_tp_size",
             f"`inference_tp_size` {size} does not divide the world size {world}: "
-            f"{world} = {world // size} × {size} + {world % size}, and {world % size} ranks get no group",
+            f"{division(world, size)}, and {world % size} ranks get no group",
             help=f"use one of {one_of(divisors(world)[:12])}, or another number of ranks",
         )

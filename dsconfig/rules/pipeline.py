@@ -12,7 +12,7 @@ from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._stage import stage, stage_place
-from dsconfig.words import kind, quoted
+from dsconfig.words import described, quoted
 
 _ENGINE = "runtime/pipe/engine.py:PipelineEngine.__init__"
 
@@ -56,14 +56,13 @@ def pipeline_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
         if not ctx.has(path) or ctx.key(path) is None:
             continue
         value = ctx.written(path)
-        shown = "null" if value is None else f"{kind(value)}, {quoted(value)},"
         if isinstance(value, bool) or (key == "use_reentrant" and (value or value is None)):
             continue
         yield ctx.at(
             path,
-            f"`{key}` is {shown} and counts as `true`: the engine compares it with `false` itself"
+            f"`{key}` is {described(value)} and counts as `true`: the engine compares it with `false` itself"
             if key == "use_reentrant"
-            else f"`{key}` is {shown} and the pipeline engine starts only with `true` or `false`",
+            else f"`{key}` is {described(value)} and the pipeline engine starts only with `true` or `false`",
             help="write `true` or `false`",
         )
 

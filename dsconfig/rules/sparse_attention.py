@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.words import one_of, quoted
 
 _MODES: dict[str, tuple[str, ...]] = {
@@ -72,5 +72,5 @@ def sparse_attention_key_of_other_mode(ctx: Context) -> Iterator[Finding]:
                 f"`{key}` has no effect in mode {quoted(mode)}: it belongs to {one_of(home, 'and')}",
                 help="remove it, or choose another `mode`",
                 part="key",
-                fix=Fix(f"remove `{key}`", (Remove(("sparse_attention", key)),)),
+                fix=removal(("sparse_attention", key)),
             )

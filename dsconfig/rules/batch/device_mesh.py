@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._parallel_sizes import device_mesh, size_of
 
 _MESH = "__init__.py:initialize"
@@ -48,7 +48,7 @@ def parallel_size_not_read(ctx: Context) -> Iterator[Finding]:
             ),
             help=f"add `{other}`, or remove `{key}`" if alone else "load the file and hand over the dict",
             part="key",
-            fix=Fix(f"remove `{key}`", (Remove((key,)),), safe=alone),
+            fix=removal((key,), safe=alone),
         )
 
 

@@ -9,6 +9,7 @@ from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
 from dsconfig.batch.world_sizes import divisors
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._numbers import is_integer
 from dsconfig.rules._parallel_sizes import size_of
 from dsconfig.words import quoted
 
@@ -95,7 +96,7 @@ def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
     if size is None or not ctx.has(TRAIN) or (ctx.has(MICRO) and ctx.value(MICRO) is not None):
         return
     train, ranks = ctx.value(TRAIN), ctx.world_size
-    if not isinstance(train, int) or isinstance(train, bool):
+    if not is_integer(train):
         return
     shown = (
         f"{train} // ({ranks} / {size}) = {train // (ranks / size)}" if ranks else "4.0, say, instead of 4"

@@ -7,11 +7,12 @@ from typing import Any
 
 from dsconfig.batch import triplet
 from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules.batch._failure import having, too_small
-from dsconfig.words import kind, quoted
+from dsconfig.words import described, quoted
 
 _DERIVE = "runtime/config.py:DeepSpeedConfig._set_batch_related_parameters"
 _ASSERT = "runtime/config.py:DeepSpeedConfig._batch_assertion"
@@ -86,7 +87,7 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
             key,
             f"`{key}` is {quoted(value)}, and DeepSpeed divides `{TRAIN}` by it",
             help="give an integer of at least 1, or remove the key so that it is derived",
-            fix=Fix(f"remove `{key}`", (Remove((key,)),)),
+            fix=removal((key,)),
         )
 
 
@@ -116,7 +117,7 @@ def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
             number = int(value) if isinstance(value, str) and value.strip().isdecimal() else None
             yield ctx.at(
                 key,
-                f"`{key}` is {kind(value)}, {quoted(value)}, and DeepSpeed calculates with it",
+                f"`{key}` is {described(value)} and DeepSpeed calculates with it",
                 help=_number_help(value, number),
                 fix=Fix(f"replace by {number}", (Set((key,), number),), safe=True)
                 if number is not None

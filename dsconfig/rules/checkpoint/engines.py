@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.words import quoted
 
 _WRITER = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
@@ -41,7 +41,7 @@ def empty_checkpoint_writer(ctx: Context) -> Iterator[Finding]:
             _SWITCH,
             "`writer` is `{}`, and being there switches the fast writer on",
             help='remove it for the ordinary writer, or say `"type": "fast"`',
-            fix=Fix("remove `writer`", (Remove(("checkpoint", "writer")),)),
+            fix=removal(("checkpoint", "writer")),
         )
 
 
@@ -74,7 +74,7 @@ def datastates_not_switched_off(ctx: Context) -> Iterator[Finding]:
             f"`{_DATASTATES}` is {quoted(value)}, and every value but `false` switches it on",
             help="remove it",
             part="key",
-            fix=Fix(f"remove `{_DATASTATES}`", (Remove((_DATASTATES,)),)),
+            fix=removal((_DATASTATES,)),
         )
 
 

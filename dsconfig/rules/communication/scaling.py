@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_optimizer
 from dsconfig.rules._stage import ZERO, said_here, stage
 from dsconfig.rules._unread import without_effect
@@ -100,7 +100,7 @@ def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
             "`reduce_scatter` is on" + ("" if ctx.has(_SCATTER) else ", as it is by default"),
             help=f"remove `{key}`" + (", or set `reduce_scatter` to `false`" if not truth else ""),
             related=[*said_here(ctx), *([("it is on here", _SCATTER)] if ctx.has(_SCATTER) else [])],
-            fix=Fix(f"remove `{key}`", (Remove(ctx.place(key)),)),
+            fix=removal(ctx.place(key)),
         )
 
 
@@ -166,5 +166,5 @@ def predivide_factor_zero(ctx: Context) -> Iterator[Finding]:
             + (": all of them become infinite" if found.level == 3 else ""),
             help="give a positive number, or remove the key: the default is `1.0`",
             effect="altered" if found.level == 3 else "crashes",  # tensors divide by 0 without complaint
-            fix=Fix(f"remove `{_FACTOR}`", (Remove((_FACTOR,)),)),
+            fix=removal((_FACTOR,)),
         )

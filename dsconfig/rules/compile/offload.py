@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, PARAM
 from dsconfig.rules._stage import stage
 from dsconfig.rules.compile._section import device_of, needs_deepcompile, on_here, passes_of
@@ -49,31 +50,37 @@ def two_offloads_in_deepcompile(ctx: Context) -> Iterator[Finding]:
         return
     on = {key: f"compile.{key}" for key in _OFFLOADS if ctx.on(f"compile.{key}")}
     if "offload_opt_states" in on and device_of(ctx, OPTIMIZER) in ("cpu", "nvme"):
-        yield ctx.at(
-            on["offload_opt_states"],
-            "`offload_opt_states` is on, and ZeRO's `offload_optimizer` keeps the same state off the device",
-            help="keep one of the two",
-            related=[("ZeRO offloads the optimizer here", OPTIMIZER)],
-            fix=Fix("remove `offload_opt_states`", (Remove(("compile", "offload_opt_states")),)),
-        )
+        yield _optimizer_twice(ctx)
         return
     if device_of(ctx, OPTIMIZER) == "cpu" == device_of(ctx, PARAM):
         on.setdefault("offload_parameters", PARAM)
     if ctx.before("0.19.6"):
         on.pop("offload_activation", None)
     if len(on) > 1:
-        first, *others = on
-        yield ctx.at(
-            on[first],
-            f"`{first}` and {one_of([f'`{other}`' for other in others], 'and')} exclude each other"
-            + (
-                ", and ZeRO offloads the parameters to the CPU"
-                if on.get("offload_parameters") == PARAM
-                else ""
-            ),
-            help="keep one kind of offload",
-            related=[(f"`{other}` is on here", on[other]) for other in others],
-        )
+        yield _kinds_of_offload(ctx, on)
+
+
+def _optimizer_twice(ctx: Context) -> Finding:
+    return ctx.at(
+        "compile.offload_opt_states",
+        "`offload_opt_states` is on, and ZeRO's `offload_optimizer` keeps the same state off the device",
+        help="keep one of the two",
+        related=[("ZeRO offloads the optimizer here", OPTIMIZER)],
+        fix=removal(("compile", "offload_opt_states")),
+    )
+
+
+def _kinds_of_offload(ctx: Context, on: dict[str, str]) -> Finding:
+    """More than one kind of offload is on; `on` says where."""
+    first, *others = on
+    by_zero = on.get("offload_parameters") == PARAM
+    return ctx.at(
+        on[first],
+        f"`{first}` and {one_of([f'`{other}`' for other in others], 'and')} exclude each other"
+        + (", and ZeRO offloads the parameters to the CPU" if by_zero else ""),
+        help="keep one kind of offload",
+        related=[(f"`{other}` is on here", on[other]) for other in others],
+    )
 
 
 @rule("DSC753", effect="crashes", since="0.16.6", source=f"{_ENGINE}.get_deepcompile_backend")

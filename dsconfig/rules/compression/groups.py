@@ -7,7 +7,7 @@ from typing import Any
 
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.words import kind, one_of, quoted
+from dsconfig.words import described, kind, one_of, quoted
 
 _FILE = "compression/config.py"
 _LAST = "0.19.6"
@@ -52,13 +52,9 @@ def compression_group_not_an_object(ctx: Context) -> Iterator[Finding]:
             if not isinstance(group, dict):
                 yield ctx.at(
                     (_ROOT, technique, "different_groups", name),
-                    f"group `{name}` is {kind(group)}{_shown(group)} where DeepSpeed expects an object",
+                    f"group `{name}` is {described(group)} where DeepSpeed expects an object",
                     help="write an object with `params` and `modules`, or remove the group",
                 )
-
-
-def _shown(value: Any) -> str:
-    return "" if value is None else f", {quoted(value)},"
 
 
 @rule("DSC935", effect="rejected", since="0.7.0", until=_LAST, source=f"{_FILE}:get_quantize_enabled")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.batch.triplet import KEYS
-from dsconfig.diagnostic import Fix, Remove, Set, dotted
+from dsconfig.diagnostic import Fix, Set, dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules.consumers._reader import FILL, INIT, PLUGIN, reader
 from dsconfig.words import quoted
 
@@ -71,7 +72,7 @@ def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
                 path,
                 f"`{path[-1]}` is `null`: DeepSpeed takes that, but {reader(ctx)} opens it and fails",
                 help="remove it",
-                fix=Fix(f"remove `{path[-1]}`", (Remove(path),), safe=True),
+                fix=removal(path, safe=True),
             )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules.consumers._reader import INIT, PLUGIN, overwritten, reader
 from dsconfig.words import quoted
 
@@ -36,7 +36,7 @@ def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
             f"`{key}` is {quoted(ctx.data[key])} here, and Lightning refuses a config that has the key",
             help=f"remove it, and give the Trainer `accumulate_grad_batches={ctx.data[key]}`",
             part="key",
-            fix=Fix(f"remove `{key}`", (Remove((key,)),)),
+            fix=removal((key,)),
         )
 
 
@@ -70,5 +70,5 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
             (key,),
             f"`{key}` is {quoted(value)} here, but {reader(ctx)} makes it {becomes}, whatever is written",
             help="remove it",
-            fix=Fix(f"remove `{key}`", (Remove((key,)),), safe=True),
+            fix=removal((key,), safe=True),
         )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 
 _ALL = ("transformers", "accelerate", "lightning")
 _HF = ("transformers", "accelerate")
@@ -85,7 +85,7 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
             f"`{parts[-1] if parts[-1] != 'enabled' else parts[-2]}` has no effect under {reader}: {row.why}",
             help=row.help,
             part="key",
-            fix=Fix(f"remove `{parts[0]}`", (Remove(tuple(parts)),)) if len(parts) == 1 else None,
+            fix=removal(tuple(parts)) if len(parts) == 1 else None,
         )
 
 

@@ -10,7 +10,7 @@ from dsconfig.diagnostic import Path
 from dsconfig.evaluation.context import Context
 
 _OLD = "curriculum_learning"
-_NEW = ("data_efficiency", "data_sampling", "curriculum_learning")
+NEW = "data_efficiency.data_sampling.curriculum_learning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def curricula(ctx: Context) -> Iterator[Curriculum]:
         yield Curriculum((_OLD,), old, "crashes", ("curriculum_type", *_BOUNDS))
     for name, metric in metrics_of(ctx).items():
         if isinstance(metric, dict):
-            path = (*_NEW, "curriculum_metrics", name)
+            path = (*NEW.split("."), "curriculum_metrics", name)
             yield Curriculum(path, metric, "ignored", (*_BOUNDS, *_metric_keys(metric)))
 
 
@@ -53,9 +53,7 @@ def _metric_keys(metric: dict[str, Any]) -> Iterator[str]:
 
 def metrics_of(ctx: Context) -> dict[str, Any]:
     """The metrics of data efficiency's curriculum, where it is on."""
-    section: Any = ctx.data
-    for part in _NEW:
-        section = section.get(part) if isinstance(section, dict) else None
+    section = ctx.written(NEW)
     if not isinstance(section, dict) or not section.get("enabled") or ctx.before("0.8.0"):
         return {}
     metrics = section.get("curriculum_metrics")

@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Path
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.data._curricula import Curriculum, curricula, metrics_of
+from dsconfig.rules.data._curricula import NEW, Curriculum, curricula, metrics_of
 from dsconfig.rules.data._needs import needs
 from dsconfig.words import one_of, quoted
 
 _FILE = "runtime/data_pipeline/config.py"
-_CURRICULUM = "data_efficiency.data_sampling.curriculum_learning"
 _SCHEDULER = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
 _SAMPLER = "runtime/data_pipeline/data_sampling/data_sampler.py:DeepSpeedDataSampler.__init__"
-_NEW = ("data_efficiency", "data_sampling", "curriculum_learning")
 _NEEDS: dict[str, tuple[str, ...]] = {
     "fixed_discrete": ("difficulty", "max_step"),
     "fixed_root": ("total_curriculum_step", "difficulty_step", "root_degree"),
@@ -41,10 +39,8 @@ def curriculum_without_metrics(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "data_efficiency": {"data_sampling": {"curriculum_learning": {
             "enabled": true, "curriculum_metrics": {"seqlen": {"difficulty_type": "value"}}}}}}
     """
-    if ctx.on(f"{_CURRICULUM}.enabled") and not ctx.has(f"{_CURRICULUM}.curriculum_metrics"):
-        yield needs(
-            ctx, _CURRICULUM, "curriculum learning", "curriculum_metrics", "an object with a metric or more"
-        )
+    if ctx.on(f"{NEW}.enabled") and not ctx.has(f"{NEW}.curriculum_metrics"):
+        yield needs(ctx, NEW, "curriculum learning", "curriculum_metrics", "an object with a metric or more")
 
 
 @rule("DSC949", effect="crashes", since="0.5.0", source=f"{_SCHEDULER}, {_SAMPLER}")
@@ -83,22 +79,26 @@ def incomplete_curriculum(ctx: Context) -> Iterator[Finding]:
                 "min_difficulty": 8, "max_difficulty": 1024, "schedule_type": "custom"}}}}}}
     """
     for found in curricula(ctx):
-        missing = [key for key in found.keys if key not in found.data]
-        if missing:
-            yield _lacks(ctx, found, found.path, missing)
-        kind = found.data.get("schedule_type")
-        missing = [key for key in _NEEDS.get(str(kind), ()) if key not in found.config]
-        if missing:
-            place = (*found.path, "schedule_config") if "schedule_config" in found.data else found.path
-            yield _lacks(ctx, found, place, missing, f"the schedule {quoted(kind)} needs")
-    if metrics_of(ctx) and not ctx.has(".".join((*_NEW, "data_cluster_path"))):
+        yield from _incomplete(ctx, found)
+    if metrics_of(ctx) and not ctx.has(f"{NEW}.data_cluster_path"):
         yield ctx.at(
-            _NEW,
+            NEW,
             "`curriculum_learning` has no `data_cluster_path`, which its sampler needs",
             help="add `data_cluster_path`, a directory for clusters of samples",
             part="key",
             effect="ignored",
         )
+
+
+def _incomplete(ctx: Context, found: Curriculum) -> Iterator[Finding]:
+    missing = [key for key in found.keys if key not in found.data]
+    if missing:
+        yield _lacks(ctx, found, found.path, missing)
+    kind = found.data.get("schedule_type")
+    missing = [key for key in _NEEDS.get(str(kind), ()) if key not in found.config]
+    if missing:
+        place = (*found.path, "schedule_config") if "schedule_config" in found.data else found.path
+        yield _lacks(ctx, found, place, missing, f"the schedule {quoted(kind)} needs")
 
 
 def _lacks(ctx: Context, found: Curriculum, place: Path, missing: list[str], why: str = "") -> Finding:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.words import one_of, quoted
 
 _ROUTING = "data_efficiency.data_routing"
@@ -102,9 +103,7 @@ def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
             f"`layer_token_lr_schedule` {said}, and DeepSpeed has not implemented it",
             help="remove it",
             part="key",
-            fix=Fix(
-                "remove `layer_token_lr_schedule`", (Remove((*_LTD.split("."), "layer_token_lr_schedule")),)
-            ),
+            fix=removal((*_LTD.split("."), "layer_token_lr_schedule")),
         )
     schedule = section.get("random_ltd_schedule")
     if isinstance(schedule, dict) and "schedule_type" in schedule and _grows(schedule):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsconfig.releases import number
-from dsconfig.words import kind, quoted
+from dsconfig.words import described, quoted
 from elastic.deepspeed.semantics import Semantics
 
 _NEEDED = ("max_train_batch_size", "micro_batch_sizes")
@@ -45,7 +45,7 @@ def _missing(block: dict[str, Any]) -> Iterator[Fault]:
 def _micro_batches(block: dict[str, Any]) -> Iterator[Fault]:
     sizes = block.get("micro_batch_sizes", [1])
     if not isinstance(sizes, list):
-        message = f"`micro_batch_sizes` is {_shown(sizes)} where DeepSpeed expects a list of integers"
+        message = f"`micro_batch_sizes` is {described(sizes)} where DeepSpeed expects a list of integers"
     elif all(isinstance(size, bool) for size in sizes):
         message = f"`micro_batch_sizes` is {quoted(sizes)}, but must hold at least one integer"
     else:
@@ -66,7 +66,7 @@ def _numbers(block: dict[str, Any], semantics: Semantics) -> Iterator[Fault]:
     bounds = [(key, bound) for key, bound, since in _BOUNDS if number(since) <= number(semantics.until)]
     found.extend(key for key, _ in bounds if not isinstance(block.get(key, 1), int | float))
     for key in found:
-        message = f"`{key}` is {_shown(block[key])} and DeepSpeed calculates with it"
+        message = f"`{key}` is {described(block[key])} and DeepSpeed calculates with it"
         quotes = ", without quotes" if isinstance(block[key], str) else ""
         yield Fault("DSC602", key, message, f"give an integer{quotes}")
     low, high = block.get("min_gpus", 1), block.get("max_gpus", 10000)
@@ -78,10 +78,6 @@ def _numbers(block: dict[str, Any], semantics: Semantics) -> Iterator[Fault]:
     if not {"min_gpus", "max_gpus"} & set(found) and high < low:
         message = f"`max_gpus` {quoted(high)} is less than `min_gpus` {quoted(low)}"
         yield Fault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, "raise `max_gpus`")
-
-
-def _shown(value: Any) -> str:
-    return kind(value) if value is None else f"{kind(value)}, {quoted(value)},"
 
 
 def _version(block: dict[str, Any], semantics: Semantics) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Operation, Remove, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._numbers import is_number
 from dsconfig.words import quoted
 
 _STEP = "runtime/engine.py:DeepSpeedEngine._take_model_step"
@@ -72,7 +73,7 @@ def max_grad_norm_beside_optimizer(ctx: Context) -> Iterator[Finding]:
         return
     norm = ctx.written(_NORM)
     taken = ctx.has(_CLIPPING)
-    usable = isinstance(norm, int | float) and not isinstance(norm, bool) and norm >= 0
+    usable = is_number(norm) and norm >= 0
     operations: tuple[Operation, ...] = (Remove(ctx.place(_NORM)),)
     if not taken and usable:
         operations = (*operations, Set((_CLIPPING,), norm))

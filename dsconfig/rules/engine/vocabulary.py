@@ -8,7 +8,8 @@ from typing import Any
 
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.words import kind, quoted
+from dsconfig.rules._numbers import division, is_integer
+from dsconfig.words import described
 
 _VOCABULARY = "vocabulary_size"
 _ALIGNMENT = 8
@@ -33,7 +34,7 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     if value is not MISSING and value and not _has_remainder(value):
         yield ctx.at(
             "vocabulary_size",
-            f"`vocabulary_size` is {kind(value)}, {quoted(value)}, and DeepSpeed divides it by 8",
+            f"`vocabulary_size` is {described(value)} and DeepSpeed divides it by 8",
             help="give an integer, or remove the key: it only serves a warning",
         )
 
@@ -66,11 +67,11 @@ def vocabulary_not_aligned(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "vocabulary_size": 50264}
     """
     size = ctx.written(_VOCABULARY)
-    if isinstance(size, int) and not isinstance(size, bool) and size % _ALIGNMENT:
+    if is_integer(size) and size % _ALIGNMENT:
         up = -(-size // _ALIGNMENT) * _ALIGNMENT
         yield ctx.at(
             _VOCABULARY,
             f"`{_VOCABULARY}` {size} is no multiple of {_ALIGNMENT}, which tensor cores would like: "
-            f"{size} = {size // _ALIGNMENT} × {_ALIGNMENT} + {size % _ALIGNMENT}",
+            f"{division(size, _ALIGNMENT)}",
             help=f"pad the vocabulary to {up}",
         )

@@ -8,6 +8,7 @@ from dsconfig.batch.world_sizes import divisors
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._numbers import division
 from dsconfig.rules.expert_parallel._section import EP, bad_integer, enabled, on_here, value
 from dsconfig.words import one_of, quoted
 
@@ -61,7 +62,7 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             f"{EP}.autoep_size",
             f"`autoep_size` {quoted(size)} does not divide the world size {ctx.world_size}: "
-            f"{ctx.world_size} = {ctx.world_size // size} × {size} + {ctx.world_size % size}",
+            f"{division(ctx.world_size, size)}",
             help=f"use one of {one_of(divisors(ctx.world_size))}, or another number of ranks",
         )
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.dialect import Refused
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules.expert_parallel._section import EP, bad_integer, enabled, on_here
 from dsconfig.words import expected, kind, quoted
 
@@ -41,7 +41,7 @@ def load_balance_coeff_given(ctx: Context) -> Iterator[Finding]:
             path,
             f"`load_balance_coeff` is {quoted(value)}, but DeepSpeed reserves the key and takes only `null`",
             help="remove it",
-            fix=Fix("remove `load_balance_coeff`", (Remove(("expert_parallel", "load_balance_coeff")),)),
+            fix=removal(("expert_parallel", "load_balance_coeff")),
         )
 
 

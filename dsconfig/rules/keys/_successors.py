@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsconfig.diagnostic import Fix, Operation, Path, Remove, Rename, Set
+from dsconfig.diagnostic import Fix, Operation, Path, Rename, Set
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.walk import Event
 from dsconfig.model.keyinfo import KeyInfo
+from dsconfig.rules._fixes import removal
 from dsconfig.words import quoted
 
 _RENAMED = {
@@ -48,7 +49,7 @@ def successor(ctx: Context, event: Event, *, safe: bool = False) -> Fix | None:
     if key in _OPPOSITES:
         return _in_place(path, there, not value, safe=safe)
     if not value:
-        return Fix(f"remove `{path[-1]}`", (Remove(path),), safe)
+        return removal(path, safe=safe)
     return _in_place(path, there, _SWITCHES[key][1], safe=safe)
 
 

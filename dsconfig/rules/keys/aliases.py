@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.walk import Event
+from dsconfig.rules._fixes import removal
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
 
@@ -32,7 +32,7 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
             f"`{event.path[-1]}` is another name of `{event.key.info.name}`, and both are written",
             help=f"keep `{event.key.info.name}` alone",
             part="key",
-            fix=Fix(f"remove `{event.path[-1]}`", (Remove(event.path),), safe=_said_twice(ctx, event)),
+            fix=removal(event.path, safe=_said_twice(ctx, event)),
         )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Move, Remove, Rename, dotted
+from dsconfig.diagnostic import Fix, Move, Rename, dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._similar import unmistakable
 from dsconfig.rules.keys._unknown import dropped, unknowns
 from dsconfig.words import one_of
@@ -44,7 +45,7 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
             else "remove it",
             effect=found.effect,
             part="key",
-            fix=Fix(f"remove `{found.word}`", (Remove(found.event.path),)),
+            fix=removal(found.event.path),
         )
 
 
@@ -134,5 +135,5 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
             help=f"use `{meant}`" if meant else "remove it",
             effect=found.effect,
             part="key",
-            fix=Fix(f"remove `{found.word}`", (Remove(found.event.path),)) if not meant else None,
+            fix=removal(found.event.path) if not meant else None,
         )

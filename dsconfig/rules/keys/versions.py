@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Path, Remove
+from dsconfig.diagnostic import Path
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.releases import name
+from dsconfig.rules._fixes import removal
 from dsconfig.rules.keys._successors import instead, is_off, successor
 from dsconfig.rules.keys._unknown import dropped, unknowns
 
@@ -46,8 +47,7 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
             else instead(found.info),
             effect=found.effect,
             part="key",
-            fix=successor(ctx, found.event, safe=found.refused)
-            or Fix(f"remove `{found.word}`", (Remove(found.event.path),), safe=off),
+            fix=successor(ctx, found.event, safe=found.refused) or removal(found.event.path, safe=off),
         )
 
 
@@ -73,7 +73,7 @@ def future_key(ctx: Context) -> Iterator[Finding]:
             help=f"upgrade DeepSpeed to {name(first)} or later, or remove the key",
             effect=found.effect,
             part="key",
-            fix=Fix(f"remove `{found.word}`", (Remove(found.event.path),)),
+            fix=removal(found.event.path),
         )
 
 

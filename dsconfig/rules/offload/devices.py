@@ -9,7 +9,6 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._offload import OPTIMIZER, PARAM
 
-_SECTIONS = ("zero_optimization.offload_param", "zero_optimization.offload_optimizer")
 _CONFIG = "runtime/zero/offload_config.py"
 
 
@@ -18,7 +17,7 @@ _CONFIG = "runtime/zero/offload_config.py"
     effect="rejected",
     since="0.5.7",
     until="0.6.7",
-    source="runtime/zero/offload_config.py:get_offload_param_config",
+    source=f"{_CONFIG}:get_offload_param_config",
 )
 def offload_without_device(ctx: Context) -> Iterator[Finding]:
     """An offload section does not say `device`.
@@ -34,16 +33,20 @@ def offload_without_device(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu",
         "pin_memory": true}}}
     """
-    for path in _SECTIONS:
+    for path in (PARAM, OPTIMIZER):
         section = ctx.value(path)
         if isinstance(section, dict) and "device" not in section:
-            yield ctx.at(
-                path,
-                f"`{path.split('.')[-1]}` has no `device`, which DeepSpeed {ctx.release_name} demands",
-                help='add `"device": "cpu"` or `"nvme"`, or remove the section',
-                part="key",
-                fix=Fix('add `"device": "cpu"`', (Set((*ctx.place(path), "device"), "cpu"),)),
-            )
+            yield _without_device(ctx, path, f"which DeepSpeed {ctx.release_name} demands")
+
+
+def _without_device(ctx: Context, section: str, so: str) -> Finding:
+    return ctx.at(
+        section,
+        f"`{section.rpartition('.')[2]}` has no `device`, {so}",
+        help='add `"device": "cpu"` or `"nvme"`, or remove the section',
+        part="key",
+        fix=Fix('add `"device": "cpu"`', (Set((*ctx.place(section), "device"), "cpu"),)),
+    )
 
 
 @rule("DSC463", effect="ignored", since="0.7.0", source=_CONFIG)
@@ -63,11 +66,4 @@ def device_left_out(ctx: Context) -> Iterator[Finding]:
     """
     for section in (PARAM, OPTIMIZER):
         if isinstance(ctx.value(section), dict) and not ctx.has(f"{section}.device"):
-            word = section.rpartition(".")[2]
-            yield ctx.at(
-                section,
-                f'`{word}` has no `device`, and the default is `"none"`: nothing is offloaded',
-                help='add `"device": "cpu"` or `"nvme"`, or remove the section',
-                part="key",
-                fix=Fix('add `"device": "cpu"`', (Set((*ctx.place(section), "device"), "cpu"),)),
-            )
+            yield _without_device(ctx, section, 'and the default is `"none"`: nothing is offloaded')

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import ZERO, stage
 from dsconfig.rules.offload._optimizer import asks_for_torch_adam, type_of
@@ -50,7 +50,7 @@ def partial_offload_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
             f" and {other}",
             help="use `AdamW` without `torch_adam`, or remove `ratio` to offload all of the optimizer",
             related=[("the optimizer is chosen here", "optimizer.type")],
-            fix=Fix("remove `ratio`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 
@@ -118,7 +118,5 @@ def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
             f"the optimizer is offloaded, and {said}: far slower there than DeepSpeed's own",
             help="remove `torch_adam`" if torch_adam else "use `AdamW`, `Adagrad` or `Lion`",
             related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
-            fix=Fix("remove `torch_adam`", (Remove(("optimizer", "params", "torch_adam")),))
-            if torch_adam
-            else None,
+            fix=removal(("optimizer", "params", "torch_adam")) if torch_adam else None,
         )

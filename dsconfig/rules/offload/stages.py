@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, PARAM, device, device_place
 from dsconfig.rules._stage import ZERO, said_here, stage, stage_place, stage_words
 from dsconfig.words import quoted
@@ -44,7 +45,7 @@ def partial_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
             f" {stage_words(ctx)}",
             help="use stage 3, or remove `ratio` to offload all of the optimizer",
             related=[("the stage is set here", stage_place(ctx))],
-            fix=Fix("remove `ratio`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 
@@ -102,7 +103,7 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
             help="use stage 3, or remove it",
             part="key",
             related=said_here(ctx),
-            fix=Fix(f"remove `{ctx.place(place)[-1]}`", (Remove(ctx.place(place)),)),
+            fix=removal(ctx.place(place)),
         )
 
 
@@ -137,7 +138,7 @@ def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
             help="use stage 1, 2 or 3, or remove it",
             part="key",
             related=said_here(ctx),
-            fix=Fix(f"remove `{word}`", (Remove(ctx.place(place)),)),
+            fix=removal(ctx.place(place)),
         )
 
 

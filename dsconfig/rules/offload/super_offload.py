@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER
 from dsconfig.rules._stage import said_here, stage, stage_words
 from dsconfig.rules._unread import departs
@@ -48,14 +48,14 @@ def super_offload_out_of_use(ctx: Context) -> Iterator[Finding]:
             f"`super_offload` has no effect: it works at stage 3 alone, and {stage_words(ctx)}",
             help="use stage 3, or remove it",
             related=said_here(ctx),
-            fix=Fix("remove `super_offload`", (Remove(ctx.place(_SUPER)),)),
+            fix=removal(ctx.place(_SUPER)),
         )
     elif not asked and departs(ctx, cores):
         yield ctx.at(
             cores,
             "`cpuadam_cores_perc` has no effect: only `super_offload` uses it",
             help='remove it, or add `"super_offload": true`',
-            fix=Fix("remove `cpuadam_cores_perc`", (Remove(ctx.place(cores)),)),
+            fix=removal(ctx.place(cores)),
         )
 
 
@@ -101,5 +101,5 @@ def super_offload_without_adam(ctx: Context) -> Iterator[Finding]:
             " none",
             help="use `AdamW`, or remove `super_offload`",
             related=[("the optimizer is chosen here", "optimizer.type")],
-            fix=Fix("remove `super_offload`", (Remove(ctx.place(_SUPER)),)),
+            fix=removal(ctx.place(_SUPER)),
         )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import Chosen, optimizer, params
+from dsconfig.rules._fixes import removal
 from dsconfig.words import quoted
 
 _PARAMS = "optimizer.params"
@@ -61,4 +62,4 @@ def _passes_over(ctx: Context, chosen: Chosen) -> bool:
 def _way_out(chosen: Chosen, ignored: bool) -> Fix:
     if chosen.built == "FusedAdam":
         return Fix("take PyTorch's Adam", (Set(("optimizer", "params", "torch_adam"), True),))
-    return Fix("remove `amsgrad`", (Remove(("optimizer", "params", "amsgrad")),), safe=ignored)
+    return removal(("optimizer", "params", "amsgrad"), safe=ignored)

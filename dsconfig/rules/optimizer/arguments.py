@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Rename
+from dsconfig.diagnostic import Fix, Rename
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import section_keys
 from dsconfig.releases import name
 from dsconfig.rules._built_class import Chosen, optimizer, params
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import offload_place
 from dsconfig.rules._similar import alike, nearest_of
 from dsconfig.words import one_of
@@ -54,7 +55,7 @@ def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
     why, related = _why(ctx, chosen, word)
     near = nearest_of(word, chosen.accepts - params(ctx, "optimizer").keys())
     ignored = chosen.name == "Muon"
-    fix = Fix(f"remove `{word}`", (Remove(path),), safe=ignored)
+    fix = removal(path, safe=ignored)
     if near:
         fix = Fix(f"rename to `{near}`", (Rename(path, near),), safe=not ignored and alike(word, near))
     return ctx.at(

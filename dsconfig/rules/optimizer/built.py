@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import optimizer, written_type
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import model_format
 from dsconfig.rules._offload import offloaded
 from dsconfig.rules._stage import stage_words, zero_stage
@@ -78,7 +78,7 @@ def legacy_fusion_unread(ctx: Context) -> Iterator[Finding]:
             f"`legacy_fusion` has no effect: it is for FusedAdam in 16 bits without ZeRO, and {why}",
             help="remove it",
             part="key",
-            fix=Fix("remove `legacy_fusion`", (Remove(("optimizer", "legacy_fusion")),), safe=True),
+            fix=removal(("optimizer", "legacy_fusion"), safe=True),
         )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.words import kind, quoted
+from dsconfig.rules._fixes import removal
+from dsconfig.words import described
 
 _NORM = "optimizer.params.max_grad_norm"
 
@@ -32,7 +32,7 @@ def optimizer_type_not_a_name(ctx: Context) -> Iterator[Finding]:
     if name is not None and not isinstance(name, str):
         yield ctx.at(
             "optimizer.type",
-            f"`type` is {kind(name)}, {quoted(name)}, where DeepSpeed expects the name of an optimizer",
+            f"`type` is {described(name)} where DeepSpeed expects the name of an optimizer",
             help='give a name such as `"AdamW"`',
         )
 
@@ -68,7 +68,7 @@ def optimizer_params_not_an_object(ctx: Context) -> Iterator[Finding]:
     if params is not None and not isinstance(params, dict):
         yield ctx.at(
             "optimizer.params",
-            f"`params` is {kind(params)}, {quoted(params)}, where DeepSpeed expects an object",
+            f"`params` is {described(params)} where DeepSpeed expects an object",
             help="write an object with the arguments of the optimizer",
         )
 
@@ -97,10 +97,9 @@ def max_grad_norm_not_a_number(ctx: Context) -> Iterator[Finding]:
         return
     norm = params["max_grad_norm"]
     if not isinstance(norm, int | float):
-        shown = "" if norm is None else f", {quoted(norm)},"
         yield ctx.at(
             _NORM,
-            f"`max_grad_norm` is {kind(norm)}{shown} and DeepSpeed compares it with 0",
+            f"`max_grad_norm` is {described(norm)} and DeepSpeed compares it with 0",
             help="remove it, and set `gradient_clipping` at the top level instead",
-            fix=Fix("remove `max_grad_norm`", (Remove(("optimizer", "params", "max_grad_norm")),)),
+            fix=removal(("optimizer", "params", "max_grad_norm")),
         )

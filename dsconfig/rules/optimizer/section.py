@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Rename, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.model import torch_classes
-from dsconfig.model.keyinfo import type_named
 from dsconfig.rules._built_class import optimizer, written_type
+from dsconfig.rules._type_left_out import type_left_out
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
-_TYPE = "optimizer.type"
 
 
 @rule("DSC505", effect="ignored", source="runtime/config.py:get_optimizer_name")
@@ -34,30 +32,9 @@ def optimizer_without_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}}
     """
-    section = ctx.data.get("optimizer")
-    if not isinstance(section, dict) or not section or section.get("type") is not None:
-        return
-    other = next(
-        (key for key in ("name", "optimizer", "optimizer_type", "Type") if _is_type(section.get(key))), None
+    yield from type_left_out(
+        ctx, "optimizer", names=("name", "optimizer", "optimizer_type", "Type"), example="AdamW"
     )
-    fix = None
-    if other and "type" not in section:
-        fix = Fix(f"rename `{other}` to `type`", (Rename(("optimizer", other), "type"),))
-    yield ctx.at(
-        _TYPE if "type" in section else "optimizer",
-        "the section has no effect: "
-        + ("`type` is `null`" if "type" in section else "it has no `type`")
-        + ", so DeepSpeed builds no optimizer",
-        help=f"rename `{other}` to `type`" if fix else 'add `"type": "AdamW"`, or remove the section',
-        part="value" if "type" in section else "key",
-        fix=fix,
-    )
-
-
-def _is_type(word: object) -> bool:
-    if not isinstance(word, str):
-        return False
-    return type_named("Optimizer", word) is not None or word in torch_classes.OPTIMIZERS
 
 
 @rule("DSC506", effect="altered", source=f"{_ENGINE}._configure_basic_optimizer")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import optimizer, params
+from dsconfig.rules._fixes import removal
+from dsconfig.rules._numbers import is_number
 from dsconfig.words import quoted
 
 _PARAMS = "optimizer.params"
@@ -78,20 +79,16 @@ def value_that_torch_refuses(ctx: Context) -> Iterator[Finding]:
 
 
 def _may_be_refused(value: Any) -> bool:
-    return isinstance(value, list) or (_is_number(value) and value < 0)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, list) or (is_number(value) and value < 0)
 
 
 def _bound(word: str, value: Any) -> tuple[tuple[int, ...], str] | None:
     """Where a value is out of bounds, and what is taken instead."""
-    if word in _NOT_NEGATIVE and _is_number(value) and value < 0:
+    if word in _NOT_NEGATIVE and is_number(value) and value < 0:
         return (), "a number of at least 0"
     if word == "betas" and isinstance(value, list) and len(value) == 2:
         for place, beta in enumerate(value):
-            if _is_number(beta) and not 0 <= beta < 1:
+            if is_number(beta) and not 0 <= beta < 1:
                 return (place,), "two numbers of at least 0 and less than 1"
     return None
 
@@ -132,5 +129,5 @@ def optimizer_that_cannot_step(ctx: Context) -> Iterator[Finding]:
                 "`nesterov` needs a `momentum` above 0 and no `dampening`, and they are"
                 f" {quoted(momentum)} and {quoted(dampening)}",
                 help='add `"momentum": 0.9`' if momentum == 0 else "remove `dampening`",
-                fix=Fix("remove `nesterov`", (Remove(("optimizer", "params", "nesterov")),)),
+                fix=removal(("optimizer", "params", "nesterov")),
             )

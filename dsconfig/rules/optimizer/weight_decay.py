@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import ADAM, decoupled, known_type, params, written_type
+from dsconfig.rules._fixes import removal
 from dsconfig.rules.optimizer._own_type import own_type
 from dsconfig.words import quoted
 
@@ -75,7 +76,7 @@ def adam_w_mode_of_adamw(ctx: Context) -> Iterator[Finding]:
             "optimizer.params.adam_w_mode",
             f"`adam_w_mode` is {quoted(written['adam_w_mode'])} without effect: type `AdamW` decides",
             help='remove it, or write `"type": "Adam"`',
-            fix=Fix("remove `adam_w_mode`", (Remove(("optimizer", "params", "adam_w_mode")),), safe=True),
+            fix=removal(("optimizer", "params", "adam_w_mode"), safe=True),
         )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_optimizer, bf16_place, format_of, format_place, model_format
 from dsconfig.rules._stage import ZERO, said_here, stage
 from dsconfig.words import quoted
@@ -49,7 +50,7 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         f"{where} DeepSpeed {ctx.release_name} accumulates in the model's format",
         help=f'write "{model}", remove the key' + ("" if sharded else ", or use ZeRO stage 1 or higher"),
         related=[*format_place(ctx), *said_here(ctx)],
-        fix=Fix("remove `grad_accum_dtype`", (Remove(ctx.place(_ACCUMULATION)),)),
+        fix=removal(ctx.place(_ACCUMULATION)),
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import format_of, format_place, model_format
 from dsconfig.rules._stage import said_here, stage
 
@@ -70,5 +70,5 @@ def amp_with_partner(ctx: Context) -> Iterator[Finding]:
         f"`amp` does not work with {partner}, and both are on",
         help="remove `amp`: `fp16` and `bf16` work with everything, and 0.19.8 knows `amp` no more",
         related=related,
-        fix=Fix("remove `amp`", (Remove(("amp",)),)),
+        fix=removal(("amp",)),
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_place, format_of, format_place, model_format
 from dsconfig.rules._stage import ZERO
 from dsconfig.rules.precision._autocast import autocasts
@@ -40,7 +41,7 @@ def autocast_with_quantized_weights(ctx: Context) -> Iterator[Finding]:
             "`zero_quantized_weights` does not work with `torch_autocast`, and both are on",
             help="switch one of them off",
             related=[("autocast is enabled here", _ENABLED)],
-            fix=Fix("remove `zero_quantized_weights`", (Remove(ctx.place(_WEIGHTS)),)),
+            fix=removal(ctx.place(_WEIGHTS)),
         )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_place
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import stage
@@ -84,7 +84,7 @@ def half_precision_master_weights_without_cpu_adam(ctx: Context) -> Iterator[Fin
             f"`{key}` needs DeepSpeed's CPU Adam, but {lack.says}",
             help=f'offload the optimizer to "cpu" and take `Adam` or `AdamW` without `torch_adam`{way}',
             related=[("this is said here", lack.place)] if lack.place and ctx.has(lack.place) else [],
-            fix=Fix(f"remove `{key}`", (Remove(ctx.place(there)),)),
+            fix=removal(ctx.place(there)),
         )
 
 
@@ -119,5 +119,5 @@ def fp32_optimizer_states_overridden(ctx: Context) -> Iterator[Finding]:
             f"`fp32_optimizer_states` is `true`, but `{_STATES}` overrides it: the moments are in bfloat16",
             help="remove one of the two",
             related=[("overridden here", states)],
-            fix=Fix("remove `fp32_optimizer_states`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_optimizer, format_of, format_place, model_format
 from dsconfig.rules._stage import ZERO, stage_place
 from dsconfig.rules._unread import departs, without_effect
@@ -49,7 +49,7 @@ def parameter_format_contradicts_precision(ctx: Context) -> Iterator[Finding]:
         + ("" if model != "fp32" else ": neither `fp16` nor `bf16` is enabled"),
         help="remove the key" + (f", or enable `{chosen}`" if enable else f", or do not enable `{model}`"),
         related=format_place(ctx),
-        fix=Fix("remove `param_dtype`", (Remove(ctx.place(_PARAM)),)),
+        fix=removal(ctx.place(_PARAM)),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_place
 from dsconfig.rules._stage import stage, stage_place, stage_words
 
@@ -63,7 +64,7 @@ def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding
                 f"`{row.key}` needs ZeRO {needed}, but {stage_words(ctx)}",
                 help=f"use ZeRO {needed}, or remove `{row.key}`",
                 related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
-                fix=Fix(f"remove `{row.key}`", (Remove(ctx.place(there)),)),
+                fix=removal(ctx.place(there)),
             )
 
 

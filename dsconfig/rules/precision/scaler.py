@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
+from dsconfig.rules._numbers import is_number
 from dsconfig.rules._stage import stage
 from dsconfig.rules._unread import without_effect
 from dsconfig.words import quoted
@@ -31,10 +32,6 @@ _LONGEST_WINDOW = 10_000
 def _adapts(ctx: Context) -> bool:
     """Whether `fp16` trains with a loss scale that adapts."""
     return ctx.has("fp16") and ctx.on("fp16.enabled") and ctx.value(_SCALE) == 0
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @rule("DSC320", effect="ignored", source=f"{_SCALER}:CreateLossScaler")
@@ -60,7 +57,7 @@ def loss_scale_settings_beside_fixed_scale(ctx: Context) -> Iterator[Finding]:
         return
     scale = ctx.value(_SCALE)
     keys = [f"fp16.{key}" for key in _ADAPTING if ctx.has(f"fp16.{key}")]
-    if keys and _number(scale) and scale > 0:
+    if keys and is_number(scale) and scale > 0:
         yield without_effect(
             ctx,
             keys,
@@ -89,13 +86,13 @@ def loss_scale_never_lowered(ctx: Context) -> Iterator[Finding]:
     if not ctx.has(path) or not _adapts(ctx) or stage(ctx) < 1:
         return
     value = ctx.value(path)
-    if _number(value) and value < 1:
+    if is_number(value) and value < 1:
         yield ctx.at(
             path,
             f"`hysteresis` is {quoted(value)}: counted down from there, it never meets 1, and the loss scale "
             "is never lowered",
             help=f"give at least 1; the default is {quoted(ctx.default(path))}",
-            fix=Fix("remove `hysteresis`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 
@@ -144,7 +141,7 @@ def loss_scale_far_off(ctx: Context) -> Iterator[Finding]:
         path = f"fp16.{row.key}"
         value: Any = ctx.value(path) if ctx.has(path) else None
         # Below 1 the window is refused, or divided by, which is more than a waste.
-        if _number(value) and (value > row.most or (value < row.least and row.least == 0)):
+        if is_number(value) and (value > row.most or (value < row.least and row.least == 0)):
             yield ctx.at(
                 path,
                 f"`{row.key}` is {quoted(value)}: {row.says.format(value)}",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_place, model_format
 from dsconfig.rules._stage import stage, stage_place, stage_words
 from dsconfig.words import kind
@@ -127,7 +128,7 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
             f"`auto_cast` casts inputs to fp16 though `fp16` is not enabled: the model is in "
             f"{model_format(ctx)}, and its layers do not take them",
             help="enable `fp16`, or remove `auto_cast`",
-            fix=Fix("remove `auto_cast`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 
@@ -153,5 +154,5 @@ def bfloat16_beside_bf16(ctx: Context) -> Iterator[Finding]:
             help="keep `bf16` alone",
             part="key",
             related=[("`bf16` is written here", "bf16")],
-            fix=Fix("remove `bfloat16`", (Remove(("bfloat16",)),), safe=True),
+            fix=removal(("bfloat16",), safe=True),
         )

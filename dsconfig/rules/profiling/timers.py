@@ -9,7 +9,7 @@ from typing import Any
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.words import kind, quoted
+from dsconfig.words import described
 
 _SWITCHES = ("wall_clock_breakdown", "flops_profiler.enabled")
 
@@ -41,9 +41,8 @@ def timer_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
         if not _combine(value, False):
             yield ctx.at(
                 path,
-                f"`{path.rsplit('.', 1)[-1]}` is {kind(value)}"
-                + (f", {quoted(value)}," if value is not None else "")
-                + f" and DeepSpeed combines `{_SWITCHES[0]}` and `{_SWITCHES[1]}` with a bitwise or",
+                f"`{path.rsplit('.', 1)[-1]}` is {described(value)} and DeepSpeed combines "
+                f"`{_SWITCHES[0]}` and `{_SWITCHES[1]}` with a bitwise or",
                 help="write `true` or `false`",
             )
 
@@ -75,7 +74,7 @@ def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
     if timers is not MISSING and isinstance(timers, list | str) and "throughput" in timers:
         yield ctx.at(
             "timers",
-            f"`timers` is {kind(timers)}, {quoted(timers)}, where DeepSpeed expects an object",
+            f"`timers` is {described(timers)} where DeepSpeed expects an object",
             help='write `{"throughput": {"enabled": true}}`',
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.words import kind, quoted
+from dsconfig.words import described, quoted
 
 _MOQ = "quantize_training"
 _EIGENVALUE = f"{_MOQ}.eigenvalue"
@@ -54,10 +54,9 @@ def eigenvalue_not_an_object(ctx: Context) -> Iterator[Finding]:
 
 
 def _no_object(ctx: Context, path: str, value: Any, switch: str) -> Finding:
-    shown = "" if value is None else f", {quoted(value)},"
     return ctx.at(
         path,
-        f"`{path.rsplit('.', 1)[-1]}` is {kind(value)}{shown} where DeepSpeed expects an object",
+        f"`{path.rsplit('.', 1)[-1]}` is {described(value)} where DeepSpeed expects an object",
         help="remove the section to leave it at its defaults",
         related=[("DeepSpeed opens it because this is true", switch)],
     )

@@ -8,7 +8,7 @@ from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import Chosen, params, scheduler
-from dsconfig.rules.scheduler._numbers import as_number
+from dsconfig.rules._numbers import as_number
 from dsconfig.words import quoted
 
 _FILE = "runtime/lr_schedules.py"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Rename, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.model import torch_classes
-from dsconfig.model.keyinfo import type_named
 from dsconfig.rules._built_class import required, scheduler, written_type
+from dsconfig.rules._type_left_out import type_left_out
 from dsconfig.words import one_of, quoted
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._scheduler_from_config"
-_TYPE = "scheduler.type"
 _PARAMS = "scheduler.params"
 
 
@@ -74,24 +72,4 @@ def scheduler_without_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 100}}}
     """
-    section = ctx.data.get("scheduler")
-    if not isinstance(section, dict) or not section or section.get("type") is not None:
-        return
-    other = None
-    if "type" not in section:
-        other = next((key for key in ("name", "scheduler", "Type") if _is_type(section.get(key))), None)
-    yield ctx.at(
-        _TYPE if "type" in section else "scheduler",
-        "the section has no effect: "
-        + ("`type` is `null`" if "type" in section else "it has no `type`")
-        + ", so DeepSpeed builds no scheduler",
-        help=f"rename `{other}` to `type`" if other else 'add `"type": "WarmupLR"`, or remove the section',
-        part="value" if "type" in section else "key",
-        fix=Fix(f"rename `{other}` to `type`", (Rename(("scheduler", other), "type"),)) if other else None,
-    )
-
-
-def _is_type(word: object) -> bool:
-    return isinstance(word, str) and (
-        type_named("Scheduler", word) is not None or word in torch_classes.SCHEDULERS
-    )
+    yield from type_left_out(ctx, "scheduler", names=("name", "scheduler", "Type"), example="WarmupLR")

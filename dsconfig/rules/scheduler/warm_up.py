@@ -10,6 +10,7 @@ from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import params, scheduler
+from dsconfig.rules._numbers import as_number, is_number
 from dsconfig.words import quoted
 
 _FILE = "runtime/lr_schedules.py"
@@ -30,7 +31,7 @@ def _warm_up(ctx: Context) -> Any:
     if chosen is None or chosen.kind is None or "warmup_num_steps" not in chosen.accepts:
         return None
     steps = ctx.value(_WARM_UP) if ctx.has(_WARM_UP) else chosen.params["warmup_num_steps"].default
-    return steps if isinstance(steps, int | float) and not isinstance(steps, bool) else None
+    return as_number(steps)
 
 
 @rule("DSC561", effect="altered", since="0.3.12", source=f"{_FILE}:WarmupLR.__init__")
@@ -79,7 +80,7 @@ def schedule_shorter_than_warm_up(ctx: Context) -> Iterator[Finding]:
         "warmup_num_steps": 50}}}
     """
     total = params(ctx, "scheduler").get("total_num_steps")
-    if not isinstance(total, int | float) or isinstance(total, bool):
+    if not is_number(total):
         return
     steps = _warm_up(ctx)
     if steps is not None and total < steps:

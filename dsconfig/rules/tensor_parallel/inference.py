@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.words import quoted
 
 
@@ -38,7 +39,7 @@ def tensor_parallel_dtype_in_json(ctx: Context) -> Iterator[Finding]:
             path,
             f"`dtype` is {quoted(value)}, but DeepSpeed takes only a `torch.dtype`, which JSON cannot hold",
             help="remove it, and choose the precision with `bf16` or `fp16`",
-            fix=Fix("remove `dtype`", (Remove(("tensor_parallel", "dtype")),)),
+            fix=removal(("tensor_parallel", "dtype")),
         )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.batch.world_sizes import divisors
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
+from dsconfig.rules._numbers import division
 from dsconfig.rules.tensor_parallel._size import AUTOTP, tensor_parallel
 from dsconfig.words import one_of, quoted
 
@@ -77,7 +79,7 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
             f"`tp_size` {quoted(other)} is neither 1 nor `autotp_size` {size}",
             help="remove it: `autotp_size` is enough",
             related=[("the size that counts", AUTOTP)],
-            fix=Fix("remove `tp_size`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 
@@ -100,8 +102,7 @@ def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]
     if size > 1 and world and world % size:
         yield ctx.at(
             AUTOTP,
-            f"`autotp_size` {size} does not divide the world size {world}: "
-            f"{world} = {world // size} × {size} + {world % size}",
+            f"`autotp_size` {size} does not divide the world size {world}: {division(world, size)}",
             help=f"use one of {one_of(divisors(world)[:12])}, or another number of ranks",
         )
 
@@ -131,5 +132,5 @@ def tensor_parallel_size_without_effect(ctx: Context) -> Iterator[Finding]:
             f"`autotp_size` is {quoted(size)}, which leaves tensor parallelism off"
             + ("" if len(section) == 1 else ", and the other keys of the section without effect"),
             help="give the number of ranks that share each layer, or remove the section",
-            fix=Fix("remove `tensor_parallel`", (Remove(("tensor_parallel",)),)),
+            fix=removal(("tensor_parallel",)),
         )

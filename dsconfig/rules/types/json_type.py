@@ -9,7 +9,7 @@ from dsconfig.dialect import Refused
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.types._refusals import effect_of, is_section, name_of, refusals, stops, unchecked
-from dsconfig.words import expected, kind, quoted
+from dsconfig.words import described, expected, kind, quoted
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
 
@@ -119,9 +119,7 @@ def misshapen_section(ctx: Context) -> Iterator[Finding]:
             off = event.value in (None, False)
             yield ctx.at(
                 event.path,
-                f"{name_of(event)} is {kind(event.value)}"
-                + (f", {quoted(event.value)}," if event.value is not None else "")
-                + " where DeepSpeed expects an object",
+                f"{name_of(event)} is {described(event.value)} where DeepSpeed expects an object",
                 help="remove the section to leave it at its defaults"
                 if off
                 else "write an object with its keys",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device
 from dsconfig.rules._stage import stage
 from dsconfig.rules.zenflow._section import ZENFLOW, zenflow
@@ -72,7 +72,7 @@ def zenflow_with_foreign_params(ctx: Context) -> Iterator[Finding]:
                 help="remove it",
                 part="key",
                 related=[("ZenFlow is switched on here", ZENFLOW)],
-                fix=Fix(f"remove `{name}`", (Remove(place),)),
+                fix=removal(place),
             )
 
 

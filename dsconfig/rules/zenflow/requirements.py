@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device
 from dsconfig.rules._stage import ZERO, said_here, stage
 from dsconfig.rules.zenflow._section import ZENFLOW, zenflow
@@ -42,7 +43,7 @@ def zenflow_without_zero(ctx: Context) -> Iterator[Finding]:
             help="use stage 1, 2 or 3 with `offload_optimizer`, or remove `zenflow`",
             part="key",
             related=said_here(ctx),
-            fix=Fix("remove `zenflow`", (Remove(ctx.place(ZENFLOW)),)),
+            fix=removal(ctx.place(ZENFLOW)),
         )
 
 

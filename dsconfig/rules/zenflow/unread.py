@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules.zenflow._section import ZENFLOW, zenflow
 
 
@@ -48,12 +48,12 @@ def zenflow_key_without_effect(ctx: Context) -> Iterator[Finding]:
             else "`steps_per_epoch` is the engine's to fill in: it puts the length of its data loader there",
             help="remove it",
             effect="ignored" if by_steps else "altered",
-            fix=Fix("remove `steps_per_epoch`", (Remove(ctx.place(steps)),)),
+            fix=removal(ctx.place(steps)),
         )
     if ctx.has(rounds) and isinstance(ctx.value(rounds), int) and ctx.value(rounds) < 0:
         yield ctx.at(
             rounds,
             f"`full_warm_up_rounds` is {ctx.value(rounds)}, which is as good as 0",
             help="write the number of first rounds in which every gradient is applied at once, or remove it",
-            fix=Fix("remove `full_warm_up_rounds`", (Remove(ctx.place(rounds)),)),
+            fix=removal(ctx.place(rounds)),
         )

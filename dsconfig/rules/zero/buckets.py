@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._stage import ZERO, said_here, stage, zero
 from dsconfig.rules.zero._bf16_optimizer import bf16_optimizer
 from dsconfig.words import quoted
@@ -162,5 +163,5 @@ def allgather_bucket_of_zero(ctx: Context) -> Iterator[Finding]:
             path,
             "`allgather_bucket_size` is 0, and DeepSpeed divides by it in the first step",
             help=f"remove it: the default is {ctx.default(path)}",
-            fix=Fix("remove `allgather_bucket_size`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )

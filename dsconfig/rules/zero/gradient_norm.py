@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import ZERO, stage, stage_words
 from dsconfig.rules.zero._bf16_optimizer import bf16_optimizer
@@ -39,7 +39,7 @@ def gradient_norm_skipped_at_wrong_stage(ctx: Context) -> Iterator[Finding]:
             path,
             f"`compute_grad_norm` may be `false` only at ZeRO stage 1 or 2, but {stage_words(ctx)}",
             help="remove the key, or use stage 1 or 2",
-            fix=Fix("remove `compute_grad_norm`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 
@@ -73,7 +73,7 @@ def gradient_norm_skipped_though_needed(ctx: Context) -> Iterator[Finding]:
             f"`compute_grad_norm` is `false`, but {needs}",
             help="remove it" + (', or add `"gradient_clipping": 0`' if "clipping" in place else ""),
             related=[("this needs the norm", place)] if ctx.has(place) else [],
-            fix=Fix("remove `compute_grad_norm`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
         return
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import ZERO, said_here, stage
 
@@ -43,7 +43,7 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
             " traffic",
             help="remove it",
             related=said_here(ctx),
-            fix=Fix("remove `reduce_scatter`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 
@@ -74,7 +74,7 @@ def contiguous_gradients_off_beside_offload(ctx: Context) -> Iterator[Finding]:
             f"`contiguous_gradients` is `false` and counts as `true`: the optimizer is offloaded to {home}",
             help="remove it",
             related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
-            fix=Fix("remove `contiguous_gradients`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 
@@ -110,7 +110,7 @@ def unused_parameters_unchecked(ctx: Context) -> Iterator[Finding]:
             "`ignore_unused_parameters` is `false`, but DeepSpeed looks for unused parameters only where the"
             " optimizer is offloaded",
             help="remove it",
-            fix=Fix("remove `ignore_unused_parameters`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 
@@ -146,5 +146,5 @@ def round_robin_without_offload(ctx: Context) -> Iterator[Finding]:
             "`round_robin_gradients` speeds up the copying of gradients to host memory, and the optimizer is"
             " not offloaded",
             help="remove it, unless a checkpoint was saved with it",
-            fix=Fix("remove `round_robin_gradients`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )

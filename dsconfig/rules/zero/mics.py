@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dsconfig.batch.world_sizes import divisors
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._numbers import division
 from dsconfig.rules._stage import ZERO, stage
 
 _SHARD = f"{ZERO}.mics_shard_size"
@@ -42,7 +43,6 @@ def mics_shard_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     if isinstance(size, int) and size > 0 and ranks % size:
         yield ctx.at(
             _SHARD,
-            f"`mics_shard_size` {size} does not divide {ranks} ranks: {ranks} = {ranks // size} × {size} + "
-            f"{ranks % size}",
+            f"`mics_shard_size` {size} does not divide {ranks} ranks: {division(ranks, size)}",
             help=f"use a divisor of {ranks}: {', '.join(str(number) for number in divisors(ranks)[:8])}",
         )

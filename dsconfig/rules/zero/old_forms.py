@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._stage import ZERO, stage
 from dsconfig.words import quoted
 
@@ -38,7 +38,7 @@ def allgather_partitions_off(ctx: Context) -> Iterator[Finding]:
             _PARTITIONS,
             "`allgather_partitions` `false` has no effect: parameters are gathered by all-gather anyhow",
             help="remove it",
-            fix=Fix("remove `allgather_partitions`", (Remove(ctx.place(_PARTITIONS)),)),
+            fix=removal(ctx.place(_PARTITIONS)),
         )
 
 
@@ -73,7 +73,7 @@ def broadcast_of_partitions(ctx: Context) -> Iterator[Finding]:
             f"`allgather_partitions` is {quoted(ctx.written(path))}, but DeepSpeed has not looked at it since"
             " 0.5.9: updated parameters are collected by all-gather",
             help="remove it",
-            fix=Fix("remove `allgather_partitions`", (Remove(ctx.place(path)),), safe=True),
+            fix=removal(ctx.place(path), safe=True),
         )
 
 
@@ -115,7 +115,7 @@ def old_and_new_key_together(ctx: Context) -> Iterator[Finding]:
                 help=f"keep `{successor}` alone",
                 part="key",
                 related=[(f"`{successor}` is set here", after)],
-                fix=Fix(f"remove `{old}`", (Remove(ctx.place(before)),)),
+                fix=removal(ctx.place(before)),
             )
 
 
@@ -150,5 +150,5 @@ def first_form_of_stage_1(ctx: Context) -> Iterator[Finding]:
             "`legacy_stage1` asks for the first stage 1, which DeepSpeed dropped in 0.5.9: the engine stops"
             " as it starts",
             help="remove it; a checkpoint of that form needs DeepSpeed 0.5.8 or earlier",
-            fix=Fix("remove `legacy_stage1`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._stage import ZERO, said_here, stage, stage_words
 from dsconfig.words import quoted
 
@@ -79,7 +80,7 @@ def unmanaged_accumulation_with_overlap(ctx: Context) -> Iterator[Finding]:
             f" {stage_words(ctx)}",
             help="remove `overlap_comm`, or use stage 2",
             related=[("accumulation is left to the script here", "managed_gradient_accumulation")],
-            fix=Fix("remove `overlap_comm`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 
@@ -110,5 +111,5 @@ def unmanaged_accumulation_with_deepcompile(ctx: Context) -> Iterator[Finding]:
             "`managed_gradient_accumulation` is `false`, which `compile.deepcompile` does not work with",
             help="remove it, or switch `deepcompile` off",
             related=[("DeepCompile is switched on here", "compile.deepcompile")],
-            fix=Fix(f"remove `{path}`", (Remove((path,)),)),
+            fix=removal((path,)),
         )

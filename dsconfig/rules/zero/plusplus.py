@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
+from dsconfig.batch.world_sizes import divisors
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
+from dsconfig.rules._numbers import division
 from dsconfig.rules._stage import ZERO, stage
 from dsconfig.words import one_of, quoted
 
@@ -38,12 +40,12 @@ def secondary_partition_not_a_divisor(ctx: Context) -> Iterator[Finding]:
         return
     size, ranks = _partition(ctx), ctx.world_size
     if 1 < size < ranks and ranks % size:
-        fits = [number for number in range(2, ranks + 1) if ranks % number == 0]
+        fits = divisors(ranks)[1:]
         shown = one_of(fits) if len(fits) <= _MOST else ", ".join(map(quoted, fits[:_MOST])) + ", …"
         yield ctx.at(
             _HPZ,
-            f"`zero_hpz_partition_size` is {size}, which does not divide the {ranks} ranks: {ranks} ="
-            f" {ranks // size} × {size} + {ranks % size}",
+            f"`zero_hpz_partition_size` is {size}, which does not divide the {ranks} ranks: "
+            f"{division(ranks, size)}",
             help=f"use {shown}, or another number of ranks",
         )
 
@@ -78,7 +80,7 @@ def secondary_partition_beyond_ranks(ctx: Context) -> Iterator[Finding]:
             _HPZ,
             "`zero_hpz_partition_size` is 0 and counts as 1: there is no secondary partition",
             help="write the number of GPUs in a node, or remove the key",
-            fix=Fix("remove `zero_hpz_partition_size`", (Remove(ctx.place(_HPZ)),), safe=True),
+            fix=removal(ctx.place(_HPZ), safe=True),
         )
     elif ctx.world_size is not None and size > max(ctx.world_size, 1):
         yield ctx.at(
@@ -124,5 +126,5 @@ def quantized_gradients_without_reduce_scatter(ctx: Context) -> Iterator[Finding
             " needs it",
             help="remove it",
             related=[("gradients are quantised here", path)],
-            fix=Fix("remove `reduce_scatter`", (Remove(ctx.place(scatter)),)),
+            fix=removal(ctx.place(scatter)),
         )

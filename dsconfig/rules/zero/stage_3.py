@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Rename, Set
+from dsconfig.diagnostic import Fix, Rename, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._stage import ZERO, stage, zero
 from dsconfig.words import quoted
 
@@ -43,7 +44,7 @@ def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
             f" `{ctx.place(sequential)[-1]}` is on",
             help="remove it, or gather without `stage3_allgather_sequential`",
             related=[("parameters are gathered one by one here", sequential)],
-            fix=Fix(f"remove `{ctx.place(path)[-1]}`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 

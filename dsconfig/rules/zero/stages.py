@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._stage import ZERO, said_here, stage, stage_place, stage_words, zero
 from dsconfig.words import one_of
 
@@ -76,7 +76,7 @@ def pipelined_checkpoint_loading_below_stage_3(ctx: Context) -> Iterator[Finding
             f"`pipeline_loading_checkpoint` works at stage 3 alone, but {stage_words(ctx)}{at_load}",
             help="remove it, or use stage 3",
             related=said_here(ctx),
-            fix=Fix("remove `pipeline_loading_checkpoint`", (Remove(ctx.place(path)),)),
+            fix=removal(ctx.place(path)),
         )
 
 

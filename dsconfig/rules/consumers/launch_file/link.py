@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.consumers.launch_file import LINK, NOT_BESIDE_LINK
-from dsconfig.diagnostic import Fix, Path, Remove
+from dsconfig.diagnostic import Path
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_block, launched
 from dsconfig.words import quoted
 
@@ -50,7 +51,7 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
             help=f"remove it, and say it in {quoted(written[LINK])}",
             part="key",
             related=[("the config is named here", in_block(LINK))],
-            fix=Fix(f"remove `{path[-1]}`", (Remove(path),)),
+            fix=removal(path),
         )
 
 

@@ -10,7 +10,7 @@ from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_block, is_whole, launched
-from dsconfig.words import kind, one_of, quoted
+from dsconfig.words import described, one_of, quoted
 
 
 @rule("DSC824", effect="rejected", source=ENVIRONMENT, of_launch=True)
@@ -101,7 +101,7 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
     """
     found = ctx.data.get(BLOCK)
     if found is not None and not isinstance(found, dict):
-        message = f"`{BLOCK}` is {kind(found)}, {quoted(found)}, where Accelerate expects an object"
+        message = f"`{BLOCK}` is {described(found)} where Accelerate expects an object"
         yield ctx.at((BLOCK,), message, help=f"write a block; it names a file by `{LINK}`")
         return
     for key, reads, wanted in _READINGS:

@@ -1,0 +1,25 @@
+"""Numbers in a config, and how messages write them."""
+
+from __future__ import annotations
+
+from typing import TypeGuard
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether it is a number in JSON; to Python, true and false are numbers too."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def as_number(value: object) -> float | None:
+    """The value, where it is a number."""
+    return value if is_number(value) else None
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """Whether it is an integer in JSON; to Python, true and false are integers too."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def division(number: int, divisor: int) -> str:
+    """A division with its remainder: `12 = 1 × 8 + 4`."""
+    return f"{number} = {number // divisor} × {divisor} + {number % divisor}"
