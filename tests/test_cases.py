@@ -18,6 +18,8 @@ from tests.parity.crashes import load as crashes
 CASES = list(cases())
 NEEDED = {"name", "why", "target", "finds"}
 OPTIONAL = {"world_size", "consumer"}
+CRASH_NEEDED = {"name", "release", "raises", "bad", "steps"}
+CRASH_OPTIONAL = {"good", "torch_adam", "compile"}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
@@ -48,6 +50,8 @@ def test_file_is_well_formed(path: Path) -> None:
         assert len(set(names)) == len(names)
     for entry in content["cases"]:
         assert set(entry) - OPTIONAL in (NEEDED | {"config"}, NEEDED | {"text"}), entry["name"]
+    for entry in content.get("crashes", ()):
+        assert set(entry) - CRASH_OPTIONAL == CRASH_NEEDED, entry["name"]
 
 
 def test_words_are_rewritten_and_verdicts_are_not() -> None:

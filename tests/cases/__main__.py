@@ -52,6 +52,8 @@ def _moved(path: Path) -> Path:
             raise FileExistsError(f"{path} and {home} hold the cases of one rule: make one file of them")
         home.parent.mkdir(exist_ok=True)
         path.rename(home)
+        if not any(path.parent.iterdir()):
+            path.parent.rmdir()
     return home
 
 
