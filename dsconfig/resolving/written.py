@@ -13,6 +13,9 @@ from dsconfig.json_types import Json, JsonObject
 from dsconfig.releases import NUMBERS, Target
 from dsconfig.resolving.errors import ResolveError
 
+_OF_TEXT = "DSC0"
+"""How the codes of the rules begin that judge the text itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -29,20 +32,26 @@ def read_written(document: Document, release: str, consumer: str, changes: Mappi
         ResolveError: the release or the consumer cannot read it.
         ValueError: a change names no key.
     """
-    seen = Context(Source(document, consumer, None), NUMBERS[release])
-    if not seen.is_config or not document.readable(seen.parser):
-        raise _unreadable(document, release, consumer)
+    seen = context(document, release, consumer)
     config = deepcopy(seen.data)
     for key, value in changes.items():
         _put(config, key, value)
     return Written(config, seen.from_file)
 
 
-def _unreadable(document: Document, release: str, consumer: str) -> ResolveError:
+def context(document: Document, release: str, consumer: str) -> Context:
+    """The document in the eyes of the release.
+
+    Raises:
+        ResolveError: the release or the consumer cannot read it.
+    """
+    seen = Context(Source(document, consumer, None), NUMBERS[release])
+    if seen.is_config and document.readable(seen.parser):
+        return seen
     report = check_document(document, Target((release,), release, "argument"), consumer=consumer)
-    errors = [found for found in report if found.severity == "error"]
+    errors = [found for found in report if found.severity == "error" and found.code.startswith(_OF_TEXT)]
     why = f"{errors[0].code} {errors[0].message}" if errors else "it is not an object"
-    return ResolveError(f"{document.name} cannot be read: {why}", (), errors)
+    raise ResolveError(f"{document.name} cannot be read: {why}", (), errors)
 
 
 def _put(config: JsonObject, key: str, value: Json) -> None:

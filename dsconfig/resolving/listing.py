@@ -1,0 +1,91 @@
+"""The keys of a config one by one, those that are written and the defaults of those that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dsconfig.json_types import Json
+from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, view
+from dsconfig.resolving.origins import Origins, Value
+
+_HIDDEN = frozenset({"internal", "not_json", "unread"})
+_DEEPEST = 6
+"""Sections nested deeper than any real one: a section that holds its own kind would never end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which keys are listed: the written ones, and defaults by `every` and `keys`; see `effective`."""
+
+    origins: Origins
+    every: bool
+    keys: tuple[str, ...]
+
+    def values(self) -> Iterator[Value]:
+        """The values asked for, sections in the order of the file and then of the model."""
+        root = view(ROOT, self._release)
+        return (value for value in self._section(root, self.origins.data, ()) if self._wanted(value.key))
+
+    @property
+    def _release(self) -> int:
+        return self.origins.written.release
+
+    def _wanted(self, key: str) -> bool:
+        return not self.keys or any(f"{key}.".startswith(f"{name}.") for name in self.keys)
+
+    def _section(
+        self, section: SectionView, data: Mapping[str, Json], path: tuple[str, ...]
+    ) -> Iterator[Value]:
+        canonical = set()
+        for word, value in data.items():
+            key = section.keys.get(word)
+            if key is None:
+                yield self.origins.of_unknown(section, value, (*path, word))
+            else:
+                canonical.add(key.info.name)
+                yield from self._written(key, value, (*path, word), data)
+        for name in dict.fromkeys(key.info.name for key in section.keys.values()):
+            if name not in canonical:
+                yield from self._default(section.keys[name], (*path, name))
+
+    def _written(
+        self, key: KeyView, value: Json, path: tuple[str, ...], siblings: Mapping[str, Json]
+    ) -> Iterator[Value]:
+        inner = _params(siblings.get("type")) if path[-1] == "params" else None
+        inner = inner or child_section(key.type)
+        if inner is not None and isinstance(value, dict) and path not in self.origins.verdicts:
+            yield from self._section(view(inner, self._release), value, path)
+        else:
+            yield self.origins.of_key(key, value, path)
+
+    def _default(self, key: KeyView, path: tuple[str, ...]) -> Iterator[Value]:
+        """The key that is not written; at the top and in sections of their own only where asked for."""
+        asked = self.every or any(_within(path, name) for name in self.keys)
+        hidden = key.info.flags & _HIDDEN or key.info.deprecated <= self._release
+        if hidden or not (asked or len(path) > 1):
+            return
+        inner = child_section(key.type)
+        if inner is None:
+            yield self.origins.of_default(key, path)
+        elif asked and len(path) < _DEEPEST:
+            yield from self._section(view(inner, self._release), {}, path)
+
+
+def _within(path: tuple[str, ...], name: str) -> bool:
+    """Whether one of the two keys is the other, or in it."""
+    dotted = ".".join(path)
+    return f"{dotted}.".startswith(f"{name}.") or f"{name}.".startswith(f"{dotted}.")
+
+
+def _params(kind: Json) -> str | None:
+    """The section class of `params` for an optimizer or scheduler type, where it has one of its own."""
+    if not isinstance(kind, str):
+        return None
+    from dsconfig.model.optimizer import OPTIMIZERS
+    from dsconfig.model.scheduler import SCHEDULERS
+
+    entries: list[tuple[str, Any]] = [(entry.name, entry.params) for entry in OPTIMIZERS]
+    entries += [(entry.name, entry.params) for entry in SCHEDULERS]
+    return next((cls.__name__ for name, cls in entries if cls and name.lower() == kind.lower()), None)
