@@ -16,15 +16,18 @@ ADAM = frozenset({"Adam", "AdamW"})
 
 
 class Chosen(NamedTuple):
-    """The class that the engine builds. `kind` is None for a class of PyTorch that is named directly, and
-    `params` has what is known of the arguments of DeepSpeed's own.
-    """
+    """The class that the engine builds."""
 
     built: str
+    """Its name, with the module where it is PyTorch's."""
     kind: TypeInfo | None
+    """The type of DeepSpeed's own; None for a class of PyTorch that is named directly."""
     build: str
+    """`gpu`, `cpu` or `torch`: which of the classes behind the type."""
     accepts: frozenset[str]
+    """The arguments that it takes from a config."""
     params: dict[str, KeyView]
+    """What is known of the arguments of DeepSpeed's own."""
 
     @property
     def name(self) -> str:
@@ -50,8 +53,9 @@ def params(ctx: Context, section: str) -> dict[str, Any]:
 
 
 def known_type(ctx: Context, section: str, word: str | None) -> TypeInfo | None:
-    """The type of DeepSpeed's own with this name, where the release knows it. The walk through the section
-    has narrowed the releases for which that holds.
+    """The type of DeepSpeed's own with this name, where the release knows it.
+
+    The walk through the section has narrowed the releases for which that holds.
     """
     kind = type_named(section, word)
     return kind if kind and ctx.release in kind.releases else None

@@ -40,8 +40,10 @@ def offload_place(ctx: Context) -> list[tuple[str, str]]:
 
 
 def offloaded(ctx: Context) -> bool:
-    """Whether the engine takes the optimizers that DeepSpeed has for the CPU (runtime/engine.py,
-    `zero_use_cpu_optimizer`, before 0.7.2 `zero_cpu_offload`, to which device "none" was offloading too).
+    """Whether the engine takes the optimizers that DeepSpeed has for the CPU.
+
+    Source: runtime/engine.py, `zero_use_cpu_optimizer`; before 0.7.2 `zero_cpu_offload`, to which the device
+    "none" was offloading too.
     """
     if not ctx.has("zero_optimization"):
         return False

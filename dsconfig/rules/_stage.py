@@ -33,7 +33,7 @@ def stage_words(ctx: Context) -> str:
     return f"the stage is {stage(ctx):g}" if stage(ctx) > 0 else "ZeRO is off"
 
 
-def said_here(ctx: Context) -> list[tuple[str, str]]:
+def stage_set_here(ctx: Context) -> list[tuple[str, str]]:
     """The place of the stage as a related one, where it is written."""
     return [("the stage is set here", stage_place(ctx))] if ctx.has(stage_place(ctx)) else []
 

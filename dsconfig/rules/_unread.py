@@ -9,7 +9,7 @@ from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.words import one_of
 
 
-def departs(ctx: Context, path: str) -> bool:
+def differs_from_default(ctx: Context, path: str) -> bool:
     """Whether the key is written with another value than the release would use anyhow."""
     if not ctx.has(path):
         return False

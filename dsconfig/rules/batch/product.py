@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig.batch import triplet
 from dsconfig.batch.triplet import MICRO, STEPS, TRAIN, Triplet
 from dsconfig.batch.world_sizes import nearest_multiples, working_sizes
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.batch._failure import having, plain, too_small
+from dsconfig.rules.batch._failed import failed, plain
 
 _DERIVE = "runtime/config.py:DeepSpeedConfig._set_batch_related_parameters"
 _ASSERT = "runtime/config.py:DeepSpeedConfig._batch_assertion"
@@ -33,28 +32,31 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 128, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}
     """
-    for failure, values, world in having(ctx, "mismatch"):
-        if None in values:
-            continue
-        train, micro, steps = values
-        if world is None:
-            yield ctx.at(
-                TRAIN,
-                f"`{TRAIN}` {train} is no multiple of {micro} × {steps} = {micro * steps} (micro batch × "
-                "accumulation steps), so no world size fits",
-                help=_multiples_help(TRAIN, train, micro * steps),
-                related=_others(TRAIN),
-            )
-            continue
-        product = micro * steps * world
+    found = failed(ctx, "mismatch")
+    if found is None or None in found.values:
+        return
+    (train, micro, steps), world = found.values, found.world
+    if world is None:
         yield ctx.at(
             TRAIN,
-            f"`{TRAIN}` {train} ≠ {micro} × {steps} × {_world(world)} = {plain(product)} (micro batch × "
-            "accumulation steps × world size)",
-            help=_mismatch_help(failure.triplet, world),
-            related=_others(TRAIN),
-            fix=Fix(f"remove `{TRAIN}`, so that it is derived: {plain(product)}", (Remove((TRAIN,)),)),
+            f"`{TRAIN}` {train} is no multiple of {micro} × {steps} = {micro * steps} (micro batch × "
+            "accumulation steps), so no world size fits",
+            help=_multiples_help(train, micro * steps),
+            related=_FACTORS,
         )
+        return
+    product = plain(micro * steps * world)
+    yield ctx.at(
+        TRAIN,
+        f"`{TRAIN}` {train} ≠ {micro} × {steps} × {plain(world)} = {product} (micro batch × accumulation "
+        "steps × world size)",
+        help=_mismatch_help(found.why.triplet, world),
+        related=_FACTORS,
+        fix=Fix(f"remove `{TRAIN}`, so that it is derived: {product}", (Remove((TRAIN,)),)),
+    )
+
+
+_FACTORS = tuple((f"`{key}` is set here", key) for key in (MICRO, STEPS))
 
 
 def _mismatch_help(found: Triplet, world: float) -> str:
@@ -73,17 +75,9 @@ def _whole(number: Any, divisor: Any) -> bool:
     return bool(divisor) and number % divisor == 0 and number >= divisor
 
 
-def _others(key: str) -> list[tuple[str, str]]:
-    return [(f"`{other}` is set here", other) for other in triplet.KEYS if other != key]
-
-
-def _world(world: float) -> str:
-    return plain(world)
-
-
-def _multiples_help(key: str, value: Any, step: Any) -> str:
-    near = nearest_multiples(value, step)
-    return f"set `{key}` to a multiple of {plain(step)}" + (
+def _multiples_help(train: Any, step: Any) -> str:
+    near = nearest_multiples(train, step)
+    return f"set `{TRAIN}` to a multiple of {plain(step)}" + (
         f", for example {' or '.join(plain(number) for number in near)}" if near else ""
     )
 
@@ -103,33 +97,34 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 96, "train_micro_batch_size_per_gpu": 4}
     """
-    for failure, (train, micro, steps), world in having(ctx, "mismatch", "not-positive"):
-        if train is None or (micro is not None and steps is not None):
-            continue
-        if failure.failure == "not-positive" and not too_small(train, micro, steps):
-            continue
-        given = micro if micro is not None else steps
-        key = MICRO if micro is not None else STEPS
-        parts = [] if given is None else [f"{plain(given)} ({key.replace('train_', '').replace('_', ' ')})"]
-        if world is not None:
-            parts.append(f"{_world(world)} (world size)")
-        step = (1 if given is None else given) * (1 if world is None else world)
-        yield ctx.at(
-            TRAIN,
-            f"`{TRAIN}` {train} is not divisible by {' × '.join(parts)}"
-            + (f" = {plain(step)}" if len(parts) > 1 else "")
-            + (
-                f": {plain(train // step)} × {plain(step)} = {plain(train // step * step)}"
-                if train > step
-                else ""
-            ),
-            help=_divisible_help(train, step, given, world),
-            related=[(f"`{key}` is set here", key)] if given is not None else [],
-        )
+    found = failed(ctx, "mismatch", "not-positive")
+    if found is None or (found.why.failure == "not-positive" and not found.too_small):
+        return
+    (train, micro, steps), world = found.values, found.world
+    if train is None or (micro is not None and steps is not None):
+        return
+    given, key = (steps, STEPS) if micro is None else (micro, MICRO)
+    step = (1 if given is None else given) * (1 if world is None else world)
+    whole = f": {plain(train // step)} × {plain(step)} = {plain(train // step * step)}"
+    yield ctx.at(
+        TRAIN,
+        f"`{TRAIN}` {train} is not divisible by {_product(key, given, world)}{whole if train > step else ''}",
+        help=_divisible_help(train, step, given, world),
+        related=[(f"`{key}` is set here", key)] if given is not None else [],
+    )
+
+
+def _product(key: str, given: Any, world: float | None) -> str:
+    """What the total is to be a multiple of, factor by factor."""
+    parts = [] if given is None else [f"{plain(given)} ({key.replace('train_', '').replace('_', ' ')})"]
+    if world is not None:
+        parts.append(f"{plain(world)} (world size)")
+    both = given is not None and world is not None
+    return " × ".join(parts) + (f" = {plain(given * world)}" if both else "")
 
 
 def _divisible_help(train: Any, step: Any, given: Any, world: float | None) -> str:
-    text = _multiples_help(TRAIN, train, step)
+    text = _multiples_help(train, step)
     if world is None:
         return text
     sizes = working_sizes(train, given, None)

@@ -32,7 +32,7 @@ def written(ctx: Context) -> tuple[Any, Any, Any]:
 
 
 def data_parallel_size(ctx: Context) -> float | None:
-    """The world size that the triplet is held against, None where nobody said how many ranks there are.
+    """The world size that the triplet must match; None where the number of ranks is not known.
 
     Raises:
         SkipRule: `sequence_parallel_size` cannot be divided by, which is a finding of its own.
@@ -50,9 +50,7 @@ def data_parallel_size(ctx: Context) -> float | None:
 
 
 def sizes(context: Context) -> str | None:
-    """In words, the world sizes at which the batch triplet works; None where every one does, or none can be
-    told.
-    """
+    """In words, the world sizes at which the triplet works; None where all do, or that cannot be said."""
     try:
         found = working_sizes(*written(context))
     except SkipRule:

@@ -11,7 +11,7 @@ from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules.batch._failure import having, too_small
+from dsconfig.rules.batch._failed import failed
 from dsconfig.words import described, quoted
 
 _DERIVE = "runtime/config.py:DeepSpeedConfig._set_batch_related_parameters"
@@ -33,7 +33,7 @@ def batch_size_not_given(ctx: Context) -> Iterator[Finding]:
 
         {"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 4}
     """
-    for _ in having(ctx, "none-given"):
+    if failed(ctx, "none-given"):
         yield ctx.at(
             "",
             f"neither `{TRAIN}` nor `{MICRO}` is given, so DeepSpeed cannot derive the batch",
@@ -54,18 +54,14 @@ def batch_size_not_positive(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for failure, values, _ in having(ctx, "not-positive"):
-        if too_small(*values):
-            continue
-        for key, value in zip(triplet.KEYS, values, strict=True):
-            if value is not None and not value > 0:
-                yield ctx.at(
-                    key,
-                    f"`{key}` is {quoted(value)}, but must be greater than 0",
-                    help="give a positive integer",
-                )
-                break
-        del failure
+    found = failed(ctx, "not-positive")
+    if found is None or found.too_small:
+        return
+    for key, value in zip(triplet.KEYS, found.values, strict=True):
+        if value is not None and not value > 0:
+            message = f"`{key}` is {quoted(value)}, but must be greater than 0"
+            yield ctx.at(key, message, help="give a positive integer")
+            return
 
 
 @rule("DSC205", effect="rejected", source=_DERIVE)
@@ -80,9 +76,10 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "gradient_accumulation_steps": 1}
     """
-    for failure, values, _ in having(ctx, "zero-divisor"):
-        key = failure.key or STEPS
-        value = dict(zip(triplet.KEYS, values, strict=True))[key]
+    found = failed(ctx, "zero-divisor")
+    if found:
+        key = found.why.key or STEPS
+        value = dict(zip(triplet.KEYS, found.values, strict=True))[key]
         yield ctx.at(
             key,
             f"`{key}` is {quoted(value)}, and DeepSpeed divides `{TRAIN}` by it",
@@ -110,19 +107,20 @@ def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for failure, values, _ in having(ctx, "arithmetic"):
-        for key, value in zip(triplet.KEYS, values, strict=True):
-            if value is None or (isinstance(value, int | float) and failure.key is not None):
-                continue
-            number = int(value) if isinstance(value, str) and value.strip().isdecimal() else None
-            yield ctx.at(
-                key,
-                f"`{key}` is {described(value)} and DeepSpeed calculates with it",
-                help=_number_help(value, number),
-                fix=Fix(f"replace by {number}", (Set((key,), number),), safe=True)
-                if number is not None
-                else None,
-            )
+    found = failed(ctx, "arithmetic")
+    if found is None:
+        return
+    for key, value in zip(triplet.KEYS, found.values, strict=True):
+        if value is None or (isinstance(value, int | float) and found.why.key is not None):
+            continue
+        number = int(value) if isinstance(value, str) and value.strip().isdecimal() else None
+        fix = Fix(f"replace by {number}", (Set((key,), number),), safe=True)
+        yield ctx.at(
+            key,
+            f"`{key}` is {described(value)} and DeepSpeed calculates with it",
+            help=_number_help(value, number),
+            fix=fix if number is not None else None,
+        )
 
 
 def _number_help(value: Any, number: int | None) -> str:

@@ -9,7 +9,7 @@ from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_optimizer
-from dsconfig.rules._stage import ZERO, said_here, stage
+from dsconfig.rules._stage import ZERO, stage, stage_set_here
 from dsconfig.rules._unread import without_effect
 from dsconfig.words import quoted
 
@@ -99,7 +99,7 @@ def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
             f"`{key}` is {quoted(value)}{truth}, which stage {found.level:g} does not support while "
             "`reduce_scatter` is on" + ("" if ctx.has(_SCATTER) else ", as it is by default"),
             help=f"remove `{key}`" + (", or set `reduce_scatter` to `false`" if not truth else ""),
-            related=[*said_here(ctx), *([("it is on here", _SCATTER)] if ctx.has(_SCATTER) else [])],
+            related=[*stage_set_here(ctx), *([("it is on here", _SCATTER)] if ctx.has(_SCATTER) else [])],
             fix=removal(ctx.place(key)),
         )
 

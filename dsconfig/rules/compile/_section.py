@@ -22,7 +22,7 @@ def section_of(ctx: Context) -> dict[str, Any]:
     return section
 
 
-def needs_deepcompile(ctx: Context) -> None:
+def requires_deepcompile(ctx: Context) -> None:
     """Go on only where DeepCompile is on.
 
     Raises:

@@ -10,7 +10,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, PARAM
 from dsconfig.rules._stage import stage
-from dsconfig.rules.compile._section import device_of, needs_deepcompile, on_here, passes_of
+from dsconfig.rules.compile._section import device_of, on_here, passes_of, requires_deepcompile
 from dsconfig.words import one_of
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
@@ -45,7 +45,7 @@ def two_offloads_in_deepcompile(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
          "compile": {"deepcompile": true}}
     """
-    needs_deepcompile(ctx)
+    requires_deepcompile(ctx)
     if stage(ctx) != 3 or "autosp" in passes_of(ctx) or "autotp" in passes_of(ctx):
         return
     on = {key: f"compile.{key}" for key in _OFFLOADS if ctx.on(f"compile.{key}")}
@@ -103,7 +103,7 @@ def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "compile": {"deepcompile": true}, "zero_optimization": {"stage": 3}}
     """
-    needs_deepcompile(ctx)
+    requires_deepcompile(ctx)
     paths = (PARAM, OPTIMIZER)
     nulls = [path for path in paths if ctx.has(path) and ctx.value(path) is None]
     # The device of `offload_optimizer` is asked for only where that of `offload_param` is "cpu".

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._stage import said_here, stage, stage_words
-from dsconfig.rules.compile._section import needs_deepcompile, on_here, passes_of
+from dsconfig.rules._stage import stage, stage_set_here, stage_words
+from dsconfig.rules.compile._section import on_here, passes_of, requires_deepcompile
 from dsconfig.words import one_of
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
@@ -32,7 +32,7 @@ def autotp_pass_with_others(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2},
          "compile": {"deepcompile": true, "passes": ["autotp"]}}
     """
-    needs_deepcompile(ctx)
+    requires_deepcompile(ctx)
     passes = passes_of(ctx)
     others = sorted(set(passes) - {"autotp"})
     if "autotp" in passes and others:
@@ -59,7 +59,7 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "compile": {"deepcompile": true}}
     """
-    needs_deepcompile(ctx)
+    requires_deepcompile(ctx)
     passes = passes_of(ctx)
     size = ctx.value(_TP)
     if "autotp" in passes and ctx.since("0.19.6"):
@@ -76,7 +76,7 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
             f"`deepcompile` works at stage 1 and 3 only in {ctx.release_name}, and {stage_words(ctx)}",
             help="use stage 1 or 3, or set `deepcompile` to `false`",
             effect="crashes",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
         )
     elif stage(ctx) not in (1, 2, 3):
         yield _fallback(ctx, f"its passes need ZeRO stage 1, 2 or 3, and {stage_words(ctx)}", _DEEP)
@@ -87,5 +87,5 @@ def _fallback(ctx: Context, why: str, path: str) -> Finding:
         path,
         f"`deepcompile` falls back to plain torch.compile: {why}",
         help="give it what it needs, or set `deepcompile` to `false`",
-        related=[on_here(), *said_here(ctx)] if path != _DEEP else said_here(ctx),
+        related=[on_here(), *stage_set_here(ctx)] if path != _DEEP else stage_set_here(ctx),
     )

@@ -7,9 +7,10 @@ from typing import Any
 from dsconfig.evaluation.context import Context, SkipRule
 
 EP = "expert_parallel"
+TP = "tensor_parallel.autotp_size"
 
 
-def enabled(ctx: Context) -> None:
+def requires_autoep(ctx: Context) -> None:
     """Go on only where AutoEP is switched on.
 
     Raises:
@@ -24,10 +25,16 @@ def on_here() -> tuple[str, str]:
     return "expert parallelism is switched on here", f"{EP}.enabled"
 
 
-def value(ctx: Context, key: str) -> Any:
+def value_of(ctx: Context, key: str) -> Any:
     """The value of a key of the section."""
     return ctx.value(f"{EP}.{key}")
 
 
 def bad_integer(value: Any, least: int) -> bool:
     return not isinstance(value, int) or value < least
+
+
+def tensor_parallel_size(ctx: Context) -> int:
+    """Ranks that share each layer, 1 where AutoTP is off."""
+    size = ctx.value(TP)
+    return max(size, 1) if isinstance(size, int) else 1

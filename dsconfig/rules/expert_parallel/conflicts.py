@@ -8,13 +8,10 @@ from typing import Any
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.expert_parallel._section import enabled, value
-from dsconfig.rules.expert_parallel.folding import tensor_parallel_size
+from dsconfig.rules.expert_parallel._section import EP, TP, requires_autoep, tensor_parallel_size, value_of
 from dsconfig.words import quoted
 
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
-_EP = "expert_parallel"
-_TP = "tensor_parallel.autotp_size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +29,7 @@ class _Conflict:
 
 
 def _parallel(ctx: Context) -> bool:
-    return isinstance(size := value(ctx, "autoep_size"), int) and size > 1
+    return isinstance(size := value_of(ctx, "autoep_size"), int) and size > 1
 
 
 _CONFLICTS = (
@@ -40,37 +37,37 @@ _CONFLICTS = (
         "gate_up_impl",
         "fused",
         "0.19.8",
-        lambda ctx: not value(ctx, "use_grouped_mm"),
+        lambda ctx: not value_of(ctx, "use_grouped_mm"),
         "needs `use_grouped_mm`, which is {}",
         'set `use_grouped_mm` to `true`, or use `"separate"`',
-        f"{_EP}.use_grouped_mm",
+        f"{EP}.use_grouped_mm",
     ),
     _Conflict(
         "row_weighting_impl",
         "fused",
         "0.19.8",
-        lambda ctx: value(ctx, "comm_backend") != "deepep",
+        lambda ctx: value_of(ctx, "comm_backend") != "deepep",
         'needs `comm_backend` `"deepep"`, which is {}',
         'set `comm_backend` to `"deepep"`, or remove `row_weighting_impl`',
-        f"{_EP}.comm_backend",
+        f"{EP}.comm_backend",
     ),
     _Conflict(
         "row_weighting_impl",
         "fused",
         "0.19.8",
-        lambda ctx: value(ctx, "comm_backend") == "deepep" and value(ctx, "autoep_size") == 1,
+        lambda ctx: value_of(ctx, "comm_backend") == "deepep" and value_of(ctx, "autoep_size") == 1,
         "needs an `autoep_size` above 1, and it is {}",
         "raise `autoep_size`, or remove `row_weighting_impl`",
-        f"{_EP}.autoep_size",
+        f"{EP}.autoep_size",
     ),
     _Conflict(
         "comm_backend",
         "deepep",
         "0.19.7",
-        lambda ctx: value(ctx, "comm_max_tokens_per_rank") == 0,
+        lambda ctx: value_of(ctx, "comm_max_tokens_per_rank") == 0,
         "needs `comm_max_tokens_per_rank`, which is {}",
         "set `comm_max_tokens_per_rank` to `train_micro_batch_size_per_gpu` × the longest padded sequence",
-        f"{_EP}.comm_max_tokens_per_rank",
+        f"{EP}.comm_max_tokens_per_rank",
     ),
     _Conflict(
         "combine_impl",
@@ -79,16 +76,16 @@ _CONFLICTS = (
         lambda ctx: tensor_parallel_size(ctx) > 1,
         "does not work with `autotp_size` {}",
         "remove `combine_impl`, or set `autotp_size` to 1",
-        _TP,
+        TP,
     ),
     _Conflict(
         "combine_impl",
         "fused_weighted_sum",
         "0.19.7",
-        lambda ctx: value(ctx, "comm_backend") == "deepep" and _parallel(ctx),
+        lambda ctx: value_of(ctx, "comm_backend") == "deepep" and _parallel(ctx),
         "does not work with `comm_backend` {}, which adds the rows up itself",
         'remove `combine_impl`, or set `comm_backend` to `"comm"`',
-        f"{_EP}.comm_backend",
+        f"{EP}.comm_backend",
     ),
     _Conflict(
         "async_split_plan",
@@ -97,7 +94,7 @@ _CONFLICTS = (
         lambda ctx: _parallel(ctx) and tensor_parallel_size(ctx) > 1,
         "does not work with `autotp_size` {}",
         "remove `async_split_plan`, or set `autotp_size` to 1",
-        _TP,
+        TP,
     ),
 )
 
@@ -119,12 +116,12 @@ def expert_parallel_options_conflict(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {
             "enabled": true, "comm_backend": "deepep", "comm_max_tokens_per_rank": 8192}}
     """
-    enabled(ctx)
+    requires_autoep(ctx)
     for row in _CONFLICTS:
-        written = row.key in ctx.data[_EP] and value(ctx, row.key) == row.value
+        written = row.key in ctx.data[EP] and value_of(ctx, row.key) == row.value
         if written and ctx.since(row.since) and row.holds(ctx):
             yield ctx.at(
-                f"{_EP}.{row.key}",
+                f"{EP}.{row.key}",
                 f"`{row.key}` {quoted(row.value)} {row.why.format(quoted(ctx.value(row.other)))}",
                 help=row.help,
                 related=[("the other option stands here", row.other)] if ctx.has(row.other) else [],

@@ -9,18 +9,17 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._offload import OPTIMIZER, PARAM
 from dsconfig.rules._stage import stage, stage_place
-from dsconfig.rules.expert_parallel._section import enabled, on_here, value
+from dsconfig.rules.expert_parallel._section import (
+    EP,
+    TP,
+    on_here,
+    requires_autoep,
+    tensor_parallel_size,
+    value_of,
+)
 from dsconfig.words import quoted
 
 _FOLDING = "module_inject/auto_ep_folding.py:validate_folding_global"
-_EP = "expert_parallel"
-_TP = "tensor_parallel.autotp_size"
-
-
-def tensor_parallel_size(ctx: Context) -> int:
-    """Ranks that share each layer, 1 where AutoTP is off."""
-    size = ctx.value(_TP)
-    return max(size, 1) if isinstance(size, int) else 1
 
 
 @rule("DSC734", effect="crashes", since="0.19.2", source=_FOLDING)
@@ -41,22 +40,22 @@ def expert_parallel_with_tensor_parallel(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 2},
          "tensor_parallel": {"autotp_size": 2}}
     """
-    enabled(ctx)
+    requires_autoep(ctx)
     size = tensor_parallel_size(ctx)
     if size <= 1:
         return
-    beside = "tensor parallelism is switched on here", _TP
+    beside = "tensor parallelism is switched on here", TP
     if ctx.before("0.19.3"):
         yield ctx.at(
-            _EP,
+            EP,
             f"expert parallelism is on beside `autotp_size` {size}, which {ctx.release_name} cannot combine",
             help="set `autotp_size` to 1, or upgrade DeepSpeed to 0.19.3 or later",
             part="key",
             related=[beside],
         )
-    elif value(ctx, "autoep_size") == 1:
+    elif value_of(ctx, "autoep_size") == 1:
         yield ctx.at(
-            f"{_EP}.autoep_size",
+            f"{EP}.autoep_size",
             f"`autoep_size` is `1` beside `autotp_size` {size}, and together with it must be above 1",
             help="raise `autoep_size`, or set `autotp_size` to 1",
             related=[beside],
@@ -107,15 +106,15 @@ def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "tensor_parallel": {"preset_model": "mixtral"},
          "expert_parallel": {"enabled": true, "autoep_size": 2, "preset_model": "mixtral"}}
     """
-    enabled(ctx)
+    requires_autoep(ctx)
     path = "tensor_parallel.preset_model"
-    tensor, expert = ctx.value(path), value(ctx, "preset_model")
+    tensor, expert = ctx.value(path), value_of(ctx, "preset_model")
     if tensor is not None and expert is not None and tensor != expert:
         yield ctx.at(
             path,
             f"`preset_model` is {quoted(tensor)} here and {quoted(expert)} in `expert_parallel`",
             help="name the same family in both, or remove one",
-            related=[("the other preset stands here", f"{_EP}.preset_model")],
+            related=[("the other preset stands here", f"{EP}.preset_model")],
         )
 
 
@@ -141,7 +140,7 @@ def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Find
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 2},
          "zero_optimization": {"stage": 2}}
     """
-    enabled(ctx)
+    requires_autoep(ctx)
     if stage(ctx) != 3:
         return
     for path, off in (

@@ -9,7 +9,7 @@ from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._numbers import division
-from dsconfig.rules.expert_parallel._section import EP, bad_integer, enabled, on_here, value
+from dsconfig.rules.expert_parallel._section import EP, bad_integer, on_here, requires_autoep, value_of
 from dsconfig.words import one_of, quoted
 
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
@@ -45,9 +45,9 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "expert_parallel": {"enabled": true}}
     """
-    enabled(ctx)
-    size = value(ctx, "autoep_size")
-    reserved = value(ctx, "expert_tensor_parallel_size") if ctx.since("0.19.3") else 1
+    requires_autoep(ctx)
+    size = value_of(ctx, "autoep_size")
+    reserved = value_of(ctx, "expert_tensor_parallel_size") if ctx.since("0.19.3") else 1
     if type(reserved) is not int or reserved != 1:
         path = f"{EP}.expert_tensor_parallel_size"
         yield ctx.at(
@@ -81,8 +81,8 @@ def more_limited_groups_than_groups(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {
             "enabled": true, "num_expert_groups": 4, "num_limited_groups": 2}}
     """
-    enabled(ctx)
-    groups, limited = (value(ctx, key) for key in _GROUPS)
+    requires_autoep(ctx)
+    groups, limited = (value_of(ctx, key) for key in _GROUPS)
     numbers = isinstance(groups, int | float) and isinstance(limited, int | float)
     if numbers and groups >= 1 and limited > groups:
         yield ctx.at(
@@ -107,8 +107,8 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 4}}
     """
-    enabled(ctx)
-    if value(ctx, "autoep_size") == 1:
+    requires_autoep(ctx)
+    if value_of(ctx, "autoep_size") == 1:
         yield ctx.at(
             f"{EP}.autoep_size",
             "`autoep_size` is `1`"

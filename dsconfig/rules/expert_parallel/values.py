@@ -8,7 +8,7 @@ from dsconfig.dialect import Refused
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules.expert_parallel._section import EP, bad_integer, enabled, on_here
+from dsconfig.rules.expert_parallel._section import EP, bad_integer, on_here, requires_autoep
 from dsconfig.words import expected, kind, quoted
 
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
@@ -117,7 +117,7 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "expert_w1": "gate_proj"}}
     """
-    enabled(ctx)
+    requires_autoep(ctx)
     for event in ctx.walk.refused:
         word = event.path[-1]
         if event.path[0] == EP and word in _WORDS and isinstance(event.verdict, Refused):

@@ -63,9 +63,7 @@ DEAD: dict[str, str | None] = {
 
 
 def stands_for(path: Path) -> str | None:
-    """What stands in `DEAD` for the path: the key that was meant, "" where none was, None where nothing
-    stands there.
-    """
+    """The key that is meant by one that never was: "" where there is none; None for any other path."""
     word = dotted(path)
     if word not in DEAD:
         return None
@@ -74,9 +72,7 @@ def stands_for(path: Path) -> str | None:
 
 @lru_cache(maxsize=8)
 def _homes(release: int) -> dict[str, list[str]]:
-    """Every key name that the release reads, with the dotted paths where it does; free-form parts left
-    out.
-    """
+    """Every key name that the release reads, with its dotted paths; free-form objects are left out."""
     homes: dict[str, list[str]] = {}
 
     def visit(section: str, path: tuple[str, ...]) -> None:
@@ -92,9 +88,7 @@ def _homes(release: int) -> dict[str, list[str]]:
 
 
 def home_of(word: str, parent: Path, release: int) -> str | None:
-    """The one place where the release reads a key of this name; of several, the one inside or above
-    `parent`.
-    """
+    """The one place where the release reads a key of this name; of several, that inside or above `parent`."""
     inside = _param_of_type(word, parent, release)
     if inside is not None:
         return inside
@@ -114,9 +108,7 @@ _WITH_TYPES: dict[Path, str] = {("optimizer",): "Optimizer", ("scheduler",): "Sc
 
 
 def _param_of_type(word: str, parent: Path, release: int) -> str | None:
-    """The place among the params where a type of optimizer or scheduler has a key of this name, which stands
-    beside `type`.
-    """
+    """The place of a key beside `type` that belongs among the params of an optimizer or a scheduler."""
     section = _WITH_TYPES.get(parent)
     for kind in types_of(section).values() if section else ():
         key = section_keys(kind.params).get(word) if kind.params else None

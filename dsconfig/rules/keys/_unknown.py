@@ -28,16 +28,19 @@ class Unknown:
 
     @property
     def word(self) -> str:
+        """The key itself."""
         return str(self.event.path[-1])
 
     @property
     def parent(self) -> str:
+        """The section that it stands in, dotted; empty at the top level."""
         return dotted(self.event.path[:-1])
 
     @property
     def refused(self) -> bool:
-        """Strict sections refuse what they do not know, unless its value is "auto", which they drop
-        unseen.
+        """Whether DeepSpeed refuses the file.
+
+        Strict sections refuse what they do not know, except for the value "auto", which they drop unseen.
         """
         if self.info is not None and self.kind == "removed" and self.info.refused_from < NEVER:
             return True
@@ -46,14 +49,17 @@ class Unknown:
 
     @property
     def effect(self) -> str:
+        """What becomes of the file, or else of the key."""
         return "rejected" if self.refused else "ignored"
 
     @property
     def where(self) -> str:
+        """Where it stands, for messages."""
         return f"in `{self.parent}`" if self.parent else "at the top level"
 
 
 def unknowns(ctx: Context, kind: Kind) -> Iterator[Unknown]:
+    """The unknown keys of one kind."""
     for event in ctx.walk.unknown:
         found = _classify(ctx, event)
         if found is not None and found.kind == kind:
@@ -103,6 +109,7 @@ _REMARKS = frozenset({"comment", "comments", "description", "note", "notes"})
 
 
 def dropped(found: Unknown) -> str:
+    """What DeepSpeed does about the key, for messages."""
     section = found.event.section
     if found.refused:
         return "DeepSpeed refuses the file"

@@ -9,7 +9,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._offload import OPTIMIZER, PARAM, device
 from dsconfig.rules._stage import stage
-from dsconfig.rules._unread import departs, without_effect
+from dsconfig.rules._unread import differs_from_default, without_effect
 
 
 @rule(
@@ -82,7 +82,7 @@ def nvme_key_without_nvme(ctx: Context) -> Iterator[Finding]:
     for section, keys in _OF_NVME.items():
         if not ctx.has(section) or ctx.written(f"{section}.device") != "cpu":
             continue
-        if unread := [f"{section}.{key}" for key in keys if departs(ctx, f"{section}.{key}")]:
+        if unread := [f"{section}.{key}" for key in keys if differs_from_default(ctx, f"{section}.{key}")]:
             them = "them" if len(unread) > 1 else "it"
             yield without_effect(
                 ctx,

@@ -9,7 +9,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, PARAM, device, device_place
-from dsconfig.rules._stage import ZERO, said_here, stage, stage_place, stage_words
+from dsconfig.rules._stage import ZERO, stage, stage_place, stage_set_here, stage_words
 from dsconfig.words import quoted
 
 _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
@@ -102,7 +102,7 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
             f" {stage_words(ctx)}",
             help="use stage 3, or remove it",
             part="key",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
             fix=removal(ctx.place(place)),
         )
 
@@ -137,7 +137,7 @@ def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
             " optimizer, which fails on tensors of a GPU",
             help="use stage 1, 2 or 3, or remove it",
             part="key",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
             fix=removal(ctx.place(place)),
         )
 
@@ -171,6 +171,6 @@ def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
             f'`device` is `"nvme"` and counts as `"cpu"`: only stage 3 offloads to NVMe, and'
             f" {stage_words(ctx)}",
             help='use stage 3, or write `"cpu"`',
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
             fix=Fix('replace by `"cpu"`', (Set(ctx.place(path), "cpu"),)),
         )

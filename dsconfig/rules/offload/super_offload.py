@@ -8,8 +8,8 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER
-from dsconfig.rules._stage import said_here, stage, stage_words
-from dsconfig.rules._unread import departs
+from dsconfig.rules._stage import stage, stage_set_here, stage_words
+from dsconfig.rules._unread import differs_from_default
 from dsconfig.rules.offload._optimizer import type_of
 
 _SUPER = f"{OPTIMIZER}.super_offload"
@@ -47,10 +47,10 @@ def super_offload_out_of_use(ctx: Context) -> Iterator[Finding]:
             _SUPER,
             f"`super_offload` has no effect: it works at stage 3 alone, and {stage_words(ctx)}",
             help="use stage 3, or remove it",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
             fix=removal(ctx.place(_SUPER)),
         )
-    elif not asked and departs(ctx, cores):
+    elif not asked and differs_from_default(ctx, cores):
         yield ctx.at(
             cores,
             "`cpuadam_cores_perc` has no effect: only `super_offload` uses it",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._formats import model_format
-from dsconfig.rules._stage import said_here, stage
+from dsconfig.rules._stage import stage, stage_set_here
 from dsconfig.words import quoted
 
 _BASIC = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
@@ -43,7 +43,7 @@ def one_bit_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
             _TYPE,
             f"{quoted(ctx.written(_TYPE))} does not work with ZeRO, and the stage is {stage(ctx):g}",
             help="use stage 0, or another optimizer: 0.19.7 has no 1-bit ones any more",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
         )
 
 

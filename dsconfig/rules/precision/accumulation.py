@@ -9,7 +9,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_optimizer, bf16_place, format_of, format_place, model_format
-from dsconfig.rules._stage import ZERO, said_here, stage
+from dsconfig.rules._stage import ZERO, stage, stage_set_here
 from dsconfig.words import quoted
 
 _SANITY = "runtime/engine.py:DeepSpeedEngine._do_optimizer_sanity_check"
@@ -49,7 +49,7 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}, but the model trains in {model}, and "
         f"{where} DeepSpeed {ctx.release_name} accumulates in the model's format",
         help=f'write "{model}", remove the key' + ("" if sharded else ", or use ZeRO stage 1 or higher"),
-        related=[*format_place(ctx), *said_here(ctx)],
+        related=[*format_place(ctx), *stage_set_here(ctx)],
         fix=removal(ctx.place(_ACCUMULATION)),
     )
 

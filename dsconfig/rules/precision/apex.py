@@ -8,7 +8,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import format_of, format_place, model_format
-from dsconfig.rules._stage import said_here, stage
+from dsconfig.rules._stage import stage, stage_set_here
 
 _SANITY = "runtime/engine.py:DeepSpeedEngine._do_optimizer_sanity_check"
 _ACCUMULATION = "data_types.grad_accum_dtype"
@@ -57,7 +57,7 @@ def amp_with_partner(ctx: Context) -> Iterator[Finding]:
         return
     model = model_format(ctx)
     partner = "ZeRO" if stage(ctx) > 0 else f"`{model}`" if model != "fp32" else None
-    related = said_here(ctx) if stage(ctx) > 0 else format_place(ctx)
+    related = stage_set_here(ctx) if stage(ctx) > 0 else format_place(ctx)
     if partner is None and ctx.has(_ACCUMULATION):
         chosen = format_of(ctx.value(_ACCUMULATION))
         if chosen not in (None, "fp32") and ctx.since("0.7.6"):

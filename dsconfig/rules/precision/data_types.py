@@ -9,7 +9,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_optimizer, format_of, format_place, model_format
 from dsconfig.rules._stage import ZERO, stage_place
-from dsconfig.rules._unread import departs, without_effect
+from dsconfig.rules._unread import differs_from_default, without_effect
 from dsconfig.words import quoted
 
 _SECTION = "data_types"
@@ -119,7 +119,7 @@ def zero_settings_not_read_by_bf16_optimizer(ctx: Context) -> Iterator[Finding]:
     """
     if not bf16_optimizer(ctx):
         return
-    idle = [path for path in _KNOBS if departs(ctx, path)]
+    idle = [path for path in _KNOBS if differs_from_default(ctx, path)]
     if idle:
         yield without_effect(
             ctx,

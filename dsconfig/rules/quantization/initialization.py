@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._stage import said_here, stage, stage_words
+from dsconfig.rules._stage import stage, stage_set_here, stage_words
 
 
 @rule(
@@ -41,5 +41,5 @@ def quantized_initialization_below_stage_3(ctx: Context) -> Iterator[Finding]:
             f"`quantized_initialization` works inside `zero.Init` of stage 3, and {stage_words(ctx)}",
             help="use stage 3, or remove it",
             part="key",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
         )

@@ -9,7 +9,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device
-from dsconfig.rules._stage import ZERO, said_here, stage
+from dsconfig.rules._stage import ZERO, stage, stage_set_here
 from dsconfig.rules.zenflow._section import ZENFLOW, zenflow
 
 _STAGES_1_2 = "runtime/zenflow/zenflow_stage_1_and_2.py:ZenFlowZeroOptimizer"
@@ -42,7 +42,7 @@ def zenflow_without_zero(ctx: Context) -> Iterator[Finding]:
             "`zenflow` is on, but ZeRO is off: the first step looks for ZenFlow's optimizer and finds none",
             help="use stage 1, 2 or 3 with `offload_optimizer`, or remove `zenflow`",
             part="key",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
             fix=removal(ctx.place(ZENFLOW)),
         )
 

@@ -10,8 +10,9 @@ _FP32 = ("torch.float32", "fp32", "float32", "float")
 
 
 def bf16_optimizer(ctx: Context) -> bool:
-    """Whether stage 1 hands over to the optimizer made for bf16, which has other demands
-    (runtime/engine.py, `DeepSpeedEngine._do_optimizer_sanity_check`).
+    """Whether stage 1 hands over to the optimizer made for bf16, which has other demands.
+
+    Source: runtime/engine.py, `DeepSpeedEngine._do_optimizer_sanity_check`.
     """
     return (
         ctx.since("0.7.6")

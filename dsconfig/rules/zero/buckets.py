@@ -8,7 +8,7 @@ from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._stage import ZERO, said_here, stage, zero
+from dsconfig.rules._stage import ZERO, stage, stage_set_here, zero
 from dsconfig.rules.zero._bf16_optimizer import bf16_optimizer
 from dsconfig.words import quoted
 
@@ -43,7 +43,7 @@ def odd_allgather_bucket(ctx: Context) -> Iterator[Finding]:
             path,
             f"`allgather_bucket_size` is {size}, an odd number, and stages 1 and 2 take even ones only",
             help=f"write {quoted(even)}",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
             fix=Fix(f"replace by {quoted(even)}", (Set(ctx.place(path), even),)),
         )
 

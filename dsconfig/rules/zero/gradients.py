@@ -8,7 +8,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
-from dsconfig.rules._stage import ZERO, said_here, stage
+from dsconfig.rules._stage import ZERO, stage, stage_set_here
 
 
 @rule(
@@ -42,7 +42,7 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
             "`reduce_scatter` is `false`: at stage 2 gradients are all-reduced to every rank, twice the"
             " traffic",
             help="remove it",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
             fix=removal(ctx.place(path)),
         )
 

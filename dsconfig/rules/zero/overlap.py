@@ -8,7 +8,7 @@ from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._stage import ZERO, said_here, stage, stage_words
+from dsconfig.rules._stage import ZERO, stage, stage_set_here, stage_words
 from dsconfig.words import quoted
 
 _OVERLAP = f"{ZERO}.overlap_comm"
@@ -44,7 +44,7 @@ def overlap_left_to_the_stage(ctx: Context) -> Iterator[Finding]:
             _OVERLAP,
             f"`overlap_comm` is `null` and counts as {quoted(becomes)}: true at stage 3, false below",
             help=f"write {quoted(becomes)}",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
             fix=Fix(f"replace by {quoted(becomes)}", (Set(ctx.place(_OVERLAP), becomes),), safe=True),
         )
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._stage import ZERO, said_here, stage, stage_words, zero
-from dsconfig.rules._unread import departs, without_effect
+from dsconfig.rules._stage import ZERO, stage, stage_set_here, stage_words, zero
+from dsconfig.rules._unread import differs_from_default, without_effect
 
 _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
 _PARTITIONED = (3,)
@@ -77,7 +77,7 @@ def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
     unread = [
         f"{ZERO}.{name}"
         for name in values
-        if level not in _READ_BY.get(name, (level,)) and departs(ctx, f"{ZERO}.{name}")
+        if level not in _READ_BY.get(name, (level,)) and differs_from_default(ctx, f"{ZERO}.{name}")
     ]
     unread = [path for path in unread if not _taken_at_stage_0(ctx, path)] if level == 0 else unread
     if unread and ctx.has(f"{ZERO}.stage"):
@@ -90,7 +90,7 @@ def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
             unread,
             f"{stage_words(ctx)}, and only {stages} {_reads(wanted)} {them}" if level else off,
             help=f"use {_stages(sorted(wanted), 'or') if level else 'stage 1, 2 or 3'}, or remove {them}",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
         )
 
 
@@ -104,9 +104,11 @@ def _stages(numbers: list[int], conjunction: str = "and") -> str:
 
 
 def _taken_at_stage_0(ctx: Context, path: str) -> bool:
-    """Two keys do something without ZeRO: the optimizer around bf16 gathers by the one
-    (runtime/engine.py, `DeepSpeedEngine._configure_bf16_optimizer`), of the other `unmanaged-accumulation-…`
-    speaks.
+    """Whether the key does something without ZeRO.
+
+    The optimizer around bf16 gathers by the one (runtime/engine.py,
+    `DeepSpeedEngine._configure_bf16_optimizer`); the other is the matter of
+    `unmanaged-accumulation-with-overlap`.
     """
     if path.endswith(".allgather_bucket_size"):
         return ctx.on("bf16.enabled") or ctx.on("bfloat16.enabled")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._stage import ZERO, said_here, stage, stage_place, stage_words, zero
+from dsconfig.rules._stage import ZERO, stage, stage_place, stage_set_here, stage_words, zero
 from dsconfig.words import one_of
 
 _CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
@@ -75,7 +75,7 @@ def pipelined_checkpoint_loading_below_stage_3(ctx: Context) -> Iterator[Finding
             path,
             f"`pipeline_loading_checkpoint` works at stage 3 alone, but {stage_words(ctx)}{at_load}",
             help="remove it, or use stage 3",
-            related=said_here(ctx),
+            related=stage_set_here(ctx),
             fix=removal(ctx.place(path)),
         )
 

@@ -1,0 +1,42 @@
+"""Why there is no batch triplet, and how its numbers are written."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dsconfig.batch import triplet
+from dsconfig.batch.triplet import Failure, Impossible
+from dsconfig.batch.world_sizes import working_sizes
+from dsconfig.evaluation.context import Context
+from dsconfig.rules.batch.reading import data_parallel_size, written
+
+
+class Failed(NamedTuple):
+    """Written values of which no triplet can be derived."""
+
+    why: Impossible
+    values: tuple[Any, Any, Any]
+    world: float | None
+    """The size at which there is none; None: there is none at any."""
+
+    @property
+    def too_small(self) -> bool:
+        """Whether the total is smaller than one step: of positive values, one that is not is derived."""
+        return all(value is None or value > 0 for value in self.values)
+
+
+def failed(ctx: Context, *failures: Failure) -> Failed | None:
+    """Why there is no triplet, where it is for one of these reasons."""
+    values = written(ctx)
+    world = data_parallel_size(ctx)
+    if world is None and working_sizes(*values) != ():
+        return None
+    outcome = triplet.derive(*values, 1 if world is None else world)
+    if isinstance(outcome, Impossible) and outcome.failure in failures:
+        return Failed(outcome, values, world)
+    return None
+
+
+def plain(number: float) -> str:
+    """8.0 as 8."""
+    return str(int(number)) if isinstance(number, float) and number.is_integer() else str(number)
