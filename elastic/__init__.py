@@ -57,10 +57,14 @@ if TYPE_CHECKING:
     from elastic.planning.plan import Plan as Plan
     from elastic.planning.plan import plan as plan
     from elastic.planning.row import Row as Row
+    from elastic.worker.checkpoints import Checkpoints as Checkpoints
+    from elastic.worker.checkpoints import Saved as Saved
     from elastic.worker.session import NotElasticError as NotElasticError
     from elastic.worker.session import Session as Session
     from elastic.worker.session import current as current
     from elastic.worker.session import is_elastic as is_elastic
+    from elastic.worker.universal import universal as universal
+    from elastic.worker.universal import with_universal as with_universal
 
 _HOMES = {
     "deepspeed.candidates": (
@@ -79,7 +83,9 @@ _HOMES = {
     "planning.exact": ("Search", "keeping_batch", "search"),
     "planning.plan": ("Plan", "plan"),
     "planning.row": ("Row",),
+    "worker.checkpoints": ("Checkpoints", "Saved"),
     "worker.session": ("NotElasticError", "Session", "current", "is_elastic"),
+    "worker.universal": ("universal", "with_universal"),
 }
 
 if not TYPE_CHECKING:

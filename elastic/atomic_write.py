@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 
-def atomic_write(path: Path, value: Any) -> None:
-    """Write JSON, and make the folder where there is none; on the disk when this returns."""
+def atomic_write(path: Path, value: Mapping[str, Any]) -> None:
+    """Write JSON, and make the folder if there is none; on the disk when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     with partial.open("w", encoding="utf-8") as file:

@@ -1,8 +1,10 @@
 """Starts torch's elastic agent with the plan's rendezvous, for one node.  Imports torch.
 
-from elastic.agent.admission import Job
+from elastic.agent.job import Job
+from elastic.launch import Launch, launch
+
 job = Job(config, elastic.plan(config), min_nodes=1, max_nodes=4, processes=8)
-elastic.launch.launch(Launch(job, "node0:29400"), ["train.py", "--epochs", "3"])
+launch(Launch(job, "node0:29400"), ["train.py", "--epochs", "3"])
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ from torch.distributed.elastic.rendezvous import (
 )
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from elastic.agent.admission import Job
+from elastic.agent.endpoint import Endpoint, parse_endpoint
 from elastic.agent.errors import AgentError, SettingsError, TrainingFailedError
-from elastic.agent.handler import Endpoint, PlanRendezvous
-from elastic.agent.settings import Settings
-from elastic.agent.store import parse_endpoint
+from elastic.agent.job import Job
+from elastic.agent.rendezvous import PlanRendezvous
+from elastic.agent.settings import RendezvousSettings, read_settings
 
 _BACKEND = "dsconfig-launch"
 """Takes the job as an object; the backend `dsconfig` (stock torchrun) takes the path of a file."""
@@ -45,32 +47,38 @@ class Launch:
 
     job: Job
     endpoint: str
+    """`HOST[:PORT]` of the store."""
     run_id: str = "default"
-    settings: Settings = field(default_factory=Settings)
+    """The job's name in the store."""
+    settings: RendezvousSettings = field(default_factory=RendezvousSettings)
     hosts_store: bool | None = None
-    """Whether this process hosts the store; `None`: where the endpoint is an address of this machine."""
+    """Whether this process hosts the store; `None`: if the endpoint is an address of this machine."""
     local_addr: str | None = None
+    """This node's address; `None`: the one from which it reaches the store."""
     monitor_interval: float = 0.1
+    """Seconds between two looks at the workers."""
     stop_timeout: int = 5
-    """Seconds that workers get to end after SIGTERM, where this node leaves."""
+    """Seconds that workers get to end after SIGTERM, if this node leaves."""
     log_dir: str | None = None
+    """Where the workers' output is written; as torchrun's option of that name, like the next two."""
     redirects: str = "0"
     tee: str = "0"
     event_log: str | None = None
+    """The file of this node's events; `None`: one in a temporary folder."""
 
 
-def launch(spec: Launch, command: Sequence[str], *, bare: bool = False) -> None:
+def launch(node: Launch, command: Sequence[str], *, bare: bool = False) -> None:
     """Run `command` (a script and its arguments) on this node until the job has ended; returns on success.
 
-    `bare` runs the command as it is, not as a script of `python -m elastic.worker`.  Raises an `AgentError`,
-    `SignalException` after a drain, and `SystemExit(0)` where the job succeeded without this node.
+    `bare` runs the command as it is, not through `python -m elastic.worker`.  Raises an `AgentError`,
+    `SignalException` after a drain, and `SystemExit(0)` if the job succeeded without this node.
     """
     made: list[PlanRendezvous] = []
     rendezvous_handler_registry.register(_BACKEND, _create)
     entry, arguments = (command[0], command[1:]) if bare else (sys.executable, worker_arguments(command))
     with _signals():
         try:
-            elastic_launch(config=_config(spec, made), entrypoint=entry)(*arguments)
+            elastic_launch(config=_config(node, made), entrypoint=entry)(*arguments)
         except ChildFailedError as failed:
             raise TrainingFailedError(f"training failed: {_first_line(failed)}") from failed
         finally:
@@ -83,50 +91,48 @@ def worker_arguments(command: Sequence[str]) -> list[str]:
     return ["-u", "-m", "elastic.worker", *command]
 
 
-def _config(spec: Launch, made: list[PlanRendezvous]) -> LaunchConfig:
+def _config(node: Launch, made: list[PlanRendezvous]) -> LaunchConfig:
     try:
-        redirects, tee = Std.from_str(spec.redirects), Std.from_str(spec.tee)
+        redirects, tee = Std.from_str(node.redirects), Std.from_str(node.tee)
     except ValueError as error:
-        raise SettingsError(f"redirects `{spec.redirects}` or tee `{spec.tee}`: {error}") from None
+        raise SettingsError(f"redirects `{node.redirects}` or tee `{node.tee}`: {error}") from None
     # `LaunchConfig.shutdown_timeout` of newer releases; older ones always wait for 30 s.
-    os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(spec.stop_timeout)
+    os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(node.stop_timeout)
     return LaunchConfig(
-        min_nodes=spec.job.min_nodes,
-        max_nodes=spec.job.max_nodes,
-        nproc_per_node=spec.job.processes,
-        run_id=spec.run_id,
+        min_nodes=node.job.min_nodes,
+        max_nodes=node.job.max_nodes,
+        nproc_per_node=node.job.processes,
+        run_id=node.run_id,
         role="worker",
-        rdzv_endpoint=spec.endpoint,
+        rdzv_endpoint=node.endpoint,
         rdzv_backend=_BACKEND,
-        rdzv_configs={"launch": spec, "made": made},
+        rdzv_configs={"launch": node, "made": made},
         max_restarts=_UNLIMITED,
-        monitor_interval=spec.monitor_interval,
-        local_addr=spec.local_addr,
-        logs_specs=DefaultLogsSpecs(log_dir=spec.log_dir, redirects=redirects, tee=tee),
+        monitor_interval=node.monitor_interval,
+        local_addr=node.local_addr,
+        logs_specs=DefaultLogsSpecs(log_dir=node.log_dir, redirects=redirects, tee=tee),
     )
 
 
 def _create(params: RendezvousParameters) -> RendezvousHandler:
-    """What torch's registry calls: it keeps one function a backend for the life of the process."""
-    spec: Launch = params.get("launch")
-    host, port = parse_endpoint(spec.endpoint)
+    """What torch's registry calls: it keeps one function for each backend as long as the process lives."""
+    node: Launch = params.get("launch")
+    host, port = parse_endpoint(node.endpoint)
     handler = PlanRendezvous(
-        spec.job,
-        spec.settings,
-        Endpoint(host, port, spec.hosts_store),
-        spec.run_id,
+        node.job,
+        node.settings,
+        Endpoint(host, port, node.hosts_store),
+        node.run_id,
         params.backend,
-        local_addr=spec.local_addr,
-        event_log=spec.event_log,
+        local_addr=node.local_addr,
+        event_log=node.event_log,
     )
     params.get("made").append(handler)
     return handler
 
 
 def create_handler(job: Job, params: RendezvousParameters) -> RendezvousHandler:
-    """The handler for stock torchrun: settings from `--rdzv-conf`, errors as a line and an exit code."""
-    from elastic.agent.settings import read_settings
-
+    """The handler for stock torchrun: settings from `--rdzv-conf`, errors become a line and an exit code."""
     try:
         host, port = parse_endpoint(params.endpoint)
         settings = read_settings(params.config)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousParameters
 
-    from elastic.agent.admission import Job
+    from elastic.agent.job import Job
+    from elastic.planning.plan import Plan
 
 
 def creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
@@ -40,8 +41,8 @@ def create(params: RendezvousParameters) -> RendezvousHandler:
 
 
 def _job(params: RendezvousParameters) -> Job:
-    from elastic.agent.admission import Job
     from elastic.agent.errors import SettingsError
+    from elastic.agent.job import Job
 
     def given(key: str, default: str | None = None) -> Any:
         return params.get(key, os.environ.get(f"DSCONFIG_RDZV_{key.upper()}", default))
@@ -79,15 +80,16 @@ def read_config(path: str) -> dict[str, Any]:
     return value
 
 
-def plan_of(config: dict[str, Any], path: str) -> Any:
+def plan_of(config: dict[str, Any], path: str) -> Plan:
     """The plan, once it is the one that the scheduler left in `DEEPSPEED_ELASTICITY_CONFIG` if it did."""
-    import elastic
+    from elastic import ElasticityError, ensure_immutable_elastic_config, plan
     from elastic.agent.errors import RefusedError
+    from elastic.constants import DEEPSPEED_ELASTICITY_CONFIG
 
     try:
-        plan = elastic.plan(config)
-        if elastic.constants.DEEPSPEED_ELASTICITY_CONFIG in os.environ:
-            elastic.ensure_immutable_elastic_config(config["elasticity"])
-    except (elastic.ElasticityError, ValueError, TypeError) as error:
+        found = plan(config)
+        if DEEPSPEED_ELASTICITY_CONFIG in os.environ:
+            ensure_immutable_elastic_config(config["elasticity"])
+    except (ElasticityError, ValueError, TypeError) as error:
         raise RefusedError(f"{path}: {error}") from None
-    return plan
+    return found

@@ -16,7 +16,7 @@ EXIT_CODES: Final = {
     130: "ended by SIGINT",
     143: "ended by SIGTERM: this node left in order, after the next checkpoint; the others go on",
 }
-"""What the exit code of `dsconfig elastic run` tells."""
+"""What each exit code of `dsconfig elastic run` means."""
 
 
 class AgentError(Exception):

@@ -1,50 +1,58 @@
 """What one node has seen of another, and whether it still counts.
 
-An observer may be frozen between looking and writing, and the observed may have left, come back or shown
-itself meanwhile: evidence names what exactly it is of.
+An observer may be frozen between looking and writing, and the observed node may have left, come back or shown
+itself in the meantime: so evidence names exactly what it was seen of.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from elastic.agent.state import State
+from elastic.agent.state import Phase, State
+
+Mark = Literal["suspects", "expelled", "leaving"]
+"""A field of `State` that lists the members so marked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """A member's heartbeat has not changed for long."""
+    """A member's heartbeat has not changed for a long time."""
 
-    marks: ClassVar = "suspects"
-    text: ClassVar = "lost: no heartbeat"
+    mark: ClassVar[Mark] = "suspects"
+    text: ClassVar[str] = "lost: no heartbeat"
 
     node: str
-    seat: int
+    join_order: int
     """Of the membership that was watched: a node that joins again gets another."""
-    beat: int
+    heartbeat: int
+    """The count at which it stopped."""
 
     def holds(self, state: State) -> bool:
-        """Whether it is of the member that is there, and not older than its last sign of life."""
-        known = state.member(self.node)
-        return known is not None and known.seat == self.seat and self.beat >= known.alive
+        """Whether this member is still the one there, and has not shown itself since."""
+        member = state.member(self.node)
+        return (
+            member is not None
+            and member.join_order == self.join_order
+            and self.heartbeat >= member.cleared_at
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """A group that is being formed waits for a member."""
+    """A group that is being formed is waiting for a member."""
 
-    marks: ClassVar = "expelled"
-    text: ClassVar = "removed: did not come to the next round"
+    mark: ClassVar[Mark] = "expelled"
+    text: ClassVar[str] = "removed: did not come to the next round"
 
     node: str
-    phase: str
+    phase: Phase
     round: int
 
     def holds(self, state: State) -> bool:
-        """Whether that group still waits for it."""
+        """Whether that group is still waiting for it."""
         same = (state.phase, state.round) == (self.phase, self.round)
-        return same and self.node in state.holding_up
+        return same and self.node in state.awaited
 
 
 Evidence = Silence | Delay

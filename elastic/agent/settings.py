@@ -1,4 +1,4 @@
-"""`Settings`: the times of the rendezvous, and which of them are unsafe."""
+"""`RendezvousSettings`: the times of the rendezvous, and which of them are unsafe."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ FEWEST_ATTEMPTS = 3
 """With fewer, one delayed heartbeat removes a node that is alive (measured with torch's own rendezvous)."""
 SHORTEST_INTERVAL = 0.5
 """The time between the end of a lost node's workers and its removal: they look at their lease every 0.1 s."""
-SHORTEST_SILENCE = 2.0
+SHORTEST_TIMEOUT = 2.0
+"""Of `heartbeat_timeout`: a busy node may be silent for nearly as long."""
 LONGEST = 1e6
 """Of any time: eleven days."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """All in seconds; the names that torch's rendezvous has too mean the same."""
+class RendezvousSettings:
+    """Times in seconds; a name that torch's rendezvous has too means the same here."""
 
     join_timeout: float = 600.0
     """How long a node waits for a group to form; standby does not count."""
@@ -30,7 +31,7 @@ class Settings:
     keep_alive_max_attempt: int = 4
     """Heartbeats that may be missing before a node counts as lost."""
     arrive_timeout: float = 60.0
-    """How long a group waits for a member that lives but does not come to the next round."""
+    """How long a group waits for a member that is alive but does not come to the next round."""
     checkpoint_timeout: float = 20.0
     """How long a group that is to grow, or that a node leaves in order, may take for a checkpoint first."""
     read_timeout: float = 10.0
@@ -52,45 +53,45 @@ class Settings:
                 f"`keep_alive_interval` {self.keep_alive_interval:g} is unsafe: a lost node's workers would "
                 f"have too little time to end; give at least {SHORTEST_INTERVAL:g}"
             )
-        if self.silence < SHORTEST_SILENCE:
+        if self.heartbeat_timeout < SHORTEST_TIMEOUT:
             raise SettingsError(
                 f"`keep_alive_interval` {self.keep_alive_interval:g} x `keep_alive_max_attempt` "
-                f"{self.keep_alive_max_attempt} = {self.silence:g} s is unsafe: a busy node is silent as "
-                f"long; give at least {SHORTEST_SILENCE:g} s together"
+                f"{self.keep_alive_max_attempt} = {self.heartbeat_timeout:g} s is unsafe: a busy node is "
+                f"silent as long; give at least {SHORTEST_TIMEOUT:g} s together"
             )
-        if self.join_timeout < self.silence:
+        if self.join_timeout < self.heartbeat_timeout:
             raise SettingsError(
-                f"`join_timeout` {self.join_timeout:g} is below the {self.silence:g} s after which a silent "
-                "node counts as lost: no group could form after a loss"
+                f"`join_timeout` {self.join_timeout:g} is below the {self.heartbeat_timeout:g} s after which "
+                "a silent node counts as lost: no group could form after a loss"
             )
 
     @property
-    def silence(self) -> float:
+    def heartbeat_timeout(self) -> float:
         """How long a node may be silent before it counts as lost."""
         return self.keep_alive_interval * self.keep_alive_max_attempt
 
     @property
-    def lease(self) -> float:
-        """How long workers may go on after their agent's last heartbeat: one interval less than `silence`."""
+    def lease_duration(self) -> float:
+        """How long workers may go on after their agent's last heartbeat: one interval less."""
         return self.keep_alive_interval * (self.keep_alive_max_attempt - 1)
 
     @property
-    def poll(self) -> float:
+    def poll_interval(self) -> float:
         """Between two looks at the state."""
         return min(0.2, self.keep_alive_interval / 4)
 
 
-def read_settings(given: Mapping[str, Any]) -> Settings:
-    """From text or numbers by name; other names are not ours and are left alone.
+def read_settings(given: Mapping[str, Any]) -> RendezvousSettings:
+    """From text or numbers by name; other names are not ours and are ignored.
 
-    Raises `SettingsError` for text that is no number, and for unsafe values.
+    Raises `SettingsError` for text that is not a number, and for unsafe values.
     """
     values: dict[str, Any] = {}
-    for field in fields(Settings):
+    for field in fields(RendezvousSettings):
         if field.name in given:
             kind = int if field.name == "keep_alive_max_attempt" else float
             try:
                 values[field.name] = kind(given[field.name])
             except (TypeError, ValueError):
                 raise SettingsError(f"`{field.name}` must be a number, not {given[field.name]!r}") from None
-    return Settings(**values)
+    return RendezvousSettings(**values)

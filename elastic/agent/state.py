@@ -1,7 +1,7 @@
 """`State`: what all nodes of a job agree on, one JSON document in the job's store.
 
-A *member* is a node that is present; it *arrives* when it has no workers running and wants the next round.
-A *group* is the members that train in a *round*; the others are on standby.
+A *member* is a node that is present.  It has *arrived* when it has no workers running and wants the next
+round. A *group* is the members that train in a *round*; the other members are on standby.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ class Member:
     """A node that is present."""
 
     node: str
-    seat: int
-    """Order of joining: survivors keep their order, so ranks move as little as possible."""
+    """Its name: host, process id and a few random digits."""
+    join_order: int
+    """Its place by time of joining: survivors keep theirs, so that ranks move as little as possible."""
     host: str
+    """The address at which the other nodes reach it."""
     port: int
     """Where the workers' own store listens, should this node get rank 0."""
     arrived: bool = True
+    """Whether it is waiting for the next round, with no workers running."""
     finished: int = 0
-    """The round in which all of its workers ended well; 0 is none."""
-    alive: int = 0
-    """Its heartbeat when it last took a suspicion away: an older one is no evidence any more."""
+    """The last round in which all of its workers ended well; 0 is none."""
+    cleared_at: int = 0
+    """Its heartbeat count when it last cleared a suspicion: older evidence no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +45,21 @@ class Outcome:
     """How the job ended."""
 
     kind: Literal["succeeded", "failed", "refused"]
+    """failed: the restarts are used up; refused: no worker may start, because of the config or the policy."""
     text: str = ""
+    """Why, in one line that every node shows; empty after success."""
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """One of the last events, for the status view."""
+class Event:
+    """Something that happened lately, for the status view."""
 
     time: float
+    """Seconds since 1970, by the clock of the node that wrote it."""
     node: str
+    """The node that it happened to."""
     text: str
+    """What happened, such as "joined"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,56 +67,64 @@ class State:
     """The document; every change makes a new one with the next revision."""
 
     incarnation: int
-    """Names the life of the store: microseconds since 1970 when this document was made."""
+    """Names the life of the store: microseconds since 1970 when this document was first written."""
     revision: int = 0
+    """Changes made since then."""
     writer: str = ""
+    """The node that wrote this revision; with the revision it makes each document unique."""
     contract: Mapping[str, Any] = field(default_factory=dict)
+    """What must be the same on all nodes (`Job.contract`), as the first node brought it."""
     round: int = 0
+    """The number of the last round that was proposed; 0 before the first."""
     phase: Phase = "forming"
+    """What the members are doing together."""
     group: tuple[str, ...] = ()
-    """Nodes of the last group in the order of their ranks."""
-    acked: tuple[str, ...] = ()
+    """Nodes of the last group, in the order of their ranks."""
+    acknowledged: tuple[str, ...] = ()
+    """Nodes of a proposed group that have confirmed; the round runs when all have."""
     members: tuple[Member, ...] = ()
-    next_seat: int = 0
+    """Every node that is present, in the order of joining."""
+    next_join_order: int = 0
+    """The `join_order` of the next node that joins."""
     suspects: tuple[str, ...] = ()
-    """Members that seem silent: one that is not clears the mark before its lease is renewed."""
+    """Members that seem silent: one that is alive clears the mark before it renews its lease."""
     expelled: tuple[str, ...] = ()
-    """Members that hold up a round; they may not renew their lease any more."""
+    """Members that keep a round waiting; they may not renew their lease any more."""
     leaving: tuple[str, ...] = ()
-    """Members that were asked to go: they train on until the next checkpoint and come to no other round."""
+    """Members that were asked to go: they train until the next checkpoint and join no other round."""
     broken: Cause | None = None
+    """Why the last group no longer trains; `None` while it does."""
     restarts: int = 0
+    """Worker failures that the job has survived."""
     start: str | None = None
-    """What was `latest` when the round was proposed: all of its ranks begin with the same checkpoint."""
+    """What `latest` was when the round was proposed: all of its ranks begin with the same checkpoint."""
     latest: str | None = None
     """The last committed checkpoint."""
     commits: int = 0
+    """Checkpoints committed since the store began."""
     changed_at: int = 0
-    """`commits` when a node last came or was asked to leave: nothing is lost where it has grown since."""
+    """`commits` when a node last joined or was asked to leave: once it has grown, a change loses no work."""
     outcome: Outcome | None = None
-    events: tuple[Happening, ...] = ()
+    """How the job ended; `None` while it goes on."""
+    events: tuple[Event, ...] = ()
+    """The last few events, for the status view."""
 
     def member(self, node: str) -> Member | None:
-        """The member of that name, where it is one."""
+        """The member of that name, if there is one."""
         return next((member for member in self.members if member.node == node), None)
 
     @property
     def standby(self) -> tuple[str, ...]:
-        """Members that are present and not in the group."""
+        """Members that are not in the group."""
         return tuple(member.node for member in self.members if member.node not in self.group)
 
     @property
-    def intact(self) -> bool:
-        """Whether all of the group are still present."""
-        return all(self.member(node) is not None for node in self.group)
-
-    @property
-    def holding_up(self) -> list[str]:
-        """Members for which a group that is being formed waits."""
+    def awaited(self) -> list[str]:
+        """Members that a forming or proposed group is waiting for."""
         if self.phase == "forming":
             return [member.node for member in self.members if not member.arrived]
         if self.phase == "proposed":
-            return [node for node in self.group if node not in self.acked]
+            return [node for node in self.group if node not in self.acknowledged]
         return []
 
     @property
@@ -125,10 +141,10 @@ def decode(text: str | bytes) -> State:
     """The state that `State.encode` wrote.  Raises `ValueError` for anything else."""
     try:
         read = json.loads(text)
-        for name in ("group", "acked", "suspects", "expelled", "leaving"):
+        for name in ("group", "acknowledged", "suspects", "expelled", "leaving"):
             read[name] = tuple(read[name])
         read["members"] = tuple(Member(**member) for member in read["members"])
-        read["events"] = tuple(Happening(**event) for event in read["events"])
+        read["events"] = tuple(Event(**event) for event in read["events"])
         read["outcome"] = read["outcome"] and Outcome(**read["outcome"])
         return State(**read)
     except (TypeError, KeyError, AttributeError) as error:

@@ -1,8 +1,8 @@
 """The lease under which the workers of a round run: a moment on this host's clock, in a file with one flag.
 
 The agent renews it after each heartbeat that the store has taken; a worker looks at it in each step and in a
-thread of its own.  It ends before the other nodes may form a group without this one, so that a frozen or cut
-off node never trains beside its successors.  The flag asks the workers for a checkpoint.
+thread of its own.  It ends before the other nodes may form a group without this one, so that a frozen node,
+or one that was cut off, never trains beside its successors.  The flag asks the workers for a checkpoint.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FLAG = _FORMAT.size
 
 
 def now() -> float:
-    """Seconds on this host's clock, which goes on while the host sleeps where the system has such a clock."""
+    """Seconds on this host's clock, one that goes on while the host sleeps if the system has such a clock."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
@@ -27,7 +27,7 @@ def lease_path(folder: str, round_: int) -> str:
 
 
 class Lease:
-    """The file; 8 bytes written at once, which a reader on the same host sees whole, and one for the flag."""
+    """The file: 8 bytes written at once, which a reader on the same host sees whole, and one for the flag."""
 
     def __init__(self, path: str, *, create: bool = False) -> None:
         flags = os.O_RDWR | os.O_CREAT if create else os.O_RDONLY
@@ -39,7 +39,7 @@ class Lease:
             self.ask_for_checkpoint(False)
 
     def renew(self, until: float) -> None:
-        """Let workers run until this moment of `now`; never again once it has ended."""
+        """Let workers run until this moment of `now`; does nothing once the lease has ended."""
         with self._lock:
             if not self._ended:
                 self._write(until)
@@ -56,8 +56,8 @@ class Lease:
                 self._ended = True
                 os.close(self._file)
 
-    def left(self) -> float:
-        """Seconds that are left; negative where it has run out."""
+    def remaining(self) -> float:
+        """Seconds until it runs out; negative once it has."""
         return self._until() - now()
 
     @property
@@ -80,7 +80,7 @@ class Lease:
         os.pwrite(self._file, _FORMAT.pack(until), 0)
 
     def _until(self) -> float:
-        with self._lock:  # another thread may be giving the file back, and its number to another file
+        with self._lock:  # another thread may be closing the file, and its number go to another file
             if self._ended:
                 return 0.0
             until: float = _FORMAT.unpack(os.pread(self._file, _FORMAT.size, 0))[0]

@@ -3,7 +3,7 @@
     session = elastic.current()
     engine, *_ = deepspeed.initialize(config=session.config(), ...)
     for batch in batches:
-        session.check()                      # ends this process where its round is over
+        session.check()                      # ends this process if its round is over
         ...
         if session.checkpoint_wanted: ...    # on any rank: nodes are about to come or go
         if session.commit("step-100"):       # after all ranks have written it
@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import socket
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from elastic.errors import ElasticityError
+from elastic.worker.agent_client import AgentClient
 from elastic.worker.lease import Lease, lease_path
+from elastic.worker.process import die, die_with_agent
 
 _WATCH = 0.1
 """Seconds between two looks at the lease."""
@@ -41,22 +42,31 @@ class Session:
     """A worker's round."""
 
     run_id: str
+    """The job's name in its store."""
     incarnation: int
+    """Names the life of the store; a job that starts with a new store gets another one."""
     round: int
+    """The number of this round; no two rounds of a store share one."""
     restarts: int
     """Worker failures that the job has survived."""
     rank: int
+    """Of this worker among all that train."""
     local_rank: int
+    """Of this worker on its node."""
     world_size: int
+    """Workers that train."""
     train_batch_size: int
+    """Samples an optimizer step, over all ranks."""
     micro_batch_size: int
+    """Samples a forward pass on one rank."""
     accumulation_steps: int
+    """Forward and backward passes an optimizer step."""
     config_path: str
     """The DeepSpeed config of this world size: no `elasticity`, the batch triplet written in."""
     checkpoint: str | None
     """What was committed last when the round began; the same on all ranks."""
     _lease: Lease = field(repr=False)
-    _agent: _Line = field(repr=False)
+    _agent: AgentClient = field(repr=False)
 
     def config(self) -> dict[str, Any]:
         """The DeepSpeed config of this round, read from `config_path`."""
@@ -67,11 +77,11 @@ class Session:
     @property
     def valid(self) -> bool:
         """Whether this round may still go on: its agent lives and the job counts on it."""
-        return self._lease.left() > 0
+        return self._lease.remaining() > 0
 
     @property
     def checkpoint_wanted(self) -> bool:
-        """Whether the group is about to change, and goes on until the next commit for at most a moment.
+        """Whether the group is about to change, and goes on only until the next commit, or for a moment.
 
         Costs microseconds.  Nodes learn of it one after the other: agree on it among the ranks, by a sum of
         these over `all_reduce` for instance, before all of them save.
@@ -79,15 +89,15 @@ class Session:
         return self._lease.checkpoint_wanted
 
     def check(self) -> None:
-        """End this process at once where its round is over: another group may be training already."""
+        """End this process at once if its round is over: another group may be training already."""
         if self.valid:
             return
         if self._lease.revoked:
             time.sleep(_GRACE)
-        _die()
+        die()
 
     def commit(self, checkpoint: str) -> bool:
-        """Make `checkpoint` the job's latest; `False` where this round is over, and then it is not.
+        """Make `checkpoint` the job's latest; `False` if this round is over, and then it is not.
 
         Call it on one rank, when all ranks have written theirs.
         """
@@ -95,38 +105,18 @@ class Session:
 
     def commit_number(self, checkpoint: str) -> int | None:
         """As `commit`; the number of the commit, which only grows while the store lives."""
-        reply = self._agent.ask({"ask": "commit", "round": self.round, "checkpoint": checkpoint})
+        reply = self._agent.ask("commit", round=self.round, checkpoint=checkpoint)
         return int(reply["number"]) if reply.get("committed") else None
 
     def finish(self) -> None:
         """Wait until all workers of the group have ended well; `python -m elastic.worker` calls it.
 
-        Without it a node that ends first would leave, and a later failure of another could not be repaired.
+        Without it a node that ends first would leave, and the job could not recover from a later failure of
+        another.
         """
-        reply = self._agent.ask({"ask": "finish", "round": self.round, "local_rank": self.local_rank})
+        reply = self._agent.ask("finish", round=self.round, local_rank=self.local_rank)
         if not reply.get("finished"):
             time.sleep(3600)  # the agent is about to restart this worker
-
-
-class _Line:
-    """The connection to the agent; lost with it."""
-
-    def __init__(self, folder: str) -> None:
-        self._lock = threading.Lock()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(os.path.join(folder, "agent.sock"))
-        self._file = self._socket.makefile("r", encoding="utf-8")
-
-    def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        with self._lock:
-            self._socket.sendall(json.dumps(question).encode() + b"\n")
-            line = self._file.readline()
-        if not line:
-            raise ConnectionError("the elastic agent of this worker has gone")
-        reply: dict[str, Any] = json.loads(line)
-        if "error" in reply:
-            raise ConnectionError(f"the elastic agent could not answer: {reply['error']}")
-        return reply
 
 
 _current: Session | None = None
@@ -135,7 +125,7 @@ _current: Session | None = None
 def current() -> Session:
     """This worker's session.  The first call ties the process to its agent and its lease.
 
-    Raises `NotElasticError` where no elastic agent started this process.
+    Raises `NotElasticError` if no elastic agent started this process.
     """
     global _current  # noqa: PLW0603 - one a process
     if _current is None:
@@ -150,25 +140,7 @@ def is_elastic() -> bool:
     return "DSCONFIG_ELASTIC_AGENT" in os.environ
 
 
-def die_with_agent(agent: int) -> None:
-    """Have the kernel kill this process when the agent that started it ends (Linux only).
-
-    Not for a process with a shell or another program in between: that one ends with its lease.
-    """
-    if os.getppid() != agent:
-        return
-    try:
-        import ctypes
-
-        set_death_signal = 1  # PR_SET_PDEATHSIG in linux/prctl.h
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
-    except (OSError, AttributeError):
-        return
-    if os.getppid() != agent:  # it died during the call
-        _die()
-
-
-def _read(environ: os._Environ[str]) -> Session:
+def _read(environ: Mapping[str, str]) -> Session:
     def own(name: str) -> str:
         return environ[f"DSCONFIG_ELASTIC_{name}"]
 
@@ -193,7 +165,7 @@ def _read(environ: os._Environ[str]) -> Session:
             config_path=own("CONFIG"),
             checkpoint=own("CHECKPOINT") or None,
             _lease=Lease(lease_path(folder, int(own("ROUND")))),
-            _agent=_Line(folder),
+            _agent=AgentClient(folder),
         )
     except KeyError as missing:
         raise NotElasticError(
@@ -205,13 +177,3 @@ def _watch(session: Session) -> None:
     while True:
         time.sleep(_WATCH)
         session.check()
-
-
-def _die() -> None:
-    """No clean-up: what this process has not finished, its successors do again.
-
-    With it go the processes that it has started: torch's agent makes each worker the leader of a group.
-    """
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)

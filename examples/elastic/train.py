@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 import elastic
-from elastic.worker.checkpoints import Checkpoints, universal, with_universal
+from elastic import Checkpoints, universal, with_universal
 
 FEATURES = 8
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from tests.agent.cluster import DOZEN, Cluster, Process
 
-PLAIN = str(Path(__file__).with_name("plain.py"))
+STOCK_WORKER = str(Path(__file__).with_name("stock_worker.py"))
 TUNED = "is_host=0,last_call_timeout=2,keep_alive_interval=1,keep_alive_max_attempt=3"
 LIMIT = 120.0
 """Seconds after which a job that does not go on is given up."""
@@ -36,7 +36,7 @@ def start_ours(job: Cluster, nodes: str) -> Process:
 def start_stock(job: Cluster, nodes: str, conf: str) -> Process:
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", nodes, "--nproc-per-node", "1"]
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{job.port}", "--rdzv-id", "plain"]
-    return job.start_agent([*command, "--rdzv-conf", conf, "--max-restarts", "5", PLAIN])
+    return job.start_agent([*command, "--rdzv-conf", conf, "--max-restarts", "5", STOCK_WORKER])
 
 
 AGENTS: dict[str, Callable[[Cluster, str], Process]] = {

@@ -16,7 +16,7 @@ import pytest
 from tests.agent.cluster import Cluster, wait_until
 from tests.agent.conftest import MakeCluster
 
-PLAIN = str(Path(__file__).with_name("plain.py"))
+STOCK_WORKER = str(Path(__file__).with_name("stock_worker.py"))
 
 
 def start(job: Cluster, nnodes: str, *options: str) -> None:
@@ -24,7 +24,7 @@ def start(job: Cluster, nnodes: str, *options: str) -> None:
     command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{job.port}", "--rdzv-id", "plain"]
     conf = "is_host=0,last_call_timeout=2,keep_alive_interval=1,keep_alive_max_attempt=3,join_timeout=40"
     conf += ",read_timeout=8"  # how long a node waits for the MASTER_ADDR that is never written
-    job.start_agent([*command, "--rdzv-conf", conf, "--max-restarts", "2", *options, PLAIN])
+    job.start_agent([*command, "--rdzv-conf", conf, "--max-restarts", "2", *options, STOCK_WORKER])
 
 
 def test_t1_scale_up_fails_when_rank_0_stays(cluster: MakeCluster) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from elastic.worker.checkpoints import KEPT_COMMITS, Checkpoints, with_universal
+from elastic import Checkpoints, with_universal
+from elastic.worker.checkpoints import KEPT_COMMITS
 
 
 @dataclass

@@ -14,15 +14,19 @@ from typing import Any
 
 import pytest
 
+from elastic.agent.endings import Drained, JobSucceeded
 from elastic.agent.errors import RefusedError, TooFewNodesError, TrainingFailedError
-from elastic.agent.node import Drained, JobSucceeded, Node
-from elastic.agent.place import Place
-from elastic.agent.settings import Settings
+from elastic.agent.local_node import LocalNode
+from elastic.agent.node import Node
+from elastic.agent.rank_assignment import RankAssignment
+from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State
 from elastic.worker.lease import Lease, lease_path
 from tests.agent.test_state import DictStore, job_of
 
-SETTINGS = Settings(last_call_timeout=0.3, keep_alive_interval=0.7, keep_alive_max_attempt=3, join_timeout=5)
+SETTINGS = RendezvousSettings(
+    last_call_timeout=0.3, keep_alive_interval=0.7, keep_alive_max_attempt=3, join_timeout=5
+)
 Start = Callable[..., Node]
 
 
@@ -30,11 +34,11 @@ Start = Callable[..., Node]
 def start(tmp_path: Path) -> Iterator[Start]:
     store, nodes = DictStore(), []
 
-    def make(settings: Settings = SETTINGS, **job: Any) -> Node:
+    def make(settings: RendezvousSettings = SETTINGS, **job: Any) -> Node:
         folder = tmp_path / str(len(nodes))
         folder.mkdir()
-        nodes.append(Node(job_of(**job), settings, "job", "localhost", str(folder), str(folder) + ".events"))
-        nodes[-1].open(store, lambda: store)
+        local = LocalNode(job_of(**job), settings, "job", "localhost", str(folder))
+        nodes.append(Node.open(local, store, lambda: store, f"{folder}.events"))
         return nodes[-1]
 
     yield make
@@ -42,42 +46,42 @@ def start(tmp_path: Path) -> Iterator[Start]:
         node.leave()
 
 
-def join_all(*nodes: Node) -> list[Future[tuple[Place, State]]]:
+def join_all(*nodes: Node) -> list[Future[tuple[RankAssignment, State]]]:
     with ThreadPoolExecutor() as pool:
         return [pool.submit(node.join) for node in nodes]
 
 
-def ask(node: Node, **question: Any) -> Any:
-    with socket.socket(socket.AF_UNIX) as line:
-        line.connect(os.path.join(node.folder, "agent.sock"))
-        line.sendall(json.dumps(question).encode() + b"\n")
-        return json.loads(line.makefile().readline())
+def ask(node: Node, **message: Any) -> Any:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.path.join(node.local.folder, "agent.sock"))
+        connection.sendall(json.dumps(message).encode() + b"\n")
+        return json.loads(connection.makefile().readline())
 
 
 def freeze(node: Node) -> threading.Event:
-    """Hold its pulse until the event is set."""
-    awake, beat = threading.Event(), node._pulse._tick
+    """Hold its heartbeat until the event is set."""
+    awake, beat = threading.Event(), node.heartbeat._tick
 
     def tick() -> None:
         awake.wait(30)
         beat()
 
-    node._pulse._tick = tick  # type: ignore[method-assign]
+    node.heartbeat._tick = tick  # type: ignore[method-assign]
     return awake
 
 
 def await_change(node: Node) -> None:
     until = time.monotonic() + 10
-    while node.waiting() == 0:
+    while node.num_nodes_waiting() == 0:
         assert time.monotonic() < until
         time.sleep(0.05)
 
 
 def test_ranks_and_one_master(start: Start) -> None:
-    places = [future.result()[0] for future in join_all(start(), start())]
-    assert sorted(place.rank for place in places) == [0, 1]
-    assert len({(place.round, place.nodes, place.master_port) for place in places}) == 1
-    assert places[0].row.batch_size == 16
+    ranks = [future.result()[0] for future in join_all(start(), start())]
+    assert sorted(one.rank for one in ranks) == [0, 1]
+    assert len({(one.round, one.nodes, one.master_port) for one in ranks}) == 1
+    assert ranks[0].row.batch_size == 16
 
 
 def test_a_node_that_leaves_and_one_that_comes(start: Start) -> None:
@@ -90,8 +94,8 @@ def test_a_node_that_leaves_and_one_that_comes(start: Start) -> None:
     with ThreadPoolExecutor() as pool:
         joined = pool.submit(third.join)
         await_change(first)
-        place, state = first.join()
-        assert (place.nodes, place.rank, joined.result()[0].rank) == (2, 0, 1)
+        assigned, state = first.join()
+        assert (assigned.nodes, assigned.rank, joined.result()[0].rank) == (2, 0, 1)
     assert state.restarts == 0
 
 
@@ -101,24 +105,24 @@ def test_a_silent_node_is_removed(start: Start) -> None:
     awake = freeze(second)
     began = time.monotonic()
     await_change(first)
-    assert time.monotonic() - began > SETTINGS.lease, "its workers had to be gone first"
-    assert Lease(lease_path(second.folder, 1)).left() < 0
-    assert second.waiting() == 0, "it has seen nothing yet"
+    assert time.monotonic() - began > SETTINGS.lease_duration, "its workers had to be gone first"
+    assert Lease(lease_path(second.local.folder, 1)).remaining() < 0
+    assert second.num_nodes_waiting() == 0, "it has seen nothing yet"
     awake.set()
     await_change(second)
 
 
 def test_commits_and_the_end(start: Start) -> None:
     node = start()
-    place, _ = node.join()
-    assert ask(node, ask="commit", round=place.round, checkpoint="one")["committed"]
-    assert not ask(node, ask="commit", round=place.round - 1, checkpoint="stale")["committed"]
-    assert ask(node, ask="state", round=place.round)["latest"] == "one"
-    assert "unknown question" in ask(node, ask="what", round=1)["error"]
+    assigned, _ = node.join()
+    assert ask(node, request="commit", round=assigned.round, checkpoint="one")["committed"]
+    assert not ask(node, request="commit", round=assigned.round - 1, checkpoint="stale")["committed"]
+    assert ask(node, request="state", round=assigned.round)["latest"] == "one"
+    assert "unknown request" in ask(node, request="what", round=1)["error"]
     assert "KeyError" in ask(node)["error"]
-    assert ask(node, ask="finish", round=place.round, local_rank=0) == {"finished": True}
+    assert ask(node, request="finish", round=assigned.round, local_rank=0) == {"finished": True}
     node.succeed()
-    assert node.ended()
+    assert node.has_ended()
     with pytest.raises(JobSucceeded):
         start().join()
 
@@ -135,7 +139,7 @@ def test_a_late_node_with_another_config_is_refused_alone(start: Start) -> None:
     first.join()
     with pytest.raises(RefusedError, match="`nproc-per-node` is 1 on"):
         start(processes=2).join()
-    assert first.waiting() == 0
+    assert first.num_nodes_waiting() == 0
 
 
 def test_failures_run_out_everywhere(start: Start) -> None:
@@ -151,7 +155,7 @@ def test_failures_run_out_everywhere(start: Start) -> None:
 
 
 def test_too_few_nodes(start: Start) -> None:
-    settings = Settings(join_timeout=4, keep_alive_interval=1, keep_alive_max_attempt=3)
+    settings = RendezvousSettings(join_timeout=4, keep_alive_interval=1, keep_alive_max_attempt=3)
     with pytest.raises(TooFewNodesError, match=r"have 1 nodes, need one of \[2, 4\]"):
         start(settings, nodes=(2, 4)).join()
 
@@ -165,9 +169,9 @@ def test_events_are_logged(start: Start) -> None:
     node = start()
     node.join()
     node.leave()
-    lines = Path(f"{node.folder}.events").read_text().splitlines()
+    lines = Path(f"{node.local.folder}.events").read_text().splitlines()
     assert [json.loads(line)["event"] for line in lines] == ["arrived", "round", "left"]
-    assert not os.path.exists(node.folder)
+    assert not os.path.exists(node.local.folder)
 
 
 def test_a_node_that_comes_after_the_end(start: Start) -> None:
@@ -181,16 +185,16 @@ def test_a_node_that_comes_after_the_end(start: Start) -> None:
 
 def test_a_node_leaves_after_the_next_checkpoint(start: Start) -> None:
     first, second = start(), start()
-    place = join_all(first, second)[0].result()[0]
-    assert ask(first, ask="commit", round=place.round, checkpoint="one")["committed"]
-    lease = Lease(lease_path(first.folder, 1))
+    assigned = join_all(first, second)[0].result()[0]
+    assert ask(first, request="commit", round=assigned.round, checkpoint="one")["committed"]
+    lease = Lease(lease_path(first.local.folder, 1))
     assert not lease.checkpoint_wanted
     second.drain.asked = True
     until = time.monotonic() + 10
     while not lease.checkpoint_wanted:
-        assert second.waiting() == 0
+        assert second.num_nodes_waiting() == 0
         assert time.monotonic() < until
-    assert ask(first, ask="commit", round=place.round, checkpoint="two")["committed"]
+    assert ask(first, request="commit", round=assigned.round, checkpoint="two")["committed"]
     with pytest.raises(Drained):
         await_change(second)
     second.leave()

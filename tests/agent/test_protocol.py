@@ -1,4 +1,4 @@
-"""Real pulses, and whole nodes, in simulated time, frozen at random between any two calls to the store.
+"""Real heartbeats, and whole nodes, in simulated time, frozen at random between two calls to the store.
 
 Each seed is some minutes of a few nodes' lives.  Whatever the order of things: a node is removed only when
 the lease of its workers has run out; nobody begins to train while workers of another round may go on; and
@@ -16,48 +16,54 @@ from typing import Any
 
 import pytest
 
-from elastic.agent import moves
-from elastic.agent.board import Board
+from elastic.agent import transitions
+from elastic.agent.drain import Drain
+from elastic.agent.endings import Drained
 from elastic.agent.errors import StoreLostError
-from elastic.agent.node import Drained, Node
-from elastic.agent.outlook import Outlook
-from elastic.agent.pulse import Pulse
-from elastic.agent.settings import Settings
+from elastic.agent.event_log import EventLog
+from elastic.agent.heartbeat import Heartbeat
+from elastic.agent.local_node import LocalNode
+from elastic.agent.node import Node
+from elastic.agent.resize_policy import ResizePolicy
+from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State, decode
+from elastic.agent.state_store import StateStore
 from elastic.worker.lease import Lease
+from tests.agent.simulated_time import SlowStore, World
 from tests.agent.test_state import job_of
-from tests.agent.virtual import SlowStore, World
 
-SETTINGS = Settings()
+SETTINGS = RendezvousSettings()
 BEFORE_A_CHANGE = 0.06
 """How often a node is frozen between what it has seen and what it writes: the worst moment."""
 
 
-class Heart:
-    """A node that does nothing but beat, and that comes back where it was removed."""
+class LoneHeartbeat:
+    """A node that does nothing but send heartbeats, and that comes back if it was removed."""
 
     def __init__(self, name: str, world: World, store: SlowStore, folder: Path) -> None:
         self.name = name
         self.lease = Lease(str(folder / name), create=True)
         self.dies = world.clock + world.random.uniform(20, 40) if name == "n0" else float("inf")
         self._world = world
-        self._board = Board(store, "job", name, 60)
-        self._pulse = Pulse(self._board, name, SETTINGS, lambda _: True)
+        self._store = StateStore(store, "job", name, 60)
+        policy = ResizePolicy(job_of(), name, SETTINGS)
+        self._heartbeat = Heartbeat(self._store, name, SETTINGS, policy)
 
     def live(self) -> None:
-        self._board.open()
-        self._pulse._beat()
-        self._pulse.grant(self.lease)
+        self._store.create()
+        self._heartbeat._send()
+        self._heartbeat.grant(self.lease)
         end = self._world.clock + 60
         while self._world.clock < min(end, self.dies):
-            if self._pulse.view is None or self._pulse.view.member(self.name) is None:
-                self._board.update(self._join)
-            self._pulse._tick()
-            self._world.sleep(SETTINGS.poll)
+            seen = self._heartbeat.state
+            if seen is None or seen.member(self.name) is None:
+                self._store.update(self._join)
+            self._heartbeat._tick()
+            self._world.sleep(SETTINGS.poll_interval)
 
     def _join(self, state: State) -> State:
         """At once in a group of all members that runs: how groups form is not what is tested here."""
-        state = moves.arrive(state, self.name, "host", 1)
+        state = transitions.arrive(state, self.name, "host", 1)
         group = tuple(member.node for member in state.members)
         return replace(state, phase="running", group=group, round=state.round + 1)
 
@@ -70,14 +76,15 @@ def test_removal_never_overtakes_the_lease(seed: int, tmp_path: Path, monkeypatc
     def judge(before: State, after: State) -> None:
         for member in before.members:
             if after.member(member.node) is None:
-                left = hearts[member.node].lease.left()
+                left = nodes[member.node].lease.remaining()
                 faults.extend([f"{member.node} was removed {left:.2f} s too early"] if left > 0 else [])
 
-    world.patch(monkeypatch, ["agent.pulse", "worker.lease", "agent.board"])
+    world.patch(monkeypatch, ["agent.heartbeat", "worker.lease", "agent.state_store"])
     store = SlowStore(world, data, judge, BEFORE_A_CHANGE)
-    hearts = {name: Heart(name, world, store, tmp_path) for name in ("n0", "n1", "n2", "n3", "n4")}
-    for heart in hearts.values():
-        world.start(heart.live)
+    names = ("n0", "n1", "n2", "n3", "n4")
+    nodes = {name: LoneHeartbeat(name, world, store, tmp_path) for name in names}
+    for node in nodes.values():
+        world.start(node.live)
     world.run()
     world.end()
     assert faults == []
@@ -100,41 +107,42 @@ class Host:
         self._connect = partial(connect, dead=lambda: self.dead)
         folder = folder / str(number)
         folder.mkdir()
-        self.node = Node(job_of(), SETTINGS, "job", "localhost", str(folder))
-        self.node.job = replace(self.node.job, max_restarts=None)
+        job = replace(job_of(), max_restarts=None)
+        self.local = LocalNode(job, SETTINGS, "job", "localhost", str(folder))
+        self.drain = Drain()
+        self._heartbeat: Heartbeat | None = None
 
     @property
     def lease_left(self) -> float:
-        return self.node._lease.left() if self.node._lease else -1.0
+        lease = self._heartbeat.lease if self._heartbeat else None
+        return lease.remaining() if lease else -1.0
 
     def live(self) -> None:
-        self.node.open(self._connect(), self._connect)
-        pulse = self.node._pulse
-        self._world.start(lambda: self._pulse(pulse), lambda: self.dead)
+        node = Node.open(self.local, self._connect(), self._connect, drain=self.drain)
+        self._heartbeat = node.heartbeat
+        self._world.start(lambda: self._beat(node.heartbeat), lambda: self.dead)
         try:
             while True:
-                self.node.join()
-                assert self.node._place is not None
-                self.training = self.node._place.round
+                self.training = node.join()[0].round
                 self.began(self)
-                self._watch_workers()
+                self._watch_workers(node)
                 self.training = 0
         except Drained:
             self.training, self.done = 0, True
-            self.node.leave()
+            node.leave()
 
-    def _pulse(self, pulse: Pulse) -> None:
-        with contextlib.suppress(StoreLostError):  # its line is closed when the node leaves
+    def _beat(self, heartbeat: Heartbeat) -> None:
+        with contextlib.suppress(StoreLostError):  # its connection is closed when the node leaves
             while not self.done:
-                pulse._tick()
-                self._world.sleep(SETTINGS.poll)
+                heartbeat._tick()
+                self._world.sleep(SETTINGS.poll_interval)
 
-    def _watch_workers(self) -> None:
+    def _watch_workers(self, node: Node) -> None:
         """Until they have ended: with their lease, by a fault of their own, or stopped for a change."""
         self.fails = False
         while self.lease_left > 0 and not self.fails:
             self._world.sleep(0.1)
-            if self.node.waiting():
+            if node.num_nodes_waiting():
                 self._world.sleep(self._world.random.uniform(0.1, 3))
                 return
 
@@ -185,7 +193,7 @@ class Story:
                 self.faults.append(f"{other.number} may train in round {rounds}")
 
     def _happen(self, event: str) -> None:
-        live = [host for host in self.live if not host.node.drain.asked]
+        live = [host for host in self.live if not host.drain.asked]
         if event == "join":
             if len(live) < 5:
                 self._join()
@@ -194,40 +202,45 @@ class Story:
         if event == "fail":
             host.fails = True
         elif event == "commit" and host.training:
-            self.data["dsconfig/job/state"] = moves.commit(
-                replace(self.state, revision=self.state.revision + 1), host.node.name, host.training, "c"
+            self.data["dsconfig/job/state"] = transitions.commit(
+                replace(self.state, revision=self.state.revision + 1), host.local.name, host.training, "c"
             ).encode()
         elif event == "kill" and len(live) > 1:
             host.dead = True
         elif event == "drain" and len(live) > 1:
-            host.node.drain.asked = True
+            host.drain.asked = True
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_all_train_or_stand_by_in_the_end(seed: int, tmp_path: Path, monkeypatch: Any) -> None:
     story = Story(seed, tmp_path)
-    names = ["pulse", "board", "node", "quiet", "counter", "moves", "watch"]
+    names = ["heartbeat", "state_store", "node", "joiner", "group_formation", "last_call", "worker_requests"]
+    names += ["transitions", "failure_detector"]
     story.world.patch(monkeypatch, ["worker.lease", *(f"agent.{name}" for name in names)])
-    monkeypatch.setattr("elastic.agent.node.Outlook", partial(Outlook, clock=story.world.now))
-    monkeypatch.setattr("elastic.agent.node.Desk", _NoDesk)
-    monkeypatch.setattr(Pulse, "start", Pulse._beat)
-    monkeypatch.setattr(Pulse, "stop", lambda _: None)
+    monkeypatch.setattr("elastic.agent.node.ResizePolicy", partial(ResizePolicy, clock=story.world.now))
+    monkeypatch.setattr("elastic.agent.node.WorkerServer", _NoServer)
+    monkeypatch.setattr(Heartbeat, "start", Heartbeat._send)
+    monkeypatch.setattr(Heartbeat, "stop", lambda _: None)
+    logs: list[EventLog] = []
+    monkeypatch.setattr("elastic.agent.node.EventLog", lambda *a: logs.append(EventLog(*a)) or logs[-1])
     try:
         story.tell()
     finally:
         story.world.end()
+        for log in logs:  # of nodes that the end of the story cut short
+            log.close()
     assert story.faults == story.world.errors == []
     state, live = story.state, story.live
     size = job_of().size(len(live))
     assert state.phase == "running"
     assert len(state.group) == size
-    assert sorted(member.node for member in state.members) == sorted(host.node.name for host in live)
+    assert sorted(member.node for member in state.members) == sorted(host.local.name for host in live)
     assert sorted(host.training for host in live) == sorted(
         [0] * (len(live) - len(state.group)) + [state.round] * len(state.group)
     )
 
 
-class _NoDesk:
+class _NoServer:
     def __init__(self, *_: object) -> None: ...
 
     def close(self) -> None: ...

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.agent.cluster import DOZEN, POWERS, wait_until, write_config
 from tests.agent.conftest import MakeCluster
 
-HALF = Path(__file__).with_name("half.py")
+IDLE_NODE = Path(__file__).with_name("idle_node.py")
 
 
 def test_worker_crash(cluster: MakeCluster) -> None:
@@ -132,7 +132,7 @@ def test_frozen_between_check_and_commit(cluster: MakeCluster) -> None:
     job.wait_for_step(6, world=1, round_=2)
     with socket.socket(socket.AF_UNIX) as line:  # a worker of the old round asks before its agent wakes
         line.connect(f"{folder}/agent.sock")
-        question = {"ask": "commit", "round": row["round"], "checkpoint": "stale"}
+        question = {"request": "commit", "round": row["round"], "checkpoint": "stale"}
         line.sendall(json.dumps(question).encode() + b"\n")
         frozen.signal(signal.SIGCONT, workers=True)
         line.settimeout(20)
@@ -189,11 +189,11 @@ def test_member_dies_before_its_workers_start(cluster: MakeCluster) -> None:
     """It has taken its place in the group, so that the others count on it, and never comes."""
     job = cluster()
     job.start_store()
-    half = job.start_agent([sys.executable, str(HALF), f"127.0.0.1:{job.port}", str(job.config)])
-    wait_until(lambda: "joining" in half.text(), 30, "the half node joins", job)
+    idle = job.start_agent([sys.executable, str(IDLE_NODE), f"127.0.0.1:{job.port}", str(job.config)])
+    wait_until(lambda: "joining" in idle.text(), 30, "the idle node joins", job)
     job.start_node()
-    wait_until(lambda: "joined" in half.text(), 30, "both form a group", job)
-    half.signal(signal.SIGKILL)
+    wait_until(lambda: "joined" in idle.text(), 30, "both form a group", job)
+    idle.signal(signal.SIGKILL)
     job.wait_for_step(3, world=1, round_=2)
     assert job.finish() == [-9, 0]
     job.assert_clean(batch=16)

@@ -1,4 +1,4 @@
-"""The agreed state and its moves, without processes."""
+"""The agreed state and its transitions, without processes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import elastic
-from elastic.agent import moves
-from elastic.agent.admission import Job, difference
-from elastic.agent.board import Board
+from elastic.agent import transitions
+from elastic.agent.contract import difference
 from elastic.agent.errors import RefusedError, SettingsError, StoreLostError
 from elastic.agent.evidence import Delay, Silence
-from elastic.agent.settings import Settings, read_settings
+from elastic.agent.failure_detector import WATCHED, FailureDetector, watched_by
+from elastic.agent.job import Job
+from elastic.agent.settings import RendezvousSettings, read_settings
 from elastic.agent.state import Outcome, State, decode
-from elastic.agent.watch import WATCHED, Watch, ring
+from elastic.agent.state_store import StateStore
 from elastic.worker.lease import Lease, lease_path, now
 from tests.agent.cluster import POWERS
 
@@ -62,21 +63,21 @@ def job_of(policy: Any = "standby", nodes: tuple[int, int] = (1, 4), processes: 
 def with_members(*names: str) -> State:
     state = State(1)
     for name in names:
-        state = moves.arrive(state, name, "host", 1)
+        state = transitions.arrive(state, name, "host", 1)
     return state
 
 
 def running(*names: str, size: int | None = None) -> State:
-    state = moves.propose(with_members(*names), size or len(names), 3)
+    state = transitions.propose(with_members(*names), size or len(names), 3)
     for name in state.group:
-        state = moves.acknowledge(state, name)
+        state = transitions.acknowledge(state, name)
     assert state.phase == "running"
     return state
 
 
 def test_encoding_is_lossless() -> None:
-    state = moves.mark(running("a", "b", "c", size=2), Silence("b", 1, 7))
-    state = moves.close(state, "a", Outcome("failed", "why"))
+    state = transitions.mark(running("a", "b", "c", size=2), Silence("b", 1, 7))
+    state = transitions.close(state, "a", Outcome("failed", "why"))
     assert decode(state.encode()) == state
     with pytest.raises(ValueError, match="not the state"):
         decode('{"group": 1}')
@@ -85,97 +86,99 @@ def test_encoding_is_lossless() -> None:
 def test_a_round_from_arrival_to_success() -> None:
     state = running("a", "b", "c", size=2)
     assert (state.round, state.group, state.standby) == (1, ("a", "b"), ("c",))
-    state = moves.finish(moves.finish(state, "a", 1), "b", 1)
-    assert moves.all_finished(state, 1)
-    assert not moves.all_finished(state, 2)
+    state = transitions.finish(transitions.finish(state, "a", 1), "b", 1)
+    assert transitions.all_finished(state, 1)
+    assert not transitions.all_finished(state, 2)
 
 
 def test_only_worker_failures_are_counted() -> None:
-    failed = moves.arrive(running("a", "b"), "a", "host", 2, "failure")
+    failed = transitions.arrive(running("a", "b"), "a", "host", 2, "failure")
     assert failed.phase == "forming"
-    both = moves.arrive(failed, "b", "host", 2, "failure")
-    assert moves.propose(both, 2, 3).restarts == 1
-    lost = moves.remove(failed, "b", "lost", "lost")
-    assert moves.propose(lost, 1, 3).restarts == 0
-    joined = moves.arrive(running("a"), "a", "host", 2, "change")
-    assert moves.propose(joined, 1, 3).restarts == 0
-    too_late = moves.arrive(failed, "b", "host", 2, "change")
-    assert moves.propose(too_late, 2, 3).restarts == 0, "the workers of a failed of b's change"
-    followed = moves.arrive(failed, "b", "host", 2)
-    assert moves.propose(followed, 2, 3).restarts == 1
+    both = transitions.arrive(failed, "b", "host", 2, "failure")
+    assert transitions.propose(both, 2, 3).restarts == 1
+    lost = transitions.remove(failed, "b", "lost", "lost")
+    assert transitions.propose(lost, 1, 3).restarts == 0
+    joined = transitions.arrive(running("a"), "a", "host", 2, "change")
+    assert transitions.propose(joined, 1, 3).restarts == 0
+    too_late = transitions.arrive(failed, "b", "host", 2, "change")
+    assert transitions.propose(too_late, 2, 3).restarts == 0, "the workers of a failed of b's change"
+    followed = transitions.arrive(failed, "b", "host", 2)
+    assert transitions.propose(followed, 2, 3).restarts == 1
 
 
 def test_all_ranks_of_a_round_begin_with_the_same_checkpoint() -> None:
-    state = moves.commit(running("a", "b"), "a", 1, "one")
-    state = moves.propose(moves.arrive(moves.arrive(state, "a", "h", 2), "b", "h", 2), 2, 3)
-    state = moves.commit(state, "a", 2, "two")
+    state = transitions.commit(running("a", "b"), "a", 1, "one")
+    state = transitions.propose(transitions.arrive(transitions.arrive(state, "a", "h", 2), "b", "h", 2), 2, 3)
+    state = transitions.commit(state, "a", 2, "two")
     assert (state.start, state.latest) == ("one", "two")
 
 
 def test_a_node_that_was_asked_to_leave() -> None:
-    state = moves.ask_to_leave(running("a", "b"), "b")
+    state = transitions.ask_to_leave(running("a", "b"), "b")
     assert state.leaving == ("b",)
-    assert moves.ask_to_leave(state, "b") is state
-    assert moves.ask_to_leave(state, "stranger") is state
-    assert moves.remove(state, "b", "change", "left").leaving == ()
+    assert transitions.ask_to_leave(state, "b") is state
+    assert transitions.ask_to_leave(state, "stranger") is state
+    assert transitions.remove(state, "b", "change", "left").leaving == ()
 
 
 def test_restarts_run_out() -> None:
-    state = moves.arrive(running("a"), "a", "host", 2, "failure")
-    ended = moves.propose(state, 1, 0)
+    state = transitions.arrive(running("a"), "a", "host", 2, "failure")
+    ended = transitions.propose(state, 1, 0)
     assert ended.outcome == Outcome("failed", "training failed on a: no restarts allowed")
-    assert moves.propose(state, 1, None).outcome is None
+    assert transitions.propose(state, 1, None).outcome is None
 
 
 def test_a_proposal_is_only_running_when_all_confirm() -> None:
-    state = moves.propose(with_members("a", "b"), 2, 3)
-    half = moves.acknowledge(state, "a")
-    assert half.phase == "proposed"
-    assert moves.acknowledge(half, "x") is half
-    assert moves.remove(half, "b", "lost", "lost").phase == "forming"
+    state = transitions.propose(with_members("a", "b"), 2, 3)
+    one_of_two = transitions.acknowledge(state, "a")
+    assert one_of_two.phase == "proposed"
+    assert transitions.acknowledge(one_of_two, "x") is one_of_two
+    assert transitions.remove(one_of_two, "b", "lost", "lost").phase == "forming"
 
 
 def test_only_the_newest_round_commits() -> None:
-    state = moves.commit(running("a", "b"), "a", 1, "one")
+    state = transitions.commit(running("a", "b"), "a", 1, "one")
     assert (state.latest, state.commits) == ("one", 1)
-    newer = moves.propose(moves.arrive(state, "a", "host", 3), 1, 3)
-    assert moves.commit(newer, "a", 1, "stale") is newer
-    assert moves.commit(state, "stranger", 1, "stale") is state
+    newer = transitions.propose(transitions.arrive(state, "a", "host", 3), 1, 3)
+    assert transitions.commit(newer, "a", 1, "stale") is newer
+    assert transitions.commit(state, "stranger", 1, "stale") is state
 
 
 def test_survivors_keep_their_order() -> None:
     state = running("a", "b", "c")
-    state = moves.remove(state, "a", "lost", "lost")
+    state = transitions.remove(state, "a", "lost", "lost")
     for name in ("c", "b", "d"):
-        state = moves.arrive(state, name, "host", 9)
-    assert moves.propose(state, 3, 3).group == ("b", "c", "d")
+        state = transitions.arrive(state, name, "host", 9)
+    assert transitions.propose(state, 3, 3).group == ("b", "c", "d")
 
 
-MOVES = st.sampled_from(["arrive", "fail", "lose", "propose", "ack", "suspect", "expel", "leave", "commit"])
+TRANSITIONS = st.sampled_from(
+    ["arrive", "fail", "lose", "propose", "ack", "suspect", "expel", "leave", "commit"]
+)
 
 
-@given(st.lists(st.tuples(MOVES, st.sampled_from("abcd")), max_size=60))
+@given(st.lists(st.tuples(TRANSITIONS, st.sampled_from("abcd")), max_size=60))
 def test_rounds_only_grow_and_groups_are_members(steps: list[tuple[str, str]]) -> None:
     job, state = job_of(), State(1)
     for name, node in steps:
         before = state
         if name == "propose":
             size = job.size(sum(member.arrived for member in state.members))
-            state = moves.propose(state, size, None) if size and state.phase == "forming" else state
+            state = transitions.propose(state, size, None) if size and state.phase == "forming" else state
         else:
             state = {
-                "arrive": partial(moves.arrive, node=node, host="h", port=1),
-                "fail": partial(moves.arrive, node=node, host="h", port=2, cause="failure"),
-                "lose": partial(moves.remove, node=node, cause="lost", text="lost"),
-                "ack": partial(moves.acknowledge, node=node),
-                "suspect": partial(moves.mark, evidence=Silence(node, 1, 1)),
-                "expel": partial(moves.mark, evidence=Delay(node, state.phase, state.round)),
-                "leave": partial(moves.ask_to_leave, node=node),
-                "commit": partial(moves.commit, node=node, round_=state.round, checkpoint="c"),
+                "arrive": partial(transitions.arrive, node=node, host="h", port=1),
+                "fail": partial(transitions.arrive, node=node, host="h", port=2, cause="failure"),
+                "lose": partial(transitions.remove, node=node, cause="lost", text="lost"),
+                "ack": partial(transitions.acknowledge, node=node),
+                "suspect": partial(transitions.mark, evidence=Silence(node, 1, 1)),
+                "expel": partial(transitions.mark, evidence=Delay(node, state.phase, state.round)),
+                "leave": partial(transitions.ask_to_leave, node=node),
+                "commit": partial(transitions.commit, node=node, round_=state.round, checkpoint="c"),
             }[name](state)
         assert state.round in (before.round, before.round + 1)
         if state.phase == "running":
-            assert state.intact
+            assert set(state.group) <= {member.node for member in state.members}
             assert len(state.group) in job.admissible()
         assert decode(state.encode()) == state
 
@@ -238,20 +241,20 @@ def test_unsafe_settings_are_refused(given_: dict[str, str], message: str) -> No
 
 
 def test_workers_stop_before_their_node_counts_as_lost() -> None:
-    settings = Settings()
-    assert settings.lease + settings.keep_alive_interval == settings.silence
+    settings = RendezvousSettings()
+    assert settings.lease_duration + settings.keep_alive_interval == settings.heartbeat_timeout
 
 
 def test_a_lost_compare_and_set_is_tried_again() -> None:
     store = DictStore()
-    one, two = Board(store, "job", "one"), Board(store, "job", "two")
-    one.open()
-    two.open()
+    one, two = StateStore(store, "job", "one"), StateStore(store, "job", "two")
+    one.create()
+    two.create()
 
     def late(state: State) -> State:
-        if state.next_seat == 0:
-            two.update(partial(moves.arrive, node="two", host="h", port=2))
-        return moves.arrive(state, "one", "h", 1)
+        if state.next_join_order == 0:
+            two.update(partial(transitions.arrive, node="two", host="h", port=2))
+        return transitions.arrive(state, "one", "h", 1)
 
     assert [member.node for member in one.update(late).members] == ["two", "one"]
     assert one.read().revision == 2
@@ -259,17 +262,17 @@ def test_a_lost_compare_and_set_is_tried_again() -> None:
 
 def test_a_lost_store_is_one_line() -> None:
     store = DictStore()
-    board = Board(store, "job", "one")
-    board.open()
+    connection = StateStore(store, "job", "one")
+    connection.create()
     store.down = True
     with pytest.raises(StoreLostError, match=r"does not answer: Broken pipe$"):
-        board.read()
+        connection.read()
 
 
 def test_status_is_readable() -> None:
     from dsconfig.cli.elastic.status import lines
 
-    state = moves.commit(running("a", "b", "c", size=2), "a", 1, "step-5")
+    state = transitions.commit(running("a", "b", "c", size=2), "a", 1, "step-5")
     shown = "\n".join(lines(replace(state, contract=job_of().contract())))
     for part in (
         "round        1",
@@ -283,96 +286,108 @@ def test_status_is_readable() -> None:
     assert "round        0" in lines(State(1))[1]
 
 
+def test_the_published_names_of_the_state_stay() -> None:
+    from dsconfig.cli.elastic.status import published
+
+    shown = published(replace(running("a"), contract=job_of().contract()))
+    assert " ".join(shown) == (
+        "incarnation revision writer contract round phase group acked members next_seat suspects expelled "
+        "leaving broken restarts start latest commits changed_at outcome events"
+    )
+    assert " ".join(shown["members"][0]) == "node seat host port arrived finished alive"
+    assert shown["contract"]["nproc-per-node"] == 1
+
+
 def test_old_evidence_neither_marks_nor_removes() -> None:
     """Two observers that were frozen between looking and writing, and a node that has shown itself since."""
     old, fresh = Silence("b", 1, 4), Silence("b", 1, 5)
-    state = moves.mark(running("a", "b"), old)
+    state = transitions.mark(running("a", "b"), old)
     assert state.suspects == ("b",)
-    state = moves.clear_suspicion(state, "b", 5)
-    assert moves.mark(state, old) is state
-    again = moves.mark(state, fresh)
+    state = transitions.clear_suspicion(state, "b", 5)
+    assert transitions.mark(state, old) is state
+    again = transitions.mark(state, fresh)
     assert again.suspects == ("b",)
-    assert moves.remove_marked(again, old) is again
-    gone = moves.remove_marked(again, fresh)
+    assert transitions.remove_marked(again, old) is again
+    gone = transitions.remove_marked(again, fresh)
     assert gone.member("b") is None
-    assert moves.remove_marked(state, fresh) is state, "not marked"
-    back = moves.arrive(gone, "b", "host", 1)
-    assert moves.mark(back, fresh) is back, "of its former membership"
+    assert transitions.remove_marked(state, fresh) is state, "not marked"
+    back = transitions.arrive(gone, "b", "host", 1)
+    assert transitions.mark(back, fresh) is back, "of its former membership"
 
 
 def test_who_comes_late_but_comes_stays() -> None:
-    state = moves.arrive(running("a", "b"), "a", "host", 2)
+    state = transitions.arrive(running("a", "b"), "a", "host", 2)
     delay = Delay("b", "forming", 1)
-    late = moves.mark(state, delay)
-    assert moves.remove_marked(late, delay).member("b") is None
-    came = moves.arrive(late, "b", "host", 2)
+    late = transitions.mark(state, delay)
+    assert transitions.remove_marked(late, delay).member("b") is None
+    came = transitions.arrive(late, "b", "host", 2)
     assert came.expelled == ()
-    assert moves.mark(came, delay) is came
-    assert moves.remove_marked(came, delay) is came
-    proposed = moves.mark(moves.propose(came, 2, 3), Delay("b", "proposed", 2))
+    assert transitions.mark(came, delay) is came
+    assert transitions.remove_marked(came, delay) is came
+    proposed = transitions.mark(transitions.propose(came, 2, 3), Delay("b", "proposed", 2))
     assert proposed.expelled == ("b",)
-    assert moves.remove_marked(proposed, delay) is proposed, "of another round"
-    assert moves.acknowledge(proposed, "b").expelled == ()
+    assert transitions.remove_marked(proposed, delay) is proposed, "of another round"
+    assert transitions.acknowledge(proposed, "b").expelled == ()
 
 
 def test_a_job_ends_with_all_of_its_group_and_by_its_newest_round() -> None:
     state = running("a", "b")
-    half = moves.finish(state, "a", 1)
-    assert half.finishing
-    assert moves.succeed(half, "a", 1) is half
-    assert moves.finish(half, "b", 2) is half
-    done = moves.succeed(moves.finish(half, "b", 1), "b", 1)
+    one_of_two = transitions.finish(state, "a", 1)
+    assert one_of_two.finishing
+    assert transitions.succeed(one_of_two, "a", 1) is one_of_two
+    assert transitions.finish(one_of_two, "b", 2) is one_of_two
+    done = transitions.succeed(transitions.finish(one_of_two, "b", 1), "b", 1)
     assert done.outcome == Outcome("succeeded")
-    newer = moves.propose(moves.arrive(state, "a", "host", 3), 1, 3)
-    assert moves.fail(newer, "b", 1, "why") is newer
-    assert moves.fail(newer, "a", 2, "why").outcome == Outcome("failed", "why")
+    newer = transitions.propose(transitions.arrive(state, "a", "host", 3), 1, 3)
+    assert transitions.fail(newer, "b", 1, "why") is newer
+    assert transitions.fail(newer, "a", 2, "why").outcome == Outcome("failed", "why")
 
 
-def test_an_ended_lease_can_be_asked_and_renewed_in_vain(tmp_path: Path) -> None:
-    """The pulse may hold it still when the round ends."""
+def test_an_ended_lease_can_be_asked_and_is_not_renewed(tmp_path: Path) -> None:
+    """The heartbeat may still hold it when the round ends."""
     path = lease_path(str(tmp_path), 1)
     mine = Lease(path, create=True)
     mine.renew(now() + 60)
     theirs = Lease(path)
-    assert theirs.left() > 0
+    assert theirs.remaining() > 0
     mine.end()
     mine.renew(now() + 60)
     mine.ask_for_checkpoint(True)
-    assert mine.left() < 0
+    assert mine.remaining() < 0
     assert (mine.revoked, theirs.revoked, theirs.checkpoint_wanted) == (True, True, False)
 
 
 def test_every_member_is_watched() -> None:
     names = [f"n{i}" for i in range(9)]
     state = with_members(*names)
-    assert {member.node for name in names for member in ring(state, name)} == set(names)
-    assert all(len(ring(state, name)) == WATCHED for name in names)
-    assert ring(state, "stranger") == []
+    assert {member.node for name in names for member in watched_by(state, name)} == set(names)
+    assert all(len(watched_by(state, name)) == WATCHED for name in names)
+    assert watched_by(state, "stranger") == []
 
 
 def test_own_freeze_says_nothing_of_others() -> None:
     now = 0.0
-    watch = Watch(longest_step=0.5, clock=lambda: now)
+    detector = FailureDetector(longest_step=0.5, clock=lambda: now)
     state = with_members("a", "b")
     for moment in (0.0, 0.25, 100.0):
         now = moment
-        watch.look(state, ring(state, "a"), {"b": 7})
-    assert watch.silent(1.0) == []
+        detector.observe(state, watched_by(state, "a"), {"b": 7})
+    assert detector.silent(1.0) == []
     for _ in range(4):
         now += 0.25
-        watch.look(state, ring(state, "a"), {"b": 7})
-    assert watch.silent(1.0) == [Silence("b", 1, 7)]
-    watch.look(state, ring(state, "a"), {"b": 8})
-    assert watch.silent(0.1) == []
+        detector.observe(state, watched_by(state, "a"), {"b": 7})
+    assert detector.silent(1.0) == [Silence("b", 1, 7)]
+    detector.observe(state, watched_by(state, "a"), {"b": 8})
+    assert detector.silent(0.1) == []
 
 
 def test_the_late_are_those_for_whom_a_round_waits() -> None:
     now = 0.0
-    watch = Watch(longest_step=0.5, clock=lambda: now)
-    state = moves.arrive(running("a", "b"), "a", "host", 5)
+    detector = FailureDetector(longest_step=0.5, clock=lambda: now)
+    state = transitions.arrive(running("a", "b"), "a", "host", 5)
     for _ in range(5):
-        watch.look(state, ring(state, "a"), {"b": 7})
+        detector.observe(state, watched_by(state, "a"), {"b": 7})
         now += 0.25
-    assert watch.late(1.0) == [Delay("b", "forming", 1)]
-    watch.look(replace(state, round=9), ring(state, "a"), {"b": 7})
-    assert watch.late(1.0) == []
+    assert detector.late(1.0) == [Delay("b", "forming", 1)]
+    detector.observe(replace(state, round=9), watched_by(state, "a"), {"b": 7})
+    assert detector.late(1.0) == []

@@ -23,7 +23,7 @@ import torch.distributed as dist  # noqa: E402
 
 IMPORTED = time.monotonic()
 import elastic  # noqa: E402
-from elastic.worker.checkpoints import Checkpoints  # noqa: E402
+from elastic import Checkpoints  # noqa: E402
 
 FOLDER = Path(os.environ["LEDGER"])
 STEPS = int(os.environ.get("STEPS", "30"))

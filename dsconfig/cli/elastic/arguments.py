@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from elastic.agent.board import Board
+    from elastic.agent.state_store import StateStore
 
 PATIENCE = 3.0
 """Seconds that a store gets to answer a command."""
@@ -53,19 +53,21 @@ def _version(package: str) -> str | None:
         return None
 
 
-def board_of(args: argparse.Namespace, writer: str) -> Board:
-    """The board of the job that the options name; ends the run where there is none."""
-    from elastic.agent.board import Board
-    from elastic.agent.settings import Settings
+def state_store_of(args: argparse.Namespace, writer: str) -> StateStore:
+    """The state of the job that the options name; ends the run if there is none."""
+    from elastic.agent.endpoint import parse_endpoint
+    from elastic.agent.settings import RendezvousSettings
+    from elastic.agent.state_store import StateStore
 
     if args.rdzv_endpoint is None:
         refuse("--rdzv-endpoint HOST:PORT is needed: it says where the job's store is")
     store = with_torch("elastic.agent.store")
-    host, port = store.parse_endpoint(args.rdzv_endpoint)
-    board = Board(store.connect_store(host, port, Settings(), PATIENCE), args.rdzv_id, writer)
-    if not board.exists():
+    host, port = parse_endpoint(args.rdzv_endpoint)
+    connected = store.connect_store(host, port, RendezvousSettings(), PATIENCE)
+    job = StateStore(connected, args.rdzv_id, writer)
+    if not job.exists():
         refuse(f"the store at {host}:{port} knows no job `{args.rdzv_id}`")
-    return board
+    return job
 
 
 def guarded(action: Callable[[], Any]) -> int:

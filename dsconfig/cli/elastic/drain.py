@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from dsconfig.cli.elastic.arguments import add_job, board_of, guarded
+from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
 from dsconfig.cli.errors import refuse
 
 
@@ -23,12 +23,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _drain(args: argparse.Namespace) -> None:
-    from elastic.agent import moves
+    from elastic.agent import transitions
 
-    board = board_of(args, "drain")
-    present = [member.node for member in board.read().members]
+    job = state_store_of(args, "drain")
+    present = [member.node for member in job.read().members]
     if strangers := [node for node in args.nodes if node not in present]:
         refuse(f"no member of the job: {', '.join(strangers)}; expected one of {', '.join(present) or '-'}")
     for node in args.nodes or present:
-        board.update(partial(moves.ask_to_leave, node=node))
+        job.update(partial(transitions.ask_to_leave, node=node))
         print(f"dsconfig: {node} is asked to leave")

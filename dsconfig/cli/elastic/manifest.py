@@ -41,7 +41,7 @@ def _write(args: argparse.Namespace) -> None:
     from dsconfig.jobs.manifests import KINDS as WRITERS
     from dsconfig.jobs.manifests import Request, nodes_of
     from dsconfig.jobs.torchrun import plan_of, read_config
-    from elastic.agent.admission import Job
+    from elastic.agent.job import Job
 
     if not _NAME.fullmatch(args.name):
         refuse(f"--name {args.name}: expected lower case letters, digits and `-`, at most 52 characters")

@@ -17,8 +17,8 @@ from dsconfig.cli.errors import refuse
 from dsconfig.cli.parser import world_size
 
 if TYPE_CHECKING:
-    from elastic.agent.admission import Job
-    from elastic.agent.settings import Settings
+    from elastic.agent.job import Job
+    from elastic.agent.settings import RendezvousSettings
 
 SIGNALLED = 128
 LONGEST = 3600
@@ -118,7 +118,7 @@ def _run(args: argparse.Namespace) -> None:
 
 def _job(args: argparse.Namespace) -> Job:
     from dsconfig.jobs.torchrun import plan_of, read_config
-    from elastic.agent.admission import Job
+    from elastic.agent.job import Job
 
     least, most = nodes(args.nnodes)
     config = read_config(args.file)
@@ -137,10 +137,10 @@ def nodes(text: str) -> tuple[int, int]:
 def _pairs(text: str) -> dict[str, str]:
     from dataclasses import fields
 
-    from elastic.agent.settings import Settings
+    from elastic.agent.settings import RendezvousSettings
 
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    known = [field.name for field in fields(Settings)]
+    known = [field.name for field in fields(RendezvousSettings)]
     for key, equals, _ in pairs:
         if not equals or key.strip() not in known:
             refuse(f"--rdzv-conf `{key}{equals}`: expected KEY=VALUE with a key of {', '.join(known)}")
@@ -159,15 +159,16 @@ def _check_command(args: argparse.Namespace) -> None:
         refuse(f"training script `{script}` does not exist")
 
 
-def _preview(args: argparse.Namespace, job: Job, settings: Settings) -> str:
+def _preview(args: argparse.Namespace, job: Job, settings: RendezvousSettings) -> str:
     """What would run, without torch."""
     shown = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
     command = args.command if args.no_python else shown
+    lost, stop = settings.heartbeat_timeout, settings.lease_duration
     lines = [
         f"command      {shlex.join(command)}",
         f"endpoint     {args.rdzv_endpoint or 'a store of its own'}, job `{args.rdzv_id}`",
         f"policy       {job.policy}; {job.max_restarts} restarts after worker failures",
-        f"lost after   {settings.silence:g} s without a heartbeat; workers stop after {settings.lease:g} s",
+        f"lost after   {lost:g} s without a heartbeat; workers stop after {stop:g} s",
     ]
     shown_nodes = range(job.min_nodes, min(job.max_nodes, job.min_nodes + 63) + 1)
     lines += [f"{nodes:4} nodes   {_line(job, nodes)}" for nodes in shown_nodes]

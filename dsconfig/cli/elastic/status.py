@@ -9,12 +9,20 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.elastic.arguments import add_job, board_of, guarded
+from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
 
 if TYPE_CHECKING:
     from typing import Any
 
     from elastic.agent.state import State
+
+_PUBLISHED = {
+    "acknowledged": "acked",
+    "next_join_order": "next_seat",
+    "join_order": "seat",
+    "cleared_at": "alive",
+}
+"""What JSON output calls fields of the state that have another name there."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +39,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> None:
-    state = board_of(args, "status").read()
-    shown = {**asdict(state), "triplet": triplet(state), "standby": state.standby}
+    state = state_store_of(args, "status").read()
+    shown = {**published(state), "triplet": triplet(state), "standby": state.standby}
     as_json = json.dumps(shown, indent=2) + "\n"
     sys.stdout.write(as_json if args.output_format == "json" else "\n".join(lines(state)) + "\n")
+
+
+def published(state: State) -> dict[str, Any]:
+    """The state as JSON output has it: its names stay when the agent's own document gets others."""
+    return asdict(state, dict_factory=lambda pairs: {_PUBLISHED.get(key, key): value for key, value in pairs})
 
 
 def triplet(state: State) -> dict[str, Any] | None:

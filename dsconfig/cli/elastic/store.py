@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.elastic.arguments import guarded, with_torch
 
 if TYPE_CHECKING:
-    from elastic.agent.board import Board
     from elastic.agent.state import Outcome
+    from elastic.agent.state_store import StateStore
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,31 +30,32 @@ def run(args: argparse.Namespace) -> int:
     return guarded(lambda: _serve(args.listen, args.until_ended, args.linger))
 
 
-def _serve(listen: str, job: str | None, linger: float) -> None:
-    from elastic.agent.board import Board
+def _serve(listen: str, run_id: str | None, linger: float) -> None:
+    from elastic.agent.endpoint import parse_endpoint
     from elastic.agent.errors import SUCCEEDED, RefusedError, TrainingFailedError
-    from elastic.agent.settings import Settings
+    from elastic.agent.settings import RendezvousSettings
+    from elastic.agent.state_store import StateStore
 
     codes = {"succeeded": SUCCEEDED, "failed": TrainingFailedError.code, "refused": RefusedError.code}
     store = with_torch("elastic.agent.store")
-    host, port = store.parse_endpoint(listen)
+    host, port = parse_endpoint(listen)
     waited = {signal.SIGTERM, signal.SIGINT}
     # Blocked before the store starts its thread, which inherits it: then only this thread takes them.
     signal.pthread_sigmask(signal.SIG_BLOCK, waited)
-    server = store.host_store(host, port, Settings())
+    server = store.host_store(host, port, RendezvousSettings())
     print(f"dsconfig: the store listens on {host}:{server.port}", flush=True)
-    if job is None:
+    if run_id is None:
         signal.sigwait(waited)
         return
-    board, ended = Board(server, job, "store"), None
+    job, ended = StateStore(server, run_id, "store"), None
     while signal.sigtimedwait(waited, 1.0) is None:
-        outcome = _outcome(board)
+        outcome = _outcome(job)
         ended = None if outcome is None else ended or time.monotonic()
         if outcome is not None and ended is not None and time.monotonic() - ended >= linger:
             raise SystemExit(codes[outcome.kind])
 
 
-def _outcome(board: Board) -> Outcome | None:
+def _outcome(job: StateStore) -> Outcome | None:
     """How the job has ended, once all nodes have left."""
-    state = board.read() if board.exists() else None
+    state = job.read() if job.exists() else None
     return None if state is None or state.members else state.outcome

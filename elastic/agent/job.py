@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any, Literal, get_args
 
 from elastic.agent.errors import RefusedError, SettingsError
@@ -99,23 +97,3 @@ class Job:
             "max-restarts": self.max_restarts,
         }
         return {**block, **own}
-
-
-def digest(contract: Mapping[str, Any]) -> str:
-    """A short name of a contract."""
-    return sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any], them: str, us: str) -> str | None:
-    """What two contracts differ in, in words that are the same wherever it is said; `None` if nothing."""
-    keys = [key for key in sorted({*theirs, *ours}) if theirs.get(key) != ours.get(key)]
-    if not keys:
-        return None
-    parts = [f"`{key}` is {_show(theirs, key)} on {them} and {_show(ours, key)} on {us}" for key in keys]
-    digests = f"{digest(theirs)} and {digest(ours)}"
-    again = "make them the same, then start with a new store or another `--rdzv-id`"
-    return f"the nodes differ: {'; '.join(parts)} (digests {digests}); {again}"
-
-
-def _show(contract: Mapping[str, Any], key: str) -> str:
-    return json.dumps(contract.get(key))

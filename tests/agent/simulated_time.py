@@ -41,7 +41,7 @@ class World:
     monotonic = now
 
     def sleep(self, seconds: float) -> None:
-        """Let the others run for so long; for ever where the host of this thread has died."""
+        """Let the others run for so long; for ever if the host of this thread has died."""
         own = threading.Semaphore(0)
         if not getattr(self._of, "dead", lambda: False)():
             heapq.heappush(self._queue, (self.clock + seconds, next(self._order), own))
@@ -90,7 +90,7 @@ class World:
             one.release()
 
     def patch(self, monkeypatch: Any, modules: Iterable[str]) -> None:
-        """Have modules of the agent live here: those with a clock of their own, and those that use `time`."""
+        """Have modules of `elastic` live here: those with a clock of their own, and those that use `time`."""
         import importlib
 
         for name in modules:

@@ -9,16 +9,17 @@ from datetime import timedelta
 
 import pytest
 
-from elastic.agent.board import Board
 from elastic.agent.drain import Drain
-from elastic.agent.handler import Endpoint, PlanRendezvous
-from elastic.agent.settings import Settings
+from elastic.agent.endpoint import Endpoint, is_local, parse_endpoint
+from elastic.agent.rendezvous import PlanRendezvous
+from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State
-from elastic.agent.store import connect_store, is_local, parse_endpoint
+from elastic.agent.state_store import StateStore
+from elastic.agent.store import connect_store
 from tests.agent.cluster import free_port
 from tests.agent.test_state import job_of
 
-SETTINGS = Settings(last_call_timeout=0.1)
+SETTINGS = RendezvousSettings(last_call_timeout=0.1)
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlanRendezvous]:
 
 def state_of(handler: PlanRendezvous) -> State:
     assert handler._server is not None
-    return Board(connect_store("127.0.0.1", handler._server.port, SETTINGS), "job", "test").read()
+    return StateStore(connect_store("127.0.0.1", handler._server.port, SETTINGS), "job", "test").read()
 
 
 def test_success_is_what_the_exit_barrier_says(handler: PlanRendezvous) -> None:
@@ -45,7 +46,7 @@ def test_success_is_what_the_exit_barrier_says(handler: PlanRendezvous) -> None:
     assert info.store.timeout < timedelta(seconds=60)
     store = connect_store("127.0.0.1", handler._server.port, SETTINGS)  # type: ignore[union-attr]
     assert handler.shutdown()
-    outcome = Board(store, "job", "test").read().outcome
+    outcome = StateStore(store, "job", "test").read().outcome
     assert outcome is not None
     assert outcome.kind == "succeeded"
 
@@ -58,7 +59,7 @@ def test_a_shutdown_after_failed_workers_is_a_failure(handler: PlanRendezvous) -
     server = handler._server
     assert server is not None
     handler.shutdown()
-    outcome = Board(server, "job", "test").read().outcome
+    outcome = StateStore(server, "job", "test").read().outcome
     assert outcome is not None
     assert outcome.kind == "failed"
 
@@ -73,7 +74,7 @@ def test_a_foreign_exception_is_not_taken_for_ours() -> None:
         server = made._server
         made.shutdown()
     assert server is not None
-    outcome = Board(server, "job", "test").read().outcome
+    outcome = StateStore(server, "job", "test").read().outcome
     assert outcome is not None
     assert outcome.kind == "succeeded"
 

@@ -20,7 +20,7 @@ dist.init_process_group("gloo")
 began = time.monotonic()
 with (FOLDER / f"{began:.3f}-{RANK}-{os.getpid()}.jsonl").open("a") as file:
     step = torch.zeros(1)
-    marks = FOLDER / "plain-step"
+    marks = FOLDER / "stock-step"
     if RANK == 0 and marks.exists():
         step += float(marks.read_text() or 0)
     dist.broadcast(step, 0)

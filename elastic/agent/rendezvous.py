@@ -13,67 +13,27 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
 
-from torch.distributed import PrefixStore, Store, TCPStore
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo
 from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 
-from elastic.agent.admission import Job
+from elastic.agent.bounded_call import BoundedCaller
 from elastic.agent.drain import Drain
+from elastic.agent.endings import Drained, JobSucceeded
+from elastic.agent.endpoint import Endpoint, own_address
 from elastic.agent.errors import AgentError, SettingsError
-from elastic.agent.line import Line
-from elastic.agent.node import Drained, JobSucceeded, Node
-from elastic.agent.settings import Settings
-from elastic.agent.store import connect_store, host_store, is_local, own_address
-
-LINGER = 10.0
-"""Seconds that the node which hosts the store waits at the end for the others to leave."""
+from elastic.agent.job import Job
+from elastic.agent.local_node import LocalNode
+from elastic.agent.node import Node
+from elastic.agent.round_store import LINGER, RoundStore
+from elastic.agent.settings import RendezvousSettings
+from elastic.agent.store import connect_store, host_if_ours
 
 _PREFIX = "dsconfig-elastic-"
 _LONGEST = 90
-"""Bytes of the folder's path: that of a Unix socket in it has room for 107."""
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where the store is, and whether this process hosts it; None: where the address is this machine's."""
-
-    host: str
-    port: int
-    hosts: bool | None = None
-
-
-class RoundStore(PrefixStore):
-    """The store of one round, which torch uses in its exit barrier only.
-
-    It enters that when all workers of the node have ended well, and waits 300 s for a node that was killed
-    since (`elastic/agent/server/api.py`, `SimpleElasticAgent._exit_barrier`); nobody needs that long here.
-    """
-
-    used = False
-    """Whether the workers have ended well."""
-
-    def __init__(self, prefix: str, store: Store, line: Line) -> None:
-        super().__init__(prefix, store)
-        self._line = line
-
-    def add(self, key: str, value: int) -> int:
-        """As ever, but it ends in time."""
-        return self._line.call(lambda: super(RoundStore, self).add(key, value))
-
-    def wait(self, *arguments: Any) -> None:
-        """As ever, but it ends in time."""
-        self._line.call(lambda: super(RoundStore, self).wait(*arguments))
-
-    def set_timeout(self, timeout: timedelta) -> None:
-        """Never longer than `LINGER` x 3."""
-        self.used = True
-        super().set_timeout(min(timeout, timedelta(seconds=3 * LINGER)))
+"""Bytes of the folder's path: the path of a Unix socket in it has room for 107."""
 
 
 class PlanRendezvous(RendezvousHandler):
@@ -86,7 +46,7 @@ class PlanRendezvous(RendezvousHandler):
     def __init__(
         self,
         job: Job,
-        settings: Settings,
+        settings: RendezvousSettings,
         endpoint: Endpoint,
         run_id: str,
         backend: str,
@@ -98,18 +58,21 @@ class PlanRendezvous(RendezvousHandler):
         self._exits = exits
         self._backend = backend
         self._round: RoundStore | None = None
-        self._line = Line(4 * LINGER)
+        self._caller = BoundedCaller(4 * LINGER)
         self._outer = sys.exc_info()[1]
+        self._drain = Drain()
         with self._explained():
-            self._server = _host(endpoint, settings)
+            self._server = host_if_ours(endpoint, settings)
             port = self._server.port if self._server else endpoint.port
-            first = connect_store(endpoint.host, port, settings)
+            self._store = connect_store(endpoint.host, port, settings)
             address = local_addr or own_address(endpoint.host, port)
-            folder = _folder()
-            self._drain = Drain()
-            self.node = Node(job, settings, run_id, address, folder, event_log, self._drain)
-            self._store = first
-            self.node.open(first, lambda: connect_store(endpoint.host, port, settings))
+            self.node = Node.open(
+                LocalNode(job, settings, run_id, address, _make_folder()),
+                self._store,
+                lambda: connect_store(endpoint.host, port, settings),
+                event_log,
+                self._drain,
+            )
         # torch does not shut a handler down after a signal, for the others' sake; leave in order even so.
         atexit.register(self.node.leave)
 
@@ -119,20 +82,20 @@ class PlanRendezvous(RendezvousHandler):
 
     def get_run_id(self) -> str:
         """The job's name in the store."""
-        return self.node.run_id
+        return self.node.local.run_id
 
     def next_rendezvous(self) -> RendezvousInfo:
         """Wait for a round with this node in it; its workers' variables are set in this process."""
         with self._explained():
-            place, state = self.node.join()
-            os.environ.update(self.node.variables(place, state))
+            assignment, state = self.node.join()
+            os.environ.update(self.node.worker_environment(assignment, state))
         # All nodes have as many workers, so torch need not ask each of them
         # (`elastic/agent/server/api.py`, `_assign_worker_ranks`) and wait for one that has just died.
         os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"
-        prefix = f"dsconfig/{self.node.run_id}/round/{state.incarnation}/{place.round}"
-        self._round = RoundStore(prefix, self._store, self._line)
-        master = RendezvousStoreInfo(place.master_addr, place.master_port)
-        return RendezvousInfo(self._round, place.rank, place.nodes, master)
+        prefix = f"dsconfig/{self.node.local.run_id}/round/{state.incarnation}/{assignment.round}"
+        self._round = RoundStore(prefix, self._store, self._caller)
+        master = RendezvousStoreInfo(assignment.master_addr, assignment.master_port)
+        return RendezvousInfo(self._round, assignment.rank, assignment.nodes, master)
 
     def num_nodes_waiting(self) -> int:
         """Above 0 where the workers should be restarted: somebody joins, or their round is over.
@@ -141,11 +104,11 @@ class PlanRendezvous(RendezvousHandler):
         """
         self._drain.listen()
         with self._explained():
-            return self.node.waiting()
+            return self.node.num_nodes_waiting()
 
     def is_closed(self) -> bool:
         """Whether the job has ended."""
-        return self.node.ended()
+        return self.node.has_ended()
 
     def set_closed(self) -> None:
         """End the job as failed: nothing else calls this."""
@@ -164,7 +127,7 @@ class PlanRendezvous(RendezvousHandler):
             if well:
                 self.node.succeed()
             elif passing is None or isinstance(passing, ChildFailedError):
-                self.node.fail(f"training failed on {self.node.name}")
+                self.node.fail(f"training failed on {self.node.local.name}")
         except AgentError:
             return False
         finally:
@@ -172,9 +135,9 @@ class PlanRendezvous(RendezvousHandler):
         return True
 
     def leave(self) -> None:
-        """Leave in order, where that was not done: torch does not shut a handler down after a signal."""
+        """Leave in order, if that was not done: torch does not shut a handler down after a signal."""
         self.node.leave()
-        self._line.close()
+        self._caller.close()
         atexit.unregister(self.node.leave)
 
     @contextlib.contextmanager
@@ -185,7 +148,7 @@ class PlanRendezvous(RendezvousHandler):
         except JobSucceeded as ended:
             if str(ended):
                 _say(str(ended))
-            # RendezvousGracefulExitError would be the word for it, but torch 2.13's launcher fails on it
+            # RendezvousGracefulExitError is meant for this, but torch 2.13's launcher fails on it
             # (`launcher/api.py`, `launch_agent`: there is no result to ask whether it failed).
             raise SystemExit(0) from None
         except Drained:
@@ -203,7 +166,7 @@ def _say(text: str) -> None:
     print(f"dsconfig: {text}", file=sys.stderr, flush=True)
 
 
-def _folder() -> str:
+def _make_folder() -> str:
     """A folder for what the workers of this node need.  Raises `SettingsError`."""
     try:
         folder = tempfile.mkdtemp(prefix=_PREFIX)
@@ -213,15 +176,3 @@ def _folder() -> str:
         return tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
     except OSError as error:
         raise SettingsError(f"no temporary folder can be made: {error}") from None
-
-
-def _host(endpoint: Endpoint, settings: Settings) -> TCPStore | None:
-    """The store, where this process is to host it."""
-    if endpoint.hosts is False or (endpoint.hosts is None and not is_local(endpoint.host)):
-        return None
-    try:
-        return host_store(endpoint.host, endpoint.port, settings)
-    except SettingsError:
-        if endpoint.hosts:
-            raise
-        return None  # another agent of this machine hosts it already

@@ -1,8 +1,8 @@
-"""`Line`: calls to the store that end in time, though torch's may not.
+"""`BoundedCaller`: calls to the store that end in time, though torch's may not.
 
-`TCPStore` has a time limit for waiting on a key only; over a connection that was cut, and not closed, its
-calls hang until the kernel gives up, a quarter of an hour later (`c10d/TCPStore.cpp`, `TCPStore::doWait`: the
-answer to `CANCEL_WAIT` is read without limit, and so is that to `compareSet`).
+`TCPStore` has a time limit only for waiting on a key; over a connection that was cut, and not closed, its
+calls hang until the kernel gives up, a quarter of an hour later (`c10d/TCPStore.cpp`, `TCPStore::doWait`:
+the answer to `CANCEL_WAIT` is read without a limit, and so is the answer to `compareSet`).
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from elastic.agent.errors import StoreLostError
 _T = TypeVar("_T")
 
 
-def reason(error: Exception) -> str:
-    """The first line of what torch says: stacks come after it."""
+def first_line(error: Exception) -> str:
+    """What torch says of an error, without the stacks that come after it."""
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-class Line:
-    """Makes the calls in a thread of its own, which it leaves behind where one hangs."""
+class BoundedCaller:
+    """Makes the calls in a thread of its own, which it leaves behind when one hangs."""
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
         self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
-        self._dead = False
-        threading.Thread(target=self._serve, name="dsconfig-line", daemon=True).start()
+        self._closed = False
+        threading.Thread(target=self._serve, name="dsconfig-store-calls", daemon=True).start()
 
     def call(self, operation: Callable[[], _T]) -> _T:
-        """What the operation returns.  Raises `StoreLostError` where it fails, or has not ended in time."""
-        if self._dead:
+        """What the operation returns.  Raises `StoreLostError` if it fails, or has not ended in time."""
+        if self._closed:
             raise StoreLostError("the connection was closed, or an earlier call hangs")
         answer: Future[_T] = Future()
         self._calls.put((operation, answer))
         try:
             return answer.result(self._limit)
         except NoAnswerError:
-            self._dead = True
+            self._closed = True
             raise StoreLostError(f"no reply in {self._limit:g} s") from None
         except (RuntimeError, OSError) as error:  # torch's DistError is a RuntimeError
-            raise StoreLostError(reason(error)) from error
+            raise StoreLostError(first_line(error)) from error
 
     def close(self) -> None:
         """Make no more calls."""
-        self._dead = True
+        self._closed = True
         self._calls.put(None)
 
     def _serve(self) -> None:

@@ -1,4 +1,4 @@
-"""`Desk`: where this node's workers ask their agent, over a Unix socket, one JSON line each way.
+"""`WorkerServer`: where this node's workers ask their agent, over a Unix socket, one JSON line each way.
 
 The agent has the connection to the store; a worker needs neither that nor torch.
 """
@@ -11,24 +11,25 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Answer = Mapping[str, Any]
+Message = Mapping[str, Any]
+"""A request or a reply, as JSON carries it."""
 
 
-class Desk:
-    """Serves until it is closed; each question is answered in a thread of its own."""
+class WorkerServer:
+    """Serves until it is closed; each worker has a thread of its own."""
 
-    def __init__(self, path: str, answer: Callable[[Mapping[str, Any]], Answer]) -> None:
-        self._server = _Server(path, answer)
+    def __init__(self, path: str, reply: Callable[[Message], Message]) -> None:
+        self._server = _Server(path, reply)
         self._thread = threading.Thread(
             target=self._server.serve_forever,
             kwargs={"poll_interval": 0.1},
-            name="dsconfig-desk",
+            name="dsconfig-worker-server",
             daemon=True,
         )
         self._thread.start()
 
     def close(self) -> None:
-        """Take no more questions."""
+        """Take no more requests."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -37,12 +38,12 @@ class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, path: str, answer: Callable[[Mapping[str, Any]], Answer]) -> None:
-        super().__init__(path, _Conversation)
-        self.answer = answer
+    def __init__(self, path: str, reply: Callable[[Message], Message]) -> None:
+        super().__init__(path, _Connection)
+        self.reply = reply
 
 
-class _Conversation(socketserver.StreamRequestHandler):
+class _Connection(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         """Answer every line until the worker hangs up."""
         assert isinstance(self.server, _Server)
@@ -54,8 +55,8 @@ class _Conversation(socketserver.StreamRequestHandler):
             return  # the worker has gone, perhaps killed
 
     @staticmethod
-    def _reply(server: _Server, line: bytes) -> Answer:
+    def _reply(server: _Server, line: bytes) -> Message:
         try:
-            return server.answer(json.loads(line))
-        except Exception as error:  # a worker's question must not end the agent
+            return server.reply(json.loads(line))
+        except Exception as error:  # a worker's request must not end the agent
             return {"error": f"{type(error).__name__}: {error}"}

@@ -1,7 +1,7 @@
-"""`Board`: the job's state in its store, changed by compare-and-set only.
+"""`StateStore`: the job's state in its store, changed only by compare-and-set.
 
 Works with any store that has the few calls of `Store`: torch's, or a dict in a test.  Beside the state stand
-the nodes' heartbeats and a *hint*, the revision of the state or an older one: it is small, so that a job of
+the nodes' heartbeats and a *hint*, the revision of the state or an earlier one: it is small, so that a job of
 hundreds of nodes does not read its whole state many times a second.
 """
 
@@ -15,14 +15,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
+from elastic.agent.bounded_call import BoundedCaller
 from elastic.agent.errors import SettingsError, StoreLostError
-from elastic.agent.line import Line
 from elastic.agent.state import State, decode
 
 _T = TypeVar("_T")
 
 _DOUBLINGS = 5
-"""Of the longest pause between two attempts to change the state: 10 ms at first, 0.32 s at most."""
+"""Of the longest pause between two attempts to change the state: 10 ms at first, 0.32 s at the end."""
 
 
 class Store(Protocol):
@@ -32,29 +32,29 @@ class Store(Protocol):
         """Write a key."""
 
     def get(self, key: str, /) -> bytes:
-        """Read a key; blocks where there is none."""
+        """Read a key; blocks until it exists."""
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
-        """Read keys; blocks where one is missing."""
+        """Read keys; blocks until all exist."""
 
     def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
-        """Write `desired` where the key holds `expected`, or is missing and that is empty."""
+        """Write `desired` if the key holds `expected`, or is missing and `expected` is empty."""
 
     def check(self, keys: list[str], /) -> bool:
         """Whether all keys exist."""
 
 
-class Board:
+class StateStore:
     """One connection's view of the state; not to be shared between threads."""
 
     def __init__(self, store: Store, run_id: str, writer: str, limit: float = 15.0) -> None:
-        self._line = Line(limit)
+        self._caller = BoundedCaller(limit)
         self._store = store
         self._run_id = run_id
         self._writer = writer
 
-    def open(self) -> None:
-        """Make the state where there is none."""
+    def create(self) -> None:
+        """Write the first state, unless there is one already."""
         first = State(time.time_ns() // 1000, writer=self._writer)
         self._call(lambda: self._store.compare_set(self._key("hint"), "", "0"))
         self._call(lambda: self._store.compare_set(self._key("state"), "", first.encode()))
@@ -67,38 +67,38 @@ class Board:
         """The state now."""
         return self._decode(self._call(lambda: self._store.get(self._key("state"))))
 
-    def update(self, move: Callable[[State], State]) -> State:
-        """Apply a move, again on the newer state where another node was first, and return what came of it.
+    def update(self, transition: Callable[[State], State]) -> State:
+        """Apply a transition and return the new state; apply it again if another node wrote first.
 
-        What the move raises ends the attempt.
+        An exception that the transition raises ends the attempt.
         """
         for attempt in itertools.count():
             raw = self._call(lambda: self._store.get(self._key("state")))
-            now = self._decode(raw)
-            moved = move(now)
-            if moved is now or moved == now:
-                return now
-            wanted = replace(moved, revision=now.revision + 1, writer=self._writer)
-            if self._swap(raw.decode(), wanted.encode()):
-                self._call(partial(self._store.set, self._key("hint"), str(wanted.revision)))
-                return wanted
-            # Each failure says that more nodes are at it than was thought.
+            current = self._decode(raw)
+            changed = transition(current)
+            if changed is current or changed == current:
+                return current
+            desired = replace(changed, revision=current.revision + 1, writer=self._writer)
+            if self._swap(raw.decode(), desired.encode()):
+                self._call(partial(self._store.set, self._key("hint"), str(desired.revision)))
+                return desired
+            # Each failure means that more nodes are writing than was thought.
             time.sleep(random.uniform(0.0, 0.01 * 2 ** min(attempt, _DOUBLINGS)))
         raise AssertionError
 
-    def beat(self, count: int) -> None:
+    def send_heartbeat(self, count: int) -> None:
         """Say that this node is alive."""
-        self._call(lambda: self._store.set(self._key(f"beat/{self._writer}"), str(count)))
+        self._call(lambda: self._store.set(self._key(f"heartbeat/{self._writer}"), str(count)))
 
-    def look(self, nodes: Sequence[str]) -> tuple[int, dict[str, int]]:
-        """The hint, and the last heartbeat of each of these nodes, which have all beaten once."""
-        keys = [self._key("hint"), *(self._key(f"beat/{node}") for node in nodes)]
-        hint, *beats = [int(value) for value in self._call(lambda: self._store.multi_get(keys))]
-        return hint, dict(zip(nodes, beats, strict=True))
+    def poll(self, nodes: Sequence[str]) -> tuple[int, dict[str, int]]:
+        """The hint, and the last heartbeat of each of these nodes, all of which have sent one."""
+        keys = [self._key("hint"), *(self._key(f"heartbeat/{node}") for node in nodes)]
+        hint, *heartbeats = [int(value) for value in self._call(lambda: self._store.multi_get(keys))]
+        return hint, dict(zip(nodes, heartbeats, strict=True))
 
     def close(self) -> None:
-        """Give the connection's thread back; nothing can be asked after that."""
-        self._line.close()
+        """End the connection's thread; every later call raises."""
+        self._caller.close()
 
     def _key(self, name: str) -> str:
         return f"dsconfig/{self._run_id}/{name}"
@@ -110,7 +110,7 @@ class Board:
 
     def _call(self, operation: Callable[[], _T]) -> _T:
         try:
-            return self._line.call(operation)
+            return self._caller.call(operation)
         except StoreLostError as error:
             raise StoreLostError(f"the store does not answer: {error}") from None
 

@@ -1,0 +1,37 @@
+"""`EventLog`: what happened on this node, one JSON object a line, for people and for log collectors."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Sequence
+
+from elastic.agent.errors import SettingsError
+
+
+class EventLog:
+    """Appends to a file; each line is written whole or not at all."""
+
+    def __init__(self, path: str, node: str) -> None:
+        try:
+            self._file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115
+        except OSError as error:
+            raise SettingsError(f"cannot write the event log {path}: {error.strerror}") from None
+        self._node = node
+        self._lock = threading.Lock()
+
+    def write(self, event: str, **details: str | int | Sequence[str] | None) -> None:
+        """Write one event; details that are `None` are left out."""
+        given = {key: value for key, value in details.items() if value is not None}
+        line = json.dumps({"time": round(time.time(), 3), "node": self._node, "event": event, **given})
+        with self._lock:
+            if not self._file.closed:
+                with contextlib.suppress(OSError):  # a full disk is no reason to end a job
+                    self._file.write(f"{line}\n")
+
+    def close(self) -> None:
+        """Write no more."""
+        with self._lock, contextlib.suppress(OSError):
+            self._file.close()

@@ -1,0 +1,150 @@
+"""`Heartbeat`: the thread that keeps this node in the job, renews the workers' lease and watches others.
+
+Why a node that was removed never trains on: a member is removed in two steps.  It is marked in the state
+first; a node counts its lease from its last heartbeat, and only when it has read, after that, a state in
+which it is a member without a mark; and the mark is followed by removal only if the heartbeat has still not
+changed.  So that heartbeat is older than `heartbeat_timeout` when the removal is written, and the lease is
+shorter. An observer that was itself frozen between looking and writing has old evidence, which does not
+count: a node that clears a mark writes its heartbeat into the state, and one that joins again gets another
+place in the order.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+from elastic.agent import transitions
+from elastic.agent.errors import AgentError, StoreLostError
+from elastic.agent.evidence import Evidence, Silence
+from elastic.agent.failure_detector import FailureDetector, watched_by
+from elastic.agent.resize_policy import ResizePolicy
+from elastic.agent.settings import RendezvousSettings
+from elastic.agent.state import State
+from elastic.agent.state_store import StateStore
+from elastic.worker.lease import Lease, now
+
+
+class Heartbeat:
+    """Beats until it is stopped, in a thread of its own."""
+
+    def __init__(
+        self, store: StateStore, node: str, settings: RendezvousSettings, policy: ResizePolicy
+    ) -> None:
+        self._store = store
+        self._node = node
+        self._settings = settings
+        self._policy = policy
+        self._detector = FailureDetector(2 * settings.poll_interval, now)
+        self._marked: dict[Evidence, float] = {}
+        self._count = 0
+        self._sent_at = now()
+        self._wake = threading.Event()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="dsconfig-heartbeat", daemon=True)
+        self.state: State | None = None
+        """What was last read; `None` at first."""
+        self.lease: Lease | None = None
+        """What is renewed; `None` while no workers may run."""
+        self.lapsed = False
+        """Whether the lease has run out while its round went on: then that is why its workers ended."""
+        self.lost: AgentError | None = None
+        """What ended the thread."""
+
+    def start(self) -> None:
+        """Send a first heartbeat, so that others see this node before it joins; then go on in the thread."""
+        self._send()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send no more; workers that still run end with their lease."""
+        self._stopped = True
+        self._wake.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout=self._settings.read_timeout)
+
+    def grant(self, lease: Lease | None) -> None:
+        """Renew this lease from now on, and never again the one before it."""
+        before, self.lease = self.lease, lease
+        self._wake.set()
+        if before is not None:
+            before.end()
+
+    def begin_round(self) -> None:
+        """The workers of a round start; its lease was renewed once."""
+        self.lapsed = False
+
+    def raise_if_lost(self) -> None:
+        """Raise what ended the thread."""
+        if self.lost is not None:
+            raise self.lost
+
+    def _run(self) -> None:
+        try:
+            while not self._stopped:
+                self._wake.wait(self._settings.poll_interval)
+                self._wake.clear()
+                if not self._stopped:
+                    self._tick()
+        except AgentError as error:
+            self.lost = error
+        except Exception as error:  # the agent must not go on without a heartbeat
+            self.lost = StoreLostError(f"the job's state cannot be used: {type(error).__name__}: {error}")
+
+    def _tick(self) -> None:
+        due = now() - self._sent_at >= self._settings.keep_alive_interval
+        if due:
+            self._send()
+        state = self.state
+        watched = watched_by(state, self._node) if state else []
+        hint, heartbeats = self._store.poll([member.node for member in watched])
+        if state is None or due or hint > state.revision:
+            state = self._store.read()
+        self.state = state
+        self._renew_lease(state)
+        self._detector.observe(state, watched, heartbeats)
+        self._remove_lost_members(state)
+
+    def _send(self) -> None:
+        self._count += 1
+        before = now()
+        self._store.send_heartbeat(self._count)
+        self._sent_at = before
+
+    def _renew_lease(self, state: State) -> None:
+        """Renew the lease as of the time before the last heartbeat, or revoke it."""
+        decision = self._policy.decide(state)
+        lease = self.lease
+        if lease is None:
+            return
+        lease.ask_for_checkpoint(decision.checkpoint_wanted)
+        if state.member(self._node) is None or self._node in state.expelled or decision.over:
+            lease.revoke()
+        elif self._node in state.suspects:
+            clear = partial(transitions.clear_suspicion, node=self._node, heartbeat=self._count)
+            self._store.update(clear)
+        else:
+            self.lapsed = self.lapsed or lease.remaining() <= 0
+            lease.renew(self._sent_at + self._settings.lease_duration)
+
+    def _remove_lost_members(self, state: State) -> None:
+        """Mark those that seem lost, and remove the ones that were marked before and have not changed."""
+        if state.member(self._node) is None or state.outcome:
+            return
+        silent = self._detector.silent(self._settings.heartbeat_timeout)
+        late = self._detector.late(self._settings.arrive_timeout)
+        marked: dict[Evidence, float] = {}
+        found: list[Evidence] = [*silent, *late]
+        for evidence in found:
+            since = self._marked.get(evidence)
+            if since is None:
+                self._store.update(partial(transitions.mark, evidence=evidence))
+            elif now() - since >= self._grace(evidence):
+                self._store.update(partial(transitions.remove_marked, evidence=evidence))
+            marked[evidence] = now() if since is None else since
+        self._marked = marked
+
+    def _grace(self, evidence: Evidence) -> float:
+        # A silent node has let its lease run out already; a late one still had it when it was marked.
+        silent = isinstance(evidence, Silence)
+        return self._settings.poll_interval if silent else self._settings.heartbeat_timeout

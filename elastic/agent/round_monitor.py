@@ -1,0 +1,88 @@
+"""`RoundMonitor`: says when the workers of a round should be restarted, and when this node may leave."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from elastic.agent import transitions
+from elastic.agent.drain import Drain
+from elastic.agent.endings import Drained, raise_if_failed
+from elastic.agent.event_log import EventLog
+from elastic.agent.heartbeat import Heartbeat
+from elastic.agent.local_node import LocalNode
+from elastic.agent.resize_policy import ResizePolicy
+from elastic.agent.state import Cause
+from elastic.agent.state_store import StateStore
+
+
+class RoundMonitor:
+    """Watches one round after the other, on behalf of the node that trains in them."""
+
+    def __init__(
+        self,
+        node: LocalNode,
+        store: StateStore,
+        heartbeat: Heartbeat,
+        policy: ResizePolicy,
+        drain: Drain,
+        log: EventLog,
+    ) -> None:
+        self._node = node
+        self._store = store
+        self._heartbeat = heartbeat
+        self._policy = policy
+        self._drain = drain
+        self._log = log
+        self._cause: Cause | None = None
+        self._said_leaving = False
+        self.round: int | None = None
+        """The round that this node's workers train in; `None` while it has none."""
+
+    def begin(self, round_: int) -> None:
+        """Workers of this round start."""
+        self.round = round_
+        # If torch's agent restarts workers without having asked us, they have failed.
+        self._cause = "failure"
+        self._policy.begin(round_)
+
+    def end(self) -> Cause | None:
+        """This node has no workers any more; returns why, if it is the one that knows."""
+        cause, self._cause, self.round = self._cause, None, None
+        lease = self._heartbeat.lease
+        if cause == "failure" and lease is not None:
+            if lease.revoked:
+                cause = None  # the round was over before its workers ended
+            elif self._heartbeat.lapsed or lease.remaining() <= 0:
+                cause = "change"  # this host or the store stood still: no worker is to blame
+        self._heartbeat.grant(None)
+        self._policy.begin(0)
+        return cause
+
+    def num_nodes_waiting(self) -> int:
+        """How many nodes this one's workers should be restarted for; 1 if their round is over.
+
+        Asks nobody: what the heartbeat saw last is enough, and a store that hangs must not hold up torch's
+        agent.
+        """
+        self._heartbeat.raise_if_lost()
+        state, decision = self._heartbeat.state, self._policy.decision
+        if state is not None:
+            raise_if_failed(state)
+        if self.round is None or decision.round != self.round:
+            return 0  # the heartbeat has not looked since the round began
+        if self._drain.asked:
+            self._ask_to_leave()
+        if (self._drain.asked and decision.over) or decision.may_leave:
+            raise Drained
+        if not (decision.over or decision.joining):
+            return 0
+        self._cause = None if decision.over else "change"
+        broken = state.broken if state is not None and decision.over else None
+        self._log.write("restart", round=decision.round, broken=broken, joining=decision.joining or None)
+        return decision.joining or 1
+
+    def _ask_to_leave(self) -> None:
+        if not self._said_leaving:
+            self._said_leaving = True
+            self._log.write("asked-to-leave")
+            self._store.update(partial(transitions.ask_to_leave, node=self._node.name))

@@ -1,0 +1,26 @@
+"""A node that takes its rank in a group and starts no workers: `idle_node.py HOST:PORT CONFIG`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+
+import elastic
+from dsconfig.jobs.torchrun import read_config
+from elastic.agent.endpoint import parse_endpoint
+from elastic.agent.job import Job
+from elastic.agent.local_node import LocalNode
+from elastic.agent.node import Node
+from elastic.agent.settings import RendezvousSettings
+from elastic.agent.store import connect_store
+
+endpoint, path = parse_endpoint(sys.argv[1]), sys.argv[2]
+config, settings = read_config(path), RendezvousSettings(last_call_timeout=60)
+job = Job(config, elastic.plan(config), 1, 4, 1)
+local = LocalNode(job, settings, "default", "127.0.0.1", tempfile.mkdtemp(prefix="dsconfig-idle-"))
+node = Node.open(local, connect_store(*endpoint, settings), lambda: connect_store(*endpoint, settings))
+print("joining", flush=True)
+assignment, _ = node.join()
+print(f"joined {assignment.nodes}", flush=True)
+time.sleep(600)
