@@ -9,6 +9,7 @@ in everything that matters from 0.3.1 to 0.19.8.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 TRAIN = "train_batch_size"
@@ -73,10 +74,17 @@ def _complete(train: Any, micro: Any, steps: Any, world: float) -> Triplet:
     if train is not None and steps is not None:
         return Triplet(train, train // world // steps, steps)
     if micro is not None and steps is not None:
-        return Triplet(micro * steps * world, micro, steps)
+        return Triplet(_product(micro, steps, world), micro, steps)
     if train is not None:
         return Triplet(train, train // world, 1)
-    return Triplet(micro * world, micro, 1)
+    return Triplet(_product(micro, world), micro, 1)
+
+
+def _product(*factors: Any) -> Any:
+    """The product; a TypeError, which comes anyway, before Python repeats a text or a list."""
+    if not all(isinstance(factor, int | float) for factor in factors):
+        raise TypeError
+    return prod(factors)
 
 
 def _check(found: Triplet, world: float) -> Impossible | None:

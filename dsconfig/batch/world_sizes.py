@@ -2,44 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import lru_cache
 from math import isqrt
 from typing import Any
 
 from dsconfig.batch.triplet import Impossible, derive
 
 _TRIED = 1024
-"""World sizes tried one by one where the values are odd (fractions, booleans) and no formula holds."""
+"""World sizes tried one by one beside floats so large, or infinite, that rounding decides."""
+_EXACT = 2.0**53
+"""From here on not every integer is a float."""
 
 
 def working_sizes(train: Any, micro: Any, steps: Any) -> tuple[int, ...] | None:
-    """The world sizes, ascending, at which DeepSpeed derives a triplet; None: at every one. Empty: at
-    none.
+    """The world sizes, ascending, at which DeepSpeed derives a triplet; None: at every one, empty: at none.
+
+    The values are as written, None where a key is absent. A batch works only where the world size divides a
+    quotient that does not depend on it, so the divisors of that quotient are the only sizes to try.
     """
+    written = [value for value in (train, micro, steps) if value is not None]
+    if not all(isinstance(value, int | float) for value in written):
+        return ()  # whatever the world size, the arithmetic ends in a TypeError
+    return _working_sizes(train, micro, steps)
+
+
+@lru_cache(maxsize=256, typed=True)
+def _working_sizes(train: float | None, micro: float | None, steps: float | None) -> tuple[int, ...] | None:
     if train is None:
         works = not isinstance(derive(train, micro, steps, 1), Impossible)
         return None if works else ()
-    if not all(_plain(value) for value in (train, micro, steps)):
-        return tuple(size for size in range(1, _TRIED + 1) if _works(train, micro, steps, size))
-    step = (1 if micro is None else micro) * (1 if steps is None else steps)
-    if train <= 0 or step <= 0 or train % step:
+    return tuple(size for size in _candidates(train, micro, steps) if _works(train, micro, steps, size))
+
+
+def _candidates(train: float, micro: float | None, steps: float | None) -> Iterable[int]:
+    """World sizes among which all are at which the batch can work; `derive` has the last word on each."""
+    if any(value is not None and not value > 0 for value in (train, micro, steps)):
         return ()
-    quotient = train // step
-    return (quotient,) if micro is not None and steps is not None else divisors(quotient)
+    given = [value for value in (train, micro, steps) if value is not None]
+    if any(isinstance(value, float) for value in given) and not max(given) < _EXACT:
+        return range(1, _TRIED + 1)
+    if micro is not None and steps is not None:
+        near = Fraction(train) // (Fraction(micro) * Fraction(steps))
+        return range(max(1, near - 1), near + 3)  # the product of floats may be off by a rounding
+    if micro is not None:
+        quotient = Fraction(train) / Fraction(micro)
+        # With floats, DeepSpeed's floor division decides, which knows nothing of what was rounded away.
+        return divisors(int(train // micro)) if isinstance(train // micro, float) else _of(quotient)
+    return _of(Fraction(train) / (steps if isinstance(steps, int) else 1))
 
 
-def _plain(value: Any) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool))
+def _of(quotient: Fraction) -> tuple[int, ...]:
+    """The divisors of a quotient that is an integer; else none."""
+    return divisors(int(quotient)) if quotient.denominator == 1 else ()
 
 
 def _works(train: Any, micro: Any, steps: Any, size: int) -> bool:
     return not isinstance(derive(train, micro, steps, size), Impossible)
 
 
+@lru_cache(maxsize=64)
 def divisors(number: int) -> tuple[int, ...]:
-    """The divisors of a positive number, ascending; beyond 10^12 only those up to 10^6 and their partners."""
+    """The divisors of a number, ascending, none where it is not positive.
+
+    Beyond 10^12 only those up to 10^6 (from 10^18 on, up to 10^4), and their partners.
+    """
     from elastic.divisors import divisors_up_to
 
-    small = divisors_up_to(number, min(isqrt(number), 1_000_000))
+    if number < 1:
+        return ()
+    small = divisors_up_to(number, min(isqrt(number), 1_000_000 if number < 10**18 else 10_000))
     large = [number // d for d in reversed(small) if d * d != number]
     return (*small, *large)
 
