@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
 
+from dsconfig import model
 from dsconfig.checking.check import check
 from dsconfig.checking.report import Report
 from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.model.config import Config
-from dsconfig.model.keyinfo import section_keys
-from dsconfig.model.optimizer import OPTIMIZERS, Optimizer
-from dsconfig.model.scheduler import SCHEDULERS, Scheduler
+from dsconfig.model.keyinfo import section_keys, type_named, types_of
 from dsconfig.model.section import Section, is_section
-from dsconfig.model.walk import Field, fields
+from dsconfig.model.walk import Field, arms, fields
 from dsconfig.releases import NUMBERS, Target
 
 S = TypeVar("S", bound=Section)
@@ -115,23 +114,17 @@ def _defaults(section: type[Section], release: int) -> dict[str, Any]:
 
 def _typed(field: Field, value: Any, beside: dict[str, Any], release: int) -> Any:
     """The value with objects turned into the sections that the field's type names."""
-    if field.name == "params" and field.owner in (Optimizer, Scheduler):
-        params = _params(field.owner, beside.get("type"))
-        return construct(params, value, release) if params and isinstance(value, dict) else value
+    if field.name == "params" and types_of(field.owner.__name__):
+        kind = type_named(field.owner.__name__, beside.get("type"))
+        if kind is None or kind.params is None or not isinstance(value, dict):
+            return value  # the arguments of a class that is not DeepSpeed's are a free mapping
+        return construct(getattr(model, kind.params), value, release)
     return _within(field.annotation, value, release)
-
-
-def _params(owner: type[Section], kind: Any) -> type[Section] | None:
-    """The params class of a type of DeepSpeed's own; the arguments of any other class are a free mapping."""
-    if owner is Scheduler:
-        return next((entry.params for entry in SCHEDULERS if entry.name == kind), None)
-    word = kind.lower() if isinstance(kind, str) else None
-    return next((entry.params for entry in OPTIMIZERS if entry.name.lower() == word), None)
 
 
 def _within(annotation: Any, value: Any, release: int) -> Any:
     """The value with the objects in it turned into sections, as far as the annotation names any."""
-    for arm in _arms(annotation):
+    for arm in arms(annotation):
         if isinstance(value, dict) and is_section(arm):
             return construct(arm, value, release)
         if isinstance(value, list) and get_origin(arm) is list:
@@ -139,12 +132,3 @@ def _within(annotation: Any, value: Any, release: int) -> Any:
         if isinstance(value, dict) and get_origin(arm) is dict:
             return {key: _within(get_args(arm)[1], item, release) for key, item in value.items()}
     return value
-
-
-def _arms(annotation: Any) -> Iterator[Any]:
-    """The types of a union; `Annotated` wrappers come off."""
-    if get_origin(annotation) in (list, dict) or not get_args(annotation):
-        yield annotation
-    else:
-        for inner in get_args(annotation):
-            yield from _arms(inner)

@@ -15,16 +15,11 @@ from typing import TypeAlias
 from dsconfig import releases
 from dsconfig.consumers import BY_NAME, CONSUMERS
 from dsconfig.json_types import Json, JsonObject
+from dsconfig.model.keyinfo import along
 
 Config: TypeAlias = JsonObject
 
 _PLUGIN = ("transformers", "accelerate")
-_KEPT = (
-    "zero_optimization.stage",
-    "zero_optimization.offload_optimizer",
-    "zero_optimization.offload_param",
-)
-"""What a preset is about stays written, although a consumer could fill it."""
 _OPTIMIZER: Config = {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}}
 _BATCH: Config = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}
 
@@ -113,8 +108,13 @@ def _leave_to(consumer: str, section: Config, path: tuple[str, ...]) -> None:
         dotted = ".".join((*path, key))
         if isinstance(value, dict):
             _leave_to(consumer, value, (*path, key))
-        elif dotted in fills and not dotted.startswith(_KEPT):
+        elif dotted in fills and not _spelled_out(dotted):
             section[key] = "auto"
+
+
+def _spelled_out(path: str) -> bool:
+    """Whether the value is what a preset is about, so that it stays written."""
+    return any("spelled_out" in info.flags for info in along(tuple(path.split("."))))
 
 
 def _remarked(preset: Preset, body: Config) -> Config:

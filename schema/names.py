@@ -18,6 +18,7 @@ _TOOLS = {
     "describe",
     "key",
     "keyinfo",
+    "openers",
     "section",
     "spec",
     "torch_classes",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_type_hints
 
 from dsconfig.model import spec, walk
-from dsconfig.model.key import Key, Reads
+from dsconfig.model.key import Key, Reads, Switch
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
 from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
-from dsconfig.model.section import Section
+from dsconfig.model.section import Section, is_section
 from dsconfig.releases import NEVER, number
 
 Lines: TypeAlias = Iterator[str]
@@ -18,13 +18,13 @@ _HEAD = '''"""Generated from dsconfig/model by `make generate`; do not edit."""
 
 from typing import Any
 '''
-_FLAGS = ("auto_is_value", "fold_case", "unread", "internal", "not_json")
+_FLAGS = tuple(name for name, kind in get_type_hints(Key).items() if kind is bool)
 
 
 def text(config: type[Section]) -> str:
     """The whole table, for the root of the model."""
     sections = list(walk.sections(config))
-    parts = (_sections(sections), _variants(sections), _types())
+    parts = (_sections(sections), _variants(sections), _types(), _miswritten(config))
     return "\n".join([_HEAD, *("\n".join([*part, "}", ""]) for part in parts)])
 
 
@@ -59,6 +59,31 @@ def _types() -> Lines:
     for one in SCHEDULERS:
         yield f"        {one.name!r}: {(*_type(one), one.name, one.name)!r},"
     yield "    },"
+
+
+def _miswritten(config: type[Section]) -> Lines:
+    """By the path that people write: the path of the key that they mean, or an empty string."""
+    found: dict[str, str] = {}
+    for path, field in walk.paths(config):
+        for written in field.key.miswritten:
+            found.setdefault(written, ".".join(path))
+    yield "MISWRITTEN: dict[str, str] = {"
+    for written, meant in sorted({**found, **_not_keys(config)}.items()):
+        yield f"    {written!r}: {meant!r},"
+
+
+def _not_keys(config: type[Section]) -> dict[str, str]:
+    """What stands for nothing, on the first path to each section."""
+    places: dict[type[Section], tuple[str, ...]] = {config: ()}
+    for path, field in walk.paths(config):
+        for section in filter(is_section, walk.arms(field.annotation)):
+            places.setdefault(section, path)
+    return {
+        ".".join((*path, word)): ""
+        for section, path in places.items()
+        for cls in section.__mro__
+        for word in cls.__dict__.get("NOT_KEYS", ())
+    }
 
 
 def _type(kind: OptimizerType | SchedulerType) -> tuple[Any, ...]:
@@ -100,9 +125,19 @@ def _plain(key: Key) -> dict[str, Any]:
     """What goes into the table as it stands."""
     return {
         "replaced_by": key.replaced_by,
+        "rewrite": _rewrite(key),
+        "advice": key.advice,
+        "hidden_by": key.hidden_by,
+        "opened_by": key.opened_by,
         "fills": key.fills,
         "unit": key.unit,
         "known": key.known,
         "flags": tuple(flag for flag in _FLAGS if getattr(key, flag)),
         "wrong_type": key.wrong_type,
     }
+
+
+def _rewrite(key: Key) -> tuple[str, Any] | None:
+    if isinstance(key.rewrite, Switch):
+        return "switch", key.rewrite.value
+    return (key.rewrite, None) if key.rewrite else None

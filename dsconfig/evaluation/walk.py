@@ -73,7 +73,7 @@ class Walk:
             if key is None:
                 self.unknown.append(Event((*path, word), loose if word == _STRICT else seen, None, value))
                 continue
-            if seen.dialect == "hand" and _hidden(seen, word, data):
+            if seen.dialect == "hand" and _hidden(seen, key, data):
                 continue
             here = (*canonical, key.info.name)
             written = (*path, word)
@@ -175,17 +175,11 @@ _STRICT = "strict"
 "auto" (runtime/config_utils.py, `DeepSpeedConfigModel.__init__`).
 """
 _TAKES_AUTO = frozenset({"auto_is_value"})
-_BESIDE = {
-    ("Config", "bfloat16"): "bf16",
-    ("ZeroOptimization", "offload_optimizer"): "cpu_offload",
-    ("ZeroOptimization", "offload_param"): "cpu_offload_params",
-}
-"""Sections that code reading by hand does not open where the other key is present."""
 
 
-def _hidden(seen: SectionView, word: str, data: JsonObject) -> bool:
+def _hidden(seen: SectionView, key: KeyView, data: JsonObject) -> bool:
     """Whether the key is not looked at, because another one is written beside it."""
-    other = _BESIDE.get((seen.name, word))
+    other = key.info.hidden_by
     if other is None or other not in data or other not in seen.keys:
         return False
     return not (data[other] is None and "null" in seen.keys[other].takes)

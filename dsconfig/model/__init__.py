@@ -104,7 +104,9 @@ if TYPE_CHECKING:
     from dsconfig.model.sparse_attention import SparseAttention
     from dsconfig.model.tensor_parallel import LayerSpec, PartitionConfig, TensorParallel, TensorParallelGroup
     from dsconfig.model.zenflow import ZenFlow
-    from dsconfig.model.zero import LeafModule, ZeroOptimization, ZeroppLocoParam
+    from dsconfig.model.zero import ZeroOptimization
+    from dsconfig.model.zero.leaf_module import LeafModule
+    from dsconfig.model.zero.loco import ZeroppLocoParam
 else:
     _HOME = {
         "ActivationBits": "compression.quantize",
@@ -155,7 +157,7 @@ else:
         "LayerReduction": "compression.layer_reduction",
         "LayerSpec": "tensor_parallel",
         "LayerTokenLearningRate": "data.routing",
-        "LeafModule": "zero",
+        "LeafModule": "zero.leaf_module",
         "LengthSchedule": "data.curriculum",
         "LionParams": "optimizer.lion",
         "MetricCurriculum": "data.sampling",
@@ -216,7 +218,7 @@ else:
         "ZenFlow": "zenflow",
         "ZeroOneAdamParams": "optimizer.one_bit",
         "ZeroOptimization": "zero",
-        "ZeroppLocoParam": "zero",
+        "ZeroppLocoParam": "zero.loco",
     }
 
     def __getattr__(name: str) -> object:

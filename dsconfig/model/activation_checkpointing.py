@@ -1,10 +1,11 @@
 """Recomputing activations in the backward pass instead of keeping them."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from dsconfig.model.key import Key
+from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -13,7 +14,9 @@ class ActivationCheckpointing(Section):
 
     SOURCE = "runtime/activation_checkpointing/config.py:DeepSpeedActivationCheckpointingConfig._initialize"
 
-    partition_activations: Annotated[bool, Key(since="0.2.0")] = False
+    partition_activations: Annotated[
+        bool, Key(since="0.2.0", miswritten=("activation_checkpointing.partitioned_activations",))
+    ] = False
     """Split kept activations over the model-parallel ranks: less memory, an all-gather in the backward
     pass."""
     contiguous_memory_optimization: Annotated[bool, Key(since="0.2.0")] = False
@@ -32,11 +35,14 @@ class ActivationCheckpointing(Section):
 class ActivationCheckpointingKeys(RootKeys):
     """The root key of activation checkpointing."""
 
+    NOT_KEYS: ClassVar[tuple[str, ...]] = ("gradient_checkpointing",)
+
     activation_checkpointing: Annotated[
         ActivationCheckpointing,
         Key(
             since="0.2.0",
             source="runtime/activation_checkpointing/config.py:DeepSpeedActivationCheckpointingConfig.__init__",
+            opened_by=SCRIPT,  # deepspeed.checkpointing.configure
         ),
     ] = Field(default_factory=ActivationCheckpointing)
     """Recomputing activations instead of keeping them."""

@@ -20,7 +20,14 @@ class Aio(Section):
     intra_op_parallelism: Annotated[int, Key(since="0.16.4", unit="threads")] = 1
     """Threads that work on a single read or write together."""
     thread_count: Annotated[
-        int, Key(since="0.3.15", until="0.16.3", replaced_by="aio.intra_op_parallelism", unit="threads")
+        int,
+        Key(
+            since="0.3.15",
+            until="0.16.3",
+            replaced_by="aio.intra_op_parallelism",
+            rewrite="rename",
+            unit="threads",
+        ),
     ] = 1
     """First name of `intra_op_parallelism`; later releases pass over it in silence."""
     single_submit: Annotated[bool, Key(since="0.3.15")] = False

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dsconfig.model.key import Key, Takes, Was
+from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
 
 _Directory = Annotated[str, Field(min_length=1)]
@@ -50,9 +51,13 @@ class Autotuning(Section):
     """Directory for the descriptions of the experiments. Must not be empty, even while autotuning is off."""
     overwrite: Annotated[bool, Key(since="0.5.7")] = True
     """Run experiments again whose results already exist."""
-    start_profile_step: Annotated[int, Key(since="0.5.7", unit="steps")] = 3
+    start_profile_step: Annotated[
+        int, Key(since="0.5.7", unit="steps", miswritten=("autotuning.start_step",))
+    ] = 3
     """Step at which measuring starts; earlier ones are warm-up."""
-    end_profile_step: Annotated[int, Key(since="0.5.7", unit="steps")] = 5
+    end_profile_step: Annotated[
+        int, Key(since="0.5.7", unit="steps", miswritten=("autotuning.end_step",))
+    ] = 5
     """Step at which an experiment ends; more steps measure better and take longer."""
     metric: Annotated[
         str,
@@ -123,6 +128,11 @@ class AutotuningKeys(RootKeys):
     """The root key of the autotuner."""
 
     autotuning: Annotated[
-        Autotuning, Key(since="0.5.7", source="autotuning/config.py:DeepSpeedAutotuningConfig.__init__")
+        Autotuning,
+        Key(
+            since="0.5.7",
+            source="autotuning/config.py:DeepSpeedAutotuningConfig.__init__",
+            opened_by=SCRIPT,  # the tuner, or the end of one of its trials
+        ),
     ] = Field(default_factory=Autotuning)
     """Search for the fastest ZeRO stage and micro-batch size by short trial runs."""

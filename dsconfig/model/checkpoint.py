@@ -159,6 +159,7 @@ class CheckpointKeys(RootKeys):
             until="0.19.6",
             refused_from="0.19.7",
             source="nebula/config.py:DeepSpeedNebulaConfig.__init__",
+            opened_by="nebula.enabled",
         ),
     ] = Field(default_factory=Nebula)
     """Asynchronous checkpoints through Azure Nebula."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from dsconfig.model.key import Key, Was
+from dsconfig.model.key import Key, Switch, Was
 from dsconfig.model.section import RootKeys
 
 _FORMATS = (
@@ -41,6 +41,7 @@ class CommunicationKeys(RootKeys):
             until="0.5.7",
             source="runtime/config.py:get_allreduce_always_fp32",
             replaced_by="communication_data_type",
+            rewrite=Switch("fp32"),
         ),
     ] = False
     """Reduce gradients in fp32 whatever the training precision."""
@@ -62,6 +63,7 @@ class CommunicationKeys(RootKeys):
             until="0.16.4",
             source="runtime/config.py:get_communication_data_type",
             replaced_by="seq_parallel_communication_data_type",
+            rewrite="rename",
             fold_case=True,
             was=(Was("0.14.0", EarlyWireType | None),),
             wrong_type="rejected",
@@ -104,6 +106,7 @@ class CommunicationKeys(RootKeys):
             source="runtime/zero/config.py:read_zero_config_deprecated",
             deprecated="0.2.0",
             replaced_by="zero_optimization.allgather_bucket_size",
+            miswritten=("zero_all_gather_size",),
             unit="elements",
         ),
     ] = 500_000_000

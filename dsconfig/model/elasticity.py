@@ -42,7 +42,9 @@ class Elasticity(Section):
         Key(since="0.3.9", until="0.19.7", unit="minutes", defaults=(("0.3.9", "20"),)),
     ] = 0
     """Shortest run before a scheduler may change the GPU count again; 0 leaves it to the scheduler."""
-    prefer_larger_batch: Annotated[bool, Key(since="0.3.9", until="0.19.7")] = True
+    prefer_larger_batch: Annotated[
+        bool, Key(since="0.3.9", until="0.19.7", miswritten=("elasticity.prefer_large_batch",))
+    ] = True
     """Of equally flexible batch sizes take the larger one; false takes the smaller."""
     ignore_non_elastic_batch_info: Annotated[bool, Key(since="0.3.9", until="0.19.7")] = False
     """Overwrite batch keys found at the top of the config instead of refusing them."""
@@ -71,6 +73,8 @@ class ElasticityKeys(RootKeys):
             since="0.3.9",
             until="0.19.7",
             refused_from="0.19.8",
+            advice="remove it, and write the batch sizes that `dsconfig resolve --world-size N` finds for it",
+            opened_by="elasticity.enabled",
             source="elasticity/elasticity.py:elasticity_enabled",
         ),
     ] = Field(default_factory=Elasticity.absent)

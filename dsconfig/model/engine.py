@@ -1,6 +1,6 @@
 """What the training engine itself does: clipping, logging, optimizers it will not refuse."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from dsconfig.model.annotations import Auto, NonNegativeFloat
 from dsconfig.model.key import Key
@@ -10,11 +10,14 @@ from dsconfig.model.section import RootKeys
 class EngineKeys(RootKeys):
     """Root keys about the engine."""
 
+    NOT_KEYS: ClassVar[tuple[str, ...]] = ("num_epochs", "num_train_epochs", "seed")
+
     gradient_clipping: Annotated[
         NonNegativeFloat | Auto,
         Key(
             since="0.1.0",
             source="runtime/config.py:get_gradient_clipping",
+            miswritten=("max_grad_norm", "grad_clip", "clip_grad_norm"),
             fills=("transformers", "accelerate"),
             defaults=(("0.19.2", 0.0),),
             wrong_type="crashes",

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from dsconfig.model.annotations import ABSENT, Auto, NonNegativeInt, PositiveInt
 from dsconfig.model.key import Key, Reads, Takes, Was
+from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -202,6 +203,7 @@ class ExpertParallelKeys(RootKeys):
             since="0.19.2",
             source="runtime/config.py:get_expert_parallel_config",
             takes=(Takes(("falsy",), since="0.19.2"),),
+            opened_by=SCRIPT,  # rules of their own know what the engine checks
         ),
     ] = Field(default_factory=ExpertParallel)
     """Spreading the experts of Hugging Face models over ranks."""

@@ -61,7 +61,15 @@ class Only:
     until: str | None = None
 
 
-ANYTHING = Takes(("null", "true", "false", "[]", "list", "string", "number", "auto"))
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch that is on says `value` of the key that replaced it; one that is off says nothing."""
+
+    value: Any
+
+
+ANY_SHAPE: tuple[Shape, ...] = ("null", "true", "false", "[]", "list", "string", "number", "auto")
+ANYTHING = Takes(ANY_SHAPE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +91,19 @@ class Key:
     """First release that warns about the key or names a successor."""
     replaced_by: str | None = None
     """Dotted path of the key to use instead, or a short phrase where it is no key."""
+    rewrite: Literal["rename", "negate"] | Switch | None = None
+    """How a config that has the key says the same with that of `replaced_by`, which stands beside it: under
+    the new name, with the opposite truth, or as a switch does. None: no mere change of words does it."""
+    advice: str | None = None
+    """What to do about a key that is gone, and that nothing in DeepSpeed replaces."""
+    miswritten: tuple[str, ...] = ()
+    """Dotted paths at which documentation, examples and other frameworks write the key, where no release
+    ever read it."""
+    hidden_by: str | None = None
+    """A key beside this one: where it is written, code that reads by hand does not open this one."""
+    opened_by: str | None = None
+    """What must be there before an engine looks at the value, or into the section: the dotted path of a key
+    that is on, or one of `dsconfig.model.openers`. None: an engine looks at once."""
     aliases: tuple[Alias, ...] = ()
     unit: str | None = None
     was: tuple[Was, ...] = ()
@@ -108,6 +129,13 @@ class Key:
     """Meant for DeepSpeed itself, not for users."""
     not_json: bool = False
     """Cannot be given a meaningful value in JSON."""
+    secret: bool = False
+    """Never shown, wherever a key of this name stands."""
+    complete: bool = False
+    """A section that is looked up whole as the config is loaded: it is refused where a key without default is
+    left out."""
+    spelled_out: bool = False
+    """What a preset is about: it writes the value for a consumer too that could fill it."""
     only: tuple[Only, ...] = ()
     """Params of an optimizer that only some of its classes take; oldest first, empty for all."""
     wrong_type: Literal["rejected", "crashes", "altered", "ignored"] | None = None

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dsconfig.model._table import SECTIONS, TYPES, VARIANTS
+from dsconfig.json_types import KeyPath, Spec
+from dsconfig.model._table import MISWRITTEN, SECTIONS, TYPES, VARIANTS
 from dsconfig.releases import NEVER, NUMBERS, Interval
 
-Spec: TypeAlias = tuple[Any, ...]
 Dialect: TypeAlias = Literal["hand", "pydantic1", "pydantic2"]
 ROOT = "Config"
 PYDANTIC_2 = 15000
@@ -40,11 +40,16 @@ class KeyInfo(NamedTuple):
     refused_from: int
     deprecated: int
     replaced_by: str | None
+    rewrite: tuple[str, Any] | None
+    """`rename`, `negate` or `switch`, with what a switch that is on stands for."""
+    advice: str | None
+    hidden_by: str | None
+    opened_by: str | None
     fills: tuple[str, ...]
     unit: str | None
     known: tuple[str, ...]
     flags: frozenset[str]
-    """Of `auto_is_value`, `fold_case`, `unread`, `internal`, `not_json`."""
+    """Which of the booleans of `dsconfig.model.key.Key` are set, by name."""
     only: tuple[tuple[tuple[str, ...], int], ...]
     wrong_type: str | None
 
@@ -167,6 +172,10 @@ def _info(section: str, name: str, entry: tuple[Any, ...]) -> KeyInfo:
         refused_from=get("refused_from", NEVER),
         deprecated=get("deprecated", NEVER),
         replaced_by=get("replaced_by"),
+        rewrite=get("rewrite"),
+        advice=get("advice"),
+        hidden_by=get("hidden_by"),
+        opened_by=get("opened_by"),
         fills=get("fills", ()),
         unit=get("unit"),
         known=get("known", ()),
@@ -227,6 +236,32 @@ def find(path: str, release: int) -> tuple[KeyView | None, Interval]:
         seen = view(inner, release)
         alike = alike.meet(seen.releases)
     return seen.keys.get(last), alike
+
+
+def along(path: KeyPath) -> Iterator[KeyInfo]:
+    """The keys on the way to a path, as far as the model knows them."""
+    section: str | None = ROOT
+    for word in path:
+        info = section_keys(section).get(str(word)) if section else None
+        if info is None:
+            return
+        yield info
+        section = child_section(info.type)
+
+
+def meant_by(path: str) -> str | None:
+    """The key that people mean who write this path, which no release ever read; "" where it stands for
+    nothing, None where nothing is known of it.
+    """
+    return MISWRITTEN.get(path)
+
+
+@cache
+def secrets() -> frozenset[str]:
+    """Names of keys whose value is never shown."""
+    return frozenset(
+        name for section in SECTIONS for name, info in section_keys(section).items() if "secret" in info.flags
+    )
 
 
 def child_section(spec: Spec) -> str | None:

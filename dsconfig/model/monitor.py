@@ -74,7 +74,7 @@ class Comet(Section):
     """Project that receives the experiment."""
     workspace: Annotated[str | None, Key(since="0.14.3")] = None
     """Workspace of the project."""
-    api_key: Annotated[str | None, Key(since="0.14.3")] = None
+    api_key: Annotated[str | None, Key(since="0.14.3", secret=True)] = None
     """Key of the account. A config is easily shared: rather set COMET_API_KEY in the environment."""
     experiment_name: Annotated[str | None, Key(since="0.14.3")] = None
     """Display name of the experiment."""
@@ -102,7 +102,12 @@ class MonitorKeys(RootKeys):
 
     tensorboard: Annotated[
         Tensorboard,
-        Key(since="0.1.0", source="monitor/config.py:DeepSpeedMonitorConfig.tensorboard", takes=_TAKES),
+        Key(
+            since="0.1.0",
+            source="monitor/config.py:DeepSpeedMonitorConfig.tensorboard",
+            takes=_TAKES,
+            miswritten=("monitor_config",),
+        ),
     ] = Field(default_factory=Tensorboard)
     """Loss, learning rate and loss scale, written for TensorBoard."""
     wandb: Annotated[

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from dsconfig.model.annotations import Auto
 from dsconfig.model.key import Key, Reads
+from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -39,7 +40,12 @@ class Pipeline(Section):
 class PipelineKeys(RootKeys):
     """The root key of pipeline parallelism."""
 
-    pipeline: Annotated[Pipeline, Key(since="0.3.0", source="runtime/config.py:get_pipeline_config")] = Field(
-        default_factory=Pipeline
-    )
+    pipeline: Annotated[
+        Pipeline,
+        Key(
+            since="0.3.0",
+            source="runtime/config.py:get_pipeline_config",
+            opened_by=SCRIPT,  # PipelineEngine, made for a PipelineModule
+        ),
+    ] = Field(default_factory=Pipeline)
     """Traffic and recomputation of the pipeline engine; the stages come from `PipelineModule`."""

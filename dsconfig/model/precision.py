@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field
 
 from dsconfig.model.annotations import DERIVED, Auto
 from dsconfig.model.key import Key, Reads, Takes, Was
+from dsconfig.model.openers import HALF
 from dsconfig.model.section import RootKeys, Section
 
 _HALF, _BRAIN = "IEEE half precision", "bfloat16: the range of fp32, fewer digits"
@@ -45,7 +46,14 @@ class Fp16(Section):
     SOURCE = "runtime/precision_config.py:DeepSpeedFP16Config"
     READS = PRECISION_READS
 
-    enabled: Annotated[bool | Auto, Key(since="0.1.0", fills=("transformers", "accelerate"))] = False
+    enabled: Annotated[
+        bool | Auto,
+        Key(
+            since="0.1.0",
+            fills=("transformers", "accelerate"),
+            miswritten=("fp16_enabled", "fp16.enable"),
+        ),
+    ] = False
     """Train in fp16; excludes `bf16`."""
     auto_cast: Annotated[bool, Key(since="0.7.0")] = False
     """Cast the floating-point inputs of `forward` to fp16."""
@@ -55,7 +63,13 @@ class Fp16(Section):
     """Factor on the loss that keeps small gradients from vanishing; 0 lets DeepSpeed adapt it. From 0.18.8
     on a boolean is refused too."""
     initial_scale_power: Annotated[
-        int, Key(since="0.1.0", defaults=(("0.7.7", 32),), wrong_type="ignored")
+        int,
+        Key(
+            since="0.1.0",
+            defaults=(("0.7.7", 32),),
+            wrong_type="ignored",
+            miswritten=("fp16.initial_loss_scale_power",),
+        ),
     ] = 16
     """Power of two at which the adapting loss scale starts. Too high costs skipped steps at the
     beginning."""
@@ -79,15 +93,32 @@ class Bf16(Section):
 
     SOURCE = "runtime/precision_config.py:DeepSpeedBF16Config"
     READS = PRECISION_READS
+    NOT_KEYS = (
+        "loss_scale",
+        "initial_scale_power",
+        "loss_scale_window",
+        "hysteresis",
+        "min_loss_scale",
+        "auto_cast",
+    )
 
-    enabled: Annotated[bool | Auto, Key(since="0.5.5", fills=("transformers", "accelerate"))] = False
+    enabled: Annotated[
+        bool | Auto,
+        Key(
+            since="0.5.5",
+            fills=("transformers", "accelerate"),
+            miswritten=("bf16_enabled", "bf16.enable"),
+        ),
+    ] = False
     """Train in bfloat16; excludes `fp16`."""
     immediate_grad_update: Annotated[
         bool, Key(since="0.13.3", defaults=(("0.16.4", False), ("0.17.0", True)))
     ] = False
     """Add each gradient to its fp32 sum as soon as it exists, instead of all after the backward pass; frees
     the bfloat16 copy early."""
-    check_grad_overflow: Annotated[bool, Key(since="0.17.1", defaults=(("0.19.2", False),))] = True
+    check_grad_overflow: Annotated[
+        bool, Key(since="0.17.1", defaults=(("0.19.2", False),), miswritten=("bf16.check_overflow",))
+    ] = True
     """Look for infinite and undefined gradients before a step, and leave the step out if there are any."""
     bf16_master_weights_and_grads: Annotated[bool, Key(since="0.18.3")] = False
     """Keep master weights and gradients in bfloat16 too; for ZeRO stages 1 to 3."""
@@ -137,7 +168,7 @@ class TorchAutocast(Section):
 
     SOURCE = "runtime/config.py:get_torch_autocast_enabled"
 
-    enabled: Annotated[bool, Key(since="0.17.2")] = False
+    enabled: Annotated[bool, Key(since="0.17.2", miswritten=("torch_autocast.enable",))] = False
     """Switch managed autocast on."""
     dtype: Annotated[
         DtypeWord,
@@ -169,7 +200,7 @@ class DataTypes(Section):
     takes twice the memory."""
     param_dtype: Annotated[DtypeWord | None, Key(since="0.19.2", means=_MEANS)] = None
     """Format of the parameters. It can only repeat what `fp16` or `bf16` says, and null means just that."""
-    buffer_dtype: Annotated[DtypeWord | None, Key(since="0.19.2", means=_MEANS)] = None
+    buffer_dtype: Annotated[DtypeWord | None, Key(since="0.19.2", means=_MEANS, opened_by=HALF)] = None
     """Cast the buffers of the model to this format; null leaves them as they were loaded."""
     keep_in_fp32_modules: Annotated[
         list[str] | Auto,
@@ -207,6 +238,8 @@ class PrecisionKeys(RootKeys):
             source="runtime/precision_config.py:get_bfloat16_config",
             deprecated="0.6.0",
             replaced_by="bf16",
+            rewrite="rename",
+            hidden_by="bf16",
         ),
     ] = Field(default_factory=Bf16)
     """First name of `bf16`; read only where that one is absent."""

@@ -20,7 +20,7 @@ class FlopsProfiler(Section):
     """Profile one step, which is then slow; also turns on the timers of `wall_clock_breakdown`."""
     recompute_fwd_factor: Annotated[float, Key(since="0.9.3")] = 0.0
     """Extra forward passes to count in each step: 1.0 when all activations are recomputed."""
-    profile_step: Annotated[int, Key(since="0.3.12", unit="steps")] = 1
+    profile_step: Annotated[int, Key(since="0.3.12", unit="steps", miswritten=("flops_profiler.step",))] = 1
     """Global step to profile; a later one leaves out the warm-up."""
     module_depth: Annotated[int, Key(since="0.3.11")] = -1
     """Depth of the module tree down to which totals are printed; -1 goes down to the innermost."""
@@ -31,7 +31,8 @@ class FlopsProfiler(Section):
     output_file: Annotated[str | None, Key(since="0.4.0")] = None
     """File for the report; null prints it."""
     start_step: Annotated[
-        int, Key(since="0.3.11", until="0.3.11", replaced_by="flops_profiler.profile_step")
+        int,
+        Key(since="0.3.11", until="0.3.11", replaced_by="flops_profiler.profile_step", rewrite="rename"),
     ] = 5
     """First step to profile."""
     end_step: Annotated[
@@ -87,11 +88,20 @@ class ProfilingKeys(RootKeys):
 
     flops_profiler: Annotated[
         FlopsProfiler,
-        Key(since="0.3.11", source="profiling/config.py:DeepSpeedFlopsProfilerConfig.__init__"),
+        Key(
+            since="0.3.11",
+            source="profiling/config.py:DeepSpeedFlopsProfilerConfig.__init__",
+            opened_by="flops_profiler.enabled",
+        ),
     ] = Field(default_factory=FlopsProfiler)
     """Count of a model's operations, parameters and time, module by module."""
     comms_logger: Annotated[
-        CommsLogger, Key(since="0.7.0", source="comm/config.py:DeepSpeedCommsConfig.__init__")
+        CommsLogger,
+        Key(
+            since="0.7.0",
+            source="comm/config.py:DeepSpeedCommsConfig.__init__",
+            miswritten=("comms_config",),
+        ),
     ] = Field(default_factory=CommsLogger)
     """Log of the size and bandwidth of collectives."""
     timers: Annotated[

@@ -31,6 +31,13 @@ class ProgressiveLayerDropKeys(RootKeys):
 
     progressive_layer_drop: Annotated[
         ProgressiveLayerDrop,
-        Key(since="0.3.1", until="0.19.7", refused_from="0.19.8", source="runtime/config.py:get_pld_enabled"),
+        Key(
+            since="0.3.1",
+            until="0.19.7",
+            refused_from="0.19.8",
+            source="runtime/config.py:get_pld_enabled",
+            complete=True,
+            opened_by="progressive_layer_drop.enabled",
+        ),
     ] = Field(default_factory=ProgressiveLayerDrop.absent)
     """Skipping more and more layers at random while training."""

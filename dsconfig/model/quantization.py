@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dsconfig.model.annotations import ABSENT, Checked, FreeForm
-from dsconfig.model.key import Key, Reads, Takes
+from dsconfig.model.key import ANY_SHAPE, ANYTHING, Key, Reads, Takes
 from dsconfig.model.section import RootKeys, Section
 
 _MOQ = (("0.4.0", "0.6.7"), ("0.19.3", "0.19.6"))
@@ -100,7 +100,13 @@ class QuantizeAlgo(Section):
 
     q_type: Annotated[
         Literal["symmetric", "asymmetric"],
-        Key(since="0.4.0", until="0.6.7", wrong_type="altered", means=_GRIDS),
+        Key(
+            since="0.4.0",
+            until="0.6.7",
+            wrong_type="altered",
+            means=_GRIDS,
+            miswritten=("quantize_training.quantize_type",),
+        ),
     ] = "symmetric"
     """Grid around zero, or between the extremes. Any other word counts as symmetric."""
     rounding: Annotated[
@@ -150,9 +156,9 @@ class QuantizeTraining(Section):
         default_factory=QuantizeSchedule.absent
     )
     """When the width shrinks."""
-    quantize_algo: Annotated[QuantizeAlgo, Key(since="0.4.0", until="0.6.7")] = Field(
-        default_factory=QuantizeAlgo
-    )
+    quantize_algo: Annotated[
+        QuantizeAlgo, Key(since="0.4.0", until="0.6.7", miswritten=("quantize_training.quantize-algo",))
+    ] = Field(default_factory=QuantizeAlgo)
     """How values are rounded to the grid."""
     fp16_mixed_quantize: Annotated[Fp16MixedQuantize, Key(since="0.4.0", until="0.6.7")] = Field(
         default_factory=Fp16MixedQuantize
@@ -165,7 +171,8 @@ class QuantizeTraining(Section):
             until="0.19.6",
             spans=_MOQ,
             source="runtime/config.py:get_eigenvalue_config",
-            takes=(Takes(("null", "true", "false", "[]", "list", "string", "number", "auto")),),
+            miswritten=("quantize_training.quantize_eigenvalue",),
+            takes=(ANYTHING,),
         ),
     ] = Field(default_factory=Eigenvalue)
     """Curvature that sets the pace of each layer. Opened only where `enabled` is true."""
@@ -251,13 +258,8 @@ class QuantizationKeys(RootKeys):
             refused_from="0.19.7",
             source="runtime/config.py:get_eigenvalue_config",
             replaced_by="compression_training.weight_quantization",
-            takes=(
-                Takes(
-                    ("null", "true", "false", "[]", "list", "string", "number", "auto"),
-                    since="0.19.3",
-                    until="0.19.6",
-                ),
-            ),
+            complete=True,
+            takes=(Takes(ANY_SHAPE, since="0.19.3", until="0.19.6"),),
         ),
     ] = Field(default_factory=QuantizeTraining.absent)
     """Quantising while training (MoQ)."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, SerializeAsAny
 
 from dsconfig.model.annotations import ABSENT, Auto, Checked, FreeForm, NonNegativeInt, PositiveInt
-from dsconfig.model.key import Key, Reads, Takes, Was
+from dsconfig.model.key import ANY_SHAPE, Key, Reads, Takes, Was
 from dsconfig.model.section import RootKeys, Section
 
 Rates: TypeAlias = float | list[float]
@@ -209,12 +209,8 @@ class Scheduler(Section):
         Key(
             since="0.1.0",
             source="runtime/config.py:get_scheduler_params",
-            takes=(
-                Takes(
-                    ("null", "true", "false", "[]", "list", "string", "number", "auto"),
-                    since="0.1.0",
-                ),
-            ),
+            takes=(Takes(ANY_SHAPE, since="0.1.0"),),
+            opened_by="scheduler.type",
         ),
     ] = ABSENT
     """Arguments for the scheduler: the params class of its type, or, for a class of PyTorch, a free mapping

@@ -24,6 +24,8 @@ class Section(BaseModel):
     READS: ClassVar[tuple[Reads, ...]] = HAND
     SOURCE: ClassVar[str] = ""
     """DeepSpeed file and symbol that reads the section; keys without a source of their own inherit it."""
+    NOT_KEYS: ClassVar[tuple[str, ...]] = ()
+    """Names that documentation and examples show in the section, and that never stood for anything."""
 
     model_config = ConfigDict(
         extra="forbid",

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dsconfig.model.key import Key
+from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -107,6 +108,7 @@ class SparseAttentionKeys(RootKeys):
             until="0.19.6",
             refused_from="0.19.7",
             source="runtime/config.py:get_sparse_attention",
+            opened_by=SCRIPT,  # deepspeed.ops.sparse_attention
         ),
     ] = Field(default_factory=SparseAttention)
     """Block-sparse attention: which blocks of the attention matrix are computed."""

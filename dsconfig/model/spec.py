@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from dsconfig.json_types import Spec
 from dsconfig.model.annotations import Checked
 from dsconfig.model.section import is_section
-
-Spec: TypeAlias = tuple[Any, ...]
 
 _BOUNDS = ("ge", "gt", "le", "lt")
 _PLAIN: dict[Any, str] = {bool: "bool", str: "str", type(None): "null", Any: "any", object: "any"}

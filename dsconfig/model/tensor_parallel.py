@@ -8,6 +8,7 @@ from pydantic import Field
 
 from dsconfig.model.annotations import ABSENT, Names, PythonObject
 from dsconfig.model.key import Alias, Key, Reads
+from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
 
 _STRICT = (Reads("pydantic", since="0.16.4", unknown="rejected", drops_auto=True),)
@@ -87,7 +88,7 @@ class TensorParallel(Section):
     SOURCE = "runtime/tensor_parallel/config.py:TPTrainingConfig"
     READS = _STRICT
 
-    autotp_size: Annotated[int, Key(since="0.16.4")] = 0
+    autotp_size: Annotated[int, Key(since="0.16.4", miswritten=("tensor_parallel.size",))] = 0
     """Ranks that share each layer; 0 turns it off."""
     tp_overlap_comm: Annotated[bool, Key(since="0.16.6")] = False
     """Overlap the all-reduce of a layer with computation."""
@@ -122,7 +123,7 @@ class TensorParallel(Section):
         ),
     ] = None
     """Built-in partition rules of a model family; an unknown name means none."""
-    partition_config: Annotated[PartitionConfig | None, Key(since="0.18.6")] = None
+    partition_config: Annotated[PartitionConfig | None, Key(since="0.18.6", opened_by=SCRIPT)] = None
     """Partition rules of one's own, for models without a preset."""
     injection_policy_tuple: Annotated[Names | None, Key(since="0.16.4")] = None
     """Names of the layers after which the ranks' results are summed, for models the parser does not know."""

@@ -11,6 +11,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from pydantic_core import PydanticUndefined
 
+from dsconfig.json_types import Spec
 from dsconfig.model import spec
 from dsconfig.model.key import Key
 from dsconfig.model.section import Section, is_section
@@ -29,7 +30,7 @@ class Field:
     required: bool
 
     @property
-    def spec(self) -> spec.Spec:
+    def spec(self) -> Spec:
         """The type that DeepSpeed takes, as a tuple (see `dsconfig.model.spec`): "auto" is none of its
         values where it is only there for a consumer to fill.
         """
@@ -58,6 +59,25 @@ def fields(section: type[Section]) -> Iterator[Field]:
             default=_default(info.get_default(call_default_factory=True)),
             required=info.is_required(),
         )
+
+
+def paths(root: type[Section], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
+    """Every field with its path, parents first; what stands in lists and under free names is left out."""
+    for field in fields(root):
+        here = (*above, field.name)
+        yield here, field
+        for section in filter(is_section, arms(field.annotation)):
+            for cls in (section, *variants(section)):
+                yield from paths(cls, here)
+
+
+def arms(annotation: Any) -> Iterator[Any]:
+    """The types of a union; `Annotated` wrappers come off."""
+    if get_origin(annotation) in (list, dict) or not get_args(annotation):
+        yield annotation
+    else:
+        for inner in get_args(annotation):
+            yield from arms(inner)
 
 
 def sections(root: type[Section]) -> Iterator[type[Section]]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dsconfig.json_types import Json
-from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, view
+from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, type_named, view
 from dsconfig.resolving.origins import Origins, Value
 
 _HIDDEN = frozenset({"internal", "not_json", "unread"})
@@ -53,8 +52,8 @@ class Listing:
     def _written(
         self, key: KeyView, value: Json, path: tuple[str, ...], siblings: Mapping[str, Json]
     ) -> Iterator[Value]:
-        inner = _params(siblings.get("type")) if path[-1] == "params" else None
-        inner = inner or child_section(key.type)
+        kind = type_named(key.info.section, siblings.get("type")) if path[-1] == "params" else None
+        inner = (kind.params if kind else None) or child_section(key.type)
         if inner is not None and isinstance(value, dict) and path not in self.origins.verdicts:
             yield from self._section(view(inner, self._release), value, path)
         else:
@@ -77,15 +76,3 @@ def _within(path: tuple[str, ...], name: str) -> bool:
     """Whether one of the two keys is the other, or in it."""
     dotted = ".".join(path)
     return f"{dotted}.".startswith(f"{name}.") or f"{name}.".startswith(f"{dotted}.")
-
-
-def _params(kind: Json) -> str | None:
-    """The section class of `params` for an optimizer or scheduler type, where it has one of its own."""
-    if not isinstance(kind, str):
-        return None
-    from dsconfig.model.optimizer import OPTIMIZERS
-    from dsconfig.model.scheduler import SCHEDULERS
-
-    entries: list[tuple[str, Any]] = [(entry.name, entry.params) for entry in OPTIMIZERS]
-    entries += [(entry.name, entry.params) for entry in SCHEDULERS]
-    return next((cls.__name__ for name, cls in entries if cls and name.lower() == kind.lower()), None)

@@ -12,14 +12,13 @@ from dsconfig.dialect import Coerced
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.json_types import Json, JsonObject
-from dsconfig.model.keyinfo import KeyView, SectionView
+from dsconfig.model.keyinfo import KeyView, SectionView, secrets
 from dsconfig.resolving.run import Run
 
 ValueOrigin: TypeAlias = Literal[
     "written", "converted", "default", "dropped", "derived", "filled", "ignored", "refused"
 ]
 _Path: TypeAlias = tuple[str, ...]
-_SECRETS = frozenset({"api_key"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,5 +97,5 @@ class Origins:
 
 
 def _value(key: str, value: Json, origin: ValueOrigin, note: str) -> Value:
-    secret = key.rpartition(".")[2] in _SECRETS and value is not None
+    secret = key.rpartition(".")[2] in secrets() and value is not None
     return Value(key, "***" if secret else value, origin, note)

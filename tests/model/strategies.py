@@ -6,8 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from dsconfig.json_types import Spec
 from dsconfig.model._table import VARIANTS
-from dsconfig.model.keyinfo import KeyView, Spec, view
+from dsconfig.model.keyinfo import KeyView, view
 
 Strategy = st.SearchStrategy[Any]
 WORDS = st.text("abcxyz_.0179é", max_size=6)

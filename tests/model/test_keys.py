@@ -8,11 +8,13 @@ from typing import Any, get_args
 import pytest
 
 from dsconfig import model
+from dsconfig.json_types import Spec
 from dsconfig.model import Config, Key, Section, spec, walk
-from dsconfig.model._table import SECTIONS, VARIANTS
+from dsconfig.model._table import MISWRITTEN, SECTIONS, VARIANTS
 from dsconfig.model.describe import describe, prose
 from dsconfig.model.key import HAND
-from dsconfig.model.keyinfo import child_section, keys, section_keys
+from dsconfig.model.keyinfo import child_section, keys, secrets, section_keys
+from dsconfig.model.openers import HALF, SCRIPT
 from dsconfig.releases import NEVER, RELEASES, number
 
 TAGS = ("0.1.0", "0.2.0", "0.3.0", "0.3.11", "0.6.2")
@@ -45,6 +47,8 @@ FIELDS = [
     for section in CLASSES
     for field in walk.fields(section)
 ]
+PATHS = {".".join(path) for path, _ in keys()}
+SECTION_PATHS = {(info.section, ".".join(path[:-1])) for path, info in keys()}
 every_section = pytest.mark.parametrize("section", CLASSES, ids=lambda section: section.__name__)
 every_field = pytest.mark.parametrize("field", FIELDS)
 
@@ -53,7 +57,7 @@ def name_of(field: walk.Field) -> str:
     return f"{field.owner.__name__}.{field.name}"
 
 
-def holds(found: spec.Spec, *heads: str) -> bool:
+def holds(found: Spec, *heads: str) -> bool:
     """Whether a type of one of these kinds is anywhere in the spec."""
     return found[0] in heads or any(holds(part, *heads) for part in found[1:] if isinstance(part, tuple))
 
@@ -144,9 +148,40 @@ def test_an_earlier_type_or_default_differs_from_what_follows(field: walk.Field)
 def test_a_successor_exists(field: walk.Field) -> None:
     successor = field.key.replaced_by
     if successor and re.fullmatch(r"[a-z0-9_.*]+", successor):
-        assert successor in {".".join(path) for path, _ in keys()}
+        assert successor in PATHS
     elif successor:
         assert re.search(r"[ (]", successor), "neither the path of a key nor a phrase"
+
+
+@every_field
+def test_a_key_is_rewritten_to_one_beside_it(field: walk.Field) -> None:
+    if field.key.rewrite is not None:
+        replaced = field.key.replaced_by or ""
+        assert (field.owner.__name__, replaced.rpartition(".")[0]) in SECTION_PATHS
+        assert replaced in PATHS
+
+
+@every_field
+def test_what_hides_or_opens_a_key_exists(field: walk.Field) -> None:
+    assert field.key.hidden_by in {None, *section_keys(field.owner.__name__)}
+    assert field.key.opened_by in {None, SCRIPT, HALF, *PATHS}
+
+
+def test_what_people_write_is_read_by_no_release() -> None:
+    paths = {".".join(path) for path, _ in keys()}
+    assert MISWRITTEN.keys().isdisjoint(paths)
+    assert set(MISWRITTEN.values()) <= {"", *paths}
+    assert all(written.rpartition(".")[0] in {"", *paths} for written in MISWRITTEN)
+    declared = [
+        written for section in CLASSES for field in walk.fields(section) for written in field.key.miswritten
+    ]
+    assert {written for written, meant in MISWRITTEN.items() if meant} == set(declared)
+    named = {word for section in CLASSES for cls in section.__mro__ for word in vars(cls).get("NOT_KEYS", ())}
+    assert {written.rpartition(".")[2] for written, meant in MISWRITTEN.items() if not meant} == named
+
+
+def test_only_these_keys_are_secret() -> None:
+    assert secrets() == {"api_key"}
 
 
 def test_only_these_fields_are_free_form() -> None:
@@ -209,9 +244,8 @@ def walk_of(name: str) -> type[Section]:
 
 
 def test_the_model_holds_the_whole_config() -> None:
-    paths = {".".join(path) for path, _ in keys()}
-    assert len(paths) >= 646
-    assert len(paths | set(free_names())) >= 657
+    assert len(PATHS) >= 646
+    assert len(PATHS | set(free_names())) >= 657
     assert len(CLASSES) >= 104
 
 

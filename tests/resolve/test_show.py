@@ -99,6 +99,21 @@ def test_defaults_are_the_release_s_own() -> None:
         assert [found.value for found in shown.values] == [value]
 
 
+@pytest.mark.parametrize(
+    ("section", "word", "key", "known"),
+    [
+        ("optimizer", "adamw", "betas", True),
+        ("optimizer", "AdamW", "betas", True),
+        ("scheduler", "WarmupLR", "warmup_max_lr", True),
+        ("scheduler", "warmuplr", "warmup_max_lr", False),
+    ],
+)
+def test_params_are_those_of_the_type(section: str, word: str, key: str, known: bool) -> None:
+    """Types of optimizers are compared in lower case, those of schedulers exactly: `warmuplr` crashes."""
+    shown = effective({section: {"type": word, "params": {}}}, target="0.19.8")
+    assert (f"{section}.params.{key}" in by_key(shown)) is known
+
+
 def test_unreadable(tmp_path: Path) -> None:
     path = tmp_path / "ds.json"
     path.write_text("[1]")

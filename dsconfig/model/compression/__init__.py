@@ -10,6 +10,7 @@ from dsconfig.model.compression.layer_reduction import LayerReduction
 from dsconfig.model.compression.pruning import ChannelPruning, HeadPruning, RowPruning, SparsePruning
 from dsconfig.model.compression.quantize import QuantizedActivations, QuantizedWeights
 from dsconfig.model.key import Key
+from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
 
 
@@ -65,6 +66,8 @@ class CompressionKeys(RootKeys):
             until="0.19.6",
             refused_from="0.19.7",
             source="compression/config.py:get_compression_config",
+            complete=True,
+            opened_by=SCRIPT,  # deepspeed.compression.init_compression
         ),
     ] = Field(default_factory=CompressionTraining)
     """Pruning and quantising while training."""

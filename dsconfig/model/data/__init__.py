@@ -10,6 +10,7 @@ from dsconfig.model.data.curriculum import CurriculumLearning
 from dsconfig.model.data.routing import DataRouting
 from dsconfig.model.data.sampling import DataSampling
 from dsconfig.model.key import Key
+from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
 
 __all__ = ["CurriculumLearning", "DataEfficiency"]
@@ -43,7 +44,11 @@ class DataKeys(RootKeys):
 
     data_efficiency: Annotated[
         DataEfficiency,
-        Key(since="0.8.0", source="runtime/data_pipeline/config.py:get_data_efficiency_enabled"),
+        Key(
+            since="0.8.0",
+            source="runtime/data_pipeline/config.py:get_data_efficiency_enabled",
+            opened_by=SCRIPT,  # the data loader that a `training_data` argument makes
+        ),
     ] = Field(default_factory=DataEfficiency)
     """Curriculum sampling, dynamic batches, random token dropping."""
     curriculum_learning: Annotated[
@@ -55,6 +60,8 @@ class DataKeys(RootKeys):
             source="runtime/data_pipeline/config.py:get_curriculum_enabled_legacy",
             deprecated="0.8.0",
             replaced_by="data_efficiency.data_sampling.curriculum_learning",
+            complete=True,
+            opened_by="curriculum_learning.enabled",
         ),
     ] = Field(default_factory=CurriculumLearning.absent)
     """First form of curriculum learning, by sequence length."""

@@ -102,6 +102,7 @@ class Optimizer(Section):
             since="0.1.0",
             source="runtime/config.py:get_optimizer_params",
             takes=(ANYTHING,),
+            opened_by="optimizer.type",
         ),
     ] = None
     """Arguments for the optimizer: the params class of its type, or, for a class of `torch.optim` or `mup`,

@@ -14,7 +14,7 @@ Decay: TypeAlias = Annotated[
     Annotated[NonNegativeFloat, Checked(("float", None, None, None, None))] | Auto,
     Key(since="0.1.0", fills=("transformers", "accelerate")),
 ]
-Betas: TypeAlias = Annotated[Pair | Auto, Key(since="0.1.0", fills=("transformers",))]
+Betas: TypeAlias = Annotated[Pair | Auto, Key(since="0.1.0", fills=("transformers",), miswritten=("betas",))]
 Epsilon: TypeAlias = Annotated[float | Auto, Key(since="0.1.0", fills=("transformers",))]
 
 

@@ -7,28 +7,9 @@ from typing import Any
 from dsconfig.diagnostic import Fix, Operation, Path, Rename, Set
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.walk import Event
-from dsconfig.model.keyinfo import KeyInfo
+from dsconfig.model.keyinfo import KeyInfo, section_keys
 from dsconfig.rules._fixes import removal
 from dsconfig.words import quoted
-
-_RENAMED = {
-    ("Config", "bfloat16"): "bf16",
-    ("Config", "seq_parallel_comm_data_type"): "seq_parallel_communication_data_type",
-    ("ZeroOptimization", "stage3_gather_fp16_weights_on_model_save"): (
-        "stage3_gather_16bit_weights_on_model_save"
-    ),
-    ("Aio", "thread_count"): "intra_op_parallelism",
-    ("FlopsProfiler", "start_step"): "profile_step",
-}
-_OFFLOAD = {"device": "cpu"}
-_SWITCHES: dict[tuple[str, str], tuple[str, Any]] = {
-    ("Config", "fp32_allreduce"): ("communication_data_type", "fp32"),
-    ("ZeroOptimization", "cpu_offload"): ("offload_optimizer", _OFFLOAD),
-    ("ZeroOptimization", "cpu_offload_param"): ("offload_param", _OFFLOAD),
-    ("ZeroOptimization", "cpu_offload_params"): ("offload_param", _OFFLOAD),
-}
-"""Switches, and what stands today for one that is on; one that is off says nothing."""
-_OPPOSITES = {("ZeroOptimization", "find_unused_parameters"): "ignore_unused_parameters"}
 
 
 def successor(ctx: Context, event: Event, *, safe: bool = False) -> Fix | None:
@@ -37,20 +18,23 @@ def successor(ctx: Context, event: Event, *, safe: bool = False) -> Fix | None:
     `safe` is the caller's knowledge of the release.
     """
     path, value = event.path, event.value
-    key = (event.section.name, str(path[-1]))
-    new = _RENAMED.get(key) or _OPPOSITES.get(key) or _SWITCHES.get(key, (None,))[0]
-    if new is None or _written(ctx, (*path[:-1], new)):
+    info = section_keys(event.section.name).get(str(path[-1]))
+    if info is None or info.rewrite is None or info.replaced_by is None:
         return None
-    if key in _RENAMED:
+    how, on = info.rewrite
+    new = info.replaced_by.rpartition(".")[2]
+    there = (*path[:-1], new)
+    if _written(ctx, there):
+        return None
+    if how == "rename":
         return Fix(f"rename to `{new}`", (Rename(path, new),), safe)
     if not isinstance(value, bool):
         return None
-    there = (*path[:-1], new)
-    if key in _OPPOSITES:
+    if how == "negate":
         return _in_place(path, there, not value, safe=safe)
     if not value:
         return removal(path, safe=safe)
-    return _in_place(path, there, _SWITCHES[key][1], safe=safe)
+    return _in_place(path, there, on, safe=safe)
 
 
 def _written(ctx: Context, path: Path) -> bool:
@@ -70,19 +54,13 @@ def _in_place(path: Path, there: Path, value: Any, *, safe: bool) -> Fix:
 def instead(info: KeyInfo) -> str:
     """What to do about a key that is gone, in words."""
     if info.replaced_by is None:
-        return _ADVICE.get(info.name, "remove it")
+        return info.advice or "remove it"
     replaced = info.replaced_by
     return (
         f"use `{replaced}` instead"
         if " " not in replaced and "(" not in replaced
         else f"use {replaced} instead"
     )
-
-
-_ADVICE = {
-    "elasticity": "remove it, and write the batch sizes that `dsconfig resolve --world-size N` finds for it",
-}
-"""What to do about a section that nothing in DeepSpeed replaces."""
 
 
 def is_off(value: object) -> bool:

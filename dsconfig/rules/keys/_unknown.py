@@ -9,10 +9,10 @@ from typing import Literal
 from dsconfig.diagnostic import dotted
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.walk import Event
-from dsconfig.model.keyinfo import KeyInfo, section_keys
+from dsconfig.model.keyinfo import KeyInfo, meant_by, section_keys
 from dsconfig.releases import NEVER
 from dsconfig.rules._similar import nearest_key
-from dsconfig.rules.keys._homes import home_of, stands_for
+from dsconfig.rules.keys._homes import home_of
 
 Kind = Literal["removed", "future", "dead", "misplaced", "misspelt", "unknown"]
 
@@ -78,7 +78,7 @@ def _classify(ctx: Context, event: Event) -> Unknown | None:
     if info is not None:
         gone = all(last < ctx.release for _, last in info.spans)
         return Unknown(event, "removed" if gone else "future", info)
-    dead = stands_for(event.path)
+    dead = meant_by(dotted(event.path))
     if dead is not None:
         return Unknown(event, "dead", meant=dead)
     home = home_of(word, event.path[:-1], ctx.release)

@@ -12,9 +12,6 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import ROOT, KeyView, child_section
 from dsconfig.words import expected, one_of
 
-_SECTIONS = ("compression_training", "curriculum_learning", "progressive_layer_drop", "quantize_training")
-"""The sections whose keys without default are looked up while the config is loaded."""
-
 
 @rule(
     "DSC930",
@@ -64,9 +61,10 @@ def required_key_left_out(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "progressive_layer_drop": {"enabled": true, "theta": 0.5}}
     """
     root = ctx.walk.view(ROOT)
-    for word in _SECTIONS:
-        if word in root.keys and word in ctx.data:
-            for found in _incomplete(ctx, root.keys[word], ctx.data[word], (word,)):
+    for word, value in ctx.data.items():
+        key = root.keys.get(word)
+        if key is not None and "complete" in key.info.flags:
+            for found in _incomplete(ctx, key, value, (word,)):
                 yield _left_out(ctx, found)
 
 

@@ -2,46 +2,17 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from dsconfig.model.annotations import EXACT_INT, Auto, NonNegativeInt, PositiveInt
-from dsconfig.model.key import Alias, Key, Reads, Takes, Was
+from dsconfig.model.key import Alias, Key, Reads, Switch, Takes, Was
 from dsconfig.model.offload import OffloadOptimizer, OffloadParam
 from dsconfig.model.section import RootKeys, Section
 from dsconfig.model.zenflow import ZenFlow
+from dsconfig.model.zero.leaf_module import LeafModule
+from dsconfig.model.zero.loco import ZeroppLocoParam
 
-
-class LeafModule(Section):
-    """Modules that stage 3 fetches whole, without looking inside; mixture-of-experts blocks as a rule."""
-
-    SOURCE = "runtime/zero/leaf_module_config.py:DeepSpeedZeroLeafModuleConfig"
-    READS = (Reads("pydantic", since="0.18.0", unknown="rejected", drops_auto=True),)
-
-    classes: Annotated[list[str] | str, Key(since="0.18.0")] = Field(
-        default=[
-            "transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock",
-            "transformers.models.qwen2_moe.modeling_qwen2_moe.Qwen2MoeSparseMoeBlock",
-            "transformers.models.qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock",
-        ]
-    )
-    """Classes of such modules, by short or full name."""
-    names: Annotated[list[str] | str, Key(since="0.18.0")] = Field(default=[])
-    """Such modules by their exact name in the model."""
-    name_suffixes: Annotated[list[str] | str, Key(since="0.18.0")] = Field(default=[])
-    """Such modules by the end of their name."""
-
-
-class ZeroppLocoParam(Section):
-    """Error feedback for quantised gradients, handed on unread at load."""
-
-    SOURCE = "runtime/comm/coalesced_collectives.py:all_to_all_loco_quant_reduce"
-    READS = (Reads("hand", since="0.16.2", unknown="kept"),)
-    model_config = ConfigDict(extra="allow")
-
-    err_beta: Annotated[float, Key(since="0.16.2", until="0.19.7")]
-    """Weight of the latest quantisation error in its moving average; 0.8 is a usual value."""
-    reset_T: Annotated[int, Key(since="0.16.2", until="0.19.7", unit="steps")]  # noqa: N815
-    """Steps after which the remembered error is dropped; 1024 is a usual value."""
+_OFFLOAD = Switch({"device": "cpu"})
 
 
 class ZeroOptimization(Section):
@@ -57,12 +28,16 @@ class ZeroOptimization(Section):
         Reads("pydantic", since="0.7.0", unknown="rejected", drops_auto=True),
     )
 
+    NOT_KEYS = ("grad_hooks",)
+
     stage: Annotated[
         Annotated[Literal[0, 1, 2, 3], EXACT_INT] | Auto,
         Key(
             since="0.2.0",
             was=(Was("0.3.10", Annotated[float, Field(le=2)]), Was("0.6.7", Annotated[float, Field(le=3)])),
             fills=("transformers", "accelerate"),
+            miswritten=("zero_stage", "stage"),
+            spelled_out=True,
             wrong_type="rejected",
             means=(
                 (0, "shards nothing"),
@@ -120,11 +95,23 @@ class ZeroOptimization(Section):
     """Save so that another number of ranks can load. Warned about at stage 3."""
 
     offload_param: Annotated[
-        OffloadParam | None, Key(since="0.3.15", takes=(Takes(("null",), since="0.3.15"),))
+        OffloadParam | None,
+        Key(
+            since="0.3.15",
+            takes=(Takes(("null",), since="0.3.15"),),
+            hidden_by="cpu_offload_params",
+            spelled_out=True,
+        ),
     ] = None
     """Keep parameters off the GPU while they are not needed; stage 3."""
     offload_optimizer: Annotated[
-        OffloadOptimizer | None, Key(since="0.3.15", takes=(Takes(("null",), since="0.3.15"),))
+        OffloadOptimizer | None,
+        Key(
+            since="0.3.15",
+            takes=(Takes(("null",), since="0.3.15"),),
+            hidden_by="cpu_offload",
+            spelled_out=True,
+        ),
     ] = None
     """Keep the optimizer's state, and its work, off the GPU."""
     zenflow: Annotated[ZenFlow | None, Key(since="0.17.5")] = None
@@ -135,18 +122,29 @@ class ZeroOptimization(Section):
             since="0.3.0",
             deprecated="0.3.15",
             replaced_by="zero_optimization.offload_optimizer",
+            rewrite=_OFFLOAD,
             defaults=(("0.6.7", False),),
         ),
     ] = None
     """First switch for keeping the optimizer's state in host memory."""
     cpu_offload_param: Annotated[
-        bool | None, Key(since="0.7.0", deprecated="0.7.0", replaced_by="zero_optimization.offload_param")
+        bool | None,
+        Key(
+            since="0.7.0",
+            deprecated="0.7.0",
+            replaced_by="zero_optimization.offload_param",
+            rewrite=_OFFLOAD,
+        ),
     ] = None
     """Deprecated from its first release: switch for keeping parameters in host memory."""
     cpu_offload_params: Annotated[
         bool,
         Key(
-            since="0.3.12", until="0.6.7", deprecated="0.3.15", replaced_by="zero_optimization.offload_param"
+            since="0.3.12",
+            until="0.6.7",
+            deprecated="0.3.15",
+            replaced_by="zero_optimization.offload_param",
+            rewrite=_OFFLOAD,
         ),
     ] = False
     """First switch for keeping parameters in host memory."""
@@ -231,6 +229,7 @@ class ZeroOptimization(Section):
         Key(
             since="0.6.0",
             fills=("transformers", "accelerate"),
+            spelled_out=True,
             aliases=(Alias("gather_16bit_weights_on_model_save", since="0.7.0"),),
         ),
     ] = False
@@ -242,6 +241,7 @@ class ZeroOptimization(Section):
             since="0.3.14",
             deprecated="0.6.0",
             replaced_by="zero_optimization.stage3_gather_16bit_weights_on_model_save",
+            rewrite="rename",
         ),
     ] = False
     """First name of `stage3_gather_16bit_weights_on_model_save`."""
@@ -269,7 +269,12 @@ class ZeroOptimization(Section):
     """Pass over parameters that get no gradient in a step; false fails on them (stage 2)."""
     find_unused_parameters: Annotated[
         bool,
-        Key(since="0.3.16", until="0.3.16", replaced_by="zero_optimization.ignore_unused_parameters"),
+        Key(
+            since="0.3.16",
+            until="0.3.16",
+            replaced_by="zero_optimization.ignore_unused_parameters",
+            rewrite="negate",
+        ),
     ] = False
     """Predecessor of `ignore_unused_parameters`, with the opposite sense."""
     legacy_stage1: Annotated[bool, Key(since="0.4.0")] = False
@@ -330,6 +335,7 @@ class ZeroKeys(RootKeys):
             since="0.1.0",
             source="runtime/zero/config.py:get_zero_config",
             takes=(Takes(("true", "false"), since="0.1.0"),),
+            miswritten=("zero",),
         ),
     ] = Field(default_factory=ZeroOptimization)
     """Sharding of training state. The boolean of the first release is still read: true is stage 1, false
