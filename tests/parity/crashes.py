@@ -55,7 +55,7 @@ class Crash:
             yield Job(f"{self.name} good", self.good, self.options)
 
     def verdict(self, rides: dict[str, Ride]) -> str | None:
-        """What is wrong with the case in the eyes of the engine; None where nothing is."""
+        """What the engine contradicts in the case; None where it agrees."""
         bad, good = rides[f"{self.name} bad"], rides.get(f"{self.name} good")
         if bad.ok is not False:
             return f"the bad config is not stopped: {bad.phase} {bad.said}"
@@ -66,7 +66,7 @@ class Crash:
         return None
 
     def disagreement(self) -> str | None:
-        """Where `dsconfig` says something else than the case; None where it agrees."""
+        """What `dsconfig` contradicts in the case; None where it agrees."""
         found = [d for d in check(self.bad, self.release, 1) if d.code == self.code]
         if not any(d.severity == "error" for d in found):
             return f"dsconfig does not find {self.code} in the bad config"
@@ -90,7 +90,7 @@ def _crash(path: Path, entry: dict[str, Any]) -> Crash:
 
 
 def _with_adam(config: dict[str, Any] | None, said: dict[str, Any]) -> dict[str, Any] | None:
-    """torch's own Adam in place of the fused one, where the case asks for it: nothing to compile."""
+    """The config with torch's own Adam where the case asks for it: that one needs no compiler."""
     optimizer = config.get("optimizer") if config else None
     if said.get("torch_adam") and isinstance(optimizer, dict) and config is not None:
         params = {**(optimizer.get("params") or {}), "torch_adam": True}
@@ -111,7 +111,7 @@ def confirm(cases: Sequence[Crash]) -> Iterator[tuple[Crash, str | None]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the cases; 0 where all are confirmed and there are as many as required."""
+    """Run the cases; 0 where all are confirmed, and as many as required."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.parity.crashes", description=__doc__.split("\n", 1)[0]
     )
