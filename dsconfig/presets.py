@@ -86,9 +86,9 @@ def config(
 
 def text(name: str, target: str | releases.Target | None = None, consumer: str | None = None) -> str:
     """The config as commented JSON; raises as `config` does."""
-    from dsconfig.document.pretty import pretty
+    from dsconfig.document.pretty import pretty_config
 
-    return pretty(config(name, target, consumer, remarks=True))
+    return pretty_config(config(name, target, consumer, remarks=True))
 
 
 def _named(name: str) -> Preset:

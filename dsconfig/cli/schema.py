@@ -33,7 +33,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the schema, or say where it is."""
-    from dsconfig.document.pretty import text
+    from dsconfig.document.pretty import pretty_file
     from dsconfig.schema import json_schema
 
     if args.path and args.output:
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.path:
         print(kept(target, consumer))
         return CLEAN
-    schema = text(json_schema(target, consumer))
+    schema = pretty_file(json_schema(target, consumer))
     if args.output:
         from dsconfig.cli.single import write
 

@@ -8,10 +8,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from dsconfig.document.text import LINE_END
+
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
 
-_LINE_END: Final = re.compile(r"\r\n?|\n")
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.$-]*")
 _YAML_WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
 
@@ -27,7 +28,7 @@ class Layout:
     @classmethod
     def of(cls, document: Document) -> Layout:
         """As the document has them; two blanks where nothing is indented."""
-        found = _LINE_END.search(document.text)
+        found = LINE_END.search(document.text)
         return cls(found.group() if found else "\n", _unit(document), document.format == "yaml")
 
 
@@ -101,6 +102,6 @@ def scalar(value: Any, layout: Layout) -> str:
 
 def moved(raw: Raw, layout: Layout, indent: str) -> str:
     """The text with its lines shifted to another indentation."""
-    first, *lines = _LINE_END.split(raw.text)
+    first, *lines = LINE_END.split(raw.text)
     shifted = [indent + line[len(raw.indent) :] if line.startswith(raw.indent) else line for line in lines]
     return layout.newline.join((first, *shifted))

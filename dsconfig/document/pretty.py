@@ -7,20 +7,21 @@ from collections.abc import Iterator
 from typing import Any
 
 _WIDTH = 118
-_OPENED = 6
-"""So deep objects are opened whatever their length is."""
+_DEEPEST = 6
+"""Values nested deeper than this stay on one line, however long it gets."""
 
 
-def text(schema: dict[str, Any]) -> str:
-    """The schema as JSON. The first key shares the line of the opening brace, so that the first line tells
-    of a file's origin.
+def pretty_file(value: dict[str, Any]) -> str:
+    """The text of a file that is generated: a schema, a file of cases.
+
+    The first key shares the line of the opening brace, so that the first line tells what the file is.
     """
-    return "".join(_opened(schema, 0)).replace("{\n  ", "{ ", 1) + "\n"
+    return "".join(_opened(value, 0)).replace("{\n  ", "{ ", 1) + "\n"
 
 
-def pretty(value: dict[str, Any]) -> str:
-    """A config as JSON that people go on to edit: what fits on a line stands on one."""
-    return "".join(_opened(value, 0, 80)) + "\n"
+def pretty_config(config: dict[str, Any]) -> str:
+    """A config as text that people go on to edit: what fits on a line stands on one."""
+    return "".join(_opened(config, 0, 80)) + "\n"
 
 
 def _opened(value: dict[str, Any] | list[Any], depth: int, width: int = _WIDTH) -> Iterator[str]:
@@ -36,7 +37,7 @@ def _opened(value: dict[str, Any] | list[Any], depth: int, width: int = _WIDTH) 
     for number, (key, item) in enumerate(entries, 1):
         comma = "," if number < len(entries) else ""
         line = f"{indent}{key}{_plain(item)}{comma}"
-        if isinstance(item, dict | list) and item and len(line) > width and depth < _OPENED:
+        if isinstance(item, dict | list) and item and len(line) > width and depth < _DEEPEST:
             yield f"{indent}{key}"
             yield from _opened(item, depth + 1, width)
             yield f"{comma}\n"

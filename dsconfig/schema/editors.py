@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
-from dsconfig.document.pretty import text as layout
+from dsconfig.document.pretty import pretty_file
 from dsconfig.json_types import JsonObject
 from dsconfig.releases import Target
 from dsconfig.schema import json_schema
@@ -24,8 +24,8 @@ _FOLDERS = {"vscode": ".vscode", "neovim": ".nvim", "jetbrains": ".idea", "zed":
 def files(name: Name, target: Target, consumer: str | None) -> Iterator[EditorFile]:
     """The files that connect the editor: the schemas first, its settings last."""
     folder = _FOLDERS[name]
-    yield EditorFile(f"{folder}/{CONFIG}", layout(json_schema(target, consumer)), mark=_MARK)
-    yield EditorFile(f"{folder}/{LAUNCH}", layout(launch_schema()), mark=_MARK)
+    yield EditorFile(f"{folder}/{CONFIG}", pretty_file(json_schema(target, consumer)), mark=_MARK)
+    yield EditorFile(f"{folder}/{LAUNCH}", pretty_file(launch_schema()), mark=_MARK)
     yield _SETTINGS[name](folder)
 
 

@@ -11,7 +11,7 @@ from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
-from dsconfig.document.pretty import text
+from dsconfig.document.pretty import pretty_file
 from dsconfig.json_types import JsonObject
 from dsconfig.model._table import SECTIONS, TYPES
 from dsconfig.model.keyinfo import view
@@ -127,7 +127,7 @@ def _catalogue() -> str:
             "url": f"{BASE}accelerate.json",
         },
     ]
-    return text({"$comment": COMMENT, "schemas": entries})
+    return pretty_file({"$comment": COMMENT, "schemas": entries})
 
 
 @cache
@@ -143,4 +143,4 @@ def _text(name: str, release: str) -> str:
 def published(name: str, schema: JsonObject) -> str:
     """The text of a schema that is kept as a file."""
     draft = schema.pop("$schema")
-    return text({"$comment": COMMENT, "$schema": draft, "$id": f"{BASE}{name}", **schema})
+    return pretty_file({"$comment": COMMENT, "$schema": draft, "$id": f"{BASE}{name}", **schema})

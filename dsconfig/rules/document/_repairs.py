@@ -103,7 +103,7 @@ def without_duplicate(document: Document, problem: Problem, *, refused: bool) ->
         return None
     first, last = parent.members[same[0]], parent.members[same[-1]]
     try:
-        edits = editor(document).without(parent, same[0])
+        edits = editor(document).remove_entry(parent, same[0])
     except EditError:
         return None
     alike = type(first.node.value) is type(last.node.value) and first.node.value == last.node.value

@@ -1,0 +1,49 @@
+"""From operations on paths to edits of the text. What an edit does not mean stays byte for byte."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dsconfig.document.edit.edits import Edit, EditError, apply, trimmed
+
+if TYPE_CHECKING:
+    from dsconfig.document.text import Document
+    from dsconfig.document.tree import Node, Path
+
+__all__ = ["Edit", "EditError", "Editor", "apply", "editor", "trimmed"]
+
+
+class Editor(Protocol):
+    """Edits of one text. Each method gives the edits of one operation, or raises `EditError`."""
+
+    def set(self, path: Path, value: Any) -> list[Edit]:
+        """Give the key this value; sections on the way to it are made where they are missing."""
+
+    def remove(self, path: Path) -> list[Edit]:
+        """Take the entry out, with its comma, and with its lines where it has them to itself."""
+
+    def remove_entry(self, parent: Node, index: int) -> list[Edit]:
+        """Take one of the entries out, which may be one of several with the same key."""
+
+    def rename(self, path: Path, name: str) -> list[Edit]:
+        """Write another key, in the quotes that the old one has."""
+
+    def copy(self, path: Path, to: Path) -> list[Edit]:
+        """Add the value found at `path`, as it is written, at `to`; the first half of moving it."""
+
+
+def editor(document: Document) -> Editor:
+    """What edits this document.
+
+    Raises:
+        EditError: there is no text, or nothing could be read from it.
+    """
+    if document.is_data or document.root is None:
+        raise EditError("there is no text to edit")
+    if document.format == "yaml":
+        from dsconfig.document.edit.yaml_editor import YamlEditor
+
+        return YamlEditor(document)
+    from dsconfig.document.edit.json_editor import JsonEditor
+
+    return JsonEditor(document)

@@ -1,0 +1,45 @@
+"""Edits of JSON, JSONC and Hjson."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsconfig.document.edit import brackets
+from dsconfig.document.edit.edits import Edit
+from dsconfig.document.edit.places import entry, movable, new_entry, renamed
+from dsconfig.document.edit.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from dsconfig.document.text import Document
+    from dsconfig.document.tree import Node, Path
+
+
+class JsonEditor:
+    """The `Editor` of a JSON text."""
+
+    def __init__(self, document: Document) -> None:
+        self.document, self.around = document, Surroundings(document)
+
+    def set(self, path: Path, value: Any) -> list[Edit]:
+        """Give the key this value; sections on the way to it are made where they are missing."""
+        node = self.document.node(path)
+        return self._add(path, value) if node is None else [brackets.replaced(self.around, node, value)]
+
+    def remove(self, path: Path) -> list[Edit]:
+        """Take the entry out, with its comma, and with its lines where it has them to itself."""
+        return self.remove_entry(*entry(self.document, path))
+
+    def remove_entry(self, parent: Node, index: int) -> list[Edit]:
+        """Take one of the entries out, which may be one of several with the same key."""
+        return brackets.removed(self.around, parent, brackets.spans(parent), index)
+
+    def rename(self, path: Path, name: str) -> list[Edit]:
+        """Write another key, in the quotes that the old one has."""
+        return renamed(self.document, *entry(self.document, path), name)
+
+    def copy(self, path: Path, to: Path) -> list[Edit]:
+        """Add the value found at `path`, as it is written, at `to`."""
+        return self._add(to, brackets.raw(self.around, movable(self.document, path, to)))
+
+    def _add(self, path: Path, value: Any) -> list[Edit]:
+        return brackets.added(self.around, *new_entry(self.document, path, value))

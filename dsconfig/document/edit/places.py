@@ -1,0 +1,60 @@
+"""Where in the tree an operation on a path takes place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsconfig.document.edit.edits import Edit, EditError
+from dsconfig.document.layout import quoted_like
+
+if TYPE_CHECKING:
+    from dsconfig.document.text import Document
+    from dsconfig.document.tree import Node, Path
+
+
+def entry(document: Document, path: Path) -> tuple[Node, int]:
+    """The object or array that holds the entry, and which of its entries it is; of duplicates the last."""
+    parent = document.node(path[:-1]) if path else None
+    if parent is not None and document.located(path):
+        for index in range(len(parent.members) - 1, -1, -1):
+            if parent.members[index].key == path[-1]:
+                return parent, index
+        if isinstance(path[-1], int):
+            return parent, path[-1]
+    raise EditError("there is no such key")
+
+
+def nearest(document: Document, path: Path) -> Path:
+    """The path's nearest parent that exists."""
+    parent = path[:-1]
+    while document.node(parent) is None:
+        parent = parent[:-1]
+    return parent
+
+
+def new_entry(document: Document, path: Path, value: Any) -> tuple[Node, str, Any]:
+    """The nearest section, the key to add to it, and the key's value, in the sections that are missing."""
+    place = nearest(document, path)
+    section, keys = document.node(place), path[len(place) :]
+    if section is None or section.kind != "object" or not all(isinstance(key, str) for key in keys):
+        raise EditError(f"`{'.'.join(map(str, place))}` is not a section to add a key to")
+    for key in reversed(keys[1:]):
+        value = {key: value}
+    return section, str(keys[0]), value
+
+
+def movable(document: Document, path: Path, to: Path) -> Node:
+    """What stands at the path, if it may be moved to the other one."""
+    node = document.node(path)
+    if node is None or document.located(to) or to[: len(path)] == path:
+        raise EditError("there is nothing to move, or no place to move it to")
+    return node
+
+
+def renamed(document: Document, parent: Node, index: int, name: str) -> list[Edit]:
+    """Another key in the quotes of the old one."""
+    if parent.kind != "object" or any(member.key == name for member in parent.members):
+        old = parent.members[index].key if parent.members else index
+        raise EditError(f"`{name}` cannot be the name of {old!r}")
+    span = parent.members[index].key_span
+    return [Edit(*span, quoted_like(document.text[span.start : span.end], name))]

@@ -1,0 +1,83 @@
+"""Edits of YAML, in flow and in block style."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsconfig.document.edit import blocks, brackets
+from dsconfig.document.edit.edits import Edit, EditError
+from dsconfig.document.edit.places import entry, movable, nearest, new_entry, renamed
+from dsconfig.document.edit.surroundings import Surroundings
+from dsconfig.document.layout import dump
+
+if TYPE_CHECKING:
+    from dsconfig.document.text import Document
+    from dsconfig.document.tree import Node, Path
+
+
+class YamlEditor:
+    """The `Editor` of a YAML text. Values with anchors, aliases or tags stay: others may share them."""
+
+    def __init__(self, document: Document) -> None:
+        self.document, self.around = document, Surroundings(document)
+
+    def set(self, path: Path, value: Any) -> list[Edit]:
+        """Give the key this value: behind its colon where nothing stands yet."""
+        node = self.document.node(path)
+        if node is None:
+            return self._add(path, value)
+        if node.items and not self.around.has_brackets(node):
+            raise EditError("a list in block style may stand where no other value can")
+        self._check_own(path)
+        if node.span.start < node.span.end:
+            return [brackets.replaced(self.around, node, value)]
+        parent, index = entry(self.document, path)
+        if parent.kind != "object":
+            raise EditError("the item has no text")
+        at = blocks.after_colon(self.around, parent.members[index].key_span)
+        return [Edit(at, at, f" {dump(value, self.around.layout, None)}")]
+
+    def remove(self, path: Path) -> list[Edit]:
+        """Take the entry out, with its comma, or with its lines where it has them to itself."""
+        parent, index = entry(self.document, path)
+        self._check_own(path)
+        return self.remove_entry(parent, index)
+
+    def remove_entry(self, parent: Node, index: int) -> list[Edit]:
+        """Take one of the entries out, which may be one of several with the same key."""
+        spans = blocks.spans(self.around, parent)
+        if self.around.has_brackets(parent):
+            return brackets.removed(self.around, parent, spans, index)
+        return blocks.removed(self.around, parent, spans, index)
+
+    def rename(self, path: Path, name: str) -> list[Edit]:
+        """Write another key, in the quotes that the old one has."""
+        parent, index = entry(self.document, path)
+        self._check_own(path)
+        return renamed(self.document, parent, index, name)
+
+    def copy(self, path: Path, to: Path) -> list[Edit]:
+        """Add the value found at `path`, as it is written, at `to`."""
+        self._check_own(path)
+        return self._add(to, blocks.raw(self.around, movable(self.document, path, to)))
+
+    def _add(self, path: Path, value: Any) -> list[Edit]:
+        self._check_own(nearest(self.document, path))
+        section, key, value = new_entry(self.document, path, value)
+        if self.around.has_brackets(section):
+            return brackets.added(self.around, section, key, value)
+        return blocks.added(self.around, section, key, value)
+
+    def _check_own(self, path: Path) -> None:
+        """Raise where the text at the path stands for other paths, too, or has a tag."""
+        for length in range(len(path) + 1):
+            node = self.document.node(path[:length])
+            if node is None:
+                return
+            start, end = node.span
+            if self.document.text[start : start + 1] in ("&", "*", "!"):
+                raise EditError("the value has an anchor or a tag")
+            inside = [node.span, *(member.key_span for member in node.members)]
+            inside += [span for span in blocks.spans(self.around, node) if span.start < span.end]
+            if any(span.start < start or span.end > end for span in inside):
+                raise EditError("the value is merged from elsewhere")
