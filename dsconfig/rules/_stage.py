@@ -14,7 +14,7 @@ def stage(ctx: Context) -> float:
     """The ZeRO stage that the release ends up with; 0 where ZeRO is off.
 
     Raises:
-        SkipRule: the stage is no number, or the consumer fills it.
+        SkipRule: the stage is not a number, or the consumer fills it.
     """
     section = ctx.value(ZERO)
     value = int(section) if isinstance(section, bool) else ctx.value(STAGE)

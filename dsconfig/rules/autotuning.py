@@ -58,7 +58,7 @@ def _steps(ctx: Context) -> tuple[int, int] | None:
 def autotuning_left_on(ctx: Context) -> Iterator[Finding]:
     """`autotuning.enabled` is true, which ends every run after a few steps.
 
-    It belongs into the config that `deepspeed --autotuning` reads. In a run that the autotuner did not start,
+    It belongs in the config that `deepspeed --autotuning` reads. In a run that the autotuner did not start,
     the engine profiles one step all the same, writes `autotuning_metric.json`, and exits.
 
     Bad:

@@ -18,10 +18,10 @@ from dsconfig.words import one_of
     source="runtime/hybrid_engine.py:DeepSpeedHybridEngine.create_inference_module",
 )
 def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding]:
-    """The world size is no multiple of `hybrid_engine.inference_tp_size`.
+    """The world size is not a multiple of `hybrid_engine.inference_tp_size`.
 
     Groups are counted by a division without remainder. The ranks left over get no group, and fail when they
-    generate; where the model is none of those that the hybrid engine knows, nothing is split at all.
+    generate; where the model is not one of those that the hybrid engine knows, nothing is split at all.
 
     Bad, world size 6:
 

@@ -29,7 +29,7 @@ def _section(ctx: Context) -> None:
 
 @rule("DSC720", effect="ignored", source=_ENGINE)
 def pipeline_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
-    """A switch of `pipeline` is no boolean, and the pipeline engine takes no other truth.
+    """A switch of `pipeline` is not a boolean, and the pipeline engine takes no other truth.
 
     It asserts that `pipe_partitioned` and `grad_partitioned` are booleans, and does not start otherwise;
     `use_reentrant` counts as true unless it is `false` itself. Other engines look at none of them.
@@ -69,7 +69,7 @@ def pipeline_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC721", effect="ignored", source=_ENGINE)
 def checkpoint_interval_not_a_number(ctx: Context) -> Iterator[Finding]:
-    """`pipeline.activation_checkpoint_interval` is no number.
+    """`pipeline.activation_checkpoint_interval` is not a number.
 
     The pipeline engine compares it with 0, and fails on text and null; other engines do not look at it.
 

@@ -79,7 +79,7 @@ def sequence_parallel_size_leaves_fraction(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC209", effect="altered", since="0.17.0", source=_WORLD)
 def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
-    """The micro batch is derived beside `sequence_parallel_size`, and is no integer then.
+    """The micro batch is derived beside `sequence_parallel_size`, and then is not an integer.
 
     The ranks are divided by a true division, so that a micro batch derived from `train_batch_size` is 4.0,
     not 4. PyTorch's data loader refuses it as a batch size, and `range` does too.
@@ -111,7 +111,7 @@ def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC212", effect="altered", since="0.16.4", source=_WORLD)
 def batch_counts_tensor_parallel_ranks(ctx: Context) -> Iterator[Finding]:
-    """`train_batch_size` is held against all ranks, though AutoTP makes groups of them share their samples.
+    """`train_batch_size` is checked against all ranks, though AutoTP makes groups of them share samples.
 
     The config is read before the groups exist. With `autotp_size` 4 a step takes a quarter of
     `train_batch_size` samples, and counters and throughput are four times too high. The micro batch is what

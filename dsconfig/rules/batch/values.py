@@ -90,7 +90,7 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC206", effect="rejected", source=_DERIVE)
 def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
-    """A batch key is no number.
+    """A batch key is not a number.
 
     DeepSpeed calculates with the three keys as they are written: a number in quotes, a list, or an "auto"
     that nobody fills ends in a TypeError.

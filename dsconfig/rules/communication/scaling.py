@@ -41,7 +41,7 @@ def _scaling(ctx: Context) -> _Scaling:
     """What the config says about it.
 
     Raises:
-        SkipRule: it says nothing, or something that is no number.
+        SkipRule: it says nothing, or something that is not a number.
     """
     if not ctx.has(_PRESCALE) and not ctx.has(_FACTOR):
         raise SkipRule

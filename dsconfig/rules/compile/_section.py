@@ -14,7 +14,7 @@ def section_of(ctx: Context) -> dict[str, Any]:
     """The section as written.
 
     Raises:
-        SkipRule: it is not there, or no object.
+        SkipRule: it is absent, or not an object.
     """
     section = ctx.data.get("compile")
     if not isinstance(section, dict):
@@ -33,13 +33,16 @@ def requires_deepcompile(ctx: Context) -> None:
 
 
 def on_here() -> tuple[str, str]:
+    """The switch, as a related place."""
     return "DeepCompile is switched on here", _DEEP
 
 
 def passes_of(ctx: Context) -> list[str]:
+    """The passes that are listed; empty where there is no list."""
     passes = ctx.value(_PASSES) if "passes" in section_of(ctx) else None
     return passes if isinstance(passes, list) else []
 
 
 def device_of(ctx: Context, path: str) -> Any:
+    """The device of one of ZeRO's offload sections; "none" where it is not an object."""
     return ctx.value(f"{path}.device") if isinstance(ctx.written(path), dict) else "none"

@@ -61,7 +61,7 @@ def compression_group_not_an_object(ctx: Context) -> Iterator[Finding]:
 def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
     """`shared_parameters` stands directly in `compression_training`, and DeepSpeed trips over it.
 
-    It belongs into one of the techniques, and has no effect outside. But DeepSpeed looks there by mistake, to
+    It belongs in one of the techniques, and has no effect outside. But DeepSpeed looks there by mistake, to
     learn whether weights are quantised: it takes the object for that of `weight_quantization`, asserts its
     words, and up to 0.19.2 fails on a name that no longer exists where `enabled` is true.
 

@@ -12,6 +12,7 @@ INIT = "accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__"
 
 
 def reader(ctx: Context) -> str:
+    """The program that reads the config, for messages."""
     return "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
 
 

@@ -7,6 +7,7 @@ from dsconfig.words import quoted
 
 
 def needs(ctx: Context, section: str, what: str, key: str, meaning: str) -> Finding:
+    """The finding that `what` is on without `key`."""
     switch = ctx.written(f"{section}.enabled")
     truth = "" if isinstance(switch, bool) else f" (`enabled` is {quoted(switch)}, which counts as true)"
     return ctx.at(

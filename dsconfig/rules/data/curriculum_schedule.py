@@ -77,7 +77,7 @@ def curriculum_steps_of_wrong_length(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC952", effect="wasteful", since="0.5.0", source=_SCHEDULER)
 def curriculum_step_off_tensor_cores(ctx: Context) -> Iterator[Finding]:
-    """`difficulty_step` of a curriculum by sequence length is no multiple of 8.
+    """`difficulty_step` of a curriculum by sequence length is not a multiple of 8.
 
     Sequence lengths then are not multiples of 8 either, which the tensor cores of GPUs want for 16-bit
     numbers. DeepSpeed warns of it.

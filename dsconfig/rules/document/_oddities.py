@@ -1,4 +1,4 @@
-"""What the reader of the text remarked, in words."""
+"""Oddities of the text: which there are, and what messages say of them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ READ = "runtime/config.py:DeepSpeedConfig.__init__"
 OWN = frozenset({"duplicate-key", "placeholder", "empty", "root-not-object", "invalid-utf8", "not-text"})
 """Kinds with a rule of their own."""
 BEYOND = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-surrogate"})
+"""Kinds beyond which nothing is claimed of DeepSpeed's verdict."""
 
 
 def problems(ctx: Context, *kinds: str) -> Iterator[Problem]:
+    """The oddities of these kinds, in the order of the text."""
     for problem in ctx.document.problems:
         if problem.kind in kinds:
             yield problem
 
 
 def repair(ctx: Context, problem: Problem) -> Fix | None:
+    """The fix of one oddity, or None where it is doubtful what was meant."""
     from dsconfig.rules.document._repairs import repaired  # most texts have nothing odd
 
     return repaired(ctx.document, problem)
@@ -43,5 +46,5 @@ _PROSE = frozenset(
 
 
 def is_binary(ctx: Context) -> bool:
-    """Hjson takes nearly any bytes for one string; a NUL is in no config."""
+    """Whether it is not text: Hjson takes nearly any bytes for one string, but no config holds a NUL."""
     return not ctx.is_config and "\0" in ctx.document.text

@@ -15,7 +15,7 @@ def block_of(ctx: Context) -> dict[str, Any]:
     """The section, where it is switched on.
 
     Raises:
-        SkipRule: it is not, or the release does not know it, or it is no object.
+        SkipRule: it is not, or the release does not know it, or it is not an object.
     """
     block = ctx.written("elasticity")
     if not isinstance(block, dict) or ctx.key("elasticity") is None or not ctx.on("elasticity.enabled"):
@@ -24,6 +24,7 @@ def block_of(ctx: Context) -> dict[str, Any]:
 
 
 def semantics_of(ctx: Context) -> Semantics:
+    """How the solver of the release calculates."""
     return next(entry for entry in reversed(SEMANTICS) if ctx.since(entry.name))
 
 

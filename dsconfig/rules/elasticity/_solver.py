@@ -12,7 +12,7 @@ from dsconfig.rules.elasticity._faults import ranks_per_node
 from elastic.deepspeed.semantics import Semantics
 
 _TOO_LONG = 2_000_000
-"""Trial divisions. A release itself comes to no end with such numbers: there is no verdict to agree with."""
+"""Trial divisions. No release finishes with more of them, so that there is no verdict to agree with."""
 _TOO_MANY = 128
 """Micro batch sizes, for the same reason."""
 

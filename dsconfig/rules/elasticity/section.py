@@ -38,7 +38,7 @@ def elasticity_without_batch_sizes(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC602", effect="rejected", since="0.3.9", until="0.19.7", source=_CONFIG)
 def elastic_value_out_of_range(ctx: Context) -> Iterator[Finding]:
-    """A number of an enabled `elasticity` section is too small, or is no number.
+    """A value of an enabled `elasticity` section is too small, or is not a number.
 
     Micro batch sizes are positive integers; GPU counts are at least 1, `min_time` at least 0, and `max_gpus`
     is not below `min_gpus`.

@@ -15,7 +15,7 @@ _SOLVER = "elasticity/elasticity.py:compute_elastic_config"
 
 @rule("DSC607", effect="rejected", since="0.3.9", until="0.19.7", source=_SOLVER)
 def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
-    """The world size is none of those that the elastic batch size can be shared out to.
+    """The world size is not one of those that the elastic batch size can be shared out to.
 
     Version 0.1 of the algorithm keeps to one batch size and lists the sizes that share it evenly. Version 0.2
     makes another batch for a size outside its list, unless models span several GPUs.

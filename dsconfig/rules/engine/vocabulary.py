@@ -19,7 +19,7 @@ _ALIGNMENT = 8
 def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     """`vocabulary_size` is nothing that has a remainder.
 
-    DeepSpeed only wants to warn where the size is no multiple of 8, but calculates with the value as it is
+    DeepSpeed only wants to warn where the size is not a multiple of 8, but calculates with the value as it is
     written.
 
     Bad:
@@ -54,7 +54,7 @@ def _has_remainder(value: Any) -> bool:
 
 @rule("DSC988", effect="wasteful", source="runtime/config.py:DeepSpeedConfig._do_warning_check")
 def vocabulary_not_aligned(ctx: Context) -> Iterator[Finding]:
-    """`vocabulary_size` is no multiple of 8.
+    """`vocabulary_size` is not a multiple of 8.
 
     Tensor cores want it to be one. DeepSpeed uses the key for this warning alone.
 

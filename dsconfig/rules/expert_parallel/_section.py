@@ -31,6 +31,7 @@ def value_of(ctx: Context, key: str) -> Any:
 
 
 def bad_integer(value: Any, least: int) -> bool:
+    """Whether the engine refuses the value as a size."""
     return not isinstance(value, int) or value < least
 
 

@@ -99,7 +99,7 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
 
     DeepSpeed reads the section without looking at it, and checks words, sizes, switches and names of
     attributes when the engine is made, and then only if `enabled` is true. Nothing is converted: `1.0` and
-    `"2"` are no sizes.
+    `"2"` are not sizes.
 
     Bad:
 

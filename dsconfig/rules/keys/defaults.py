@@ -89,7 +89,7 @@ def default_changed_in_range(ctx: Context) -> Iterator[Finding]:
 def _opened(
     ctx: Context, path: Path, data: dict[str, Any], seen: SectionView
 ) -> Iterator[tuple[Path, dict[str, Any], SectionView]]:
-    """The sections that are written, do something, and are no aliases, each with its data."""
+    """The sections that are written, do something, and are not aliases, each with its data."""
     yield path, data, seen
     for word, value in data.items():
         key = seen.keys.get(word)

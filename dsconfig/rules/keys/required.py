@@ -76,7 +76,7 @@ class _Incomplete:
     data: dict[str, Any]
     missing: list[KeyView]
     removable: bool
-    """Whether leaving the object out mends the file; not where it is required itself."""
+    """Whether leaving the object out repairs the file; not where it is required itself."""
 
 
 def _left_out(ctx: Context, found: _Incomplete) -> Finding:
@@ -109,7 +109,7 @@ def _empty_groups(found: _Incomplete) -> Set | None:
 def _incomplete(
     ctx: Context, key: KeyView, value: Any, path: Path, spec: tuple[Any, ...] | None = None
 ) -> Iterator[_Incomplete]:
-    """Every object in here that lacks required keys; what is no object is a finding of its own."""
+    """Every object in here that lacks required keys; what is not an object is a finding of its own."""
     spec = spec or key.type
     inner = child_section(spec)
     if not isinstance(value, dict):

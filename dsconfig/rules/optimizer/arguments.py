@@ -22,7 +22,7 @@ _PARAMS = ("optimizer", "params")
 
 @rule("DSC510", effect="crashes", source=_BUILD)
 def unknown_optimizer_param(ctx: Context) -> Iterator[Finding]:
-    """A key of `optimizer.params` is no argument of the class that the engine builds.
+    """A key of `optimizer.params` is not an argument of the class that the engine builds.
 
     DeepSpeed hands all of `params` over as keyword arguments, so that one unknown name ends in a TypeError as
     the engine starts. Which class it is depends on more than the type: `Adam` and `AdamW` are FusedAdam,
@@ -46,7 +46,7 @@ def unknown_optimizer_param(ctx: Context) -> Iterator[Finding]:
     if chosen is None or written.keys() <= chosen.accepts:
         return
     for word in written:
-        if word not in chosen.accepts and word != "max_grad_norm":  # of that, `max-grad-norm` speaks
+        if word not in chosen.accepts and word != "max_grad_norm":
             yield _unknown(ctx, chosen, word)
 
 
@@ -60,7 +60,7 @@ def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
         fix = Fix(f"rename to `{near}`", (Rename(path, near),), safe=not ignored and alike(word, near))
     return ctx.at(
         path,
-        f"`{word}` is no argument of {chosen.built}" + why + (", which passes over it" if ignored else ""),
+        f"`{word}` is no argument of {chosen.built}{why}{', which passes over it' if ignored else ''}",
         help=f"did you mean `{near}`?" if near else f"remove it; {_known(chosen)}",
         effect="ignored" if ignored else "crashes",
         part="key",

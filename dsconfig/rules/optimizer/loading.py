@@ -15,7 +15,7 @@ _NORM = "optimizer.params.max_grad_norm"
 
 @rule("DSC501", effect="rejected", source="runtime/config.py:DeepSpeedConfig._initialize_params")
 def optimizer_type_not_a_name(ctx: Context) -> Iterator[Finding]:
-    """`optimizer.type` is no string.
+    """`optimizer.type` is not a string.
 
     DeepSpeed compares the name in lower case as soon as it loads the config, which only a string allows.
     Null, or no `type` at all, is taken, and leaves the whole section without effect.
@@ -51,7 +51,7 @@ def _params(ctx: Context) -> Any:
 
 @rule("DSC502", effect="rejected", source="runtime/config.py:DeepSpeedConfig._do_warning_check")
 def optimizer_params_not_an_object(ctx: Context) -> Iterator[Finding]:
-    """`optimizer.params` is no object.
+    """`optimizer.params` is not an object.
 
     DeepSpeed looks for `max_grad_norm` in it when it loads the config. Null is taken, and means the defaults
     of the optimizer's class; so is anything at all while the section has no `type`.
@@ -75,7 +75,7 @@ def optimizer_params_not_an_object(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC503", effect="rejected", source="runtime/config.py:DeepSpeedConfig._do_warning_check")
 def max_grad_norm_not_a_number(ctx: Context) -> Iterator[Finding]:
-    """`max_grad_norm` stands among the optimizer's params, and is no number.
+    """`max_grad_norm` stands among the optimizer's params, and is not a number.
 
     DeepSpeed asks whether it is greater than 0 when it loads the config, to warn that the optimizer will not
     clip with it. Clipping is set by `gradient_clipping`, at the top level.

@@ -82,7 +82,7 @@ def _reason(ctx: Context, kind: TypeInfo | None, word: str) -> str:
 
 
 def _meant(word: str, ctx: Context) -> str | None:
-    """The type that a name stands for which is none itself."""
+    """The type that is meant by a name that names none."""
     folded = {known.lower(): known for known in torch_classes.OPTIMIZERS}
     meant = folded.get(word.lower()) or _MEANT.get(word.lower())
     if meant is None and word.lower() in ("onebitadam", "zerooneadam"):

@@ -8,4 +8,5 @@ _ENABLED = "torch_autocast.enabled"
 
 
 def autocasts(ctx: Context) -> bool:
+    """Whether the section is there and enabled."""
     return isinstance(ctx.data.get("torch_autocast"), dict) and ctx.on(_ENABLED)

@@ -19,7 +19,7 @@ _MODULES = "torch_autocast.lower_precision_safe_modules"
     "DSC310", effect="rejected", since="0.17.2", source="runtime/config.py:get_lower_precision_safe_modules"
 )
 def autocast_modules_not_names(ctx: Context) -> Iterator[Finding]:
-    """`torch_autocast.lower_precision_safe_modules` is no list, or holds something that is no string.
+    """`torch_autocast.lower_precision_safe_modules` is not a list, or holds something that is not a string.
 
     Bad:
 

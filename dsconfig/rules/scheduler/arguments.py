@@ -20,7 +20,7 @@ _PARAMS = ("scheduler", "params")
 
 @rule("DSC556", effect="crashes", source=_BUILD)
 def unknown_scheduler_param(ctx: Context) -> Iterator[Finding]:
-    """A key of `scheduler.params` is no argument of the scheduler.
+    """A key of `scheduler.params` is not an argument of the scheduler.
 
     DeepSpeed hands all of `params` over as keyword arguments, so that one unknown name ends in a TypeError as
     the engine starts. `total_num_steps` belongs to `WarmupDecayLR` and `WarmupCosineLR`, not to `WarmupLR`;

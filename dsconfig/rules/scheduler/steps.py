@@ -53,7 +53,7 @@ def step_count_that_is_none(ctx: Context) -> Iterator[Finding]:
                 help="write 1 for hardly any warm-up"
                 if word == "warmup_num_steps" and value == 0
                 else f"give {found}",
-                fix=_mended(word, value),
+                fix=_rewritten(word, value),
             )
 
 
@@ -71,7 +71,7 @@ def _fault(ctx: Context, chosen: Chosen, word: str) -> str | None:
         return None
     if word in _STRICT:
         value = ctx.value(f"{_PARAMS}.{word}")
-        if value == "auto":  # of that, `unfilled-auto` speaks
+        if value == "auto":  # `unfilled-auto` reports that
             return None
         if ctx.since(_STRICT[word]):
             return None if isinstance(value, int) and value > 0 else "an integer greater than 0"
@@ -95,7 +95,7 @@ def _half(ctx: Context, word: str, value: Any) -> bool:
     return number > 0 or (number == 0 and word == "cycle_second_step_size")
 
 
-def _mended(word: str, value: Any) -> Fix | None:
+def _rewritten(word: str, value: Any) -> Fix | None:
     path = ("scheduler", "params", word)
     if isinstance(value, float) and value.is_integer() and value > 0 and word in _STRICT:
         return Fix(f"write {quoted(int(value))}", (Set(path, int(value)),), safe=True)

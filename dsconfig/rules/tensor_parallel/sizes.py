@@ -85,7 +85,7 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
 
 @rule("DSC705", effect="crashes", since="0.16.4", source="utils/groups.py:_init_tp_mesh_device")
 def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]:
-    """The world size is no multiple of `tensor_parallel.autotp_size`.
+    """The world size is not a multiple of `tensor_parallel.autotp_size`.
 
     The ranks are laid out as a rectangle of data-parallel groups × `autotp_size`. Those left over belong to
     no group, and fail with an assertion or an index error that names neither number.

@@ -12,12 +12,12 @@ from dsconfig.rules.types._dormant import dormant
 
 
 def refusals(ctx: Context, *why: str) -> Iterator[tuple[Event, Refused]]:
-    """The refused values with one of these reasons; sections apart, which `misshapen-section` speaks of."""
+    """The refused values with one of these reasons; those of sections are left to `misshapen-section`."""
     for event in ctx.walk.refused:
         verdict = event.verdict
         if not isinstance(verdict, Refused) or verdict.why not in why or is_section(event):
             continue
-        if event.value != "auto" or event.section.dialect != "hand":  # of that, `unfilled-auto` speaks
+        if event.value != "auto" or event.section.dialect != "hand":  # `unfilled-auto` reports that
             yield event, verdict
 
 

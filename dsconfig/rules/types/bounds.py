@@ -29,7 +29,7 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage3_max_live_parameters": 1000000000}}
     """
     for event, verdict in refusals(ctx, "bound"):
-        if event.path == ("gradient_clipping",):  # of that, `negative-gradient-clipping` speaks
+        if event.path == ("gradient_clipping",):  # `negative-gradient-clipping` reports that
             continue
         yield ctx.at(
             (*event.path, *verdict.at),
@@ -69,7 +69,7 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
 
 
 _MANY = 8
-"""More than this is no list that anybody reads."""
+"""Nobody reads a longer list."""
 
 
 def _short(members: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -9,5 +9,5 @@ ZENFLOW = f"{ZERO}.zenflow"
 
 
 def zenflow(ctx: Context) -> bool:
-    """Whether ZenFlow is on: its section is there, and be it empty."""
+    """Whether ZenFlow is on: its section is there, even if empty."""
     return ctx.has(ZENFLOW) and isinstance(ctx.value(ZENFLOW), dict)

@@ -18,12 +18,5 @@ def launched(ctx: Context) -> dict[str, Any]:
 
 
 def in_block(key: str) -> Path:
+    """The path of a key of the block."""
     return (BLOCK, key)
-
-
-def is_whole(value: Any) -> bool:
-    try:
-        int(str(value))
-    except ValueError:
-        return False
-    return True

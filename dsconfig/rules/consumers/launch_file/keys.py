@@ -18,8 +18,8 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
     """Accelerate does not know a key of its launch file.
 
     At the top of the file `accelerate launch` refuses what it does not know. In the block `deepspeed_config`
-    it drops it silently: the block is no DeepSpeed config, and takes none of DeepSpeed's keys but two. Those
-    belong into a JSON file that `deepspeed_config_file` names.
+    it drops it silently: the block is not a DeepSpeed config, and takes none of DeepSpeed's keys but two. The
+    others belong in a JSON file that `deepspeed_config_file` names.
 
     Bad:
 

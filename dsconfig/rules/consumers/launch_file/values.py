@@ -9,13 +9,13 @@ from dsconfig.consumers.launch_file import BLOCK, LAUNCHERS, LINK, PRECISIONS, s
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_block, is_whole, launched
+from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_block, launched
 from dsconfig.words import described, one_of, quoted
 
 
 @rule("DSC824", effect="rejected", source=ENVIRONMENT, of_launch=True)
 def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
-    """`mixed_precision` of the launch file is none that Accelerate knows.
+    """`mixed_precision` of the launch file is not one that Accelerate knows.
 
     YAML reads a bare `no` as false, on which `accelerate launch` ends in an AttributeError; in quotes it is
     the word that is meant.
@@ -72,7 +72,7 @@ def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """
     key = "zero3_init_flag"
     written = launched(ctx)
-    if written.get(key) is not True or LINK in written or not is_whole(written.get("zero_stage", 2)):
+    if written.get(key) is not True or LINK in written or not _is_whole(written.get("zero_stage", 2)):
         return
     if stage(written) != 3:
         yield ctx.at(
@@ -116,6 +116,14 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
             )
 
 
+def _is_whole(value: Any) -> bool:
+    try:
+        int(str(value))
+    except ValueError:
+        return False
+    return True
+
+
 def _digits(value: Any) -> bool:
     return str(value).isdigit() or value == "auto"
 
@@ -132,7 +140,7 @@ def _launcher(value: Any) -> bool:
 
 
 _READINGS = (
-    ("zero_stage", is_whole, "an integer"),
+    ("zero_stage", _is_whole, "an integer"),
     ("gradient_accumulation_steps", _digits, 'an integer, or `"auto"`'),
     ("gradient_clipping", _number, 'a number, or `"auto"`'),
     ("deepspeed_multinode_launcher", _launcher, one_of(LAUNCHERS)),
