@@ -6,10 +6,9 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 
-def atomic_write(path: Path, value: Mapping[str, Any]) -> None:
+def atomic_write(path: Path, value: Mapping[str, object]) -> None:
     """Write JSON, and make the folder if there is none; on the disk when this returns."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")

@@ -17,7 +17,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
 
 from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -160,7 +159,7 @@ def _signals() -> Iterator[None]:
 
     mine = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGTERM, signal.SIGINT) if mine else ()
-    before: dict[int, Any] = {number: signal.signal(number, ended) for number in numbers}
+    before: dict[int, signal._HANDLER] = {number: signal.signal(number, ended) for number in numbers}
     try:
         yield
     finally:

@@ -75,15 +75,16 @@ stands at the top can be used alone: `document` is a reader, `elastic` a library
 
 ELASTIC: Mapping[str, str] = {
     "errors": "",
+    "json_types": "",
     "constants": "",
     "divisors": "",
     "atomic_write": "",
     # DeepSpeed's own solver, as its releases had it; then plans upon it.
-    "deepspeed": "constants divisors errors",
-    "planning": "constants deepspeed divisors errors",
+    "deepspeed": "constants divisors errors json_types",
+    "planning": "constants deepspeed divisors errors json_types",
     # What a training process asks of its agent; then the agent, which alone needs torch.
-    "worker": "atomic_write errors",
-    "agent": "atomic_write errors planning worker",
+    "worker": "atomic_write errors json_types",
+    "agent": "atomic_write errors json_types planning worker",
     "launch": "agent",
     "elastic": "",
 }

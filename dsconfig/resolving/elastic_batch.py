@@ -96,7 +96,7 @@ def _data_parallel(found: Plan, ranks: int, size: float, parallel: Parallel) -> 
     model = found.block.model_parallel_size
     given = parallel.tp * parallel.pp
     if size != int(size):
-        raise ResolveError(f"{size:g} is no whole number of data-parallel ranks")
+        raise ResolveError(f"{size:g} is not a whole number of data-parallel ranks")
     if model in (1, given):
         return int(size)
     if given > 1:

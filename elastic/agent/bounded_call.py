@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NoAnswerError  # the built-in one only since Python 3.11
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from elastic.agent.errors import StoreLostError
 
@@ -29,7 +29,7 @@ class BoundedCaller:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
-        self._calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closed = False
         threading.Thread(target=self._serve, name="dsconfig-store-calls", daemon=True).start()
 
@@ -38,7 +38,7 @@ class BoundedCaller:
         if self._closed:
             raise StoreLostError("the connection was closed, or an earlier call hangs")
         answer: Future[_T] = Future()
-        self._calls.put((operation, answer))
+        self._calls.put(lambda: _answer(operation, answer))
         try:
             return answer.result(self._limit)
         except NoAnswerError:
@@ -54,8 +54,11 @@ class BoundedCaller:
 
     def _serve(self) -> None:
         while (call := self._calls.get()) is not None:
-            operation, answer = call
-            try:
-                answer.set_result(operation())
-            except BaseException as error:  # it belongs to the caller
-                answer.set_exception(error)
+            call()
+
+
+def _answer(operation: Callable[[], _T], answer: Future[_T]) -> None:
+    try:
+        answer.set_result(operation())
+    except BaseException as error:  # it belongs to the caller
+        answer.set_exception(error)

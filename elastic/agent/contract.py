@@ -6,14 +6,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any
 
 from elastic.agent import transitions
 from elastic.agent.errors import RefusedError
 from elastic.agent.state import Outcome, State
+from elastic.json_types import Json
 
 
-def agree(state: State, node: str, ours: Mapping[str, Any]) -> State:
+def agree(state: State, node: str, ours: Mapping[str, Json]) -> State:
     """The state once `node` has compared its contract with the job's.
 
     Another contract is refused on all nodes before the first round; after it `RefusedError` is raised on this
@@ -30,7 +30,7 @@ def agree(state: State, node: str, ours: Mapping[str, Any]) -> State:
     raise RefusedError(text)
 
 
-def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any], them: str, us: str) -> str | None:
+def difference(theirs: Mapping[str, Json], ours: Mapping[str, Json], them: str, us: str) -> str | None:
     """How two contracts differ, in words that are the same wherever it is said; `None` if they do not."""
     keys = [key for key in sorted({*theirs, *ours}) if theirs.get(key) != ours.get(key)]
     if not keys:
@@ -41,9 +41,9 @@ def difference(theirs: Mapping[str, Any], ours: Mapping[str, Any], them: str, us
     return f"the nodes differ: {'; '.join(parts)} (digests {digests}); {again}"
 
 
-def _digest(contract: Mapping[str, Any]) -> str:
+def _digest(contract: Mapping[str, Json]) -> str:
     return sha256(json.dumps(contract, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _show(contract: Mapping[str, Any], key: str) -> str:
+def _show(contract: Mapping[str, Json], key: str) -> str:
     return json.dumps(contract.get(key))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from elastic.agent.errors import RefusedError, SettingsError
 from elastic.errors import ElasticityError, ElasticityIncompatibleWorldSize
+from elastic.json_types import Json
 from elastic.planning.plan import Plan
 from elastic.planning.row import Row
 
@@ -19,7 +20,7 @@ Policy = Literal["standby", "wait", "fail"]
 class Job:
     """A config with its plan, and how many nodes of how many processes may train it."""
 
-    config: Mapping[str, Any] = field(repr=False)
+    config: Mapping[str, Json] = field(repr=False)
     plan: Plan = field(repr=False)
     min_nodes: int
     max_nodes: int
@@ -87,7 +88,7 @@ class Job:
             return None
         return max((n for n in self.admissible() if n <= present), default=None)
 
-    def contract(self) -> dict[str, Any]:
+    def contract(self) -> dict[str, Json]:
         """What must be the same on all nodes, key by key."""
         block = {f"elasticity.{key}": value for key, value in self.plan.block.as_dict().items()}
         own = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
 
 from elastic.agent.errors import SettingsError
+from elastic.json_types import Json
 
 FEWEST_ATTEMPTS = 3
 """With fewer, one delayed heartbeat removes a node that is alive (measured with torch's own rendezvous)."""
@@ -81,12 +81,12 @@ class RendezvousSettings:
         return min(0.2, self.keep_alive_interval / 4)
 
 
-def read_settings(given: Mapping[str, Any]) -> RendezvousSettings:
+def read_settings(given: Mapping[str, Json]) -> RendezvousSettings:
     """From text or numbers by name; other names are not ours and are ignored.
 
     Raises `SettingsError` for text that is not a number, and for unsafe values.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, Json] = {}
     for field in fields(RendezvousSettings):
         if field.name in given:
             kind = int if field.name == "keep_alive_max_attempt" else float

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from elastic.json_types import Json
 
 Phase = Literal["forming", "proposed", "running", "closed"]
 """forming: waiting for arrivals; proposed: a group is named, its members confirm; running; closed."""
@@ -72,7 +74,7 @@ class State:
     """Changes made since then."""
     writer: str = ""
     """The node that wrote this revision; with the revision it makes each document unique."""
-    contract: Mapping[str, Any] = field(default_factory=dict)
+    contract: Mapping[str, Json] = field(default_factory=dict)
     """What must be the same on all nodes (`Job.contract`), as the first node brought it."""
     round: int = 0
     """The number of the last round that was proposed; 0 before the first."""

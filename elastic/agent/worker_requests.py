@@ -15,7 +15,7 @@ from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.local_node import LocalNode
 from elastic.agent.state_store import StateStore
-from elastic.agent.worker_server import Message
+from elastic.worker.agent_client import Message
 
 _POLL = 0.05
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 import socketserver
 import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
-Message = Mapping[str, Any]
-"""A request or a reply, as JSON carries it."""
+from elastic.worker.agent_client import Message
 
 
 class WorkerServer:

@@ -7,18 +7,18 @@ fail where they are first compared); `elastic.planning.block` is the reading for
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from elastic import constants as c
 from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityConfigError
+from elastic.json_types import Json
 
 
 class ElasticityConfig:
     """A checked `elasticity` block.
 
     Raises `ElasticityConfigError` for a missing key, a bad list or a number out of range, and `TypeError` for
-    a value that is no number at all, as DeepSpeed does.  Releases before 0.7.0 (`semantics`) do not read
+    a value that is not a number, as DeepSpeed does.  Releases before 0.7.0 (`semantics`) do not read
     `model_parallel_size` and `num_gpus_per_node`: those stay 1.
     """
 
@@ -48,7 +48,7 @@ class ElasticityConfig:
     prefer_larger_batch_size: bool
     ignore_non_elastic_batch_info: bool
 
-    def __init__(self, param_dict: Mapping[str, Any], *, semantics: Semantics = LATEST) -> None:
+    def __init__(self, param_dict: Mapping[str, Json], *, semantics: Semantics = LATEST) -> None:
         get = param_dict.get
         self.enabled = get(c.ENABLED, c.ENABLED_DEFAULT)
         if self.enabled:
@@ -78,7 +78,7 @@ class ElasticityConfig:
             c.IGNORE_NON_ELASTIC_BATCH_INFO, c.IGNORE_NON_ELASTIC_BATCH_INFO_DEFAULT
         )
 
-    def repr(self) -> dict[str, Any]:
+    def repr(self) -> dict[str, Json]:
         """The attributes by name, as DeepSpeed's method of this name gives them."""
         return {name: getattr(self, name) for name in self.__slots__}
 
@@ -100,7 +100,7 @@ def _check_micro_batches(micro_batches: object) -> None:
             raise ElasticityConfigError(f"`micro_batch_sizes` must be positive, not {micro_batch!r}")
 
 
-def _at_least(bound: int, key: str, value: Any) -> None:
+def _at_least(bound: int, key: str, value: float) -> None:
     try:
         below = value < bound
     except TypeError:

@@ -1,7 +1,7 @@
 """Where `compute_elastic_config` differs from DeepSpeed: the whole list, each entry with its predicate.
 
 DeepSpeed returns these answers, or trips over them later; they cannot be trained with, so here they are
-errors that say why and what to change.  The last entry is no refusal: exact integers in place of 64-bit
+errors that say why and what to change.  The last entry is not a refusal: exact integers in place of 64-bit
 ones.
 """
 
@@ -17,7 +17,7 @@ from elastic.deepspeed.config import ElasticityConfig
 from elastic.errors import ElasticityConfigError, ElasticityError, ElasticityIncompatibleWorldSize
 
 Result = tuple[Any, ...]
-"""`(batch, sizes)` or `(batch, sizes, micro_batch)`; which of them depends on values, not types."""
+"""`(batch, sizes)` or `(batch, sizes, micro_batch)`; which one depends on values, not on types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _explain_cap(answer: Answer) -> str:
     return (
         f"batch {answer.batch_size} exceeds `max_train_batch_size` {config.max_acceptable_batch_size}: it is "
         f"the least common multiple of {config.micro_batches}, which releases up to 0.19.5 do not "
-        "hold against the cap; drop a micro batch, raise the cap or plan with 0.19.6"
+        "compare with the cap; drop a micro batch, raise the cap or plan with 0.19.6"
     )
 
 
@@ -101,7 +101,7 @@ def _explain_micro(answer: Answer) -> str:
 
 def _explain_uneven(answer: Answer) -> str:
     return (
-        f"batch {answer.batch_size} is no whole number of micro batches on "
+        f"batch {answer.batch_size} is not a whole number of micro batches on "
         f"{answer.ranks or answer.world_sizes} data-parallel ranks: v0.2 divides by "
         "GPUs where it means ranks; use whole nodes, or `elastic.plan`"
     )

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from elastic import constants as c
 from elastic.deepspeed.config import ElasticityConfig
 from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityConfigError
+from elastic.json_types import Json
 
 _COMPARED = (
     (c.MAX_ACCEPTABLE_BATCH_SIZE, "max_acceptable_batch_size"),
@@ -21,7 +21,7 @@ _COMPARED = (
 )
 
 
-def elasticity_enabled(ds_config: Mapping[str, Any]) -> bool:
+def elasticity_enabled(ds_config: Mapping[str, Json]) -> bool:
     """The `enabled` of the config's `elasticity` block as written; `False` without either."""
     if c.ELASTICITY not in ds_config:
         return False
@@ -30,7 +30,7 @@ def elasticity_enabled(ds_config: Mapping[str, Any]) -> bool:
 
 
 def ensure_immutable_elastic_config(
-    runtime_elastic_config_dict: Mapping[str, Any], *, semantics: Semantics = LATEST
+    runtime_elastic_config_dict: Mapping[str, Json], *, semantics: Semantics = LATEST
 ) -> None:
     """Compare the block with the one the scheduler left in `DEEPSPEED_ELASTICITY_CONFIG`.
 

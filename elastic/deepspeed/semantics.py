@@ -77,7 +77,7 @@ LATEST: Semantics = SEMANTICS[-1]
 def semantics_for(release: str) -> Semantics:
     """The semantics that DeepSpeed `release` ("0.14.5") has; releases without elasticity get the last.
 
-    Raises `ElasticityError` for a release before 0.3.9, which had no elasticity, or for no release at all.
+    Raises `ElasticityError` for a release before 0.3.9, which had no elasticity, and for other text.
     """
     wanted = _numbers(release)
     fitting = [entry for entry in SEMANTICS if _numbers(entry.name) <= wanted]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from elastic import constants as c
 from elastic.deepspeed import heuristic
@@ -19,10 +18,11 @@ from elastic.deepspeed.heuristic_v02 import solve_v02
 from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.deepspeed.version_check import check_target
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize, NoWorldSizesError
+from elastic.json_types import Json
 
 
 def compute_elastic_config(
-    ds_config: Mapping[str, Any],
+    ds_config: Mapping[str, Json],
     target_deepspeed_version: str,
     world_size: int = 0,
     return_microbatch: bool = False,
@@ -52,7 +52,7 @@ def compute_elastic_config(
 
 
 def as_released(
-    ds_config: Mapping[str, Any],
+    ds_config: Mapping[str, Json],
     target_deepspeed_version: str,
     world_size: int = 0,
     return_microbatch: bool = False,
@@ -83,7 +83,7 @@ def as_released(
     return _for_world_size(answer, world_size, return_microbatch, semantics)
 
 
-def _checked_config(ds_config: Mapping[str, Any], semantics: Semantics) -> ElasticityConfig:
+def _checked_config(ds_config: Mapping[str, Json], semantics: Semantics) -> ElasticityConfig:
     if not isinstance(ds_config, dict):
         raise ValueError(f"the config must be a dict, not a {type(ds_config).__name__}: {ds_config!r}")
     if c.ELASTICITY not in ds_config:

@@ -17,7 +17,7 @@ _PADDED_MINIMUM = [str(part).zfill(_WIDTH) for part in _MINIMUM]
 def check_target(release: str, semantics: Semantics = LATEST) -> None:
     """Raise `ElasticityError` where `release` is older than 0.3.8.
 
-    Text that is no version raises `packaging.version.InvalidVersion` (a `ValueError`); under the semantics
+    Text that is not a version raises `packaging.version.InvalidVersion` (a `ValueError`); under the semantics
     of 0.3.9 it is an `AssertionError`, and major, minor and patch are compared each on its own, as that
     span did.
     """

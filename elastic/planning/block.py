@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from elastic import constants as c
 from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityConfigError
+from elastic.json_types import Json
 
 LARGEST_BATCH = 10**12
 """Samples a step; beyond it a plan is a typing mistake."""
@@ -33,9 +33,9 @@ class Block:
     ignore_non_elastic_batch_info: bool
     version: float
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Json]:
         """The block as DeepSpeed reads it."""
-        keys: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        keys: dict[str, Json] = {name: getattr(self, name) for name in self.__slots__}
         return {c.ENABLED: True, **keys, c.MICRO_BATCHES: list(self.micro_batch_sizes)}
 
     @property
@@ -44,7 +44,7 @@ class Block:
         return self.num_gpus_per_node // self.model_parallel_size if self.version == 0.2 else 1
 
 
-def read_block(config: Mapping[str, Any], semantics: Semantics = LATEST) -> Block:
+def read_block(config: Mapping[str, Json], semantics: Semantics = LATEST) -> Block:
     """The `elasticity` block of a whole DeepSpeed config.
 
     Raises `ElasticityConfigError`, which names the key, for anything but plain ints, bools and a version the
@@ -89,11 +89,11 @@ def _integer(key: str, value: object, least: int, most: int) -> int:
     return value
 
 
-def _count(block: Mapping[str, Any], key: str, default: int, least: int = 1) -> int:
+def _count(block: Mapping[str, Json], key: str, default: int, least: int = 1) -> int:
     return _integer(key, block.get(key, default), least, LARGEST_COUNT)
 
 
-def _flag(block: Mapping[str, Any], key: str, default: bool) -> bool:
+def _flag(block: Mapping[str, Json], key: str, default: bool) -> bool:
     value = block.get(key, default)
     if not isinstance(value, bool):
         raise ElasticityConfigError(f"`elasticity.{key}` must be true or false, not {value!r}")

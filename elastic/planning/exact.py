@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.divisors import divisors_up_to, minimal
 from elastic.errors import ElasticityConfigError
+from elastic.json_types import Json
 from elastic.planning.block import LARGEST_COUNT, Block, read_block
 from elastic.planning.plan import Plan, plan
 from elastic.planning.row import make_rows
@@ -54,7 +55,7 @@ class Search:
 
 
 def search(
-    config: Mapping[str, Any],
+    config: Mapping[str, Json],
     world_sizes: Iterable[int] | None = None,
     *,
     semantics: Semantics = LATEST,
@@ -89,7 +90,7 @@ def keeping_batch(
     """For a fixed global batch: each world size that keeps it, with the micro batches that do.
 
     Of `micro_batch_sizes`, or of all sizes where none are given; ascending, in samples.  Accumulation steps
-    are `batch_size // (micro * world_size)`.  Raises `ElasticityConfigError` for numbers that are no
+    are `batch_size // (micro * world_size)`.  Raises `ElasticityConfigError` for numbers that are not
     positive ints.
     """
     for name, value in (("batch_size", batch_size), ("min_world_size", min_world_size)):
@@ -163,7 +164,7 @@ def _admits(block: Block, batch: int, size: int) -> bool:
     return any(batch % (micro * size) == 0 for micro in block.micro_batch_sizes)
 
 
-def _cut(config: Mapping[str, Any], wanted: Sequence[int], semantics: Semantics) -> Plan | None:
+def _cut(config: Mapping[str, Json], wanted: Sequence[int], semantics: Semantics) -> Plan | None:
     try:
         found = plan(config, semantics=semantics)
     except ElasticityConfigError:

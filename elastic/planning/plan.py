@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from elastic.deepspeed.config import ElasticityConfig
 from elastic.deepspeed.differences import no_world_sizes
@@ -18,6 +17,7 @@ from elastic.deepspeed.heuristic import compatible_v01
 from elastic.deepspeed.heuristic_v02 import compatible_v02
 from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize, NoWorldSizesError
+from elastic.json_types import Json
 from elastic.planning.block import Block, read_block
 from elastic.planning.reason import reason
 from elastic.planning.row import Row, apply_row, fallback_row, make_rows
@@ -92,7 +92,9 @@ class Plan:
         """
         return fallback_row(self.block, world_size) if self.block.version == 0.2 else None
 
-    def apply(self, config: Mapping[str, Any], world_size: int, *, fallback: bool = False) -> dict[str, Any]:
+    def apply(
+        self, config: Mapping[str, Json], world_size: int, *, fallback: bool = False
+    ) -> dict[str, Json]:
         """A copy of `config` without its `elasticity` block and with the batch triplet of this world size.
 
         `fallback` takes v0.2's own batch at an inadmissible size, as DeepSpeed does.  Raises
@@ -107,7 +109,7 @@ class Plan:
         return self.rows[at] if at < len(self.rows) and self.rows[at].world_size == world_size else None
 
 
-def plan(config: Mapping[str, Any], *, semantics: Semantics = LATEST) -> Plan:
+def plan(config: Mapping[str, Json], *, semantics: Semantics = LATEST) -> Plan:
     """The plan for the `elasticity` block of a whole DeepSpeed config.
 
     Raises `ElasticityConfigError`, which names the key, for a block that is not strictly valid, that admits

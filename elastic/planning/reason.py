@@ -13,7 +13,7 @@ def reason(block: Block, batch: int, world_size: int) -> str:
     if world_size % per_node:
         nodes, left = divmod(world_size, per_node)
         return (
-            f"world size {world_size} is no whole number of nodes: {world_size} = {nodes} nodes x "
+            f"world size {world_size} is not a whole number of nodes: {world_size} = {nodes} nodes x "
             f"{per_node} ranks + {left}"
         )
     return _outside(block, world_size) or _indivisible(block, batch, world_size)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
 from elastic import constants as c
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize
+from elastic.json_types import Json
 from elastic.planning.block import Block
 
 
@@ -63,7 +63,7 @@ def fallback_row(block: Block, world_size: int) -> Row:
     return _make_row(block, batch, world_size)
 
 
-def apply_row(config: Mapping[str, Any], row: Row, ignore_batch_keys: bool) -> dict[str, Any]:
+def apply_row(config: Mapping[str, Json], row: Row, ignore_batch_keys: bool) -> dict[str, Json]:
     """A deep copy of `config` with the triplet of `row` in place of the `elasticity` block."""
     written = [key for key in c.BATCH_KEYS if key in config]
     if written and not ignore_batch_keys:

@@ -6,7 +6,13 @@ import json
 import os
 import socket
 import threading
-from typing import Any
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from elastic.json_types import Json
+
+Message: TypeAlias = "Mapping[str, Json]"
+"""A request or a reply, as JSON carries it."""
 
 
 class AgentClient:
@@ -18,7 +24,7 @@ class AgentClient:
         self._socket.connect(os.path.join(folder, "agent.sock"))
         self._file = self._socket.makefile("r", encoding="utf-8")
 
-    def ask(self, request: str, **details: str | int) -> dict[str, Any]:
+    def ask(self, request: str, **details: str | int) -> Message:
         """The agent's reply.  Raises `ConnectionError` if it has gone or could not reply."""
         message = {"request": request, **details}
         with self._lock:
@@ -26,7 +32,7 @@ class AgentClient:
             line = self._file.readline()
         if not line:
             raise ConnectionError("the elastic agent of this worker has gone")
-        reply: dict[str, Any] = json.loads(line)
+        reply: Message = json.loads(line)
         if "error" in reply:
             raise ConnectionError(f"the elastic agent could not answer: {reply['error']}")
         return reply

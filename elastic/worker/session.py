@@ -20,9 +20,9 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from elastic.errors import ElasticityError
+from elastic.json_types import Json
 from elastic.worker.agent_client import AgentClient
 from elastic.worker.lease import Lease, lease_path
 from elastic.worker.process import die, die_with_agent
@@ -68,10 +68,10 @@ class Session:
     _lease: Lease = field(repr=False)
     _agent: AgentClient = field(repr=False)
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, Json]:
         """The DeepSpeed config of this round, read from `config_path`."""
         with open(self.config_path, encoding="utf-8") as file:
-            read: dict[str, Any] = json.load(file)
+            read: dict[str, Json] = json.load(file)
         return read
 
     @property

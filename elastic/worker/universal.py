@@ -8,9 +8,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from elastic.atomic_write import atomic_write
+from elastic.json_types import Json
 from elastic.worker.checkpoints import Saved
 
 
@@ -39,6 +39,6 @@ def universal(saved: Saved, workers: int = 1) -> Path:
     return target
 
 
-def with_universal(config: Mapping[str, Any]) -> dict[str, Any]:
+def with_universal(config: Mapping[str, Json]) -> dict[str, Json]:
     """A copy of a DeepSpeed config that loads universal checkpoints."""
     return {**config, "checkpoint": {**config.get("checkpoint", {}), "load_universal": True}}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from elastic.agent.state import State, decode
-from tests.agent.test_state import DictStore
+from tests.agent.fakes import DictStore
 
 
 class Over(BaseException):

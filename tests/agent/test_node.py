@@ -22,7 +22,7 @@ from elastic.agent.rank_assignment import RankAssignment
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State
 from elastic.worker.lease import Lease, lease_path
-from tests.agent.test_state import DictStore, job_of
+from tests.agent.fakes import DictStore, job_of
 
 SETTINGS = RendezvousSettings(
     last_call_timeout=0.3, keep_alive_interval=0.7, keep_alive_max_attempt=3, join_timeout=5

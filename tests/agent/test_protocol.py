@@ -29,8 +29,8 @@ from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State, decode
 from elastic.agent.state_store import StateStore
 from elastic.worker.lease import Lease
+from tests.agent.fakes import job_of
 from tests.agent.simulated_time import SlowStore, World
-from tests.agent.test_state import job_of
 
 SETTINGS = RendezvousSettings()
 BEFORE_A_CHANGE = 0.06

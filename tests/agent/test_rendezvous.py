@@ -17,7 +17,7 @@ from elastic.agent.state import State
 from elastic.agent.state_store import StateStore
 from elastic.agent.store import connect_store
 from tests.agent.cluster import free_port
-from tests.agent.test_state import job_of
+from tests.agent.fakes import job_of
 
 SETTINGS = RendezvousSettings(last_call_timeout=0.1)
 

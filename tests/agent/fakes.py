@@ -1,0 +1,61 @@
+"""A store in a dict, and jobs and states of a few nodes, for tests without processes."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import elastic
+from elastic.agent import transitions
+from elastic.agent.job import Job
+from elastic.agent.state import State
+from tests.agent.cluster import POWERS
+
+
+class DictStore:
+    """A store in this process."""
+
+    def __init__(self) -> None:
+        self.data: dict[str, str] = {}
+        self.down = False
+        self._lock = threading.Lock()
+
+    def set(self, key: str, value: str, /) -> None:
+        self.data[key] = value
+
+    def get(self, key: str, /) -> bytes:
+        if self.down:
+            raise RuntimeError("Broken pipe\nand a stack")
+        return self.data[key].encode()
+
+    def multi_get(self, keys: list[str], /) -> list[bytes]:
+        return [self.get(key) for key in keys]
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        with self._lock:
+            if self.data.get(key, "") == expected:
+                self.data[key] = desired
+            return self.data.get(key, expected).encode()
+
+    def check(self, keys: list[str], /) -> bool:
+        return all(key in self.data for key in keys)
+
+
+def job_of(policy: Any = "standby", nodes: tuple[int, int] = (1, 4), processes: int = 1) -> Job:
+    config = {"elasticity": {"enabled": True, **POWERS}}
+    return Job(config, elastic.plan(config), *nodes, processes, policy)
+
+
+def with_members(*names: str) -> State:
+    state = State(1)
+    for name in names:
+        state = transitions.arrive(state, name, "host", 1)
+    return state
+
+
+def running(*names: str, size: int | None = None) -> State:
+    state = transitions.propose(with_members(*names), size or len(names), 3)
+    for name in state.group:
+        state = transitions.acknowledge(state, name)
+    assert state.phase == "running"
+    return state

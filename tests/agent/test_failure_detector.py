@@ -1,0 +1,94 @@
+"""Who is found silent or late, which evidence counts, and the lease that ends before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from elastic.agent import transitions
+from elastic.agent.evidence import Delay, Silence
+from elastic.agent.failure_detector import WATCHED, FailureDetector, watched_by
+from elastic.worker.lease import Lease, lease_path, now
+from tests.agent.fakes import running, with_members
+
+
+def test_every_member_is_watched() -> None:
+    names = [f"n{i}" for i in range(9)]
+    state = with_members(*names)
+    assert {member.node for name in names for member in watched_by(state, name)} == set(names)
+    assert all(len(watched_by(state, name)) == WATCHED for name in names)
+    assert watched_by(state, "stranger") == []
+
+
+def test_own_freeze_says_nothing_of_others() -> None:
+    now = 0.0
+    detector = FailureDetector(longest_step=0.5, clock=lambda: now)
+    state = with_members("a", "b")
+    for moment in (0.0, 0.25, 100.0):
+        now = moment
+        detector.observe(state, watched_by(state, "a"), {"b": 7})
+    assert detector.silent(1.0) == []
+    for _ in range(4):
+        now += 0.25
+        detector.observe(state, watched_by(state, "a"), {"b": 7})
+    assert detector.silent(1.0) == [Silence("b", 1, 7)]
+    detector.observe(state, watched_by(state, "a"), {"b": 8})
+    assert detector.silent(0.1) == []
+
+
+def test_the_late_are_those_for_whom_a_round_waits() -> None:
+    now = 0.0
+    detector = FailureDetector(longest_step=0.5, clock=lambda: now)
+    state = transitions.arrive(running("a", "b"), "a", "host", 5)
+    for _ in range(5):
+        detector.observe(state, watched_by(state, "a"), {"b": 7})
+        now += 0.25
+    assert detector.late(1.0) == [Delay("b", "forming", 1)]
+    detector.observe(replace(state, round=9), watched_by(state, "a"), {"b": 7})
+    assert detector.late(1.0) == []
+
+
+def test_old_evidence_neither_marks_nor_removes() -> None:
+    """Two observers that were frozen between looking and writing, and a node that has shown itself since."""
+    old, fresh = Silence("b", 1, 4), Silence("b", 1, 5)
+    state = transitions.mark(running("a", "b"), old)
+    assert state.suspects == ("b",)
+    state = transitions.clear_suspicion(state, "b", 5)
+    assert transitions.mark(state, old) is state
+    again = transitions.mark(state, fresh)
+    assert again.suspects == ("b",)
+    assert transitions.remove_marked(again, old) is again
+    gone = transitions.remove_marked(again, fresh)
+    assert gone.member("b") is None
+    assert transitions.remove_marked(state, fresh) is state, "not marked"
+    back = transitions.arrive(gone, "b", "host", 1)
+    assert transitions.mark(back, fresh) is back, "of its former membership"
+
+
+def test_who_comes_late_but_comes_stays() -> None:
+    state = transitions.arrive(running("a", "b"), "a", "host", 2)
+    delay = Delay("b", "forming", 1)
+    late = transitions.mark(state, delay)
+    assert transitions.remove_marked(late, delay).member("b") is None
+    came = transitions.arrive(late, "b", "host", 2)
+    assert came.expelled == ()
+    assert transitions.mark(came, delay) is came
+    assert transitions.remove_marked(came, delay) is came
+    proposed = transitions.mark(transitions.propose(came, 2, 3), Delay("b", "proposed", 2))
+    assert proposed.expelled == ("b",)
+    assert transitions.remove_marked(proposed, delay) is proposed, "of another round"
+    assert transitions.acknowledge(proposed, "b").expelled == ()
+
+
+def test_an_ended_lease_can_be_asked_and_is_not_renewed(tmp_path: Path) -> None:
+    """The heartbeat may still hold it when the round ends."""
+    path = lease_path(str(tmp_path), 1)
+    mine = Lease(path, create=True)
+    mine.renew(now() + 60)
+    theirs = Lease(path)
+    assert theirs.remaining() > 0
+    mine.end()
+    mine.renew(now() + 60)
+    mine.ask_for_checkpoint(True)
+    assert mine.remaining() < 0
+    assert (mine.revoked, theirs.revoked, theirs.checkpoint_wanted) == (True, True, False)

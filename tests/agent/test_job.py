@@ -1,0 +1,72 @@
+"""Which numbers of nodes may train, what all nodes must agree on, and which settings are unsafe."""
+
+from __future__ import annotations
+
+import pytest
+
+from elastic.agent.contract import difference
+from elastic.agent.errors import RefusedError, SettingsError
+from elastic.agent.settings import RendezvousSettings, read_settings
+from tests.agent.fakes import job_of
+
+
+@pytest.mark.parametrize(
+    ("policy", "present", "size"),
+    [
+        ("standby", 3, 2),
+        ("standby", 4, 4),
+        ("standby", 9, 4),
+        ("wait", 3, None),
+        ("wait", 2, 2),
+        ("fail", 1, 1),
+    ],
+)
+def test_policies(policy: str, present: int, size: int | None) -> None:
+    assert job_of(policy).size(present) == size
+
+
+def test_policy_fail_says_why() -> None:
+    with pytest.raises(RefusedError, match=r"3 nodes are not admissible: .*nearest: 2 or 4"):
+        job_of("fail").size(3)
+
+
+def test_below_the_minimum_nobody_trains() -> None:
+    assert job_of(nodes=(2, 4)).size(1) is None
+
+
+def test_a_job_that_can_never_train_is_refused() -> None:
+    with pytest.raises(RefusedError, match="admits no number of nodes from 3 to 3"):
+        job_of(nodes=(3, 3))
+    with pytest.raises(SettingsError, match="expected one of standby, wait, fail"):
+        job_of("stand-by")
+
+
+def test_contracts_differ_in_the_same_words_everywhere() -> None:
+    ours, theirs = job_of().contract(), job_of(processes=2).contract()
+    text = difference(theirs, ours, "a", "b")
+    assert text is not None
+    assert "`nproc-per-node` is 2 on a and 1 on b" in text
+    assert difference(ours, dict(ours), "a", "b") is None
+
+
+@pytest.mark.parametrize(
+    ("given_", "message"),
+    [
+        ({"keep_alive_max_attempt": "2"}, "give at least 3"),
+        ({"keep_alive_interval": "0.1"}, "is unsafe"),
+        ({"join_timeout": "1"}, "no group could form"),
+        ({"join_timeout": "soon"}, "must be a number"),
+        ({"keep_alive_interval": "0.1", "keep_alive_max_attempt": "99"}, "too little time to end"),
+        ({"last_call_timeout": "-1"}, "must be from 0"),
+        ({"last_call_timeout": "nan"}, "must be from 0"),
+        ({"read_timeout": "inf"}, "must be from 0"),
+    ],
+)
+def test_unsafe_settings_are_refused(given_: dict[str, str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        read_settings(given_)
+
+
+def test_workers_stop_before_their_node_counts_as_lost() -> None:
+    settings = RendezvousSettings()
+    assert settings.lease_duration + settings.keep_alive_interval == settings.heartbeat_timeout
