@@ -24,7 +24,7 @@ STEPS = (
 
 
 def main() -> int:
-    """Run the steps. Findings are the point, so their exit code (1) is no failure; wrong use (2) would be."""
+    """Runs the steps. Findings are the point, so exit code 1 is not a failure; wrong use (2) would be."""
     for title, arguments in STEPS:
         print(f"\n── {title}\n$ dsconfig {' '.join(arguments)}\n", flush=True)
         status = subprocess.run(

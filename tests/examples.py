@@ -36,7 +36,7 @@ def examples(rule: Rule) -> Iterator[Example]:
     """The examples of a rule's page, in order.
 
     Raises:
-        ValueError: a heading names circumstances that nobody knows.
+        ValueError: a heading names unknown circumstances.
     """
     page = textwrap.dedent(rule.doc.replace("\n", "\n", 1)) + "\n"
     first, _, rest = rule.doc.partition("\n")
@@ -57,7 +57,7 @@ def _example(rule: Rule, kind: str, circumstances: str, text: str) -> Example:
         elif said == "as a dict":
             as_dict = True
         else:
-            raise ValueError(f"{rule.code}: nobody knows what {said!r} means in a heading")
+            raise ValueError(f"{rule.code}: {said!r} in a heading means nothing")
     return Example(kind, text, target, world_size, consumer, as_dict)
 
 

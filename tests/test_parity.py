@@ -39,7 +39,7 @@ def test_agrees_with_deepspeed(release: str) -> None:
     verdicts = judging.judge(release, cases, workers=1)
     outcomes = [compare.outcome(release, case, verdicts[case.id], check) for case in cases]
     wrong = [line for o in outcomes if o.decided and not o.agrees for line in compare.describe(o)]
-    assert compare.agreement(outcomes) >= 0.98, "\n".join(wrong)
+    assert compare.agreement(outcomes) == 1, "\n".join(wrong)
 
 
 def test_same_seed_same_cases() -> None:

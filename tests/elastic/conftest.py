@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from tests.parity.generators.elastic_blocks import PUBLISHED
+
 
 def whole(block: dict[str, Any], **other: Any) -> dict[str, Any]:
     """A DeepSpeed config around an enabled block."""
@@ -15,15 +17,7 @@ def whole(block: dict[str, Any], **other: Any) -> dict[str, Any]:
 
 def published(**changes: Any) -> dict[str, Any]:
     """The block that DeepSpeed's own tests publish."""
-    block = {
-        "max_train_batch_size": 10000,
-        "micro_batch_sizes": [8, 12, 16, 17],
-        "min_gpus": 32,
-        "max_gpus": 1500,
-        "min_time": 20,
-        "version": 0.1,
-    }
-    return whole({**block, **changes})
+    return whole({**PUBLISHED, **changes})
 
 
 @st.composite

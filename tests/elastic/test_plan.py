@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import elastic
 from elastic import ElasticityConfigError, ElasticityIncompatibleWorldSize
 from tests.elastic.conftest import published, strict_configs, whole
+from tests.parity.generators.elastic_blocks import SIZED_KEYS
 
 NODES = {
     "max_train_batch_size": 2000,
@@ -153,19 +154,11 @@ def test_notes_say_what_is_rounded() -> None:
     assert "rounded down to 1 whole nodes, 8 GPUs" in elastic.plan(whole({**NODES, "min_gpus": 12})).notes[0]
 
 
-NUMBERS = (
-    "max_train_batch_size",
-    "min_gpus",
-    "max_gpus",
-    "num_gpus_per_node",
-    "model_parallel_size",
-    "min_time",
-)
 BAD: list[Any] = [np.int64(8), 8.0, True, -1, 10**400, 10**13, "8", None, float("nan")]
 
 
 @pytest.mark.parametrize("value", BAD, ids=lambda value: repr(value)[:12])
-@pytest.mark.parametrize("key", NUMBERS)
+@pytest.mark.parametrize("key", SIZED_KEYS)
 def test_bad_numbers_name_their_key(key: str, value: Any) -> None:
     with pytest.raises(ElasticityConfigError, match=f"`elasticity.{key}`"):
         elastic.plan(published(**{key: value}))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,11 +18,11 @@ from typing import Any, Literal
 from tests.parity import environment
 from tests.parity.generators import bases, keyspace
 from tests.parity.generators.keyspace import Slot, Spec, arms
+from tests.parity.judges import worker
 
-PROBE = environment.WORKERS / "census_probe.py"
 Change = Literal["adds", "removes", "changes"]
-VALIDATOR = "a validator beside the field is stricter or more lenient than its annotation"
-MISNAMED = "DeepSpeed looks up the name of a constant instead of the key: nobody can mean it"
+VALIDATOR = "a validator of the field is stricter or more lenient than its annotation"
+MISNAMED = "DeepSpeed looks up the name of a constant instead of the key: no one can mean it"
 EXPLAINED: dict[tuple[str, str], str] = {
     ("changes", r"fp16\.loss_scale"): VALIDATOR,
     ("changes", r"zero_optimization\.leaf_module\.(classes|names|name_suffixes)"): VALIDATOR,
@@ -50,7 +49,7 @@ class Difference:
 
     @property
     def explanation(self) -> str | None:
-        """Why it is no mistake, where somebody has looked."""
+        """Why it is not a mistake, where that is known."""
         for (change, pattern), reason in EXPLAINED.items():
             if change == self.change and re.fullmatch(pattern, self.path):
                 return reason
@@ -65,17 +64,7 @@ def seeds(release: str) -> list[dict[str, Any]]:
 
 def probe(release: str) -> dict[str, Any]:
     """What the release says of its own keys; see `census_probe`."""
-    done = subprocess.run(
-        [str(environment.python()), "-W", "ignore", str(PROBE)],
-        input=json.dumps({"seeds": seeds(release)}),
-        capture_output=True,
-        text=True,
-        env=environment.clean_variables(release),
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"the census of {release} failed:\n{done.stderr[-1500:]}")
-    found: dict[str, Any] = json.loads(done.stdout)
+    (found,) = worker.answers(release, "census_probe.py", json.dumps({"seeds": seeds(release)}))
     return found
 
 

@@ -21,7 +21,7 @@ from dsconfig.checking.check import check
 from tests.cases import files, read
 from tests.parity import environment
 from tests.parity.judges import engines
-from tests.parity.judges.engines import Job, Ride
+from tests.parity.judges.engines import Trial, TrialResult
 
 OWN = frozenset({"name", "release", "bad", "good", "raises", "torch_adam"})
 """Keys of an entry that are not options of the engine."""
@@ -49,14 +49,14 @@ class Crash:
     def name(self) -> str:
         return f"{self.rule}/{self.entry}"
 
-    def jobs(self) -> Iterator[Job]:
-        yield Job(f"{self.name} bad", self.bad, self.options)
+    def trials(self) -> Iterator[Trial]:
+        yield Trial(f"{self.name} bad", self.bad, self.options)
         if self.good is not None:
-            yield Job(f"{self.name} good", self.good, self.options)
+            yield Trial(f"{self.name} good", self.good, self.options)
 
-    def verdict(self, rides: dict[str, Ride]) -> str | None:
+    def verdict(self, results: dict[str, TrialResult]) -> str | None:
         """What the engine contradicts in the case; None where it agrees."""
-        bad, good = rides[f"{self.name} bad"], rides.get(f"{self.name} good")
+        bad, good = results[f"{self.name} bad"], results.get(f"{self.name} good")
         if bad.ok is not False:
             return f"the bad config is not stopped: {bad.phase} {bad.said}"
         if self.raises.lower() not in bad.said.lower():
@@ -105,9 +105,9 @@ def confirm(cases: Sequence[Crash]) -> Iterator[tuple[Crash, str | None]]:
     """
     for release in sorted({case.release for case in cases}, key=environment.order, reverse=True):
         own = [case for case in cases if case.release == release]
-        rides = engines.run(release, [job for case in own for job in case.jobs()])
+        results = engines.run(release, [trial for case in own for trial in case.trials()])
         for case in own:
-            yield case, case.verdict(rides) or case.disagreement()
+            yield case, case.verdict(results) or case.disagreement()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Holds `elastic` against the real `deepspeed.elasticity` of six releases, on thousands of generated blocks.
+"""Compares `elastic` with the real `deepspeed.elasticity` of six releases, on thousands of generated blocks.
 
     python -m tests.parity.elastic --home .parity --cases 20000
 

@@ -1,4 +1,4 @@
-"""Builds what the parity suite judges with: a venv with torch, and DeepSpeed releases unpacked beside it.
+"""Builds what the parity suite judges with: a venv with torch, and unpacked DeepSpeed releases.
 
 `python -m tests.parity.environment [RELEASE …]` puts all of it under `.parity/` (or `$DSCONFIG_PARITY_HOME`):
 
@@ -46,7 +46,7 @@ PACKAGES = {
     "einops": "einops",
     "packaging": "packaging",
 }
-"""Import name → requirement, of everything beside torch that some release imports."""
+"""Import name → requirement, of everything except torch that some release imports."""
 
 INSTALLED_INFO = """version = {release!r}
 git_hash = git_branch = "sdist"

@@ -1,8 +1,8 @@
-"""Looks for false alarms, and for crashes unseen: `python -m tests.parity.false_alarms DIR`.
+"""Looks for false alarms and for missed crashes: `python -m tests.parity.false_alarms DIR`.
 
 Every config of the directory that the release's own config layer takes goes to a real engine on CPU, at world
 size 1, and is checked. An `error` on a config that the engine trains with is a false alarm; an engine that
-raises where there is no error is a crash unseen, or this machine's (no CUDA, no async I/O).
+raises where there is no error is a missed crash, or this machine's limits (no CUDA, no async I/O).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dsconfig.releases import resolve
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.judges import engines, judging
-from tests.parity.judges.engines import Job, Ride
+from tests.parity.judges.engines import Trial, TrialResult
 
 SUFFIXES = (".json", ".hjson", ".jsonc")
 MACHINE = re.compile(
@@ -44,19 +44,19 @@ class Outcome:
 
     name: str
     errors: tuple[Diagnostic, ...]
-    ride: Ride
+    result: TrialResult
 
     @property
     def verdict(self) -> str:
-        if self.errors and self.ride.ok:
+        if self.errors and self.result.ok:
             return "false alarm"
-        if self.ride.ok:
-            return "trains, as said"
-        if MACHINE.search(self.ride.said):
-            return "the machine's"
-        if SCRIPT.search(self.ride.said):
-            return "the script's"
-        return "raises, as said" if self.errors else "crash unseen"
+        if self.result.ok:
+            return "trains, as predicted"
+        if MACHINE.search(self.result.said):
+            return "limit of this machine"
+        if SCRIPT.search(self.result.said):
+            return "optimizer of the script"
+        return "raises, as predicted" if self.errors else "missed crash"
 
 
 def documents(folder: Path) -> Iterator[tuple[str, Document]]:
@@ -74,21 +74,21 @@ def accepted(release: str, found: Sequence[tuple[str, Document]], world_size: in
     return {name for name, verdict in judging.judge(release, cases).items() if verdict.ok}
 
 
-def census(release: str, folder: Path, world_size: int) -> list[Outcome]:
+def outcomes(release: str, folder: Path, world_size: int) -> list[Outcome]:
     """The outcome of every config that the release takes."""
     found = list(documents(folder))
     taken = accepted(release, found, world_size)
     reports: dict[str, Report] = {}
-    jobs = []
+    trials = []
     for name, document in found:
         data = document.value()
         if name not in taken or not isinstance(data, dict):
             continue
         reports[name] = check_document(document, resolve(release), world_size=world_size)
-        jobs.append(Job(name, data if world_size == 1 else _alone(data), _options(data)))
-    rides = engines.run(release, jobs)
+        trials.append(Trial(name, data if world_size == 1 else _alone(data), _options(data)))
+    results = engines.run(release, trials)
     return [
-        Outcome(name, tuple(d for d in report if d.severity == "error"), rides[name])
+        Outcome(name, tuple(d for d in report if d.severity == "error"), results[name])
         for name, report in reports.items()
     ]
 
@@ -100,12 +100,12 @@ def _options(data: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 def _alone(data: dict[str, Any]) -> dict[str, Any]:
     """The config at world size 1: the config layer judged the batch at the size that was asked for."""
-    left = {key: value for key, value in data.items() if key not in ("train_batch_size",)}
+    left = {key: value for key, value in data.items() if key != "train_batch_size"}
     return left if "train_micro_batch_size_per_gpu" in left else {**left, "train_micro_batch_size_per_gpu": 1}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Take the census; 0 where there is no false alarm."""
+    """Runs the comparison; 0 where there is no false alarm."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.parity.false_alarms", description=__doc__.split("\n", 1)[0]
     )
@@ -118,15 +118,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     alarms = 0
     for size in options.world_size or (1, 8):
-        outcomes = census(options.release, options.folder, size)
-        for outcome in outcomes:
-            if outcome.verdict in ("false alarm", "raises, as said", "crash unseen"):
+        found = outcomes(options.release, options.folder, size)
+        for outcome in found:
+            if outcome.verdict in ("false alarm", "raises, as predicted", "missed crash"):
                 print(f"{outcome.verdict}: {outcome.name}")
                 for error in outcome.errors:
                     print(f"    here:   {error.code} {error.message}")
-                print(f"    engine: {outcome.ride.phase}: {outcome.ride.said[:300]}")
-        counts = Counter(outcome.verdict for outcome in outcomes)
-        print(f"world size {size}: {len(outcomes)} configs that {options.release} takes; {dict(counts)}")
+                print(f"    engine: {outcome.result.phase}: {outcome.result.said[:300]}")
+        counts = Counter(outcome.verdict for outcome in found)
+        print(f"world size {size}: {len(found)} configs that {options.release} accepts; {dict(counts)}")
         alarms += counts["false alarm"]
     return 1 if alarms else 0
 

@@ -1,8 +1,8 @@
-"""Compares how `dsconfig` fills "auto" with the very code of Transformers and Accelerate.
+"""Compares how `dsconfig` fills "auto" with the code of Transformers and Accelerate.
 
-`python -m tests.parity.filling [CASES]`, in an environment that has transformers, accelerate and torch beside
-`dsconfig`; not part of `make parity`, which has none of them. Of DeepSpeed itself nothing is needed: what
-`Accelerator.prepare` hands to `deepspeed.initialize` is what is compared.
+`python -m tests.parity.filling [CASES]`, in an environment that has transformers, accelerate and torch as
+well as `dsconfig`; not part of `make parity`, which has none of them. Of DeepSpeed itself nothing is needed:
+what `Accelerator.prepare` hands to `deepspeed.initialize` is what is compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Holds safe fixes against real DeepSpeed: what a release took, it still takes, and with the same values.
+"""Checks safe fixes with real DeepSpeed: what a release accepted, it still accepts, with the same values.
 
 `python -m tests.parity.fixes --release 0.19.8 --cases 3000 --seed 0`. Exit status 1 where a fix breaks its
 promise.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,8 +24,8 @@ from dsconfig.releases import resolve
 from tests.parity import environment
 from tests.parity.generators import writing
 from tests.parity.generators.cases import generate
+from tests.parity.judges import worker
 
-WORKER = environment.WORKERS / "config_values.py"
 OLD_NAMES = frozenset((
     "cpu_offload",
     "cpu_offload_param",
@@ -49,7 +47,7 @@ class Fixed:
 
     @property
     def comparable(self) -> bool:
-        """Whether the config object must stay the same: nothing mended stops the run, or rests on
+        """Whether the config object must stay the same: nothing that was fixed stops the run, or rests on
         what the engine does with a value later (codes from DSC300 on).
         """
         return all(found.severity != "error" and found.code < "DSC3" for found in self.applied)
@@ -60,13 +58,13 @@ def cases(release: str, number: int, seed: int) -> Iterator[Fixed]:
     rng = Random(seed)
     for case in generate(release, number, seed):
         text = case.text if case.text is not None else writing.plain(case.config, rng)
-        mended = mended_text(text, release, case.world_size)
-        if mended is not None and mended.text != text:
-            yield Fixed(case.id, case.world_size, text, mended.text, mended.applied)
+        fixed = fixed_text(text, release, case.world_size)
+        if fixed is not None and fixed.text != text:
+            yield Fixed(case.id, case.world_size, text, fixed.text, fixed.applied)
 
 
-def mended_text(text: str, release: str, world_size: int) -> Mended | None:
-    """The text after its safe fixes; None where it is no text."""
+def fixed_text(text: str, release: str, world_size: int) -> Mended | None:
+    """The text after its safe fixes; None where it is not text."""
     target = resolve(release)
 
     def judge(document: Document) -> Report:
@@ -86,17 +84,7 @@ def ask(release: str, fixed: Sequence[Fixed]) -> dict[str, dict[str, Any]]:
         for one in fixed
         for kind, text in (("old", one.old), ("new", one.new))
     )
-    with tempfile.TemporaryDirectory(prefix="parity-") as folder:
-        done = subprocess.run(
-            [str(environment.python()), "-W", "ignore", str(WORKER)],
-            input=lines,
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=folder,
-            env=environment.clean_variables(release),
-        )
-    return {answer["id"]: answer for answer in map(json.loads, done.stdout.splitlines())}
+    return {answer["id"]: answer for answer in worker.answers(release, "config_values.py", lines)}
 
 
 def broken(one: Fixed, old: dict[str, Any], new: dict[str, Any]) -> str | None:
@@ -127,7 +115,7 @@ def difference(old: Any, new: Any, path: str = "") -> str | None:
 
 
 def compare(release: str, number: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """What was mended, by rule, and the promises broken."""
+    """What was fixed, by rule, and the promises broken."""
     fixed = list(cases(release, number, seed))
     answers = ask(release, fixed) if fixed else {}
     counts: Counter[str] = Counter()
@@ -135,7 +123,7 @@ def compare(release: str, number: int, seed: int) -> tuple[Counter[str], list[st
     for one in fixed:
         old, new = answers[f"{one.id}/old"], answers[f"{one.id}/new"]
         counts.update(found.code for found in one.applied)
-        counts["mended"] += old["ok"] is False and new["ok"] is True
+        counts["repaired"] += old["ok"] is False and new["ok"] is True
         counts["compared"] += bool(old["ok"]) and one.comparable
         found = broken(one, old, new)
         if found:
@@ -156,8 +144,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         counts, wrong = compare(release, options.cases, options.seed)
         by_rule = ", ".join(f"{code} {n}" for code, n in sorted(counts.items()) if code.startswith("DSC"))
         print(
-            f"DeepSpeed {release}: {counts['compared']} configs taken before and after with the same values, "
-            f"{counts['mended']} refused before and taken after, {len(wrong)} broken promises; {by_rule}"
+            f"DeepSpeed {release}: {counts['compared']} configs keep their values, "
+            f"{counts['repaired']} refused ones are accepted now, {len(wrong)} broken promises; {by_rule}"
         )
         print("\n".join(wrong[:10]))
         failed += len(wrong)

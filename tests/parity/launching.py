@@ -1,4 +1,4 @@
-"""Holds the rules of launch files against Accelerate's own code, on generated ones and those of a directory.
+"""Compares the rules of launch files with Accelerate's own code, on generated files and those of a directory.
 
 `python -m tests.parity.launching [CASES] [--corpus DIR]`, in an environment that has accelerate and torch
 beside what dsconfig needs. `accelerate launch` is followed to where it would start processes, and the plugin

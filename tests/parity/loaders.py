@@ -1,4 +1,4 @@
-"""Holds the errors on configs for Transformers and Accelerate against their own loaders.
+"""Compares the errors on configs for Transformers and Accelerate with their own loaders.
 
 `python -m tests.parity.loaders DIR`, in an environment that has transformers, accelerate and torch beside
 what dsconfig needs. A config goes as far as `deepspeed.initialize`: what raises before has to be an `error`

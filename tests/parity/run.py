@@ -76,7 +76,7 @@ def report(outcomes: Sequence[Outcome], options: argparse.Namespace) -> None:
 
 
 def explain(outcomes: Sequence[Outcome], options: argparse.Namespace) -> None:
-    """Prints sampled rejections, DeepSpeed's words beside ours, to judge whether path and cause match."""
+    """Prints sampled rejections, DeepSpeed's words and ours, to see whether path and cause match."""
     both = [o for o in outcomes if o.verdict.ok is False and o.findings]
     sample = Random(options.seed).sample(both, min(options.explain, len(both)))
     print(f"\n{len(sample)} sampled rejections:")
@@ -122,7 +122,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--explain", type=int, default=0, metavar="K", help="sampled rejections to print")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write every outcome as JSON lines")
     parser.add_argument(
-        "--require", type=float, default=0.99, metavar="SHARE", help="exit 1 below this agreement"
+        "--require", type=float, default=1, metavar="SHARE", help="exit 1 below this agreement"
     )
     return parser.parse_args(arguments)
 

@@ -13,9 +13,9 @@ import pytest
 
 import dsconfig
 from tests.parity import environment
+from tests.parity.judges import worker
 
 RELEASE = "0.19.8"
-WORKER = environment.WORKERS / "engine_rank.py"
 LIMIT = 120.0
 """Seconds for one run."""
 
@@ -101,7 +101,7 @@ def start(config: Path, rank: int, world_size: int, port: int) -> subprocess.Pop
     }
     variables |= environment.clean_variables(RELEASE)
     return subprocess.Popen(
-        [str(environment.python()), "-W", "ignore", str(WORKER), str(config)],
+        worker.command("engine_rank.py", str(config)),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -66,14 +66,14 @@ def test_nothing_is_refused_that_deepspeed_takes_without_complaint() -> None:
 )
 def test_presets_start_an_engine() -> None:
     release = BUILT[-1]
-    jobs = [
+    trials = [
         # A CPU computes in fp16, too, and DeepSpeed does not believe it.
-        engines.Job(name, _small(presets.config(name, release)), (("steps", 2), ("fp16", name == "fp16")))
+        engines.Trial(name, _small(presets.config(name, release)), (("steps", 2), ("fp16", name == "fp16")))
         for name, preset in presets.PRESETS.items()
         if release in preset.releases and preset.consumers[0] == "deepspeed" and name not in NOT_ON_CPU
     ]
-    rides = engines.run(release, jobs)
-    assert {name: ride.said for name, ride in rides.items() if not ride.ok} == {}
+    results = engines.run(release, trials)
+    assert {name: result.said for name, result in results.items() if not result.ok} == {}
 
 
 def _list(path: tuple[str | int, ...]) -> tuple[str | int, ...]:

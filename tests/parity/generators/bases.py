@@ -174,7 +174,7 @@ def small(rng: Random, release: str, world_size: int) -> Config:
 
 
 def copied(value: Any) -> Any:
-    """The value with containers of its own."""
+    """A copy of the value that shares no container with it."""
     if isinstance(value, dict):
         return {name: copied(item) for name, item in value.items()}
     return [copied(item) for item in value] if isinstance(value, list) else value

@@ -84,7 +84,7 @@ def mutated(release: str, count: int, rng: Random) -> Iterator[Case]:
 
 
 def interacting(release: str, count: int, rng: Random) -> Iterator[Case]:
-    """One to three situations at once, upon a sound config."""
+    """One to three situations at once, applied to a sound config."""
     sizes = _sizes(rng)
     fitting = [one for one in situations.SITUATIONS if one.fits(order(release)) and _timely(one, release)]
     turns: list[situations.Situation] = []

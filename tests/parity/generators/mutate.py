@@ -17,7 +17,7 @@ SOME_WORDS = ("my_key", "enable", "Enabled", "params", "type", "stage3", "commen
 
 
 def _unknown(config: Config, slot: Slot, release: str, rng: Random) -> None:
-    """A key nobody knows, inside a section."""
+    """An unknown key inside a section."""
     if not slot.section:
         raise UnfitError
     keyspace.put(config, (*slot.path, rng.choice(SOME_WORDS)), rng.choice((1, True, "x", None, {}, "auto")))
@@ -59,7 +59,7 @@ def _moved_aside(config: Config, slot: Slot, release: str, rng: Random) -> None:
 
 
 def _other_release(config: Config, slot: Slot, release: str, rng: Random) -> None:
-    """Beside the key (or in the section) a key of earlier or later releases."""
+    """Next to the key (or in the section), a key of earlier or later releases."""
     near = [s for s in keyspace.foreign(release) if s.path[:-1] in (slot.path[:-1], slot.path)]
     if not near:
         raise UnfitError
@@ -68,7 +68,7 @@ def _other_release(config: Config, slot: Slot, release: str, rng: Random) -> Non
 
 
 def _with_alias(config: Config, slot: Slot, release: str, rng: Random) -> None:
-    """The key under another of its names, alone or beside the key."""
+    """The key under another of its names, alone or next to the key."""
     if not slot.aliases:
         raise UnfitError
     value = values.valid(slot.type, rng)

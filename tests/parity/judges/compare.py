@@ -1,4 +1,4 @@
-"""Sets `dsconfig`'s verdict beside DeepSpeed's: agreement, disagreements, and whether the key matches."""
+"""Compares `dsconfig`'s verdict with DeepSpeed's: agreement, disagreements, and whether the key matches."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def triplet_matches(self) -> bool | None:
-        """Whether both derive the same batch triplet; None where DeepSpeed has none, or nobody resolved."""
+        """Whether both derive the same batch triplet; None where either derives none."""
         return self.triplet == self.verdict.triplet if self.verdict.ok and self.triplet else None
 
     @property

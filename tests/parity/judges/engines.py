@@ -1,4 +1,4 @@
-"""Hands jobs to real DeepSpeed engines on CPU (`engine_forks`) and collects what became of them."""
+"""Hands trials to real DeepSpeed engines on CPU (`engine_forks`) and collects what became of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.parity import environment
+from tests.parity.judges import worker
 
-FORKS = environment.WORKERS / "engine_forks.py"
 LONGEST_BUILD = 1800.0
 OPS = {
     "fused_adam": "FusedAdamBuilder",
@@ -24,12 +24,12 @@ OPS = {
 }
 """What engines on a CPU compile as they start, a minute or more each, and how DeepSpeed calls it."""
 LIMIT = 180.0
-"""Seconds for one job. Nearly all take one or two; the first that needs an op compiles it."""
+"""Seconds for one trial. Nearly all take one or two; the first that needs an op compiles it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """One config for one engine, and the circumstances: `options` are keys of the worker's job.
+class Trial:
+    """One config for one engine, and the circumstances: `options` are keys of the worker's trial.
 
     `steps`, `model` (linear, pipeline), `client_optimizer` (a class of torch.optim), `compile`, `dict` (hand
     it a dict, no file), `fp16` (say that the CPU has it), `variables` (of the process).
@@ -44,7 +44,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Ride:
+class TrialResult:
     """How far an engine came: `phase` is start, initialize, train or done; late or died where no answer
     came.
     """
@@ -61,28 +61,28 @@ class Ride:
         return " ".join(text.split())
 
 
-def run(release: str, jobs: Sequence[Job], workers: int = 2) -> dict[str, Ride]:
-    """What became of every job, by its id.
+def run(release: str, trials: Sequence[Trial], workers: int = 2) -> dict[str, TrialResult]:
+    """What became of every trial, by its id.
 
     Raises:
         RuntimeError: DeepSpeed could not be imported.
     """
     free_locks()
     build_ops(release)
-    batches = [jobs[start::workers] for start in range(workers) if jobs[start::workers]]
+    batches = [trials[start::workers] for start in range(workers) if trials[start::workers]]
     with ThreadPoolExecutor(workers) as pool:
         done = pool.map(lambda batch: dict(_batch(release, batch)), batches)
-        return {id_: ride for rides in done for id_, ride in rides.items()}
+        return {id_: result for results in done for id_, result in results.items()}
 
 
 def build_ops(release: str) -> None:
     """Compile the ops that are not there yet, before anything waits for them."""
     missing = [name for op, name in OPS.items() if not (extensions() / op / f"{op}.so").exists()]
     if missing and environment.order(release) >= (0, 12):
-        job = Job("build", {}, (("build", missing), ("limit", LONGEST_BUILD)))
-        ride = dict(_batch(release, [job]))["build"]
-        if not ride.ok:
-            raise RuntimeError(f"{', '.join(missing)} cannot be compiled here: {ride.said[-500:]}")
+        trial = Trial("build", {}, (("build", missing), ("limit", LONGEST_BUILD)))
+        result = dict(_batch(release, [trial]))["build"]
+        if not result.ok:
+            raise RuntimeError(f"{', '.join(missing)} cannot be compiled here: {result.said[-500:]}")
 
 
 def extensions() -> Path:
@@ -108,16 +108,16 @@ def variables(release: str) -> dict[str, str]:
     }
 
 
-def _batch(release: str, jobs: Sequence[Job]) -> Iterator[tuple[str, Ride]]:
+def _batch(release: str, trials: Sequence[Trial]) -> Iterator[tuple[str, TrialResult]]:
     process = subprocess.Popen(
-        [str(environment.python()), "-W", "ignore", str(FORKS), str(LIMIT)],
+        worker.command("engine_forks.py", str(LIMIT)),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env=variables(release),
     )
-    answers, complaint = process.communicate("".join(job.line() for job in jobs))
+    answers, complaint = process.communicate("".join(trial.line() for trial in trials))
     yield from _answers(answers.splitlines())
     if process.returncode:
         raise RuntimeError(
@@ -125,8 +125,8 @@ def _batch(release: str, jobs: Sequence[Job]) -> Iterator[tuple[str, Ride]]:
         )
 
 
-def _answers(lines: Iterable[str]) -> Iterator[tuple[str, Ride]]:
+def _answers(lines: Iterable[str]) -> Iterator[tuple[str, TrialResult]]:
     for line in lines:
         if line.startswith("="):
             said = json.loads(line[1:])
-            yield said["id"], Ride(said["ok"], said["phase"], said["error"], said["message"])
+            yield said["id"], TrialResult(said["ok"], said["phase"], said["error"], said["message"])

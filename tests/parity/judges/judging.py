@@ -14,8 +14,8 @@ from typing import Any
 
 from tests.parity import environment
 from tests.parity.generators.case import Case
+from tests.parity.judges import worker
 
-JUDGE = environment.WORKERS / "judge.py"
 BATCH = 1500
 """Cases a process judges: importing DeepSpeed costs seconds, a case a millisecond."""
 
@@ -79,7 +79,7 @@ def _process(release: str, cases: Sequence[Case]) -> tuple[dict[str, Verdict], s
             paths["complaints"].open("w") as complaints,
         ):
             process = subprocess.Popen(
-                [str(environment.python()), "-W", "ignore", str(JUDGE)],
+                worker.command("judge.py"),
                 stdin=questions,
                 stdout=answers,
                 stderr=complaints,

@@ -1,1 +1,1 @@
-"""Programs that run beside DeepSpeed in an interpreter of its own, and import nothing of ours."""
+"""Programs that run with DeepSpeed, in its own interpreter; they import nothing of ours."""

@@ -5,15 +5,11 @@ attributes of the release's config object, and of what it holds.
 """
 
 import enum
-import json
-import logging
 import os
 import signal
-import sys
-import warnings
 from typing import Any
 
-from judge import Judge, OutOfTime, limit_memory, on_alarm  # type: ignore[import-not-found]
+from judge import OutOfTime, serve  # type: ignore[import-not-found]
 
 DEPTH = 8
 
@@ -55,18 +51,5 @@ def answer(judge: Any, case: "dict[str, Any]") -> "dict[str, Any]":
         os.environ.update(judge.variables)
 
 
-def main() -> None:
-    """Answers the cases on standard input."""
-    warnings.simplefilter("ignore")
-    logging.disable(logging.CRITICAL)
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    judge = Judge()
-    signal.signal(signal.SIGALRM, on_alarm)
-    limit_memory()
-    for line in sys.stdin:
-        answers.write(json.dumps(answer(judge, json.loads(line)), default=repr) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    serve(answer)

@@ -1,9 +1,9 @@
 """Real DeepSpeed engines on CPU, one process each, inside the parity environment.
 
-Reads jobs from stdin, a JSON line each: `{"id", "config", "steps", …}` (`tests.parity.judges.engines.Job`).
-Answers with a line that starts with `=`: what became of the job. DeepSpeed is imported once, and every job
-runs in a fork of that process, so that nothing of one engine reaches the next. Nothing of `dsconfig` is
-imported here.
+Reads trials from stdin, a JSON line each: `{"id", "config", "steps", …}`, see `Trial` in
+`tests.parity.judges.engines`. Answers with a line that starts with `=`: what became of the trial. DeepSpeed
+is imported once, and every trial runs in a fork of that process, so that nothing of one engine reaches the
+next. Nothing of `dsconfig` is imported here.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ def model_of(name: str) -> torch.nn.Module:
             layers=layers, num_stages=1, loss_fn=torch.nn.functional.mse_loss
         )
         return module
-    raise ValueError(f"nobody knows the model {name!r}")
+    raise ValueError(f"unknown model {name!r}")
 
 
 class Nothing:
@@ -61,43 +61,46 @@ def settle(cpu: Any) -> None:
         type(cpu).stream = lambda *_: contextlib.nullcontext()
 
 
-def train(job: dict[str, Any], folder: str, said: dict[str, Any]) -> None:
+def train(trial: dict[str, Any], folder: str, said: dict[str, Any]) -> None:
     """Build an engine and take the steps; `said["phase"]` tells how far it came."""
     os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
-    os.environ.update(job.get("variables", {}))
+    os.environ.update(trial.get("variables", {}))
     torch.manual_seed(0)
     said["phase"] = "start"
     settle(deepspeed.accelerator.get_accelerator())
-    if "build" in job:
-        for name in job["build"]:
+    if "build" in trial:
+        for name in trial["build"]:
             deepspeed.accelerator.get_accelerator().create_op_builder(name).load(verbose=False)
         return
     deepspeed.init_distributed("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
-    model = model_of(job.get("model", "linear"))
+    model = model_of(trial.get("model", "linear"))
     path = os.path.join(folder, "config.json")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(job["text"] if "text" in job else json.dumps(job["config"]))
+        file.write(trial["text"] if "text" in trial else json.dumps(trial["config"]))
     extra = {}
-    if job.get("client_optimizer"):
-        extra["optimizer"] = getattr(torch.optim, job["client_optimizer"])(model.parameters(), lr=1e-3)
-    if job.get("fp16"):  # which the CPU computes, and DeepSpeed does not believe of it
+    if trial.get("client_optimizer"):
+        extra["optimizer"] = getattr(torch.optim, trial["client_optimizer"])(model.parameters(), lr=1e-3)
+    if trial.get("fp16"):  # which the CPU computes, and DeepSpeed does not believe of it
         deepspeed.accelerator.get_accelerator().is_fp16_supported = lambda: True
     said["phase"] = "initialize"
-    config = json.loads(job["text"]) if job.get("dict") and "text" in job else job.get("config")
+    config = json.loads(trial["text"]) if trial.get("dict") and "text" in trial else trial.get("config")
     engine, *_ = deepspeed.initialize(
-        model=model, model_parameters=model.parameters(), config=config if job.get("dict") else path, **extra
+        model=model,
+        model_parameters=model.parameters(),
+        config=config if trial.get("dict") else path,
+        **extra,
     )
-    if job.get("compile"):
+    if trial.get("compile"):
         said["phase"] = "compile"
         engine.compile(backend="eager")
     said["phase"] = "train"
-    if job.get("model") == "pipeline":
+    if trial.get("model") == "pipeline":
         micro = engine.train_micro_batch_size_per_gpu()
         pairs = iter(lambda: (torch.randn(micro, 8), torch.randn(micro, 8)), None)
-        for _ in range(job.get("steps", 1)):
+        for _ in range(trial.get("steps", 1)):
             engine.train_batch(pairs)
     else:
-        passes = job.get("steps", 1) * max(1, engine.gradient_accumulation_steps())
+        passes = trial.get("steps", 1) * max(1, engine.gradient_accumulation_steps())
         for _ in range(min(passes, 64)):
             kind = next(engine.module.parameters()).dtype
             outputs = engine(torch.randn(min(engine.train_micro_batch_size_per_gpu(), 64), 8).to(kind))
@@ -106,13 +109,13 @@ def train(job: dict[str, Any], folder: str, said: dict[str, Any]) -> None:
     said["phase"] = "done"
 
 
-def child(job: dict[str, Any], answer: int) -> None:
-    """Run one job and write down what became of it; never returns."""
-    said: dict[str, Any] = {"id": job["id"], "ok": False, "phase": "start", "error": None, "message": None}
+def child(trial: dict[str, Any], answer: int) -> None:
+    """Run one trial and write down what became of it; never returns."""
+    said: dict[str, Any] = {"id": trial["id"], "ok": False, "phase": "start", "error": None, "message": None}
     with tempfile.TemporaryDirectory(prefix="engine-") as folder:
         os.chdir(folder)
         try:
-            train(job, folder, said)
+            train(trial, folder, said)
             said["ok"] = True
         except BaseException as error:
             said["error"], said["message"] = type(error).__name__, str(error)[:4000]
@@ -124,8 +127,8 @@ def child(job: dict[str, Any], answer: int) -> None:
     os._exit(0)
 
 
-def run(job: dict[str, Any], limit: float) -> dict[str, Any]:
-    """One job in a process of its own, ended where it takes too long."""
+def run(trial: dict[str, Any], limit: float) -> dict[str, Any]:
+    """One trial in a process of its own, ended where it takes too long."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -135,7 +138,7 @@ def run(job: dict[str, Any], limit: float) -> dict[str, Any]:
         os.dup2(quiet, 1)
         if not os.environ.get("ENGINE_NOISE"):
             os.dup2(quiet, 2)
-        child(job, writing)
+        child(trial, writing)
     os.close(writing)
     data, end = io.BytesIO(), time.monotonic() + limit
     while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
@@ -153,16 +156,16 @@ def run(job: dict[str, Any], limit: float) -> dict[str, Any]:
         os.killpg(pid, signal.SIGKILL)
     status = os.waitpid(pid, 0)[1]
     why = f"no answer after {limit:.0f} s" if late else f"the process died, status {status}"
-    return {"id": job["id"], "ok": None, "phase": "late" if late else "died", "error": None, "message": why}
+    return {"id": trial["id"], "ok": None, "phase": "late" if late else "died", "error": None, "message": why}
 
 
 def main() -> None:
-    """Answer jobs until stdin ends."""
+    """Answer trials until stdin ends."""
     limit = float(sys.argv[1]) if len(sys.argv) > 1 else 120.0
     torch.set_num_threads(1)
     for line in sys.stdin:
-        job = json.loads(line)
-        print("=" + json.dumps(run(job, float(job.get("limit", limit)))), flush=True)
+        trial = json.loads(line)
+        print("=" + json.dumps(run(trial, float(trial.get("limit", limit)))), flush=True)
 
 
 main()

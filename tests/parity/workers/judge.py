@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 TIME_LIMIT = 5.0  # seconds for one config; elasticity with huge numbers would count for hours
@@ -173,8 +174,8 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY_LIMIT, resource.RLIM_INFINITY))
 
 
-def main() -> None:
-    """Judges the cases on standard input."""
+def serve(answer: "Callable[[Judge, dict[str, Any]], dict[str, Any]]") -> None:
+    """Answers the cases on standard input, one a line."""
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -183,9 +184,9 @@ def main() -> None:
     signal.signal(signal.SIGALRM, on_alarm)
     limit_memory()
     for line in sys.stdin:
-        answers.write(json.dumps(judge.verdict(json.loads(line)), default=repr) + "\n")
+        answers.write(json.dumps(answer(judge, json.loads(line)), default=repr) + "\n")
         answers.flush()
 
 
 if __name__ == "__main__":
-    main()
+    serve(Judge.verdict)

@@ -1,0 +1,185 @@
+"""Precision: fp16, bf16, amp and what goes with them."""
+
+from __future__ import annotations
+
+from tests.parity.generators.situations.base import (
+    ABSENT,
+    BOOL,
+    SHAPES,
+    STAGES,
+    TRUTHY,
+    Pool,
+    Situation,
+)
+
+LOSS_SCALES: Pool = (
+    0,
+    0.0,
+    1,
+    128,
+    -1,
+    -0.5,
+    "128",
+    "0",
+    "dynamic",
+    "",
+    "inf",
+    "nan",
+    "1e3",
+    True,
+    False,
+    None,
+    [1],
+    1e400,
+)
+PRECISION = (
+    Situation("fp16-and-bf16", {"fp16.enabled": TRUTHY, "bf16.enabled": TRUTHY}),
+    Situation(
+        "fp16-and-bfloat16",
+        {"fp16.enabled": TRUTHY, "bfloat16.enabled": TRUTHY, "bf16": (ABSENT, None, {}, {"enabled": False})},
+    ),
+    Situation(
+        "fp16-and-amp",
+        {
+            "fp16.enabled": BOOL,
+            "amp": (ABSENT, {"enabled": True}, {"enabled": False}, {}, {"opt_level": "O1"}),
+        },
+    ),
+    Situation("bf16-and-stage", {"bf16.enabled": (True,), "zero_optimization.stage": STAGES}),
+    Situation("bfloat16-and-stage", {"bfloat16.enabled": (True,), "zero_optimization.stage": STAGES}),
+    Situation(
+        "fp16-master-weights",
+        {
+            "fp16.enabled": (True, True, False, ABSENT),
+            "fp16.fp16_master_weights_and_grads": TRUTHY,
+            "zero_optimization.stage": STAGES,
+            "zero_optimization.offload_optimizer": (ABSENT, {"device": "cpu"}, {"device": "none"}),
+        },
+    ),
+    Situation(
+        "bf16-master-weights",
+        {
+            "bf16.enabled": (True, True, False),
+            "bf16.bf16_master_weights_and_grads": (True, True, False, ABSENT, "auto"),
+            "bf16.bf16_optimizer_states": (True, False, ABSENT, "auto"),
+            "zero_optimization.stage": STAGES,
+        },
+        since=(0, 17),
+    ),
+    Situation(
+        "fp16-dynamic-scale",
+        {
+            "fp16.enabled": (True, True, False, "auto"),
+            "fp16.loss_scale": (0, 0, ABSENT, 128, "0", "128"),
+            "fp16.loss_scale_window": (1, 0, -1, 1000, 1.5, 1000.0, True, "100", ABSENT),
+            "fp16.min_loss_scale": (1, 0, -1, 0.5, 1.0, False, "1", ABSENT),
+            "fp16.hysteresis": (1, 0, -1, 2.0, True, ABSENT),
+        },
+    ),
+    Situation("fp16-loss-scale", {"fp16.enabled": BOOL, "fp16.loss_scale": LOSS_SCALES}),
+    Situation(
+        "fp16-initial-scale",
+        {
+            "fp16.enabled": (True, True, False),
+            "fp16.initial_scale_power": (
+                16,
+                0,
+                -1,
+                32,
+                12.5,
+                "16",
+                None,
+                True,
+                1024,
+                "auto",
+                [],
+                1e3,
+                ABSENT,
+            ),
+            "fp16.min_loss_scale": (ABSENT, 1, 0, "1"),
+        },
+    ),
+    Situation(
+        "fp16-old-keys",
+        {
+            "fp16.enabled": BOOL,
+            "fp16.opt_level": (ABSENT, "O1", "O2"),
+            "fp16.auto_cast": BOOL,
+            "fp16.type": ("fp16", ABSENT),
+        },
+    ),
+    Situation(
+        "fp16-bf16-typed",
+        {
+            "fp16.enabled": (True, False, ABSENT),
+            "fp16.type": ("bfloat16", "fp16", ABSENT),
+            "zero_optimization.stage": STAGES,
+        },
+    ),
+    Situation(
+        "bf16-with-loss-scale-keys",
+        {
+            "bf16.enabled": BOOL,
+            "bf16.loss_scale": (0, ABSENT),
+            "bf16.loss_scale_window": (1000, ABSENT),
+            "bf16.initial_scale_power": (16, ABSENT),
+            "bf16.hysteresis": (2, ABSENT),
+            "bf16.min_loss_scale": (1, ABSENT),
+            "bf16.auto_cast": (False, ABSENT),
+        },
+    ),
+    Situation("precision-as-shapes", {"fp16": SHAPES, "bf16": SHAPES}),
+    Situation("amp-and-zero", {"amp": (*SHAPES, {"enabled": "auto"}), "zero_optimization.stage": STAGES}),
+    Situation(
+        "torch-autocast",
+        {
+            "torch_autocast.enabled": TRUTHY,
+            "torch_autocast.dtype": (
+                "bfloat16",
+                "fp16",
+                "BF16",
+                "int8",
+                "float64",
+                "auto",
+                None,
+                16,
+                [],
+                {},
+                "torch.bfloat16",
+                ABSENT,
+            ),
+            "torch_autocast.lower_precision_safe_modules": (
+                ["torch.nn.Linear"],
+                [],
+                [1],
+                "torch.nn.Linear",
+                None,
+                {},
+                3,
+                "",
+                {"a": 1},
+                ABSENT,
+            ),
+        },
+    ),
+    Situation(
+        "data-types",
+        {
+            "data_types.grad_accum_dtype": ("fp32", "fp16", "BF16", "fp64", "auto", None, 32, ABSENT),
+            "data_types.param_dtype": ("bf16", "auto", None, 7, ABSENT),
+            "data_types.buffer_dtype": ("fp32", "nope", ABSENT),
+            "data_types.keep_in_fp32_modules": (
+                "auto",
+                [],
+                ["norm"],
+                ["norm", 1],
+                "norm",
+                None,
+                True,
+                {},
+                ABSENT,
+            ),
+            "bf16.enabled": BOOL,
+        },
+    ),
+)
