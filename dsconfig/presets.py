@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dsconfig import releases
-from dsconfig.consumers import BY_NAME, CONSUMERS
+from dsconfig.consumers import CONSUMERS
+from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.json_types import Json, JsonObject
 from dsconfig.model.keyinfo import along
 

@@ -11,10 +11,10 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
+from dsconfig.consumers import CONSUMERS
 from dsconfig.json_types import JsonObject
 
 FILE, PROJECT = "dsconfig.toml", "pyproject.toml"
-CONSUMERS = ("deepspeed", "transformers", "accelerate", "lightning")
 FAIL_ON = ("error", "warning", "info", "never")
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Literal, TypeAlias
+
+from dsconfig.json_types import Json
 
 TRAIN = "train_batch_size"
 MICRO = "train_micro_batch_size_per_gpu"
@@ -22,18 +24,18 @@ _ERRORS_SEEN = 19003
 ABSENT = object()
 """Given for `sequence_parallel_size` where the key is not written; null is a value."""
 
-Failure = Literal["none-given", "arithmetic", "zero-divisor", "not-positive", "mismatch"]
+Failure: TypeAlias = Literal["none-given", "arithmetic", "zero-divisor", "not-positive", "mismatch"]
 
 
 @dataclass(frozen=True, slots=True)
 class Triplet:
     """Samples a step over all ranks, samples a forward pass on one rank, and forward passes a step."""
 
-    train_batch_size: Any
-    train_micro_batch_size_per_gpu: Any
-    gradient_accumulation_steps: Any
+    train_batch_size: Json
+    train_micro_batch_size_per_gpu: Json
+    gradient_accumulation_steps: Json
 
-    def values(self) -> tuple[Any, Any, Any]:
+    def values(self) -> tuple[Json, Json, Json]:
         """In the order of `KEYS`."""
         return (self.train_batch_size, self.train_micro_batch_size_per_gpu, self.gradient_accumulation_steps)
 
@@ -47,10 +49,8 @@ class Impossible:
     key: str | None = None
 
 
-def derive(train: Any, micro: Any, steps: Any, world_size: float) -> Triplet | Impossible:
-    """The triplet that DeepSpeed derives from what is written (None: not written, or null) for a world
-    size.
-    """
+def derive(train: Json, micro: Json, steps: Json, world_size: float) -> Triplet | Impossible:
+    """The triplet that DeepSpeed derives from what is written (None: not written, or null)."""
     written = Triplet(train, micro, steps)
     if train is None and micro is None:
         return Impossible("none-given", written)
@@ -58,7 +58,7 @@ def derive(train: Any, micro: Any, steps: Any, world_size: float) -> Triplet | I
         found = _complete(train, micro, steps, world_size)
         failure = _check(found, world_size)
     except TypeError:
-        return Impossible("arithmetic", written, _no_number(written))
+        return Impossible("arithmetic", written, _not_a_number(written))
     except ZeroDivisionError:
         return Impossible("zero-divisor", written, MICRO if micro is not None and not micro else STEPS)
     except OverflowError:
@@ -66,7 +66,7 @@ def derive(train: Any, micro: Any, steps: Any, world_size: float) -> Triplet | I
     return failure or found
 
 
-def _complete(train: Any, micro: Any, steps: Any, world: float) -> Triplet:
+def _complete(train: Json, micro: Json, steps: Json, world: float) -> Triplet:
     if train is not None and micro is not None and steps is not None:
         return Triplet(train, micro, steps)
     if train is not None and micro is not None:
@@ -80,7 +80,7 @@ def _complete(train: Any, micro: Any, steps: Any, world: float) -> Triplet:
     return Triplet(_product(micro, world), micro, 1)
 
 
-def _product(*factors: Any) -> Any:
+def _product(*factors: Json) -> Json:
     """The product; a TypeError, which comes anyway, before Python repeats a text or a list."""
     if not all(isinstance(factor, int | float) for factor in factors):
         raise TypeError
@@ -95,7 +95,7 @@ def _check(found: Triplet, world: float) -> Impossible | None:
     return None if train == micro * steps * world else Impossible("mismatch", found)
 
 
-def _no_number(triplet: Triplet) -> str | None:
+def _not_a_number(triplet: Triplet) -> str | None:
     """The key whose value cannot be calculated with."""
     for key, value in zip(KEYS, triplet.values(), strict=True):
         if value is not None and not isinstance(value, int | float):
@@ -103,7 +103,7 @@ def _no_number(triplet: Triplet) -> str | None:
     return None
 
 
-def world_size(ranks: int, sequence_parallel_size: Any, release: int, *, from_file: bool) -> float:
+def world_size(ranks: int, sequence_parallel_size: Json, release: int, *, from_file: bool) -> float:
     """The data-parallel world size that DeepSpeedConfig uses.
 
     It divides the ranks by `sequence_parallel_size` only where the config is a dict: of a file it asks

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
-from typing import Any
 
 from dsconfig.batch.triplet import Impossible, derive
+from dsconfig.json_types import Json
 
 _TRIED = 1024
 """World sizes tried one by one beside floats so large, or infinite, that rounding decides."""
@@ -16,7 +16,7 @@ _EXACT = 2.0**53
 """From here on not every integer is a float."""
 
 
-def working_sizes(train: Any, micro: Any, steps: Any) -> tuple[int, ...] | None:
+def working_sizes(train: Json, micro: Json, steps: Json) -> tuple[int, ...] | None:
     """The world sizes, ascending, at which DeepSpeed derives a triplet; None: at every one, empty: at none.
 
     The values are as written, None where a key is absent. A batch works only where the world size divides a
@@ -58,7 +58,7 @@ def _of(quotient: Fraction) -> tuple[int, ...]:
     return divisors(int(quotient)) if quotient.denominator == 1 else ()
 
 
-def _works(train: Any, micro: Any, steps: Any, size: int) -> bool:
+def _works(train: Json, micro: Json, steps: Json, size: int) -> bool:
     return not isinstance(derive(train, micro, steps, size), Impossible)
 
 
@@ -77,7 +77,7 @@ def divisors(number: int) -> tuple[int, ...]:
     return (*small, *large)
 
 
-def nearest_multiples(value: Any, step: Any) -> tuple[Any, ...]:
+def nearest_multiples(value: Json, step: Json) -> tuple[Json, ...]:
     """The multiples of `step` just below and above `value`, positive ones only."""
     if not isinstance(value, int | float) or not step:
         return ()

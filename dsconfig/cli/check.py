@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, refuse
 from dsconfig.cli.parser import words, world_size
-from dsconfig.settings import CONSUMERS, FAIL_ON
+from dsconfig.consumers import CONSUMERS
+from dsconfig.render import FORMATS
+from dsconfig.settings import FAIL_ON
 
 if TYPE_CHECKING:
     from dsconfig.cli.arguments import Options
     from dsconfig.cli.run import Run
     from dsconfig.render.style import Style
-
-FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.parser import world_size
 from dsconfig.cli.single import add_file, read
-from dsconfig.settings import CONSUMERS
+from dsconfig.consumers import CONSUMERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.errors import CLEAN, refuse
-from dsconfig.settings import CONSUMERS
+from dsconfig.consumers import CONSUMERS
 
 if TYPE_CHECKING:
     from pathlib import Path

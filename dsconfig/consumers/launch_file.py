@@ -1,20 +1,20 @@
-"""The file that `accelerate launch --config_file` reads: which keys it has, and the config that its block
-`deepspeed_config` stands for, or names.
+"""The file that `accelerate launch --config_file` reads: which keys it has, and which config it names.
 
 Sources: accelerate 1.15 commands/config/config_args.py, ClusterConfig; commands/launch.py,
-_validate_launch_command; utils/launch.py, prepare_deepspeed_cmd_env; utils/dataclasses.py, DeepSpeedPlugin.
+_validate_launch_command; utils/dataclasses.py, DeepSpeedPlugin.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dsconfig.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-    from dsconfig.diagnostic import Path
     from dsconfig.document import Document
 
 BLOCK = "deepspeed_config"
@@ -40,7 +40,7 @@ NOT_BESIDE_LINK = frozenset((
     "zero3_save_16bit_model",
 ))  # fmt: skip
 """`DeepSpeedPlugin._deepspeed_config_checks` raises for these, and for `mixed_precision` at the top."""
-KINDS = (
+DISTRIBUTED_TYPES = (
     "NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU",
     "DEEPSPEED", "FSDP", "XLA", "MEGATRON_LM", "MULTI_HPU", "MULTI_NEURON",
 )  # fmt: skip
@@ -49,7 +49,7 @@ PRECISIONS = ("no", "fp8", "fp16", "bf16")
 LAUNCHERS = ("pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm")
 
 
-def is_launch_file(data: object) -> TypeGuard[dict[str, Any]]:
+def is_launch_file(data: object) -> TypeGuard[JsonObject]:
     """Whether a root is that of a launch file which has to do with DeepSpeed."""
     if not isinstance(data, dict) or not (BLOCK in data or "distributed_type" in data):
         return False
@@ -58,90 +58,16 @@ def is_launch_file(data: object) -> TypeGuard[dict[str, Any]]:
     )
 
 
-def block(data: Mapping[str, Any]) -> dict[str, Any]:
+def block(data: Mapping[str, Json]) -> JsonObject:
     """The block `deepspeed_config`, empty where there is none."""
     found = data.get(BLOCK)
     return found if isinstance(found, dict) else {}
 
 
-def processes(data: Mapping[str, Any]) -> int | None:
+def processes(data: Mapping[str, Json]) -> int | None:
     """The world size that the file asks for."""
     count = data.get("num_processes")
     return count if type(count) is int and count > 0 else None
-
-
-def stage(written: Mapping[str, Any]) -> int:
-    """The ZeRO stage of a block. Raises ValueError where it is no integer."""
-    value = written.get("zero_stage")
-    return 2 if value is None else int(str(value))
-
-
-def config(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The config that the plugin makes of a block; None where the block names a file, cannot be read, or is
-    not looked at.
-    """
-    written = block(data)
-    if LINK in written or data.get("distributed_type") != "DEEPSPEED":
-        return None
-    try:
-        made = _plugin_config(written)
-    except ValueError:
-        return None
-    precision = data.get("mixed_precision")
-    if precision == "fp16":
-        made["fp16"] = {"enabled": True, "auto_cast": True}
-    elif precision in ("bf16", "fp8"):
-        made["bf16"] = {"enabled": True}
-    return made
-
-
-def _plugin_config(written: Mapping[str, Any]) -> dict[str, Any]:
-    clipping = str(_or(written.get("gradient_clipping"), "auto")).lower()
-    steps = str(_or(written.get("gradient_accumulation_steps"), "auto"))
-    zero: dict[str, Any] = {"stage": stage(written)}
-    for name in ("offload_optimizer", "offload_param"):
-        device = str(_or(written.get(f"{name}_device"), "none")).lower()
-        if device != "none":
-            # The launcher passes no path on, and the plugin's own default is this word.
-            zero[name] = {"device": device} | ({"nvme_path": "none"} if device == "nvme" else {})
-    if str(written.get("zero3_save_16bit_model")).lower() == "true":
-        zero["stage3_gather_16bit_weights_on_model_save"] = True
-    made: dict[str, Any] = {
-        "train_batch_size": "auto",
-        "train_micro_batch_size_per_gpu": "auto",
-        "gradient_accumulation_steps": int(steps) if steps.isdigit() else "auto",
-        "zero_optimization": zero,
-    }
-    if clipping == "auto" or float(clipping):
-        made["gradient_clipping"] = clipping if clipping == "auto" else float(clipping)
-    return made
-
-
-def _or(value: Any, default: str) -> Any:
-    return default if value is None else value
-
-
-_ZERO = "zero_optimization"
-_PLACES: Mapping[tuple[str, ...], Path] = {
-    ("gradient_accumulation_steps",): (BLOCK, "gradient_accumulation_steps"),
-    ("gradient_clipping",): (BLOCK, "gradient_clipping"),
-    (_ZERO, "stage"): (BLOCK, "zero_stage"),
-    (_ZERO, "offload_optimizer"): (BLOCK, "offload_optimizer_device"),
-    (_ZERO, "offload_param"): (BLOCK, "offload_param_device"),
-    (_ZERO, "stage3_gather_16bit_weights_on_model_save"): (BLOCK, "zero3_save_16bit_model"),
-    ("fp16",): ("mixed_precision",),
-    ("bf16",): ("mixed_precision",),
-}
-
-
-def place(path: Path, data: Mapping[str, Any]) -> Path | None:
-    """Where the launch file writes what stands at `path` of the config; None where it does not."""
-    for length in range(len(path), 0, -1):
-        found = _PLACES.get(tuple(str(part) for part in path[:length]))
-        if found is not None:
-            holder = data if len(found) == 1 else block(data)
-            return found if found[-1] in holder else None
-    return None
 
 
 def linked(document: Document) -> tuple[str, str | None] | None:

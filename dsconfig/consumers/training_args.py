@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from typing import Any, TypeVar
 
+from dsconfig.json_types import Json, JsonObject
 from dsconfig.words import quoted
-
-T = TypeVar("T", int, float, bool, str)
 
 
 class Arguments:
     """Training arguments, as written, else the consumer's default; asked for by name and type."""
 
-    def __init__(self, written: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    def __init__(self, written: Mapping[str, Json], defaults: Mapping[str, Json]) -> None:
         self.written, self.defaults = dict(written), defaults
         plugin = self.written.get("deepspeed_config")
         if isinstance(plugin, Mapping):  # a file of `accelerate config` keeps the plugin's fields in here
             self.written.update({key: value for key, value in plugin.items() if value != "auto"})
 
-    def number(self, name: str) -> Any:
+    def number(self, name: str) -> Json:
         """A number; None where it is neither written nor has a default."""
         value = self._value(name)
         if value is None:
@@ -51,7 +49,7 @@ class Arguments:
         return "no" if value is False and name == "mixed_precision" else str(value)
 
     def steps(self) -> int | None:
-        """The number of training steps; None where it hangs on the data."""
+        """The number of training steps; None where it depends on the data."""
         steps = self.number("max_steps")
         return steps if steps is not None and steps > 0 else None
 
@@ -63,12 +61,12 @@ class Arguments:
             return max(1, int(given))
         return None if total is None else max(1, math.ceil(total * share))
 
-    def _value(self, name: str) -> Any:
+    def _value(self, name: str) -> Json:
         value = self.written.get(name)
         return self.defaults.get(name) if value is None else value
 
 
-def _wrong(name: str, value: Any, wanted: str) -> str:
+def _wrong(name: str, value: Json, wanted: str) -> str:
     hint = ""
     if isinstance(value, str) and "e" in value.lower() and _is_number(value):
         hint = "; YAML reads an exponent only behind a decimal point, as in 5.0e-5"
@@ -86,7 +84,7 @@ _OTHER_NAMES = ("d_model", "n_embd", "dim", "emb_dim", "embed_dim", "hidden_dim"
 """What models call their hidden size in `config.json`; their `attribute_map` gives it the common name."""
 
 
-def hidden_size(model: Mapping[str, Any], *, nested: bool) -> int | None:
+def hidden_size(model: Mapping[str, Json], *, nested: bool) -> int | None:
     """The hidden size, or the largest of several; `nested` looks into `text_config` too."""
     for name in ("hidden_size", "hidden_sizes", *_OTHER_NAMES):
         value = model.get(name)
@@ -98,17 +96,17 @@ def hidden_size(model: Mapping[str, Any], *, nested: bool) -> int | None:
     return hidden_size(inner, nested=False) if nested and isinstance(inner, Mapping) else None
 
 
-def read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_mapping(path: str | os.PathLike[str]) -> JsonObject:
     """A JSON or YAML file that holds an object.
 
     Raises:
         OSError: the path cannot be read.
-        ValueError: it is no JSON or YAML object.
+        ValueError: it is not a JSON or YAML object.
     """
-    from dsconfig.document import read_file
+    from dsconfig.document import Parser, read_file
 
     document = read_file(path)
-    parser: Any = "yaml" if document.format == "yaml" else "json"
+    parser: Parser = "yaml" if document.format == "yaml" else "json"
     value = document.value(parser)
     if not document.readable(parser) or not isinstance(value, dict):
         problem = next(iter(document.problems), None)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from dsconfig.consumers import launch_file
+from dsconfig.consumers import launch_config
 from dsconfig.diagnostic import Effect
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, Finding, SkipRule, Source
@@ -50,13 +50,13 @@ def evaluate(source: Source, release: int) -> Outcome:
 
 def _of_block(context: Context, release: int) -> Outcome:
     """What is to be said of the config that Accelerate makes of a launch file's block, at its keys."""
-    made = launch_file.config(context.data)
+    made = launch_config.config(context.data)
     if made is None:
         return Outcome((), EVERY_RELEASE, context)
     outcome = evaluate(Source(read_dict(made), context.consumer, context.world_size), release)
     findings = []
     for rule, finding in outcome.findings:
-        place = launch_file.place(finding.path, context.data)
+        place = launch_config.place(finding.path, context.data)
         if place is not None:
             findings.append((rule, replace(finding, path=place, related=(), fix=None, span=None)))
     return Outcome(tuple(findings), outcome.alike, context)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import KEYS, Impossible, Triplet, derive
+from dsconfig.json_types import Json, JsonObject
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.run import Message
 from dsconfig.resolving.runtime import Parallel
@@ -23,13 +24,13 @@ FIRST, LAST = 3009, 19007
 """The first and the last release that read the block."""
 
 
-def is_on(config: Mapping[str, Any]) -> bool:
+def is_on(config: Mapping[str, Json]) -> bool:
     """Whether the block is there and enabled, as DeepSpeed asks (elasticity.py, elasticity_enabled)."""
     block = config.get(c.ELASTICITY)
     return isinstance(block, Mapping) and bool(block.get(c.ENABLED, c.ENABLED_DEFAULT))
 
 
-def as_released(config: dict[str, Any], release: str, size: float) -> tuple[Triplet, list[Message]]:
+def as_released(config: JsonObject, release: str, size: float) -> tuple[Triplet, list[Message]]:
     """The triplet that a release with elasticity derives on `size` data-parallel ranks.
 
     Raises:
@@ -63,8 +64,8 @@ def as_released(config: dict[str, Any], release: str, size: float) -> tuple[Trip
 
 
 def instead(
-    config: dict[str, Any], ranks: int, size: float, parallel: Parallel
-) -> tuple[dict[str, Any], int, list[Message]]:
+    config: JsonObject, ranks: int, size: float, parallel: Parallel
+) -> tuple[JsonObject, int, list[Message]]:
     """For a release without elasticity: the config with the triplet in place of the block, and the ranks.
 
     The batch is that of 0.19.7, so the job goes on as it would have there. `model_parallel_size` of the block
@@ -120,8 +121,8 @@ def _fallback_note(found: Plan, size: int, batch: int) -> Message:
     )
 
 
-def _scheduler(block: Mapping[str, Any], semantics: Semantics) -> list[Message]:
-    """Hold the block against the one the scheduler left in the environment, where it left one."""
+def _scheduler(block: Mapping[str, Json], semantics: Semantics) -> list[Message]:
+    """Compare the block with the one that the scheduler left in the environment, where it left one."""
     if c.DEEPSPEED_ELASTICITY_CONFIG not in os.environ:
         return []
     from elastic import ensure_immutable_elastic_config
@@ -134,7 +135,7 @@ def _scheduler(block: Mapping[str, Any], semantics: Semantics) -> list[Message]:
     return [Message("environment", text, c.ELASTICITY)]
 
 
-def _refuse_batch_keys(config: Mapping[str, Any]) -> None:
+def _refuse_batch_keys(config: Mapping[str, Json]) -> None:
     written = [key for key in KEYS if key in config]
     if written and not config[c.ELASTICITY].get(c.IGNORE_NON_ELASTIC_BATCH_INFO):
         raise ResolveError(
@@ -143,7 +144,7 @@ def _refuse_batch_keys(config: Mapping[str, Any]) -> None:
         )
 
 
-def _overridden(config: Mapping[str, Any], found: Triplet) -> list[Message]:
+def _overridden(config: Mapping[str, Json], found: Triplet) -> list[Message]:
     return [
         Message("overridden", f"elasticity overrides `{key}`: {config[key]!r} becomes {value}", key)
         for key, value in zip(KEYS, found.values(), strict=True)
@@ -151,7 +152,7 @@ def _overridden(config: Mapping[str, Any], found: Triplet) -> list[Message]:
     ]
 
 
-def _nearest(config: Mapping[str, Any], semantics: Semantics, size: float) -> tuple[str, ...]:
+def _nearest(config: Mapping[str, Json], semantics: Semantics, size: float) -> tuple[str, ...]:
     """The admissible sizes around one that is not; empty where the block has no strict plan."""
     from elastic import ElasticityError, plan
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dsconfig.batch.triplet import KEYS
-from dsconfig.consumers import BY_NAME
+from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.dialect import Coerced
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, Source

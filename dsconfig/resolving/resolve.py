@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from dsconfig.checking.source import ConfigSource, read
-from dsconfig.consumers import BY_NAME
+from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.document import Document
 from dsconfig.json_types import Json
 from dsconfig.releases import Target

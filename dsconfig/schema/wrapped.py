@@ -7,7 +7,7 @@ utils/dataclasses.py, DeepSpeedPlugin. transformers 5.23 training_args.py, Train
 
 from __future__ import annotations
 
-from dsconfig.consumers import launch_file
+from dsconfig.consumers import CONSUMERS, launch_file
 from dsconfig.json_types import JsonObject
 from dsconfig.releases import LATEST
 from dsconfig.schema import DRAFT, json_schema
@@ -78,7 +78,7 @@ _ROOT: dict[str, tuple[str, Schema]] = {
     "compute_environment": ("Where the job runs.", {"enum": ["LOCAL_MACHINE", "AMAZON_SAGEMAKER"]}),
     "distributed_type": (
         "What spreads the training; the block `deepspeed_config` counts only with DEEPSPEED.",
-        {"enum": list(launch_file.KINDS)},
+        {"enum": list(launch_file.DISTRIBUTED_TYPES)},
     ),
     "mixed_precision": (
         "Number format of the computation.",
@@ -188,7 +188,7 @@ def yaml_schema(release: str = LATEST) -> Schema:
 def settings_schema() -> Schema:
     """`[tool.dsconfig]` of pyproject.toml, and dsconfig.toml."""
     from dsconfig.rules import RULES
-    from dsconfig.settings import CONSUMERS, FAIL_ON
+    from dsconfig.settings import FAIL_ON
 
     texts: Schema = {"type": "array", "items": {"type": "string"}}
     rule: Schema = {"anyOf": [{"enum": sorted(RULES)}, {"type": "string"}]}

@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any
 
 from dsconfig import ResolveError
-from dsconfig.consumers import BY_NAME
+from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.resolving.filling import fill
 
 Config = dict[str, Any]

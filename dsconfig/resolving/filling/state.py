@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from dsconfig.consumers import Consumer
+from dsconfig.consumers.consumer import Consumer
 from dsconfig.consumers.training_args import Arguments
 from dsconfig.json_types import Json, JsonObject
 from dsconfig.resolving.run import Filled, Message, Mismatch

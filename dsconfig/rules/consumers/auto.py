@@ -38,7 +38,7 @@ def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.consumer not in PLUGIN:
         return
-    from dsconfig.consumers import BY_NAME
+    from dsconfig.consumers.by_name import BY_NAME
 
     fills = {fill.key for fill in BY_NAME[ctx.consumer].fills}
     unknown = {event.path for event in ctx.walk.unknown}

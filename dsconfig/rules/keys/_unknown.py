@@ -89,7 +89,7 @@ def _classify(ctx: Context, event: Event) -> Unknown | None:
 
 
 def _own_keys(consumer: str) -> tuple[str, ...]:
-    from dsconfig.consumers import BY_NAME
+    from dsconfig.consumers.by_name import BY_NAME
 
     return BY_NAME[consumer].own_keys
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.consumers.launch_file import BLOCK, KINDS
+from dsconfig.consumers.launch_file import BLOCK, DISTRIBUTED_TYPES
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -39,7 +39,7 @@ def deepspeed_not_launched(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (key,), message, help=f'write `{key}: "DEEPSPEED"`', effect="rejected", fix=fix, part="key"
         )
-    elif value in KINDS:
+    elif value in DISTRIBUTED_TYPES:
         yield ctx.at(
             (key,),
             f"`{key}` is {quoted(value)}, so that `{BLOCK}` is not looked at",

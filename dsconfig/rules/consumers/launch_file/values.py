@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dsconfig.consumers.launch_file import BLOCK, LAUNCHERS, LINK, PRECISIONS, stage
+from dsconfig.consumers.launch_config import stage
+from dsconfig.consumers.launch_file import BLOCK, LAUNCHERS, LINK, PRECISIONS
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule

@@ -1,0 +1,16 @@
+"""Every consumer by its name. Lightning fills nothing: lightning 2.6 strategies/deepspeed.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dsconfig.consumers.accelerate import ACCELERATE
+from dsconfig.consumers.consumer import Consumer
+from dsconfig.consumers.transformers import TRANSFORMERS
+
+BY_NAME: Mapping[str, Consumer] = {
+    "deepspeed": Consumer("deepspeed"),
+    "transformers": TRANSFORMERS,
+    "accelerate": ACCELERATE,
+    "lightning": Consumer("lightning"),
+}

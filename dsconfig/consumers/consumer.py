@@ -1,0 +1,39 @@
+"""One consumer: which keys it fills, when, and from what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from dsconfig.json_types import Json
+
+Stage: TypeAlias = Literal["arguments", "plugin", "model", "prepare"]
+"""When a key is filled: as the training arguments are made, as the plugin is, once the model is loaded, or
+in `Accelerator.prepare`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """What one "auto" becomes. Where `must_match`, a written value that differs from it is an error."""
+
+    key: str
+    origin: str
+    stage: Stage
+    must_match: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """One consumer. `defaults` are the training arguments that nobody gives."""
+
+    name: str
+    own_keys: tuple[str, ...] = ()
+    """Keys at the top level that the consumer reads or writes, and DeepSpeed does not."""
+    fills: tuple[Fill, ...] = ()
+    defaults: Mapping[str, Json] = field(default_factory=dict)
+
+    def origin(self, key: str) -> str | None:
+        """From what the consumer fills the key; None where it does not."""
+        return next((fill.origin for fill in self.fills if fill.key == key), None)
