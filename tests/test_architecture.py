@@ -38,13 +38,13 @@ HOUSE: Mapping[str, str] = {
     "diagnostic": "json_types",
     # Arithmetic of elastic batches, importable alone: it never imports dsconfig.
     "elastic": "",
-    "batch": "elastic",
+    "batch": "elastic json_types",
     # A config's text becomes a tree that knows its places.
     "document": "",
     # What DeepSpeed has keys for, how a release reads a value, and who hands it the file.
     "model": "json_types releases words",
     "dialect": "",
-    "consumers": "document words",
+    "consumers": "document json_types words",
     # What one rule sees of one release; then the rules themselves; then all releases at once.
     "evaluation": "consumers diagnostic dialect document json_types model releases",
     "rules": "batch consumers diagnostic dialect document elastic evaluation model releases words",
@@ -55,7 +55,7 @@ HOUSE: Mapping[str, str] = {
     " releases",
     "loader": "checking diagnostic evaluation model releases",
     # What is written without one: configs to start from, schemas for editors, hand-offs to elastic.
-    "settings": "json_types words",
+    "settings": "consumers json_types words",
     "presets": "consumers document json_types model releases words",
     "schema": "consumers document json_types model presets releases rules settings words",
     "jobs": "document elastic",
