@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
+from dsconfig import model
 from dsconfig.rules import RULES, Rule
 from tests.examples import Example, examples
 
 ALL = [(rule, example) for rule in RULES.values() for example in examples(rule)]
-# Pages whose example is no text: the suppression that nothing needs, and bytes.
+# Pages whose example is not a text: the suppression that nothing needs, and bytes.
 NO_BAD_EXAMPLE = {"DSC004", "DSC006", "DSC008", "DSC009"}
 
 
@@ -47,3 +49,9 @@ def test_good_configs_of_pages_are_json() -> None:
     for _, example in ALL:
         if example.kind != "Bad":
             json.loads(example.text)
+
+
+def test_domains_bear_the_words_of_the_model() -> None:
+    domains = {rule.check.__module__.split(".")[2] for rule in RULES.values()}
+    files = {path.stem for path in Path(str(model.__file__)).parent.iterdir()}
+    assert domains - files == {"document", "keys", "types", "consumers"}, "these are of no section alone"

@@ -17,7 +17,7 @@ from dsconfig.words import described, quoted
 _ENGINE = "runtime/pipe/engine.py:PipelineEngine.__init__"
 
 
-def _section(ctx: Context) -> None:
+def _requires_section(ctx: Context) -> None:
     """Go on only where the section is written, with something in it.
 
     Raises:
@@ -50,7 +50,7 @@ def pipeline_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "pipeline": {"use_reentrant": false}}
     """
-    _section(ctx)
+    _requires_section(ctx)
     for key in ("pipe_partitioned", "grad_partitioned", "use_reentrant"):
         path = f"pipeline.{key}"
         if not ctx.has(path) or ctx.key(path) is None:
@@ -81,7 +81,7 @@ def checkpoint_interval_not_a_number(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "pipeline": {"activation_checkpoint_interval": 1}}
     """
-    _section(ctx)
+    _requires_section(ctx)
     path = "pipeline.activation_checkpoint_interval"
     value = ctx.written(path)
     if ctx.has(path) and not isinstance(value, int | float):
@@ -108,7 +108,7 @@ def pipeline_above_zero_stage_1(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 1}, "pipeline": {"pipe_partitioned": true}}
     """
-    _section(ctx)
+    _requires_section(ctx)
     if stage(ctx) > 1:
         yield ctx.at(
             "pipeline",
@@ -140,7 +140,7 @@ def overlap_with_pipeline(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 1, "overlap_comm": false},
          "pipeline": {"pipe_partitioned": true}}
     """
-    _section(ctx)
+    _requires_section(ctx)
     path = "zero_optimization.overlap_comm"
     if stage(ctx) == 1 and ctx.has(path) and ctx.on(path):
         yield ctx.at(

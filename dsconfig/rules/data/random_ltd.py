@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
-from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.words import one_of, quoted
@@ -17,6 +17,18 @@ _SCHEDULER = "runtime/data_pipeline/data_routing/scheduler.py:RandomLTDScheduler
 _NEEDED = ("total_layer_num", "random_ltd_layer_num", "random_ltd_schedule")
 _NEEDED_TO_SCHEDULE = ("min_value", "max_value", "schedule_config", "schedule_type")
 _NEEDED_TO_PACE = ("require_steps", "seq_per_step")
+
+
+def _section(ctx: Context) -> dict[str, Any]:
+    """The section, where it is switched on.
+
+    Raises:
+        SkipRule: it is not, or it is not an object.
+    """
+    section = ctx.written(_LTD)
+    if not isinstance(section, dict) or not ctx.on(f"{_LTD}.enabled"):
+        raise SkipRule
+    return section
 
 
 @rule("DSC958", effect="crashes", since="0.8.0", source=_SCHEDULER)
@@ -38,9 +50,7 @@ def incomplete_random_ltd(ctx: Context) -> Iterator[Finding]:
                 "min_value": 128, "max_value": 2048, "schedule_type": "fixed_linear",
                 "schedule_config": {"require_steps": 200000, "seq_per_step": 16}}}}}}
     """
-    section = ctx.written(_LTD)
-    if not isinstance(section, dict) or not ctx.on(f"{_LTD}.enabled"):
-        return
+    section = _section(ctx)
     schedule = section.get("random_ltd_schedule")
     pace = schedule.get("schedule_config") if isinstance(schedule, dict) else None
     yield from _lacking(ctx, _LTD, section, _NEEDED)
@@ -92,9 +102,7 @@ def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
                 "min_value": 128, "max_value": 2048, "schedule_type": "fixed_linear",
                 "schedule_config": {"require_steps": 200000, "seq_per_step": 16}}}}}}
     """
-    section = ctx.written(_LTD)
-    if not isinstance(section, dict) or not ctx.on(f"{_LTD}.enabled"):
-        return
+    section = _section(ctx)
     rate = section.get("layer_token_lr_schedule")
     if isinstance(rate, dict) and rate.get("enabled", True):
         said = "is on" if "enabled" in rate else "does not say `enabled`"
@@ -141,9 +149,7 @@ def random_ltd_layers_miscounted(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "data_efficiency": {"data_routing": {"random_ltd": {
             "enabled": true, "random_ltd_layer_num": 2, "random_ltd_layer_id": [1, 2]}}}}
     """
-    section = ctx.written(_LTD)
-    if not isinstance(section, dict) or not ctx.on(f"{_LTD}.enabled"):
-        return
+    section = _section(ctx)
     number, layers = section.get("random_ltd_layer_num"), section.get("random_ltd_layer_id")
     if isinstance(number, int) and isinstance(layers, list) and number != len(layers):
         yield ctx.at(

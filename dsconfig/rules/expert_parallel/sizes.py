@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.batch.world_sizes import divisors
-from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import division
 from dsconfig.rules.expert_parallel._section import EP, bad_integer, on_here, requires_autoep, value_of
 from dsconfig.words import one_of, quoted
@@ -49,14 +49,13 @@ def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
     size = value_of(ctx, "autoep_size")
     reserved = value_of(ctx, "expert_tensor_parallel_size") if ctx.since("0.19.3") else 1
     if type(reserved) is not int or reserved != 1:
-        path = f"{EP}.expert_tensor_parallel_size"
         yield ctx.at(
-            path,
+            f"{EP}.expert_tensor_parallel_size",
             f"`expert_tensor_parallel_size` is {quoted(reserved)}, but it is reserved: the engine takes only "
             "`1`",
             help="remove it",
             related=[on_here()],
-            fix=Fix("remove `expert_tensor_parallel_size`", (Remove((EP, path.rsplit(".", 1)[1])),)),
+            fix=removal((EP, "expert_tensor_parallel_size")),
         )
     elif ctx.world_size and not bad_integer(size, 1) and ctx.world_size % size:
         yield ctx.at(
