@@ -12,6 +12,8 @@ from dsconfig.json_types import Json
 
 Path: TypeAlias = tuple["str | int", ...]
 Severity: TypeAlias = Literal["error", "warning", "info"]
+EffectName: TypeAlias = Literal["rejected", "crashes", "ignored", "altered", "deprecated", "wasteful"]
+"""How rules write an effect."""
 
 
 class Effect(str, Enum):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from dsconfig.json_types import Json, Spec
+if TYPE_CHECKING:
+    from dsconfig.json_types import Spec
 
 _LONGEST = 60
 _KINDS = {
@@ -20,7 +22,7 @@ _KINDS = {
 _BOUNDS = ("at least", "greater than", "at most", "less than")
 
 
-def quoted(value: Json) -> str:
+def quoted(value: object) -> str:
     """A value as it stands in the file, in backticks: `"auto"`, `true`, `4.5`; long ones are cut."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         return "`an integer of more than 60 digits`"
@@ -28,7 +30,7 @@ def quoted(value: Json) -> str:
     return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}`"
 
 
-def kind(value: Json) -> str:
+def kind(value: object) -> str:
     """The JSON kind of a value with its article: `a string`, `an object`, `null`."""
     word = _KINDS.get(type(value), "value")
     if word == "null":
@@ -36,12 +38,12 @@ def kind(value: Json) -> str:
     return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 
-def described(value: Json) -> str:
+def described(value: object) -> str:
     """A value with its kind, set off in a sentence that goes on: ``a list, `[3]`,``; plain `null` alone."""
     return "null" if value is None else f"{kind(value)}, {quoted(value)},"
 
 
-def one_of(values: Iterable[Json], conjunction: str = "or") -> str:
+def one_of(values: Iterable[object], conjunction: str = "or") -> str:
     """`"a"`, `"b"` or `"c"`."""
     words = [value if isinstance(value, str) and value.startswith("`") else quoted(value) for value in values]
     if len(words) < 2:

@@ -34,7 +34,7 @@ HOUSE: Mapping[str, str] = {
     "json_types": "",
     "_version": "",
     "releases": "",
-    "words": "json_types",
+    "words": "",
     "diagnostic": "json_types",
     # Arithmetic of elastic batches, importable alone: it never imports dsconfig.
     "elastic": "",
@@ -47,7 +47,7 @@ HOUSE: Mapping[str, str] = {
     "consumers": "document json_types words",
     # What one rule sees of one release; then the rules themselves; then all releases at once.
     "evaluation": "consumers diagnostic dialect document json_types model releases",
-    "rules": "batch consumers diagnostic dialect document elastic evaluation model releases words",
+    "rules": "batch consumers diagnostic dialect document elastic evaluation json_types model releases words",
     "checking": "consumers diagnostic document evaluation releases rules words",
     # What is done with a verdict.
     "fixing": "checking diagnostic dialect document evaluation model releases words",

@@ -7,6 +7,6 @@ refused by one is taken by the other. Everything else is looked up by hand and t
 
 from __future__ import annotations
 
-from dsconfig.dialect.verdict import Coerced, Refused, Verdict, read
+from dsconfig.dialect.verdict import Coerced, Refused, Verdict, Why, read
 
-__all__ = ["Coerced", "Refused", "Verdict", "read"]
+__all__ = ["Coerced", "Refused", "Verdict", "Why", "read"]

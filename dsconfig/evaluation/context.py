@@ -10,7 +10,7 @@ from functools import cache
 from typing import Literal
 
 from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.diagnostic import Effect, Fix
+from dsconfig.diagnostic import Effect, EffectName, Fix
 from dsconfig.document import Document, Parser, Problem, Span
 from dsconfig.evaluation.walk import UNREADABLE, Walk
 from dsconfig.json_types import Json, JsonObject, KeyPath
@@ -223,7 +223,7 @@ class Context:
         message: str,
         *,
         help: str | None = None,
-        effect: str | None = None,
+        effect: EffectName | None = None,
         part: Part = "value",
         related: Iterable[tuple[str, str | KeyPath]] = (),
         fix: Fix | None = None,
@@ -245,7 +245,7 @@ class Context:
         message: str,
         *,
         help: str | None = None,
-        effect: str | None = None,
+        effect: EffectName | None = None,
         fix: Fix | None = None,
     ) -> Finding:
         """A finding at the place of an oddity of the text."""

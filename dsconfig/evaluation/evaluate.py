@@ -44,7 +44,7 @@ def evaluate(source: Source, release: int) -> Outcome:
         tuple(_one_per_cause(findings)),
         alike.meet(context.alike).meet(context.walk.alike),
         context,
-        sum(1 for event in context.walk.autos if event.key and event.key.info.fills),
+        sum(1 for entry in context.walk.autos if entry.key.info.fills),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Effect
+from dsconfig.diagnostic import Effect, EffectName
 from dsconfig.releases import NEVER, Interval, number
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ RULES: dict[str, Rule] = {}
 def rule(
     code: str,
     *,
-    effect: str,
+    effect: EffectName,
     since: str | None = None,
     until: str | None = None,
     source: str = "",

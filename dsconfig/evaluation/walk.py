@@ -1,8 +1,7 @@
-"""Holds a config against the key table, for one release: what is known, what is not, what becomes of each
-value.
+"""Walks a config beside the key table of one release, and notes what becomes of each key and value.
 
-The walk judges nothing. It records events (an unknown key, a value that is refused or coerced, an "auto" that
-is dropped) for the rules to put into words, and the values that DeepSpeed ends up with.
+The walk judges nothing. It notes what is unknown, refused, coerced, "auto" or out of date, for the rules to
+put into words, and the values that DeepSpeed ends up with.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dsconfig.dialect import Coerced, Refused, read
+from dsconfig.evaluation.events import Coercion, KnownKey, Refusal, UnknownKey
+from dsconfig.evaluation.shapes import as_mapping, shapes_of
 from dsconfig.json_types import Json, JsonObject, KeyPath, Spec
 from dsconfig.model.keyinfo import KeyView, SectionView, child_section, type_named, view
 from dsconfig.releases import EVERY_RELEASE, Interval
@@ -23,35 +24,27 @@ UNREADABLE = Unreadable()
 
 
 @dataclass(slots=True)
-class Event:
-    """Something about one key. `key` is None where the section does not know it."""
-
-    path: KeyPath
-    section: SectionView
-    key: KeyView | None
-    value: Json
-    verdict: Coerced | Refused | None = None
-
-
-@dataclass(slots=True)
 class Walk:
-    """What one walk found. `values` are nested by canonical names, `spelled` leads from those to the written
-    path.
-    """
+    """What one walk found."""
 
     release: int
     consumer: str
     alike: Interval = EVERY_RELEASE
     """Releases for which the walk finds the same."""
-    unknown: list[Event] = field(default_factory=list)
-    refused: list[Event] = field(default_factory=list)
-    coerced: list[Event] = field(default_factory=list)
-    autos: list[Event] = field(default_factory=list)
-    doubles: list[Event] = field(default_factory=list)
-    seen: list[Event] = field(default_factory=list)
-    """Keys that are deprecated, or taken and never looked at."""
+    unknown: list[UnknownKey] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+    coerced: list[Coercion] = field(default_factory=list)
+    autos: list[KnownKey] = field(default_factory=list)
+    """Values "auto" that nobody fills."""
+    doubles: list[KnownKey] = field(default_factory=list)
+    """Aliases of a key that is written under another name too."""
+    deprecated: list[KnownKey] = field(default_factory=list)
+    unread: list[KnownKey] = field(default_factory=list)
+    """Keys that are taken, and never looked at."""
     values: JsonObject = field(default_factory=dict)
+    """What the release ends up with, nested by canonical names."""
     spelled: dict[KeyPath, KeyPath] = field(default_factory=dict)
+    """The paths as written of keys under an alias, by their canonical paths."""
 
     def view(self, name: str) -> SectionView:
         """The section as the release sees it; narrows the releases for which the walk's outcome holds."""
@@ -71,18 +64,18 @@ class Walk:
         for word, value in data.items():
             key = seen.keys.get(word)
             if key is None:
-                self.unknown.append(Event((*path, word), loose if word == _STRICT else seen, None, value))
+                self.unknown.append(UnknownKey((*path, word), loose if word == _STRICT else seen, value))
                 continue
             if seen.dialect == "hand" and _hidden(seen, key, data):
                 continue
             here = (*canonical, key.info.name)
             written = (*path, word)
-            found = self._value(seen, key, value, written, here)
+            found = self._value(KnownKey(written, seen, key, value), here)
             if found is _ABSENT:
                 continue
             if key.info.name in values:
                 alias = written if written != here else self.spelled.get(here, written)
-                self.doubles.append(Event(alias, seen, key, value))
+                self.doubles.append(KnownKey(alias, seen, key, value))
             if written != here:
                 self.spelled[here] = written
             values[key.info.name] = found
@@ -99,53 +92,52 @@ class Walk:
         key = seen.keys["params"]._replace(type=("section", kind.params))
         return seen._replace(keys={**seen.keys, "params": key})
 
-    def _value(self, seen: SectionView, key: KeyView, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
+    def _value(self, entry: KnownKey, canonical: KeyPath) -> Json:
+        _, seen, key, value = entry
         info = key.info
-        event = Event(path, seen, key, value)
-        if info.deprecated <= self.release or "unread" in info.flags:
-            self.seen.append(event)
+        if "unread" in info.flags:
+            self.unread.append(entry)
+        elif info.deprecated <= self.release:
+            self.deprecated.append(entry)
         if value == "auto" and isinstance(value, str):
             if self.consumer in info.fills:
                 return UNREADABLE
-            if seen.drops_auto and "auto_is_value" not in info.flags:
-                self.autos.append(event)
-                return _ABSENT
-            if not info.flags & _TAKES_AUTO and key.type[1:] != ("auto",) and not _mentions_auto(key.type):
-                self.autos.append(event)
-        return self._read(event, key, value, path, canonical)
+            if "auto_is_value" not in info.flags and (seen.drops_auto or not _takes_auto(key.type)):
+                self.autos.append(entry)
+                if seen.drops_auto:
+                    return _ABSENT
+        return self._read(entry, canonical)
 
-    def _read(self, event: Event, key: KeyView, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
+    def _read(self, entry: KnownKey, canonical: KeyPath) -> Json:
+        path, seen, key, value = entry
         inner = child_section(key.type)
         if inner is not None and isinstance(value, dict):
             return self.section(inner, value, path, canonical)
-        if inner is not None and event.section.dialect == "hand":
-            return self._misshapen(event, key, value, inner, canonical)
+        if inner is not None and seen.dialect == "hand":
+            return self._misshapen(entry, inner, canonical)
         if inner is not None and shapes_of(value) & key.takes:
             return value
-        verdict = read(key.type, value, event.section.dialect)
-        if inner is not None and isinstance(verdict, Coerced) and isinstance(verdict.value, dict):
-            # A list of pairs, where the dialect makes an object of it.
-            event.verdict = verdict
-            self.coerced.append(event)
-            return self.section(inner, verdict.value, path, canonical)
+        verdict = read(key.type, value, seen.dialect)
         if isinstance(verdict, Refused):
-            event.verdict = verdict
-            self.refused.append(event)
-            return value if event.section.dialect == "hand" else UNREADABLE
-        if verdict is not None:
-            event.verdict = verdict
-            self.coerced.append(event)
+            self.refused.append(Refusal(*entry, verdict))
+            return value if seen.dialect == "hand" else UNREADABLE
+        if isinstance(verdict, Coerced):
+            self.coerced.append(Coercion(*entry, verdict))
+            if inner is not None and isinstance(verdict.value, dict):
+                # A list of pairs, where the dialect makes an object of it.
+                return self.section(inner, verdict.value, path, canonical)
             # By hand nothing is converted: what is written is what the code goes on with.
-            value = value if event.section.dialect == "hand" else verdict.value
+            value = value if seen.dialect == "hand" else verdict.value
         return self._within(key.type, value, path, canonical)
 
-    def _misshapen(self, event: Event, key: KeyView, value: Json, inner: str, canonical: KeyPath) -> Json:
-        """A section that is no object, where DeepSpeed opens it by hand."""
+    def _misshapen(self, entry: KnownKey, inner: str, canonical: KeyPath) -> Json:
+        """A section that is not an object, where DeepSpeed opens it by hand."""
+        path, _, key, value = entry
         if shapes_of(value) & key.takes:
             made = as_mapping(value) if "mapping" in key.takes else None
-            return value if made is None else self.section(inner, made, event.path, canonical)
-        event.verdict = Refused("null" if value is None else "type", key.type, value)
-        self.refused.append(event)
+            return value if made is None else self.section(inner, made, path, canonical)
+        verdict = Refused("null" if value is None else "type", key.type, value)
+        self.refused.append(Refusal(*entry, verdict))
         return UNREADABLE
 
     def _within(self, spec: Spec, value: Json, path: KeyPath, canonical: KeyPath) -> Json:
@@ -174,7 +166,6 @@ _STRICT = "strict"
 """An argument of the constructor of DeepSpeed's pydantic sections, which a config can set: true keeps every
 "auto" (runtime/config_utils.py, `DeepSpeedConfigModel.__init__`).
 """
-_TAKES_AUTO = frozenset({"auto_is_value"})
 
 
 def _hidden(seen: SectionView, key: KeyView, data: JsonObject) -> bool:
@@ -185,36 +176,8 @@ def _hidden(seen: SectionView, key: KeyView, data: JsonObject) -> bool:
     return not (data[other] is None and "null" in seen.keys[other].takes)
 
 
-def _mentions_auto(spec: Spec) -> bool:
+def _takes_auto(spec: Spec) -> bool:
     """Whether "auto" is one of the values of the type, or any text is."""
     if spec[0] == "union":
-        return any(_mentions_auto(arm) for arm in spec[1:])
+        return any(_takes_auto(arm) for arm in spec[1:])
     return spec[0] in ("any", "str", "path") or (spec[0] == "enum" and "auto" in spec[1:])
-
-
-def shapes_of(value: Json) -> frozenset[str]:
-    """The names (`dsconfig.model.key.Shape`) under which a value may be taken for a section."""
-    shapes = {_shape(value)}
-    if not value:
-        shapes.add("falsy")
-    if value in ([], "auto"):
-        shapes.add("auto" if value else "[]")
-    if as_mapping(value) is not None:
-        shapes.add("mapping")
-    return frozenset(shapes)
-
-
-def _shape(value: Json) -> str:
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    return "string" if isinstance(value, str) else "list" if isinstance(value, list) else "number"
-
-
-def as_mapping(value: Json) -> dict[Json, Json] | None:
-    """What Python's `dict()` makes of a list or a string, as pydantic 1 calls it; None where it refuses."""
-    if not isinstance(value, list | str):
-        return None
-    try:
-        return dict(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None

@@ -51,7 +51,7 @@ class KeyInfo(NamedTuple):
     flags: frozenset[str]
     """Which of the booleans of `dsconfig.model.key.Key` are set, by name."""
     only: tuple[tuple[tuple[str, ...], int], ...]
-    wrong_type: str | None
+    wrong_type: Literal["rejected", "crashes", "altered", "ignored"] | None
 
     def read_in(self, release: int) -> bool:
         """Whether the release looks at the key."""
@@ -144,7 +144,7 @@ class SectionView(NamedTuple):
     name: str
     releases: Interval
     dialect: Dialect
-    unknown: str
+    unknown: Literal["ignored", "kept", "rejected"]
     drops_auto: bool
     keys: dict[str, KeyView]
 
@@ -205,7 +205,8 @@ def view(name: str, release: int) -> SectionView:
 @cache
 def _view(name: str, releases: Interval) -> SectionView:
     low = releases.first
-    by, unknown, drops_auto = "hand", "ignored", False
+    by, drops_auto = "hand", False
+    unknown: Literal["ignored", "kept", "rejected"] = "ignored"
     for since, until, *reading in SECTIONS[name][0]:
         if since <= low <= until:
             by, unknown, drops_auto = reading

@@ -11,6 +11,7 @@ from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.dialect import Coerced
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, Source
+from dsconfig.evaluation.events import Coercion, Refusal
 from dsconfig.json_types import Json, JsonObject
 from dsconfig.model.keyinfo import KeyView, SectionView, secrets
 from dsconfig.resolving.run import Run
@@ -42,7 +43,8 @@ class Origins:
             self.data |= dict(zip(KEYS, run.triplet, strict=True))
         reader = "deepspeed" if run else written.consumer
         walk = Context(Source(read_dict(self.data), reader, None), written.release).walk
-        self.verdicts = {event.path: event.verdict for event in (*walk.coerced, *walk.refused)}
+        judged: list[Coercion | Refusal] = [*walk.coerced, *walk.refused]
+        self.verdicts = {entry.path: entry.verdict for entry in judged}
         self.dropped = {event.path for event in walk.autos if event.section.drops_auto}
         self.filled = {filled.key: filled.origin for filled in run.filled} if run else {}
 

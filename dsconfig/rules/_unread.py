@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dsconfig.diagnostic import Fix, Remove
+from dsconfig.diagnostic import EffectName, Fix, Remove
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.words import one_of
 
@@ -25,7 +25,7 @@ def without_effect(
     why: str,
     *,
     help: str,
-    effect: str = "ignored",
+    effect: EffectName = "ignored",
     related: Iterable[tuple[str, str]] = (),
 ) -> Finding:
     """One finding for all the keys that one cause takes the effect from."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dsconfig.diagnostic import Path
+from dsconfig.diagnostic import EffectName, Path
 from dsconfig.evaluation.context import Context
 
 _OLD = "curriculum_learning"
@@ -19,7 +19,7 @@ class Curriculum:
 
     path: Path
     data: dict[str, Any]
-    effect: str
+    effect: EffectName
     keys: tuple[str, ...]
 
     @property

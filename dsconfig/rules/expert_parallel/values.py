@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.dialect import Refused
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
@@ -120,7 +119,7 @@ def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
     requires_autoep(ctx)
     for event in ctx.walk.refused:
         word = event.path[-1]
-        if event.path[0] == EP and word in _WORDS and isinstance(event.verdict, Refused):
+        if event.path[0] == EP and word in _WORDS:
             yield _refused(ctx, str(word), "", expected(event.verdict.expected))
     for word in ctx.data[EP]:
         wrong = _wrong(ctx, word) if ctx.key(f"{EP}.{word}") else None

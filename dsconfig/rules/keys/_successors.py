@@ -6,19 +6,19 @@ from typing import Any
 
 from dsconfig.diagnostic import Fix, Operation, Path, Rename, Set
 from dsconfig.evaluation.context import Context
-from dsconfig.evaluation.walk import Event
+from dsconfig.evaluation.events import KnownKey, UnknownKey
 from dsconfig.model.keyinfo import KeyInfo, section_keys
 from dsconfig.rules._fixes import removal
 from dsconfig.words import quoted
 
 
-def successor(ctx: Context, event: Event, *, safe: bool = False) -> Fix | None:
+def successor(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False) -> Fix | None:
     """The fix that says the same under the key's new name; None where it has none, or it is written already.
 
     `safe` is the caller's knowledge of the release.
     """
-    path, value = event.path, event.value
-    info = section_keys(event.section.name).get(str(path[-1]))
+    path, value = entry.path, entry.value
+    info = section_keys(entry.section.name).get(str(path[-1]))
     if info is None or info.rewrite is None or info.replaced_by is None:
         return None
     how, on = info.rewrite

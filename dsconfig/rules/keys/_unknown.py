@@ -3,89 +3,139 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple, TypeAlias, TypeVar
 
-from dsconfig.diagnostic import dotted
+from dsconfig.diagnostic import EffectName, dotted
 from dsconfig.evaluation.context import Context
-from dsconfig.evaluation.walk import Event
-from dsconfig.model.keyinfo import KeyInfo, meant_by, section_keys
+from dsconfig.evaluation.events import UnknownKey
+from dsconfig.json_types import KeyPath
+from dsconfig.model.keyinfo import KeyInfo, SectionView, meant_by, section_keys
 from dsconfig.releases import NEVER
 from dsconfig.rules._similar import nearest_key
 from dsconfig.rules.keys._homes import home_of
 
-Kind = Literal["removed", "future", "dead", "misplaced", "misspelt", "unknown"]
+
+class Removed(NamedTuple):
+    """Earlier releases read the key."""
+
+    info: KeyInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Future(NamedTuple):
+    """Later releases read the key."""
+
+    info: KeyInfo
+
+
+class NeverRead(NamedTuple):
+    """No release ever read the key, though examples show it; empty: nothing stands for it."""
+
+    instead: str
+
+
+class Misplaced(NamedTuple):
+    """The key belongs elsewhere."""
+
+    home: str
+
+
+class Misspelt(NamedTuple):
+    """The key is spelt almost like one that exists."""
+
+    meant: str
+
+
+class Unexplained(NamedTuple):
+    """Nothing is like the key."""
+
+
+Reason: TypeAlias = "Removed | Future | NeverRead | Misplaced | Misspelt | Unexplained"
+R = TypeVar("R", Removed, Future, NeverRead, Misplaced, Misspelt, Unexplained)
+
+
+class Unknown(NamedTuple):
     """A key that the release does not read in this section, and the likeliest reason."""
 
-    event: Event
-    kind: Kind
-    info: KeyInfo | None = None
-    meant: str | None = None
+    entry: UnknownKey
+    reason: Reason
+
+    @property
+    def path(self) -> KeyPath:
+        """Where it stands."""
+        return self.entry.path
+
+    @property
+    def section(self) -> SectionView:
+        """The section that does not know it."""
+        return self.entry.section
 
     @property
     def word(self) -> str:
         """The key itself."""
-        return str(self.event.path[-1])
-
-    @property
-    def parent(self) -> str:
-        """The section that it stands in, dotted; empty at the top level."""
-        return dotted(self.event.path[:-1])
+        return str(self.path[-1])
 
     @property
     def refused(self) -> bool:
-        """Whether DeepSpeed refuses the file.
+        """Whether the file is refused for it.
 
-        Strict sections refuse what they do not know, except for the value "auto", which they drop unseen.
+        Strict sections refuse what they do not know, unless its value is "auto", which they drop unseen.
         """
-        if self.info is not None and self.kind == "removed" and self.info.refused_from < NEVER:
+        if isinstance(self.reason, Removed) and self.reason.info.refused_from < NEVER:
             return True
-        section = self.event.section
-        return section.unknown == "rejected" and not (section.drops_auto and self.event.value == "auto")
+        return self.section.unknown == "rejected" and not (
+            self.section.drops_auto and self.entry.value == "auto"
+        )
 
     @property
-    def effect(self) -> str:
+    def effect(self) -> EffectName:
         """What becomes of the file, or else of the key."""
         return "rejected" if self.refused else "ignored"
 
     @property
     def where(self) -> str:
         """Where it stands, for messages."""
-        return f"in `{self.parent}`" if self.parent else "at the top level"
+        parent = dotted(self.path[:-1])
+        return f"in `{parent}`" if parent else "at the top level"
+
+    @property
+    def fate(self) -> str:
+        """What DeepSpeed does about it, for messages."""
+        if self.refused:
+            return "DeepSpeed refuses the file"
+        if self.section.unknown == "rejected":
+            return 'DeepSpeed drops it because its value is "auto"'
+        return "DeepSpeed ignores it"
 
 
-def unknowns(ctx: Context, kind: Kind) -> Iterator[Unknown]:
-    """The unknown keys of one kind."""
-    for event in ctx.walk.unknown:
-        found = _classify(ctx, event)
-        if found is not None and found.kind == kind:
-            yield found
+def unknowns(ctx: Context, kind: type[R]) -> Iterator[tuple[Unknown, R]]:
+    """The unknown keys that have this kind of reason."""
+    for entry in ctx.walk.unknown:
+        reason = _reason(ctx, entry)
+        if isinstance(reason, kind):
+            yield Unknown(entry, reason), reason
 
 
-def _classify(ctx: Context, event: Event) -> Unknown | None:
-    word = str(event.path[-1])
-    if ctx.consumer != "deepspeed" and len(event.path) == 1 and word in _own_keys(ctx.consumer):
+def _reason(ctx: Context, entry: UnknownKey) -> Reason | None:
+    """None: the key stands there on purpose, and no rule speaks of it."""
+    path, section = entry.path, entry.section
+    word = str(path[-1])
+    if ctx.consumer != "deepspeed" and len(path) == 1 and word in _own_keys(ctx.consumer):
         return None
-    info = section_keys(event.section.name).get(word)
+    info = section_keys(section.name).get(word)
     if info is not None and ctx.release >= info.refused_from:
-        return Unknown(event, "removed", info)
-    if event.section.unknown == "kept" or _is_remark(event, word):
+        return Removed(info)
+    if section.unknown == "kept" or _is_remark(entry, word):
         return None
     if info is not None:
-        gone = all(last < ctx.release for _, last in info.spans)
-        return Unknown(event, "removed" if gone else "future", info)
-    dead = meant_by(dotted(event.path))
-    if dead is not None:
-        return Unknown(event, "dead", meant=dead)
-    home = home_of(word, event.path[:-1], ctx.release)
+        return Removed(info) if all(last < ctx.release for _, last in info.spans) else Future(info)
+    instead = meant_by(dotted(path))
+    if instead is not None:
+        return NeverRead(instead)
+    home = home_of(word, path[:-1], ctx.release)
     if home is not None:
-        return Unknown(event, "misplaced", meant=home)
-    near = nearest_key(word, event.section)
-    return Unknown(event, "misspelt", meant=near) if near else Unknown(event, "unknown")
+        return Misplaced(home)
+    near = nearest_key(word, section)
+    return Misspelt(near) if near else Unexplained()
 
 
 def _own_keys(consumer: str) -> tuple[str, ...]:
@@ -94,25 +144,15 @@ def _own_keys(consumer: str) -> tuple[str, ...]:
     return BY_NAME[consumer].own_keys
 
 
-def _is_remark(event: Event, word: str) -> bool:
+def _is_remark(entry: UnknownKey, word: str) -> bool:
     """Keys that people add on purpose where DeepSpeed does not look: `$schema`, `_comment`, `//`."""
-    if event.section.unknown == "rejected":
+    if entry.section.unknown == "rejected":
         return False
     return (
         word.startswith(("_", "//", "#"))
         or word.lower() in _REMARKS
-        or (len(event.path) == 1 and word in ("$schema", "$dsconfig"))
+        or (len(entry.path) == 1 and word in ("$schema", "$dsconfig"))
     )
 
 
 _REMARKS = frozenset({"comment", "comments", "description", "note", "notes"})
-
-
-def dropped(found: Unknown) -> str:
-    """What DeepSpeed does about the key, for messages."""
-    section = found.event.section
-    if found.refused:
-        return "DeepSpeed refuses the file"
-    if section.unknown == "rejected":
-        return 'DeepSpeed drops it because its value is "auto"'
-    return "DeepSpeed ignores it"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.events import KnownKey
 from dsconfig.evaluation.rule import rule
-from dsconfig.evaluation.walk import Event
 from dsconfig.rules._fixes import removal
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
@@ -25,19 +25,17 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage3_prefetch_bucket_size": 1}}
     """
-    for event in ctx.walk.doubles:
-        assert event.key is not None
+    for entry in ctx.walk.doubles:
         yield ctx.at(
-            event.path,
-            f"`{event.path[-1]}` is another name of `{event.key.info.name}`, and both are written",
-            help=f"keep `{event.key.info.name}` alone",
+            entry.path,
+            f"`{entry.path[-1]}` is another name of `{entry.key.info.name}`, and both are written",
+            help=f"keep `{entry.key.info.name}` alone",
             part="key",
-            fix=removal(event.path, safe=_said_twice(ctx, event)),
+            fix=removal(entry.path, safe=_said_twice(ctx, entry)),
         )
 
 
-def _said_twice(ctx: Context, event: Event) -> bool:
+def _said_twice(ctx: Context, entry: KnownKey) -> bool:
     """Whether the key's other name holds the same value."""
-    assert event.key is not None
-    other = ctx.document.node((*event.path[:-1], event.key.info.name))
-    return other is not None and type(other.value) is type(event.value) and other.value == event.value
+    other = ctx.document.node((*entry.path[:-1], entry.key.info.name))
+    return other is not None and type(other.value) is type(entry.value) and other.value == entry.value

@@ -9,7 +9,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._similar import unmistakable
-from dsconfig.rules.keys._unknown import dropped, unknowns
+from dsconfig.rules.keys._unknown import Misplaced, Misspelt, NeverRead, Unexplained, unknowns
 from dsconfig.words import one_of
 
 _ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
@@ -35,17 +35,17 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for found in unknowns(ctx, "unknown"):
-        known = list(found.event.section.keys)
+    for found, _ in unknowns(ctx, Unexplained):
+        known = list(found.section.keys)
         yield ctx.at(
-            found.event.path,
-            f"`{found.word}` is no DeepSpeed key {found.where}: {dropped(found)}",
+            found.path,
+            f"`{found.word}` is no DeepSpeed key {found.where}: {found.fate}",
             help=f"remove it; known here: {one_of((f'`{key}`' for key in known), 'and')}"
             if 0 < len(known) <= 8
             else "remove it",
             effect=found.effect,
             part="key",
-            fix=removal(found.event.path),
+            fix=removal(found.path),
         )
 
 
@@ -65,22 +65,20 @@ def misspelt_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "gradient_clipping": 1.0}
     """
-    for found in unknowns(ctx, "misspelt"):
-        assert found.meant is not None
-        taken = ctx.has(dotted((*found.event.path[:-1], found.meant)))
+    for found, (meant,) in unknowns(ctx, Misspelt):
+        taken = ctx.has(dotted((*found.path[:-1], meant)))
         yield ctx.at(
-            found.event.path,
-            f"`{found.word}` is no DeepSpeed key {found.where}: {dropped(found)}",
-            help=f"did you mean `{found.meant}`?"
-            + (" It is set already: remove one of the two" if taken else ""),
+            found.path,
+            f"`{found.word}` is no DeepSpeed key {found.where}: {found.fate}",
+            help=f"did you mean `{meant}`?" + (" It is set already: remove one of the two" if taken else ""),
             effect=found.effect,
             part="key",
             fix=None
             if taken
             else Fix(
-                f"rename to `{found.meant}`",
-                (Rename(found.event.path, found.meant),),
-                safe=found.refused and unmistakable(found.word, found.event.section),
+                f"rename to `{meant}`",
+                (Rename(found.path, meant),),
+                safe=found.refused and unmistakable(found.word, found.section),
             ),
         )
 
@@ -99,18 +97,16 @@ def misplaced_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
-    for found in unknowns(ctx, "misplaced"):
-        assert found.meant is not None
-        home = tuple(found.meant.split("."))
+    for found, (home,) in unknowns(ctx, Misplaced):
         yield ctx.at(
-            found.event.path,
-            f"`{found.word}` does not belong {found.where}: {dropped(found)}",
-            help=f"move it to `{found.meant}`",
+            found.path,
+            f"`{found.word}` does not belong {found.where}: {found.fate}",
+            help=f"move it to `{home}`",
             effect=found.effect,
             part="key",
             fix=None
-            if ctx.has(found.meant)
-            else Fix(f"move to `{found.meant}`", (Move(found.event.path, home),)),
+            if ctx.has(home)
+            else Fix(f"move to `{home}`", (Move(found.path, tuple(home.split("."))),)),
         )
 
 
@@ -126,14 +122,12 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "comms_logger": {"enabled": true}}
     """
-    for found in unknowns(ctx, "dead"):
-        meant = found.meant
+    for found, (instead,) in unknowns(ctx, NeverRead):
         yield ctx.at(
-            found.event.path,
-            f"`{found.word}` was never a DeepSpeed key {found.where}, though examples show it: "
-            f"{dropped(found)}",
-            help=f"use `{meant}`" if meant else "remove it",
+            found.path,
+            f"`{found.word}` was never a DeepSpeed key {found.where}, though examples show it: {found.fate}",
+            help=f"use `{instead}`" if instead else "remove it",
             effect=found.effect,
             part="key",
-            fix=removal(found.event.path) if not meant else None,
+            fix=removal(found.path) if not instead else None,
         )

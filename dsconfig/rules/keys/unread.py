@@ -22,14 +22,11 @@ def key_without_effect(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu",
         "pin_memory": true}}}
     """
-    for event in ctx.walk.seen:
-        assert event.key is not None
-        info = event.key.info
-        if "unread" not in info.flags:
-            continue
+    for entry in ctx.walk.unread:
+        info = entry.key.info
         yield ctx.at(
-            event.path,
-            f"`{event.path[-1]}` has no effect: DeepSpeed takes it and never looks at it",
+            entry.path,
+            f"`{entry.path[-1]}` has no effect: DeepSpeed takes it and never looks at it",
             help=instead(info) if info.replaced_by else "remove it",
             part="key",
         )

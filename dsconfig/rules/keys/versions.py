@@ -10,7 +10,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.releases import name
 from dsconfig.rules._fixes import removal
 from dsconfig.rules.keys._successors import instead, is_off, successor
-from dsconfig.rules.keys._unknown import dropped, unknowns
+from dsconfig.rules.keys._unknown import Future, Removed, unknowns
 
 _ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
@@ -35,19 +35,16 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for found in unknowns(ctx, "removed"):
-        assert found.info is not None
-        last = max(last for _, last in found.info.spans if last < ctx.release)
-        off = is_off(found.event.value)
+    for found, (info,) in unknowns(ctx, Removed):
+        last = max(last for _, last in info.spans if last < ctx.release)
+        off = is_off(found.entry.value)
         yield ctx.at(
-            found.event.path,
-            f"`{found.word}` was removed from DeepSpeed after {name(last)}: {dropped(found)}",
-            help="remove it, even though it is switched off"
-            if found.refused and off
-            else instead(found.info),
+            found.path,
+            f"`{found.word}` was removed from DeepSpeed after {name(last)}: {found.fate}",
+            help="remove it, even though it is switched off" if found.refused and off else instead(info),
             effect=found.effect,
             part="key",
-            fix=successor(ctx, found.event, safe=found.refused) or removal(found.event.path, safe=off),
+            fix=successor(ctx, found.entry, safe=found.refused) or removal(found.path, safe=off),
         )
 
 
@@ -63,17 +60,16 @@ def future_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "torch_autocast": {"enabled": true}}
     """
-    for found in unknowns(ctx, "future"):
-        assert found.info is not None
-        first = min(first for first, _ in found.info.spans if first > ctx.release)
+    for found, (info,) in unknowns(ctx, Future):
+        first = min(first for first, _ in info.spans if first > ctx.release)
         yield ctx.at(
-            found.event.path,
+            found.path,
             f"`{found.word}` is known from DeepSpeed {name(first)} on, not in {ctx.release_name}: "
-            f"{dropped(found)}",
+            f"{found.fate}",
             help=f"upgrade DeepSpeed to {name(first)} or later, or remove the key",
             effect=found.effect,
             part="key",
-            fix=removal(found.event.path),
+            fix=removal(found.path),
         )
 
 
@@ -93,20 +89,21 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "bf16": {"enabled": true}}
     """
-    for event in ctx.walk.seen:
-        assert event.key is not None
-        info = event.key.info
-        if info.deprecated > ctx.release or "unread" in info.flags or _parent_deprecated(ctx, event.path):
+    for entry in ctx.walk.deprecated:
+        info = entry.key.info
+        if _within_another(ctx, entry.path):
             continue
         yield ctx.at(
-            event.path,
-            f"`{event.path[-1]}` is deprecated since DeepSpeed {name(info.deprecated)}",
+            entry.path,
+            f"`{entry.path[-1]}` is deprecated since DeepSpeed {name(info.deprecated)}",
             help=instead(info) if info.replaced_by else "remove it",
             part="key",
             # Before 0.7.0 the section is read by hand, and not every old name as its successor.
-            fix=successor(ctx, event, safe=event.section.name == "Config" or ctx.since("0.7.0")),
+            fix=successor(ctx, entry, safe=entry.section.name == "Config" or ctx.since("0.7.0")),
         )
 
 
-def _parent_deprecated(ctx: Context, path: Path) -> bool:
-    return any(path[: len(event.path)] == event.path and path != event.path for event in ctx.walk.seen)
+def _within_another(ctx: Context, path: Path) -> bool:
+    """Whether a section around the key is deprecated itself, or not looked at."""
+    around = (entry.path for entry in (*ctx.walk.deprecated, *ctx.walk.unread))
+    return any(path[: len(outer)] == outer and path != outer for outer in around)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.events import KnownKey
 from dsconfig.evaluation.rule import rule
-from dsconfig.evaluation.walk import Event
 from dsconfig.rules.types._refusals import effect_of, name_of
 from dsconfig.words import expected, quoted
 
@@ -29,30 +29,28 @@ def unfilled_auto(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
-    for event in ctx.walk.autos:
-        assert event.key is not None
-        if event.section.drops_auto:
+    for entry in ctx.walk.autos:
+        unfilled = f'{name_of(entry.path)} is `"auto"`, which nobody fills here'
+        if entry.section.drops_auto:
+            default = f", {quoted(entry.key.default)}" if entry.key.default is not None else ""
             yield ctx.at(
-                event.path,
-                f'{name_of(event)} is `"auto"`, which nobody fills here: DeepSpeed drops the key and uses '
-                "its default" + (f", {quoted(event.key.default)}" if event.key.default is not None else ""),
-                help=_auto_help(event),
+                entry.path,
+                f"{unfilled}: DeepSpeed drops the key and uses its default{default}",
+                help=_auto_help(entry),
             )
-        elif event.key.type != ("bool",):
+        elif entry.key.type != ("bool",):
             yield ctx.at(
-                event.path,
-                f'{name_of(event)} is `"auto"`, which nobody fills here: DeepSpeed takes the text as it is'
-                f" where it needs {expected(event.key.type)}",
-                help=_auto_help(event),
-                effect=effect_of(ctx, event),
+                entry.path,
+                f"{unfilled}: DeepSpeed takes the text as it is where it needs {expected(entry.key.type)}",
+                help=_auto_help(entry),
+                effect=effect_of(ctx, entry),
             )
 
 
-def _auto_help(event: Event) -> str:
-    assert event.key is not None
-    fillers = event.key.info.fills
+def _auto_help(entry: KnownKey) -> str:
+    fillers = entry.key.info.fills
     if fillers:
         return (
             f"give a value, or check with `--consumer {fillers[0]}` if {' or '.join(fillers)} reads the file"
         )
-    return f"give {expected(event.key.type)}, or remove the key"
+    return f"give {expected(entry.key.type)}, or remove the key"

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
-from dsconfig.dialect import Refused
 from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.events import Refusal
 from dsconfig.evaluation.rule import rule
-from dsconfig.evaluation.walk import Event
 from dsconfig.rules.types._refusals import effect_of, name_of, refusals, stops, unchecked
 from dsconfig.words import expected, one_of, quoted
 
@@ -28,15 +27,16 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage3_max_live_parameters": 1000000000}}
     """
-    for event, verdict in refusals(ctx, "bound"):
-        if event.path == ("gradient_clipping",):  # `negative-gradient-clipping` reports that
+    for found in refusals(ctx, "bound"):
+        verdict = found.verdict
+        if found.path == ("gradient_clipping",):  # `negative-gradient-clipping` reports that
             continue
         yield ctx.at(
-            (*event.path, *verdict.at),
-            f"{name_of(event, verdict)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
-            f"{unchecked(ctx, event)}",
+            found.place,
+            f"{name_of(found.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
+            f"{unchecked(ctx, found)}",
             help=f"give {expected(verdict.expected)}",
-            effect=effect_of(ctx, event),
+            effect=effect_of(ctx, found),
         )
 
 
@@ -52,19 +52,19 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
     """
-    for event, verdict in refusals(ctx, "member"):
-        assert event.key is not None
+    for found in refusals(ctx, "member"):
+        verdict = found.verdict
         members = verdict.expected[1:]
-        if "fold_case" in event.key.info.flags and str(verdict.value).lower() in _folded(members):
+        if "fold_case" in found.key.info.flags and str(verdict.value).lower() in _folded(members):
             continue
         meant = _same_word(verdict.value, members)
         yield ctx.at(
-            (*event.path, *verdict.at),
-            f"{name_of(event, verdict)} is {quoted(verdict.value)}, but DeepSpeed knows only "
-            f"{one_of(_short(members), 'and')}{unchecked(ctx, event)}",
+            found.place,
+            f"{name_of(found.place)} is {quoted(verdict.value)}, but DeepSpeed knows only "
+            f"{one_of(_short(members), 'and')}{unchecked(ctx, found)}",
             help=f"write {quoted(meant)}" if meant is not None else f"use {one_of(_short(members)[:_MANY])}",
-            effect=effect_of(ctx, event),
-            fix=_replace(ctx, event, verdict, meant) if meant is not None else None,
+            effect=effect_of(ctx, found),
+            fix=_replace(ctx, found, meant) if meant is not None else None,
         )
 
 
@@ -88,6 +88,6 @@ def _same_word(value: Any, members: tuple[Any, ...]) -> Any:
     return next((member for member in members if str(member).lower() == word), None)
 
 
-def _replace(ctx: Context, event: Event, verdict: Refused, value: Any) -> Fix:
-    operations = (Set((*event.path, *verdict.at), value),)
-    return Fix(f"replace by {quoted(value)}", operations, safe=stops(ctx, event))
+def _replace(ctx: Context, found: Refusal, value: Any) -> Fix:
+    operations = (Set(found.place, value),)
+    return Fix(f"replace by {quoted(value)}", operations, safe=stops(ctx, found))

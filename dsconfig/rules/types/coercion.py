@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
-from dsconfig.dialect import Coerced
 from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.events import Coercion
 from dsconfig.evaluation.rule import rule
-from dsconfig.evaluation.walk import Event
 from dsconfig.rules.types._refusals import effect_of, name_of, refusals, stops, unchecked
 from dsconfig.words import expected, kind, quoted
 
@@ -32,10 +31,9 @@ def coerced_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "prescale_gradients": false}
     """
-    for event in ctx.walk.coerced:
-        verdict = event.verdict
-        if isinstance(verdict, Coerced) and not _equal(event.value, verdict.value):
-            yield _coerced(ctx, event, verdict.value)
+    for found in ctx.walk.coerced:
+        if not _equal(found.value, found.verdict.value):
+            yield _coerced(ctx, found, found.verdict.value)
 
 
 def _equal(written: Any, value: Any) -> bool:
@@ -44,19 +42,19 @@ def _equal(written: Any, value: Any) -> bool:
     return numbers and isinstance(written, bool) == isinstance(value, bool) and written == value
 
 
-def _coerced(ctx: Context, event: Event, value: Any) -> Finding:
-    by_hand = event.section.dialect == "hand"
-    says = _says(event.value)
+def _coerced(ctx: Context, found: Coercion, value: Any) -> Finding:
+    by_hand = found.section.dialect == "hand"
+    says = _says(found.value)
     wrong = by_hand and says is not None and says != value
     return ctx.at(
-        event.path,
-        f"{name_of(event)} is {kind(event.value)}, {quoted(event.value)}, and counts as {quoted(value)}"
+        found.path,
+        f"{name_of(found.path)} is {kind(found.value)}, {quoted(found.value)}, and counts as {quoted(value)}"
         + (": DeepSpeed only tests whether it is empty" if wrong else ""),
         help=f"write {quoted(says if wrong else value)}",
         fix=Fix(
             f"replace by {quoted(says if wrong else value)}",
-            (Set(event.path, says if wrong else value),),
-            safe=not wrong and not _loses(event.value, value),
+            (Set(found.path, says if wrong else value),),
+            safe=not wrong and not _loses(found.value, value),
         ),
     )
 
@@ -96,18 +94,19 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 500000000}}
     """
-    for event, verdict in refusals(ctx, "text"):
+    for found in refusals(ctx, "text"):
+        verdict = found.verdict
         meant = _meant(verdict.expected, verdict.value)
-        path = (*event.path, *verdict.at)
+        path = found.place
         yield ctx.at(
             path,
-            f"{name_of(event, verdict)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
-            f"as {expected(verdict.expected)}{unchecked(ctx, event)}",
+            f"{name_of(found.place)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
+            f"as {expected(verdict.expected)}{unchecked(ctx, found)}",
             help=f"write {quoted(meant)}, without quotes"
             if meant is not None
             else f"give {expected(verdict.expected)}",
-            effect=effect_of(ctx, event),
-            fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=stops(ctx, event))
+            effect=effect_of(ctx, found),
+            fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=stops(ctx, found))
             if meant is not None
             else None,
         )

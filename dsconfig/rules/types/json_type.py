@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Remove, Set
-from dsconfig.dialect import Refused
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.types._refusals import effect_of, is_section, name_of, refusals, stops, unchecked
@@ -30,13 +29,14 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 3}}
     """
-    for event, verdict in refusals(ctx, "type", "length"):
+    for found in refusals(ctx, "type", "length"):
+        verdict = found.verdict
         yield ctx.at(
-            (*event.path, *verdict.at),
-            f"{name_of(event, verdict)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
-            f"expects {expected(verdict.expected)}{unchecked(ctx, event)}",
+            found.place,
+            f"{name_of(found.place)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
+            f"expects {expected(verdict.expected)}{unchecked(ctx, found)}",
             help=f"give {expected(verdict.expected)}",
-            effect=effect_of(ctx, event),
+            effect=effect_of(ctx, found),
         )
 
 
@@ -55,14 +55,15 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 15099494}}
     """
-    for event, verdict in refusals(ctx, "fraction"):
+    for found in refusals(ctx, "fraction"):
+        verdict = found.verdict
         whole = int(verdict.value) or 1  # below 1, 0 would often be refused as well
         yield ctx.at(
-            (*event.path, *verdict.at),
-            f"{name_of(event, verdict)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
+            found.place,
+            f"{name_of(found.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
             help=f"round it, for example to {quoted(whole)}",
-            effect="altered" if event.section.dialect == "hand" else "rejected",
-            fix=Fix(f"cut the fraction off: {quoted(whole)}", (Set((*event.path, *verdict.at), whole),)),
+            effect="altered" if found.section.dialect == "hand" else "rejected",
+            fix=Fix(f"cut the fraction off: {quoted(whole)}", (Set(found.place, whole),)),
         )
 
 
@@ -84,16 +85,16 @@ def null_value(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {}}
     """
-    for event, verdict in refusals(ctx, "null"):
-        assert event.key is not None
-        default = event.key.default
+    for found in refusals(ctx, "null"):
+        verdict = found.verdict
+        default = found.key.default
         yield ctx.at(
-            (*event.path, *verdict.at),
-            f"{name_of(event, verdict)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
-            f"{unchecked(ctx, event)}",
+            found.place,
+            f"{name_of(found.place)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
+            f"{unchecked(ctx, found)}",
             help="remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
-            effect=effect_of(ctx, event),
-            fix=Fix("remove the key", (Remove(event.path),), safe=stops(ctx, event))
+            effect=effect_of(ctx, found),
+            fix=Fix("remove the key", (Remove(found.path),), safe=stops(ctx, found))
             if not verdict.at
             else None,
         )
@@ -114,14 +115,14 @@ def misshapen_section(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": false}}
     """
-    for event in ctx.walk.refused:
-        if is_section(event) and isinstance(event.verdict, Refused):
-            off = event.value in (None, False)
+    for found in ctx.walk.refused:
+        if is_section(found):
+            off = found.value in (None, False)
             yield ctx.at(
-                event.path,
-                f"{name_of(event)} is {described(event.value)} where DeepSpeed expects an object",
+                found.path,
+                f"{name_of(found.path)} is {described(found.value)} where DeepSpeed expects an object",
                 help="remove the section to leave it at its defaults"
                 if off
                 else "write an object with its keys",
-                fix=Fix("remove the section", (Remove(event.path),), safe=True) if off else None,
+                fix=Fix("remove the section", (Remove(found.path),), safe=True) if off else None,
             )
