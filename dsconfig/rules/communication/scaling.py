@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
@@ -20,8 +20,7 @@ _OP = "gradient_allreduce_op"
 _SCATTER = f"{ZERO}.reduce_scatter"
 
 
-@dataclass(frozen=True, slots=True)
-class _Scaling:
+class _Scaling(NamedTuple):
     """How gradients are scaled around their reduction."""
 
     prescale: bool

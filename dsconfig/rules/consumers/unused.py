@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -13,8 +13,7 @@ _ALL = ("transformers", "accelerate", "lightning")
 _HF = ("transformers", "accelerate")
 
 
-@dataclass(frozen=True, slots=True)
-class _Idle:
+class _Idle(NamedTuple):
     """A key without effect for some consumers; `why` they never look at it, and what to do there."""
 
     path: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsconfig.diagnostic import EffectName, Path
 from dsconfig.evaluation.context import Context
@@ -13,8 +12,7 @@ _OLD = "curriculum_learning"
 NEW = "data_efficiency.data_sampling.curriculum_learning"
 
 
-@dataclass(frozen=True, slots=True)
-class Curriculum:
+class Curriculum(NamedTuple):
     """One scheduler in the making: where its keys stand, and what becomes of a mistake."""
 
     path: Path

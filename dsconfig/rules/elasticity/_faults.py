@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsconfig.releases import number
 from dsconfig.words import described, quoted
@@ -20,8 +19,7 @@ _BOUNDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """Why the section cannot be used at any world size, under the code of the rule that says so."""
 
     code: str

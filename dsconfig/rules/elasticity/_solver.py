@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsconfig.batch import triplet
 from dsconfig.batch.triplet import Impossible
@@ -31,8 +30,7 @@ def endless(block: dict[str, Any], semantics: Semantics) -> bool:
     return math.isqrt(int(batch)) > _TOO_LONG and (unlimited or most > _TOO_LONG)
 
 
-@dataclass(frozen=True, slots=True)
-class Solver:
+class Solver(NamedTuple):
     """A sound section in the hands of one release."""
 
     block: dict[str, Any]

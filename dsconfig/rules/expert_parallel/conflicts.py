@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -14,8 +13,7 @@ from dsconfig.words import quoted
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
 
 
-@dataclass(frozen=True, slots=True)
-class _Conflict:
+class _Conflict(NamedTuple):
     """Two options that exclude each other: `key` with `value`, where `holds`."""
 
     key: str

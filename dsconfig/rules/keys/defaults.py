@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsconfig.diagnostic import Fix, Path, Set, dotted
 from dsconfig.evaluation.context import Context, Finding
@@ -17,8 +16,7 @@ from dsconfig.rules._stage import ZERO, stage
 from dsconfig.words import quoted
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(NamedTuple):
     """A key with more than one default in a range: the first one, and each later one with its release."""
 
     info: KeyInfo

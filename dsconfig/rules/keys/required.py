@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsconfig.diagnostic import Fix, Path, Set
 from dsconfig.evaluation.context import Context, Finding
@@ -68,8 +67,7 @@ def required_key_left_out(ctx: Context) -> Iterator[Finding]:
                 yield _left_out(ctx, found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Incomplete:
+class _Incomplete(NamedTuple):
     """An object that lacks required keys."""
 
     path: Path

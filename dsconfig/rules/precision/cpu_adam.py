@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -20,8 +20,7 @@ _STATES = "bf16_optimizer_states"
 _CPU_ADAM = ("adam", "adamw")
 
 
-@dataclass(frozen=True, slots=True)
-class _Lack:
+class _Lack(NamedTuple):
     """What keeps DeepSpeed from using its CPU Adam, and where that is said."""
 
     says: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.evaluation.context import Context, Finding
@@ -18,8 +18,7 @@ _FP16 = "fp16.fp16_master_weights_and_grads"
 _BF16 = "bf16_master_weights_and_grads"
 
 
-@dataclass(frozen=True, slots=True)
-class _Narrow:
+class _Narrow(NamedTuple):
     """A key that keeps more than the model in 16 bits."""
 
     section: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -96,8 +95,7 @@ def loss_scale_never_lowered(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
+class _Range(NamedTuple):
     """Where a setting of the scaler stops being of use."""
 
     key: str

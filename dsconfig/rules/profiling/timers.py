@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import MISSING, Context, Finding
@@ -79,8 +78,7 @@ def throughput_outside_an_object(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Cost:
+class _Cost(NamedTuple):
     """A switch for diagnosis, and what it costs as long as it is on."""
 
     path: str
