@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from dsconfig.checking.locate import location, location_of
 from dsconfig.diagnostic import Diagnostic, Location, Related
+from dsconfig.evaluation.evaluate import Outcome, evaluate
 from dsconfig.releases import NUMBERS
-from dsconfig.rules import Outcome, Rule, evaluate
+from dsconfig.rules import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context
-from dsconfig.rules import Outcome
+from dsconfig.evaluation.evaluate import Outcome
 from dsconfig.rules.batch.reading import sizes
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import walk_packages
 
-from dsconfig.evaluation.evaluate import Outcome, evaluate
 from dsconfig.evaluation.rule import RULES, Rule
 
-__all__ = ["RULES", "Outcome", "Rule", "evaluate"]
+__all__ = ["RULES", "Rule"]
 
 for _module in walk_packages(__path__, f"{__name__}."):
     import_module(_module.name)
