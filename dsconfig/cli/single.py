@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -48,14 +47,11 @@ def mapping(name: str | None) -> dict[str, Any] | None:
 
 def write(name: str, data: bytes) -> None:
     """Write a file whole or not at all; a path that cannot be written ends the run."""
-    partial = f"{name}.{os.getpid()}.partial"
+    from dsconfig.document import rewrite
+
     try:
-        with open(partial, "xb") as file:
-            file.write(data)
-        os.replace(partial, name)
+        rewrite.write(name, data)
     except OSError as error:
-        if os.path.exists(partial):
-            os.unlink(partial)
         refuse(f"{name}: {reason(error)}")
 
 

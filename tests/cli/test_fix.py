@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.document.rewrite import ChangedError, rewrite
+from dsconfig.document.rewrite import ChangedError, rewrite, write
 
 from .conftest import Runs, Spawns
 
@@ -171,3 +171,29 @@ def test_a_full_disk_leaves_the_file_whole(here: Path, monkeypatch: pytest.Monke
         rewrite(str(path), b"read", b"ours")
     assert path.read_bytes() == b"read"
     assert sorted(os.listdir()) == [".git", "a.json"]
+
+
+def test_a_written_file_keeps_its_mode_and_its_link(here: Path) -> None:
+    real = here / "real.json"
+    real.write_bytes(b"old")
+    real.chmod(0o640)
+    (here / "link.json").symlink_to("real.json")
+    write("link.json", b"new")
+    assert (here / "link.json").is_symlink()
+    assert (real.read_bytes(), real.stat().st_mode & 0o777) == (b"new", 0o640)
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(here: Path) -> None:
+    (here / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write("folder", b"new")
+    assert sorted(os.listdir()) == [".git", "folder"]
+
+
+def test_a_pipe_is_written_into(here: Path) -> None:
+    os.mkfifo("pipe")
+    reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write("pipe", b"new")
+    assert os.read(reader, 9) == b"new"
+    os.close(reader)
+    assert sorted(os.listdir()) == [".git", "pipe"]
