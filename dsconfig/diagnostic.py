@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, TypeAlias
 
-from dsconfig.json_types import Json
+from dsconfig.json_types import Json, KeyPath
 
-Path: TypeAlias = tuple["str | int", ...]
 Severity: TypeAlias = Literal["error", "warning", "info"]
 EffectName: TypeAlias = Literal["rejected", "crashes", "ignored", "altered", "deprecated", "wasteful"]
 """How rules write an effect."""
@@ -64,7 +63,7 @@ class Related:
     """Another place that the finding speaks of."""
 
     message: str
-    path: Path
+    path: KeyPath
     location: Location | None = None
 
 
@@ -72,7 +71,7 @@ class Related:
 class Set:
     """Give the key at `path` this value (adding it where it is absent)."""
 
-    path: Path
+    path: KeyPath
     value: Json
 
 
@@ -80,14 +79,14 @@ class Set:
 class Remove:
     """Take the key at `path` out."""
 
-    path: Path
+    path: KeyPath
 
 
 @dataclass(frozen=True, slots=True)
 class Rename:
     """Give the key at `path` another name, value and place unchanged."""
 
-    path: Path
+    path: KeyPath
     name: str
 
 
@@ -95,8 +94,8 @@ class Rename:
 class Move:
     """Take the key at `path` out and put it, with its value, at `to`."""
 
-    path: Path
-    to: Path
+    path: KeyPath
+    to: KeyPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,7 @@ class Diagnostic:
     name: str
     effect: Effect
     message: str
-    path: Path = ()
+    path: KeyPath = ()
     help: str | None = None
     location: Location | None = None
     releases: tuple[str, ...] = ()
@@ -156,7 +155,7 @@ class Diagnostic:
         return dotted(self.path)
 
 
-def dotted(path: Path) -> str:
+def dotted(path: KeyPath) -> str:
     """A path as people write it: keys joined by dots, list indices in brackets; empty for the root."""
     text = ""
     for part in path:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Location, Path
+from dsconfig.diagnostic import Location
 
 if TYPE_CHECKING:
-    from dsconfig.document import Document, Span
+    from dsconfig.document import Document, Part, Span
+    from dsconfig.json_types import KeyPath
 
 
 def location(document: Document, span: Span) -> Location | None:
@@ -18,6 +19,6 @@ def location(document: Document, span: Span) -> Location | None:
     return Location(span.start, span.end, start.line, start.column, end.line, end.column)
 
 
-def location_of(document: Document, path: Path, part: Literal["value", "key"] = "value") -> Location | None:
+def location_of(document: Document, path: KeyPath, part: Part = "value") -> Location | None:
     """The location of the value at a path, or of its key; see `location`."""
     return None if document.is_data else location(document, document.span(path, part))

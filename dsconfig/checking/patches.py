@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dsconfig.diagnostic import Fix, Move, Operation, Path, Remove, Rename, Replace, Set
+from dsconfig.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
 from dsconfig.document import Document, read_text
 from dsconfig.document.edit import Edit, EditError, apply, editor, trimmed
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
 def edits(document: Document, fix: Fix) -> list[Edit]:
@@ -91,19 +94,19 @@ def carried_out(value: Any, operations: tuple[Operation, ...]) -> Any:
     return value
 
 
-def _put(value: Any, path: Path, item: Any) -> None:
+def _put(value: Any, path: KeyPath, item: Any) -> None:
     for part in path[:-1]:
         value = value.setdefault(part, {}) if isinstance(value, dict) else value[part]
     value[path[-1]] = item
 
 
-def _get(value: Any, path: Path) -> Any:
+def _get(value: Any, path: KeyPath) -> Any:
     for part in path:
         value = value[part]
     return value
 
 
-def _take(value: Any, path: Path) -> Any:
+def _take(value: Any, path: KeyPath) -> Any:
     for part in path[:-1]:
         value = value[part]
     return value.pop(path[-1])

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.checking.locate import location, location_of
-from dsconfig.diagnostic import Diagnostic, Effect, Location, Path
+from dsconfig.diagnostic import Diagnostic, Effect, Location
 
 if TYPE_CHECKING:
     from dsconfig.document import Document, Span
+    from dsconfig.json_types import KeyPath
 
 CODE, NAME = "DSC008", "unused-suppression"
 KEY = "$dsconfig"
@@ -28,7 +29,7 @@ class Entry(NamedTuple):
     """One selector where it is written, and what it covers: a line, a key and all below it, or the file."""
 
     selector: str
-    path: Path
+    path: KeyPath
     location: Location | None
     line: int | None = None
     below: str = ""
@@ -48,7 +49,7 @@ def written(document: Document) -> Iterator[Entry | Diagnostic]:
         yield from _block(document, value[KEY])
 
 
-def finding(message: str, path: Path, location: Location | None, help: str = "remove it") -> Diagnostic:
+def finding(message: str, path: KeyPath, location: Location | None, help: str = "remove it") -> Diagnostic:
     """A finding about a suppression."""
     return Diagnostic(CODE, NAME, Effect.IGNORED, message, path, help=help, location=location)
 
@@ -73,7 +74,7 @@ def _block(document: Document, block: object) -> Iterator[Entry | Diagnostic]:
 
 
 def _selectors(
-    document: Document, path: Path, selectors: object, below: str = ""
+    document: Document, path: KeyPath, selectors: object, below: str = ""
 ) -> Iterator[Entry | Diagnostic]:
     if not isinstance(selectors, list):
         yield _malformed(document, path, "a list of rules")
@@ -86,7 +87,7 @@ def _selectors(
             yield _malformed(document, place, "the code or name of a rule")
 
 
-def _malformed(document: Document, path: Path, expected: str) -> Diagnostic:
+def _malformed(document: Document, path: KeyPath, expected: str) -> Diagnostic:
     where = location_of(document, path, "key")
     return finding(
         f"this suppression is not understood: expected {expected}",

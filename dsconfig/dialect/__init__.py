@@ -7,6 +7,23 @@ refused by one is taken by the other. Everything else is looked up by hand and t
 
 from __future__ import annotations
 
-from dsconfig.dialect.verdict import Coerced, Refused, Verdict, Why, read
+from typing import TYPE_CHECKING
+
+from dsconfig.dialect.verdict import Coerced, Refused, Verdict, Why
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, Spec
+
 
 __all__ = ["Coerced", "Refused", "Verdict", "Why", "read"]
+
+
+def read(spec: Spec, value: Json, dialect: str) -> Verdict:
+    """What the dialect makes of `value` where `spec` is expected. Sections are not looked into."""
+    if dialect == "pydantic2":
+        from dsconfig.dialect.pydantic2 import read as convert
+    elif dialect == "pydantic1":
+        from dsconfig.dialect.pydantic1 import read as convert
+    else:
+        from dsconfig.dialect.hand import read as convert
+    return convert(spec, value)

@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dsconfig.dialect.verdict import (
     Coerced,
-    Reader,
+    Read,
     Refused,
-    Spec,
     Verdict,
+    changed,
     entries,
     out_of_bounds,
-    same,
     strict,
 )
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, JsonObject, Spec
+
 
 _TRUE = {1, "1", "on", "t", "true", "y", "yes"}
 _FALSE = {0, "0", "off", "f", "false", "n", "no"}
 
 
-def read(spec: Spec, value: Any) -> Verdict:
+def read(spec: Spec, value: Json) -> Verdict:
     """What a pydantic 1 field of type `spec` makes of `value`."""
-    return strict(spec, value, "pydantic1", _READERS)
+    return strict(spec, value, read, _CONVERSIONS)
 
 
-def _bool(spec: Spec, value: Any) -> Verdict:
+def _bool(spec: Spec, value: Json) -> Verdict:
     # bool_validator: a hash look-up, so 1.0 counts as 1; words in any case.
     word = value.lower() if isinstance(value, str) else value
     if not isinstance(word, str | int | float) or (word not in _TRUE and word not in _FALSE):
         return Refused("text" if isinstance(value, str) else "type", spec, value)
-    return _changed(value, word in _TRUE)
+    return changed(value, word in _TRUE)
 
 
-def _int(spec: Spec, value: Any) -> Verdict:
+def _int(spec: Spec, value: Json) -> Verdict:
     # int_validator: int(value), which cuts fractions off and takes "8", " 8 " and "5_000", but not "8.0".
     try:
         number = int(value)
     except (TypeError, ValueError, OverflowError):
         return Refused("text" if isinstance(value, str) else "type", spec, value)
-    return Refused("bound", spec, value) if out_of_bounds(spec, number) else _changed(value, number)
+    return Refused("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
 
 
-def _float(spec: Spec, value: Any) -> Verdict:
+def _float(spec: Spec, value: Json) -> Verdict:
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -50,49 +53,45 @@ def _float(spec: Spec, value: Any) -> Verdict:
     if out_of_bounds(spec, number):
         return Refused("bound", spec, value)
     # An integer where a float belongs is the same number to everybody.
-    return None if isinstance(value, int) and not isinstance(value, bool) else _changed(value, number)
+    return None if isinstance(value, int) and not isinstance(value, bool) else changed(value, number)
 
 
-def _str(spec: Spec, value: Any) -> Verdict:
+def _str(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str):
         return None
     return Coerced(str(value)) if isinstance(value, int | float) else Refused("type", spec, value)
 
 
-def _path(spec: Spec, value: Any) -> Verdict:
+def _path(spec: Spec, value: Json) -> Verdict:
     # path_validator: Path(value), which takes nothing else of JSON.
     return None if isinstance(value, str) else Refused("type", spec, value)
 
 
-def _enum(spec: Spec, value: Any) -> Verdict:
+def _enum(spec: Spec, value: Json) -> Verdict:
     # enum_member_validator looks the value up among the members: 1.0 and true find 1, "1" does not.
     if not isinstance(value, str | int | float):
         return Refused("type", spec, value)
     for member in spec[1:]:
         if member == value and isinstance(member, str) == isinstance(value, str):
-            return _changed(value, member)
+            return changed(value, member)
     return Refused("member", spec, value)
 
 
-def _mapping(spec: Spec, value: Any) -> Verdict:
+def _mapping(spec: Spec, value: Json) -> Verdict:
     # dict_validator and BaseModel.validate call dict(value): a list of pairs, the empty list too, becomes an
     # object.
     if isinstance(value, dict):
-        return entries(spec, value, "pydantic1") if spec[0] == "map" else None
+        return entries(spec, value, read) if spec[0] == "map" else None
     if not isinstance(value, list | str):
         return Refused("type", spec, value)
     try:
-        made: dict[Any, Any] = dict(value)  # type: ignore[arg-type]  # whatever it holds: dict itself judges
+        made: JsonObject = dict(value)  # type: ignore[arg-type]  # whatever it holds: dict itself judges
     except (TypeError, ValueError):
         return Refused("type", spec, value)
     return Coerced(made)
 
 
-def _changed(before: Any, after: Any) -> Verdict:
-    return None if same(before, after) else Coerced(after)
-
-
-_READERS: dict[str, Reader] = {
+_CONVERSIONS: dict[str, Read] = {
     "bool": _bool,
     "int": _int,
     "float": _float,

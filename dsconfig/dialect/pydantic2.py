@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dsconfig.dialect.verdict import (
     Coerced,
-    Reader,
+    Read,
     Refused,
-    Spec,
     Verdict,
+    Why,
+    changed,
     entries,
     out_of_bounds,
     same,
     strict,
 )
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, Spec
+
 
 _TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
 _FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
@@ -28,20 +33,20 @@ _FLOAT_EXACT = 2.0**63
 """Integral floats beyond 64 bits are not taken as integers (pydantic-core, input/shared.rs)."""
 
 
-def read(spec: Spec, value: Any) -> Verdict:
+def read(spec: Spec, value: Json) -> Verdict:
     """What a pydantic 2 field of type `spec` makes of `value`."""
-    return strict(spec, value, "pydantic2", _READERS)
+    return strict(spec, value, read, _CONVERSIONS)
 
 
-def _map(spec: Spec, value: Any) -> Verdict:
-    return entries(spec, value, "pydantic2") if isinstance(value, dict) else Refused("type", spec, value)
+def _map(spec: Spec, value: Json) -> Verdict:
+    return entries(spec, value, read) if isinstance(value, dict) else Refused("type", spec, value)
 
 
-def _section(spec: Spec, value: Any) -> Verdict:
+def _section(spec: Spec, value: Json) -> Verdict:
     return None if isinstance(value, dict) else Refused("type", spec, value)
 
 
-def _bool(spec: Spec, value: Any) -> Verdict:
+def _bool(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -53,30 +58,30 @@ def _bool(spec: Spec, value: Any) -> Verdict:
     return Refused("type", spec, value)
 
 
-def _int(spec: Spec, value: Any) -> Verdict:
+def _int(spec: Spec, value: Json) -> Verdict:
     number = _integer(value)
     if number is None:
         return Refused(_why(value), spec, value)
-    return Refused("bound", spec, value) if out_of_bounds(spec, number) else _changed(value, number)
+    return Refused("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
 
 
-def _integer(value: Any) -> int | None:
+def _integer(value: Json) -> int | None:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < _FLOAT_EXACT else None
-    return _parsed(value, "int") if isinstance(value, str) else None
+    return _parsed_integer(value) if isinstance(value, str) else None
 
 
-def _why(value: Any) -> Any:
+def _why(value: Json) -> Why:
     if isinstance(value, str):
         return "text"
     return "fraction" if isinstance(value, float) and math.isfinite(value) else "type"
 
 
-def _float(spec: Spec, value: Any) -> Verdict:
+def _float(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str):
-        number = _parsed(value, "float")
+        number = _parsed_float(value)
     elif isinstance(value, int | float):
         number = _as_float(value)
     else:
@@ -86,7 +91,7 @@ def _float(spec: Spec, value: Any) -> Verdict:
     if out_of_bounds(spec, number):
         return Refused("bound", spec, value)
     # An integer where a float belongs is the same number to everybody.
-    return None if isinstance(value, int) and not isinstance(value, bool) else _changed(value, number)
+    return None if isinstance(value, int) and not isinstance(value, bool) else changed(value, number)
 
 
 def _as_float(value: float) -> float | None:
@@ -96,7 +101,7 @@ def _as_float(value: float) -> float | None:
         return None
 
 
-def _str(spec: Spec, value: Any) -> Verdict:
+def _str(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str) and _encodable(value):
         return None
     return Refused("type", spec, value)
@@ -111,34 +116,42 @@ def _encodable(value: str) -> bool:
     return True
 
 
-def _enum(spec: Spec, value: Any) -> Verdict:
+def _enum(spec: Spec, value: Json) -> Verdict:
     members = spec[1:]
     if all(isinstance(member, int) for member in members):
         # An integer enum converts as an integer does before it looks the member up.
         number = _integer(value)
-        return _changed(value, number) if number in members else Refused("member", spec, value)
+        return changed(value, number) if number in members else Refused("member", spec, value)
     if any(same(value, member) for member in members):
         return None
     return Refused("member" if isinstance(value, str) else "type", spec, value)
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str, kind: str) -> Any:
+def _parsed_integer(text: str) -> int | None:
+    """The integer that pydantic-core reads from a string, or None."""
+    from pydantic_core import SchemaValidator, ValidationError, core_schema
+
+    try:
+        number: int = SchemaValidator(core_schema.int_schema()).validate_python(text)
+    except ValidationError:
+        return None
+    return number
+
+
+@lru_cache(maxsize=256)
+def _parsed_float(text: str) -> float | None:
     """The number that pydantic-core reads from a string, or None."""
     from pydantic_core import SchemaValidator, ValidationError, core_schema
 
-    schema = core_schema.int_schema() if kind == "int" else core_schema.float_schema()
     try:
-        return SchemaValidator(schema).validate_python(text)
+        number: float = SchemaValidator(core_schema.float_schema()).validate_python(text)
     except ValidationError:
         return None
+    return number
 
 
-def _changed(before: Any, after: Any) -> Verdict:
-    return None if same(before, after) else Coerced(after)
-
-
-_READERS: dict[str, Reader] = {
+_CONVERSIONS: dict[str, Read] = {
     "bool": _bool,
     "int": _int,
     "float": _float,

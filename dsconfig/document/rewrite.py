@@ -25,9 +25,7 @@ def write(path: str, data: bytes) -> None:
         before = os.stat(path)
     except FileNotFoundError:
         before = None
-    if before is not None and not stat.S_ISREG(
-        before.st_mode
-    ):  # a pipe or device stays
+    if before is not None and not stat.S_ISREG(before.st_mode):  # a pipe or device stays
         with open(path, "wb") as file:
             file.write(data)
         return

@@ -6,10 +6,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from dsconfig.document.plain import json_value
-from dsconfig.document.tree import Format, Node, Parser, Part, Path, Position, Problem, Span, Tree
+from dsconfig.document.tree import Format, Node, Parser, Part, Position, Problem, Span, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from dsconfig.json_types import KeyPath
 
 LINE_END: Final = re.compile(r"\r\n?|\n")
 _UNREAD: Final = object()
@@ -97,16 +99,16 @@ class Document:
 
     # -- from a path to its place ------------------------------------------------------------------
 
-    def node(self, path: Path) -> Node | None:
+    def node(self, path: KeyPath) -> Node | None:
         """The node at a path, if the text has it."""
         found = self._entry(path)
         return found[1] if found else None
 
-    def located(self, path: Path) -> bool:
+    def located(self, path: KeyPath) -> bool:
         """Whether the text has this very path."""
         return self._entry(path) is not None
 
-    def span(self, path: Path, part: Part = "value") -> Span:
+    def span(self, path: KeyPath, part: Part = "value") -> Span:
         """The place of a path. One that the text lacks gets the key of its nearest parent that it has."""
         while (found := self._entry(path)) is None:
             if not path:
@@ -121,7 +123,7 @@ class Document:
             return node.span
         return Span(node.span.start, min(node.span.start + 1, node.span.end))  # the root's opening bracket
 
-    def _entry(self, path: Path) -> tuple[Span | None, Node] | None:
+    def _entry(self, path: KeyPath) -> tuple[Span | None, Node] | None:
         node, key = self.root, None
         for step in path:
             if node is None:

@@ -5,12 +5,16 @@ The values are named tuples and not dataclasses: importing `dataclasses` alone c
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-Path = tuple[str | int, ...]
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
+
+
 Parser = Literal["hjson", "json", "yaml"]
 Format = Literal["json", "yaml"]
 Part = Literal["value", "key", "entry"]
+"""Of what stands at a path: its value, its key, or both."""
 NodeKind = Literal["object", "array", "string", "number", "boolean", "null"]
 
 MAX_SIZE: Final = 2 * 1024 * 1024
@@ -83,7 +87,7 @@ class Problem(NamedTuple):
 
     kind: str
     span: Span
-    path: Path
+    path: KeyPath
     detail: str
     refused_by: frozenset[Parser]
 

@@ -7,17 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.diagnostic import Effect, EffectName, Fix
-from dsconfig.document import Document, Parser, Problem, Span
+from dsconfig.document import Document, Parser, Part, Problem, Span
 from dsconfig.evaluation.walk import UNREADABLE, Walk
 from dsconfig.json_types import Json, JsonObject, KeyPath
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find
 from dsconfig.releases import EVERY_RELEASE, Interval, name, number
 
-Part = Literal["value", "key"]
 MISSING = object()
 """Returned where nothing is written; never a value of a config."""
 

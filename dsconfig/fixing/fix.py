@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsconfig import releases
 from dsconfig.checking.check import check_document
 from dsconfig.checking.patches import again, carried_out, edits, same
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import is_text
-from dsconfig.diagnostic import SEVERITIES, Diagnostic, Fix, Move, Operation, Path, Remove, Replace
+from dsconfig.diagnostic import SEVERITIES, Diagnostic, Fix, Move, Operation, Remove, Replace
 from dsconfig.document import Document, Format, read_text
 from dsconfig.document.edit import Edit, EditError, apply
 from dsconfig.releases import Target
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
+
 
 MOST_PASSES = 10
 Judge: TypeAlias = Callable[[Document], Report]
@@ -152,7 +156,7 @@ class _Taken:
     found: Diagnostic
     fix: Fix
     edits: list[Edit]
-    paths: list[Path]
+    paths: list[KeyPath]
 
     def meets(self, other: _Taken) -> bool:
         """Whether the two speak of one place; an edit that only inserts meets what it touches."""
@@ -167,7 +171,7 @@ def _meet(one: Edit, two: Edit) -> bool:
     return one.start < two.end and two.start < one.end
 
 
-def _related(one: Path, two: Path) -> bool:
+def _related(one: KeyPath, two: KeyPath) -> bool:
     length = min(len(one), len(two))
     return one[:length] == two[:length]
 
@@ -194,15 +198,15 @@ def _means(document: Document, taken: list[_Taken]) -> bool:
     return same(new.value(), value)
 
 
-def _paths(fix: Fix) -> list[Path]:
+def _paths(fix: Fix) -> list[KeyPath]:
     """The places that the fix speaks of; taking an item out of a list moves the others."""
-    paths: list[Path] = []
+    paths: list[KeyPath] = []
     for operation in fix.operations:
         paths += _touched(operation)
     return paths
 
 
-def _touched(operation: Operation) -> list[Path]:
+def _touched(operation: Operation) -> list[KeyPath]:
     if isinstance(operation, Replace):
         return []
     path = operation.path

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsconfig.checking.check import check_document
 from dsconfig.checking.compat import compat, newest_taking
 from dsconfig.checking.patches import same
 from dsconfig.checking.report import Report
-from dsconfig.diagnostic import Diagnostic, Effect, Fix, Path, Remove, Set, dotted
+from dsconfig.diagnostic import Diagnostic, Effect, Fix, Remove, Set, dotted
 from dsconfig.dialect import Coerced
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context, Source
@@ -23,12 +23,15 @@ from dsconfig.model.keyinfo import ROOT, child_section, view
 from dsconfig.releases import NUMBERS, RELEASES, Target
 from dsconfig.words import quoted
 
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """One thing that was done or is left to do: where, what, and why."""
 
-    path: Path
+    path: KeyPath
     what: str
     why: str
 
@@ -132,7 +135,7 @@ class _Way:
         return replace(report, diagnostics=tuple(found))
 
 
-def _identity(found: Diagnostic) -> tuple[str, Path, str]:
+def _identity(found: Diagnostic) -> tuple[str, KeyPath, str]:
     return found.code, found.path, found.effect.value
 
 
@@ -171,7 +174,7 @@ class _Meaning:
         return bool(later) and not same(later[0], self.read[found.path])
 
 
-def _had_effect(context: Context, path: Path) -> bool:
+def _had_effect(context: Context, path: KeyPath) -> bool:
     """Whether the old release reads the key, and the key switches something on."""
     if any(event.path == path[: len(event.path)] for event in context.walk.unknown):
         return False
@@ -183,7 +186,7 @@ def _had_effect(context: Context, path: Path) -> bool:
 
 def _new_defaults(old: Context, new: Context) -> Iterator[Change]:
     """Keys that are not written, in sections that are, and that now default to something else."""
-    todo: list[tuple[str, dict[str, Any], Path]] = [(ROOT, old.data, ())]
+    todo: list[tuple[str, dict[str, Any], KeyPath]] = [(ROOT, old.data, ())]
     while todo:
         section, data, path = todo.pop(0)
         before, after = view(section, old.release).keys, view(section, new.release).keys

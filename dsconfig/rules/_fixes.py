@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dsconfig.diagnostic import Fix, Path, Remove
+from typing import TYPE_CHECKING
+
+from dsconfig.diagnostic import Fix, Remove
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
-def removal(path: Path, *, safe: bool = False) -> Fix:
+def removal(path: KeyPath, *, safe: bool = False) -> Fix:
     """Take out one key."""
     return Fix(f"remove `{path[-1]}`", (Remove(path),), safe)

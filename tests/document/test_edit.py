@@ -11,9 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dsconfig.checking.patches import carried_out, edits, same
-from dsconfig.diagnostic import Fix, Move, Operation, Path, Remove, Rename, Replace, Set
+from dsconfig.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
 from dsconfig.document import Document, read_text
 from dsconfig.document.edit import EditError, apply, trimmed
+from dsconfig.json_types import KeyPath
 
 JSONC = """{
   // what we train with
@@ -250,7 +251,7 @@ def yaml_texts(draw: st.DrawFn) -> Document:
     return read_text(text, format="yaml")
 
 
-def paths(value: Any, here: Path = ()) -> list[Path]:
+def paths(value: Any, here: KeyPath = ()) -> list[KeyPath]:
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [here, *(path for key, item in inside for path in paths(item, (*here, key)))]
 
@@ -271,7 +272,7 @@ def operations(draw: st.DrawFn, document: Document) -> Operation:
     )
 
 
-def _at(value: Any, path: Path) -> Any:
+def _at(value: Any, path: KeyPath) -> Any:
     for part in path:
         value = value[part]
     return value

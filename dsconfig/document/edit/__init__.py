@@ -8,7 +8,8 @@ from dsconfig.document.edit.edits import Edit, EditError, apply, trimmed
 
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
-    from dsconfig.document.tree import Node, Path
+    from dsconfig.document.tree import Node
+    from dsconfig.json_types import KeyPath
 
 __all__ = ["Edit", "EditError", "Editor", "apply", "editor", "trimmed"]
 
@@ -16,19 +17,19 @@ __all__ = ["Edit", "EditError", "Editor", "apply", "editor", "trimmed"]
 class Editor(Protocol):
     """Edits of one text. Each method gives the edits of one operation, or raises `EditError`."""
 
-    def set(self, path: Path, value: Any) -> list[Edit]:
+    def set(self, path: KeyPath, value: Any) -> list[Edit]:
         """Give the key this value; sections on the way to it are made where they are missing."""
 
-    def remove(self, path: Path) -> list[Edit]:
+    def remove(self, path: KeyPath) -> list[Edit]:
         """Take the entry out, with its comma, and with its lines where it has them to itself."""
 
     def remove_entry(self, parent: Node, index: int) -> list[Edit]:
         """Take one of the entries out, which may be one of several with the same key."""
 
-    def rename(self, path: Path, name: str) -> list[Edit]:
+    def rename(self, path: KeyPath, name: str) -> list[Edit]:
         """Write another key, in the quotes that the old one has."""
 
-    def copy(self, path: Path, to: Path) -> list[Edit]:
+    def copy(self, path: KeyPath, to: KeyPath) -> list[Edit]:
         """Add the value found at `path`, as it is written, at `to`; the first half of moving it."""
 
 

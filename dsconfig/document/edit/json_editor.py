@@ -11,7 +11,8 @@ from dsconfig.document.edit.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
-    from dsconfig.document.tree import Node, Path
+    from dsconfig.document.tree import Node
+    from dsconfig.json_types import KeyPath
 
 
 class JsonEditor:
@@ -20,12 +21,12 @@ class JsonEditor:
     def __init__(self, document: Document) -> None:
         self.document, self.around = document, Surroundings(document)
 
-    def set(self, path: Path, value: Any) -> list[Edit]:
+    def set(self, path: KeyPath, value: Any) -> list[Edit]:
         """Give the key this value; sections on the way to it are made where they are missing."""
         node = self.document.node(path)
         return self._add(path, value) if node is None else [brackets.replaced(self.around, node, value)]
 
-    def remove(self, path: Path) -> list[Edit]:
+    def remove(self, path: KeyPath) -> list[Edit]:
         """Take the entry out, with its comma, and with its lines where it has them to itself."""
         return self.remove_entry(*entry(self.document, path))
 
@@ -33,13 +34,13 @@ class JsonEditor:
         """Take one of the entries out, which may be one of several with the same key."""
         return brackets.removed(self.around, parent, brackets.spans(parent), index)
 
-    def rename(self, path: Path, name: str) -> list[Edit]:
+    def rename(self, path: KeyPath, name: str) -> list[Edit]:
         """Write another key, in the quotes that the old one has."""
         return renamed(self.document, *entry(self.document, path), name)
 
-    def copy(self, path: Path, to: Path) -> list[Edit]:
+    def copy(self, path: KeyPath, to: KeyPath) -> list[Edit]:
         """Add the value found at `path`, as it is written, at `to`."""
         return self._add(to, brackets.raw(self.around, movable(self.document, path, to)))
 
-    def _add(self, path: Path, value: Any) -> list[Edit]:
+    def _add(self, path: KeyPath, value: Any) -> list[Edit]:
         return brackets.added(self.around, *new_entry(self.document, path, value))

@@ -9,10 +9,11 @@ from dsconfig.document.layout import quoted_like
 
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
-    from dsconfig.document.tree import Node, Path
+    from dsconfig.document.tree import Node
+    from dsconfig.json_types import KeyPath
 
 
-def entry(document: Document, path: Path) -> tuple[Node, int]:
+def entry(document: Document, path: KeyPath) -> tuple[Node, int]:
     """The object or array that holds the entry, and which of its entries it is; of duplicates the last."""
     parent = document.node(path[:-1]) if path else None
     if parent is not None and document.located(path):
@@ -24,7 +25,7 @@ def entry(document: Document, path: Path) -> tuple[Node, int]:
     raise EditError("there is no such key")
 
 
-def nearest(document: Document, path: Path) -> Path:
+def nearest(document: Document, path: KeyPath) -> KeyPath:
     """The path's nearest parent that exists."""
     parent = path[:-1]
     while document.node(parent) is None:
@@ -32,7 +33,7 @@ def nearest(document: Document, path: Path) -> Path:
     return parent
 
 
-def new_entry(document: Document, path: Path, value: Any) -> tuple[Node, str, Any]:
+def new_entry(document: Document, path: KeyPath, value: Any) -> tuple[Node, str, Any]:
     """The nearest section, the key to add to it, and the key's value, in the sections that are missing."""
     place = nearest(document, path)
     section, keys = document.node(place), path[len(place) :]
@@ -43,7 +44,7 @@ def new_entry(document: Document, path: Path, value: Any) -> tuple[Node, str, An
     return section, str(keys[0]), value
 
 
-def movable(document: Document, path: Path, to: Path) -> Node:
+def movable(document: Document, path: KeyPath, to: KeyPath) -> Node:
     """What stands at the path, if it may be moved to the other one."""
     node = document.node(path)
     if node is None or document.located(to) or to[: len(path)] == path:

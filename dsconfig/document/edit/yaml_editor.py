@@ -12,7 +12,8 @@ from dsconfig.document.layout import dump
 
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
-    from dsconfig.document.tree import Node, Path
+    from dsconfig.document.tree import Node
+    from dsconfig.json_types import KeyPath
 
 
 class YamlEditor:
@@ -21,7 +22,7 @@ class YamlEditor:
     def __init__(self, document: Document) -> None:
         self.document, self.around = document, Surroundings(document)
 
-    def set(self, path: Path, value: Any) -> list[Edit]:
+    def set(self, path: KeyPath, value: Any) -> list[Edit]:
         """Give the key this value: behind its colon where nothing stands yet."""
         node = self.document.node(path)
         if node is None:
@@ -37,7 +38,7 @@ class YamlEditor:
         at = blocks.after_colon(self.around, parent.members[index].key_span)
         return [Edit(at, at, f" {dump(value, self.around.layout, None)}")]
 
-    def remove(self, path: Path) -> list[Edit]:
+    def remove(self, path: KeyPath) -> list[Edit]:
         """Take the entry out, with its comma, or with its lines where it has them to itself."""
         parent, index = entry(self.document, path)
         self._check_own(path)
@@ -50,25 +51,25 @@ class YamlEditor:
             return brackets.removed(self.around, parent, spans, index)
         return blocks.removed(self.around, parent, spans, index)
 
-    def rename(self, path: Path, name: str) -> list[Edit]:
+    def rename(self, path: KeyPath, name: str) -> list[Edit]:
         """Write another key, in the quotes that the old one has."""
         parent, index = entry(self.document, path)
         self._check_own(path)
         return renamed(self.document, parent, index, name)
 
-    def copy(self, path: Path, to: Path) -> list[Edit]:
+    def copy(self, path: KeyPath, to: KeyPath) -> list[Edit]:
         """Add the value found at `path`, as it is written, at `to`."""
         self._check_own(path)
         return self._add(to, blocks.raw(self.around, movable(self.document, path, to)))
 
-    def _add(self, path: Path, value: Any) -> list[Edit]:
+    def _add(self, path: KeyPath, value: Any) -> list[Edit]:
         self._check_own(nearest(self.document, path))
         section, key, value = new_entry(self.document, path, value)
         if self.around.has_brackets(section):
             return brackets.added(self.around, section, key, value)
         return blocks.added(self.around, section, key, value)
 
-    def _check_own(self, path: Path) -> None:
+    def _check_own(self, path: KeyPath) -> None:
         """Raise where the text at the path stands for other paths, too, or has a tag."""
         for length in range(len(path) + 1):
             node = self.document.node(path[:length])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dsconfig.document.hjson.errors import GiveUpError, ReadError
 from dsconfig.document.tree import (
     MAX_DEPTH,
@@ -13,11 +15,13 @@ from dsconfig.document.tree import (
     Node,
     NodeKind,
     Parser,
-    Path,
     Problem,
     Span,
     Tree,
 )
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
 class Frame:
@@ -70,7 +74,7 @@ class TreeBuilder:
         end: int,
         detail: str = "",
         refused_by: frozenset[Parser] = ONLY_JSON,
-        path: Path | None = None,
+        path: KeyPath | None = None,
     ) -> None:
         """Keep an oddity as data.
 
@@ -95,7 +99,7 @@ class TreeBuilder:
         self.comments.append((Span(start, end), self.text[start:end]))
         self.note("comment", start, end, "#" if self.text[start] == "#" else self.text[start : start + 2])
 
-    def path(self) -> Path:
+    def path(self) -> KeyPath:
         """Where the parser is."""
         keys = (frame.key if frame.is_object else len(frame.items) for frame in self.stack)
         return tuple(key for key in keys if key is not None)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from dsconfig.document.tree import NOBODY, Member, Node, NodeKind, Path, Span
+from dsconfig.document.tree import NOBODY, Member, Node, NodeKind, Span
 from dsconfig.document.yaml.notes import Notes
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
 class Locator:
@@ -18,7 +21,7 @@ class Locator:
         self.notes, self.values = notes, values
         self.done: dict[int, Node] = {}
 
-    def node(self, node: Any, path: Path = ()) -> Node:
+    def node(self, node: Any, path: KeyPath = ()) -> Node:
         """The node with its place and entries."""
         known = self.done.get(id(node))
         if known is not None:
@@ -37,7 +40,7 @@ class Locator:
         self.done[id(node)] = located = Node(kind, Span(start, end), value, members, items)
         return located
 
-    def member(self, key: Any, child: Any, path: Path) -> Member:
+    def member(self, key: Any, child: Any, path: KeyPath) -> Member:
         """An entry of a mapping. A key that is not a string counts as its text."""
         place, name = self.notes.place(key), self.values.get(key, key.value)
         text = name if isinstance(name, str) else self.notes.text[place.start : place.end]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dsconfig.document.tree import ONLY_YAML, Parser, Path, Problem, Span
+from dsconfig.document.tree import ONLY_YAML, Parser, Problem, Span
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
 class Notes:
@@ -23,7 +26,7 @@ class Notes:
         end: int,
         detail: str = "",
         refused_by: frozenset[Parser] = ONLY_YAML,
-        path: Path = (),
+        path: KeyPath = (),
     ) -> None:
         """Keep an oddity as data."""
         end = min(end, len(self.text))

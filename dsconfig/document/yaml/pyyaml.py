@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from dsconfig.document.tree import Path
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
+
 
 LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ERRORS: Final = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
@@ -41,11 +43,11 @@ def construct(root: Any) -> dict[Any, object]:
         loader.dispose()
 
 
-def walk(root: Any) -> list[tuple[Any, Path]]:
+def walk(root: Any) -> list[tuple[Any, KeyPath]]:
     """Every node once, with a path to it."""
-    found: list[tuple[Any, Path]] = []
+    found: list[tuple[Any, KeyPath]] = []
     seen: set[int] = set()
-    todo: list[tuple[Any, Path]] = [(root, ())]
+    todo: list[tuple[Any, KeyPath]] = [(root, ())]
     while todo:
         node, path = todo.pop()
         if id(node) in seen:

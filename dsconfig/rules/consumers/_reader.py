@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dsconfig.diagnostic import Path
+from typing import TYPE_CHECKING
+
 from dsconfig.evaluation.context import Context
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
+
 
 PLUGIN = ("transformers", "accelerate")
 """Both hand the config to Accelerate's plugin, and both go through `Accelerator.prepare`."""
@@ -16,7 +21,7 @@ def reader(ctx: Context) -> str:
     return "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
 
 
-def overwritten(ctx: Context, path: Path) -> bool:
+def overwritten(ctx: Context, path: KeyPath) -> bool:
     """Whether Accelerate writes its own value there before it looks for what is not filled."""
     own_optimizer = path == ("zero_allow_untested_optimizer",) and "optimizer" not in ctx.data
     return path == ("steps_per_print",) or own_optimizer

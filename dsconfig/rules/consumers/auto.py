@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dsconfig.diagnostic import Path, dotted
+from dsconfig.diagnostic import dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.consumers._reader import FILL, INIT, PLUGIN, overwritten, reader
 
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
-def _autos(section: Mapping[str, Any], path: Path) -> Iterator[Path]:
+
+def _autos(section: Mapping[str, Any], path: KeyPath) -> Iterator[KeyPath]:
     """Every "auto" in objects; lists are not looked into, as Accelerate does not."""
     for key, value in section.items():
         if isinstance(value, dict):

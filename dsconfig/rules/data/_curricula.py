@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsconfig.diagnostic import EffectName, Path
+from dsconfig.diagnostic import EffectName
 from dsconfig.evaluation.context import Context
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
+
 
 _OLD = "curriculum_learning"
 NEW = "data_efficiency.data_sampling.curriculum_learning"
@@ -15,7 +19,7 @@ NEW = "data_efficiency.data_sampling.curriculum_learning"
 class Curriculum(NamedTuple):
     """One scheduler in the making: where its keys stand, and what becomes of a mistake."""
 
-    path: Path
+    path: KeyPath
     data: dict[str, Any]
     effect: EffectName
     keys: tuple[str, ...]

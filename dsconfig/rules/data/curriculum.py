@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Path
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.data._curricula import NEW, Curriculum, curricula, metrics_of
 from dsconfig.rules.data._needs import needs
 from dsconfig.words import one_of, quoted
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
+
 
 _FILE = "runtime/data_pipeline/config.py"
 _SCHEDULER = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
@@ -101,7 +105,7 @@ def _incomplete(ctx: Context, found: Curriculum) -> Iterator[Finding]:
         yield _lacks(ctx, found, place, missing, f"the schedule {quoted(kind)} needs")
 
 
-def _lacks(ctx: Context, found: Curriculum, place: Path, missing: list[str], why: str = "") -> Finding:
+def _lacks(ctx: Context, found: Curriculum, place: KeyPath, missing: list[str], why: str = "") -> Finding:
     names = one_of([f"`{key}`" for key in missing], "and")
     return ctx.at(
         place,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Path, dotted
+from dsconfig.diagnostic import dotted
 from dsconfig.model.keyinfo import ROOT, child_section, section_keys, types_of, view
 from dsconfig.rules._similar import SHORT
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
 @lru_cache(maxsize=8)
@@ -26,7 +30,7 @@ def _homes(release: int) -> dict[str, list[str]]:
     return homes
 
 
-def home_of(word: str, parent: Path, release: int) -> str | None:
+def home_of(word: str, parent: KeyPath, release: int) -> str | None:
     """The one place where the release reads a key of this name; of several, that inside or above `parent`."""
     inside = _param_of_type(word, parent, release)
     if inside is not None:
@@ -43,10 +47,10 @@ def home_of(word: str, parent: Path, release: int) -> str | None:
     return found[0] if len(found) == 1 and word not in _COMMON else None
 
 
-_WITH_TYPES: dict[Path, str] = {("optimizer",): "Optimizer", ("scheduler",): "Scheduler"}
+_WITH_TYPES: dict[KeyPath, str] = {("optimizer",): "Optimizer", ("scheduler",): "Scheduler"}
 
 
-def _param_of_type(word: str, parent: Path, release: int) -> str | None:
+def _param_of_type(word: str, parent: KeyPath, release: int) -> str | None:
     """The place of a key beside `type` that belongs among the params of an optimizer or a scheduler."""
     section = _WITH_TYPES.get(parent)
     for kind in types_of(section).values() if section else ():

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dsconfig.diagnostic import Fix, Operation, Path, Rename, Set
+from dsconfig.diagnostic import Fix, Operation, Rename, Set
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.events import KnownKey, UnknownKey
 from dsconfig.model.keyinfo import KeyInfo, section_keys
 from dsconfig.rules._fixes import removal
 from dsconfig.words import quoted
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
 def successor(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False) -> Fix | None:
@@ -37,7 +40,7 @@ def successor(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False)
     return _in_place(path, there, on, safe=safe)
 
 
-def _written(ctx: Context, path: Path) -> bool:
+def _written(ctx: Context, path: KeyPath) -> bool:
     value: Any = ctx.data
     for part in path:
         if isinstance(value, dict) and part not in value:
@@ -46,7 +49,7 @@ def _written(ctx: Context, path: Path) -> bool:
     return True
 
 
-def _in_place(path: Path, there: Path, value: Any, *, safe: bool) -> Fix:
+def _in_place(path: KeyPath, there: KeyPath, value: Any, *, safe: bool) -> Fix:
     operations: tuple[Operation, ...] = (Rename(path, str(there[-1])), Set(there, value))
     return Fix(f"write `{there[-1]}`: {quoted(value)} instead", operations, safe)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsconfig.diagnostic import Fix, Path, Set, dotted
+from dsconfig.diagnostic import Fix, Set, dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import ROOT, KeyInfo, SectionView, child_section, section_keys
@@ -14,6 +14,9 @@ from dsconfig.releases import NEVER, NUMBERS, name
 from dsconfig.rules._formats import bf16_optimizer
 from dsconfig.rules._stage import ZERO, stage
 from dsconfig.words import quoted
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
 class _Change(NamedTuple):
@@ -50,7 +53,7 @@ def _next(number: int) -> int:
     return next((later for later in NUMBERS.values() if later > number), NEVER)
 
 
-_MATTERS: dict[Path, Callable[[Context], bool]] = {
+_MATTERS: dict[KeyPath, Callable[[Context], bool]] = {
     ("bf16", "immediate_grad_update"): bf16_optimizer,
     (ZERO, "offload_param", "pin_memory"): lambda ctx: stage(ctx) == 3,
 }
@@ -85,8 +88,8 @@ def default_changed_in_range(ctx: Context) -> Iterator[Finding]:
 
 
 def _opened(
-    ctx: Context, path: Path, data: dict[str, Any], seen: SectionView
-) -> Iterator[tuple[Path, dict[str, Any], SectionView]]:
+    ctx: Context, path: KeyPath, data: dict[str, Any], seen: SectionView
+) -> Iterator[tuple[KeyPath, dict[str, Any], SectionView]]:
     """The sections that are written, do something, and are not aliases, each with its data."""
     yield path, data, seen
     for word, value in data.items():
@@ -96,7 +99,7 @@ def _opened(
             yield from _opened(ctx, (*path, word), value, ctx.walk.view(inner))
 
 
-def _works(ctx: Context, path: Path, data: dict[str, Any], section: str) -> bool:
+def _works(ctx: Context, path: KeyPath, data: dict[str, Any], section: str) -> bool:
     """Whether the section is switched on: by `enabled`, by a stage above 0, by a device."""
     if path == (ZERO,):
         return stage(ctx) > 0
@@ -105,7 +108,7 @@ def _works(ctx: Context, path: Path, data: dict[str, Any], section: str) -> bool
     return bool(data.get("device", "cpu") != "none")
 
 
-def _said(ctx: Context, path: Path, change: _Change) -> Finding:
+def _said(ctx: Context, path: KeyPath, change: _Change) -> Finding:
     word = path[-1]
     before, after = quoted(change.first), quoted(change.later[-1][1])
     later = ", ".join(f"{quoted(value)} from {name(border)} on" for border, value in change.later)

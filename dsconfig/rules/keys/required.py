@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dsconfig.diagnostic import Fix, Path, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import ROOT, KeyView, child_section
 from dsconfig.words import expected, one_of
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
 @rule(
@@ -70,7 +73,7 @@ def required_key_left_out(ctx: Context) -> Iterator[Finding]:
 class _Incomplete(NamedTuple):
     """An object that lacks required keys."""
 
-    path: Path
+    path: KeyPath
     data: dict[str, Any]
     missing: list[KeyView]
     removable: bool
@@ -105,7 +108,7 @@ def _empty_groups(found: _Incomplete) -> Set | None:
 
 
 def _incomplete(
-    ctx: Context, key: KeyView, value: Any, path: Path, spec: tuple[Any, ...] | None = None
+    ctx: Context, key: KeyView, value: Any, path: KeyPath, spec: tuple[Any, ...] | None = None
 ) -> Iterator[_Incomplete]:
     """Every object in here that lacks required keys; what is not an object is a finding of its own."""
     spec = spec or key.type

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Path
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.releases import name
 from dsconfig.rules._fixes import removal
 from dsconfig.rules.keys._successors import instead, is_off, successor
 from dsconfig.rules.keys._unknown import Future, Removed, unknowns
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
+
 
 _ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
@@ -103,7 +107,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _within_another(ctx: Context, path: Path) -> bool:
+def _within_another(ctx: Context, path: KeyPath) -> bool:
     """Whether a section around the key is deprecated itself, or not looked at."""
     around = (entry.path for entry in (*ctx.walk.deprecated, *ctx.walk.unread))
     return any(path[: len(outer)] == outer and path != outer for outer in around)

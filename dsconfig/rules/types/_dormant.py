@@ -7,14 +7,18 @@ effect until then; the rules of the domain know the rest.
 
 from __future__ import annotations
 
-from dsconfig.diagnostic import Path
+from typing import TYPE_CHECKING
+
 from dsconfig.evaluation.context import Context, SkipRule
 from dsconfig.model.keyinfo import along
 from dsconfig.model.openers import HALF, SCRIPT
 from dsconfig.rules._formats import model_format
 
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
-def dormant(ctx: Context, path: Path) -> bool:
+
+def dormant(ctx: Context, path: KeyPath) -> bool:
     """Whether it is not certain that an engine looks at the path."""
     opener = next((info.opened_by for info in along(path[:2]) if info.opened_by), None)
     if opener is None or len(path) < 2 or path[-1] == "enabled":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsconfig.consumers.launch_file import BLOCK, block
-from dsconfig.diagnostic import Path
 from dsconfig.evaluation.context import Context
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
+
 
 ENVIRONMENT = "accelerate utils/launch.py:prepare_deepspeed_cmd_env"
 PLUGIN = "accelerate utils/dataclasses.py:DeepSpeedPlugin"
@@ -17,6 +20,6 @@ def launched(ctx: Context) -> dict[str, Any]:
     return block(ctx.data) if ctx.data.get("distributed_type") == "DEEPSPEED" else {}
 
 
-def in_block(key: str) -> Path:
+def in_block(key: str) -> KeyPath:
     """The path of a key of the block."""
     return (BLOCK, key)

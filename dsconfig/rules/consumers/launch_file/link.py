@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from dsconfig.consumers.launch_file import LINK, NOT_BESIDE_LINK
-from dsconfig.diagnostic import Path
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_block, launched
 from dsconfig.words import quoted
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
 @rule("DSC822", effect="rejected", source=f"{PLUGIN}._deepspeed_config_checks", of_launch=True)
@@ -39,7 +42,7 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
     written = launched(ctx)
     if str(written.get(LINK) or "none") == "none":
         return
-    paths: list[Path] = [in_block(key) for key in written if key in NOT_BESIDE_LINK]
+    paths: list[KeyPath] = [in_block(key) for key in written if key in NOT_BESIDE_LINK]
     if ctx.data.get("mixed_precision") is not None:
         paths.append(("mixed_precision",))
     for path in paths:
