@@ -94,8 +94,8 @@ def _spellings(section: str, release: int) -> dict[str, str]:
     return {
         alias: info.name
         for info in section_keys(section).values()
-        for alias, first, last in info.aliases
-        if first <= release <= last
+        for alias, known in info.aliases
+        if release in known
     }
 
 

@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dsconfig import releases
-from dsconfig.consumers import CONSUMERS
+from dsconfig.consumers import CONSUMERS, HUGGING_FACE
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.json_types import Json, JsonObject
 from dsconfig.model.keyinfo import along
 
 Config: TypeAlias = JsonObject
 
-_PLUGIN = ("transformers", "accelerate")
 _OPTIMIZER: Config = {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}}
 _BATCH: Config = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}
 
@@ -78,7 +77,7 @@ def config(
         span = f"from {preset.since} " + (f"to {preset.until}" if preset.until else "on")
         raise PresetError(f"preset `{name}` is for DeepSpeed {span}, not for {release}")
     body = copy.deepcopy(preset.body)
-    if reader in _PLUGIN:
+    if reader in HUGGING_FACE:
         _leave_to(reader, body, ())
     if reader == "lightning":  # which sets it itself, and refuses a config that does
         body.pop("gradient_accumulation_steps", None)

@@ -11,7 +11,7 @@ from dsconfig.checking.merge import diagnostics, merged
 from dsconfig.checking.notes import notes, world_sizes
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import ConfigSource, read
-from dsconfig.consumers import CONSUMERS, launch_file
+from dsconfig.consumers import CONSUMERS, HUGGING_FACE, launch_file
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Source
@@ -70,7 +70,7 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
     if path is None:
         return replace(report, notes=(f"{document.name}: {written} is not found from here, and not checked",))
     # Whether the script has a Trainer, which fills more than Accelerate alone, nobody knows.
-    reads = consumer if consumer in ("transformers", "accelerate") else "transformers"
+    reads = consumer if consumer in HUGGING_FACE else "transformers"
     with open(path, "rb") as file:
         config = reader.read_bytes(file.read(reader.MAX_SIZE + 1), path, "json")  # whatever its name says
     return replace(report, children=(_report(config, target, world_size, reads),))

@@ -8,6 +8,7 @@ import sys
 
 from dsconfig.cli.errors import CLEAN, refuse
 from dsconfig.cli.schema import add_reading, reading
+from dsconfig.consumers import HUGGING_FACE
 
 DEFAULT, FILE = "zero2", "ds_config.json"
 
@@ -53,4 +54,4 @@ def run(args: argparse.Namespace) -> int:
 
 def _default(consumer: str | None) -> str:
     """The preset that a consumer's users most likely want."""
-    return consumer if consumer in ("transformers", "accelerate") else DEFAULT
+    return consumer if consumer in HUGGING_FACE else DEFAULT

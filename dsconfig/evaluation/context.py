@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.diagnostic import Effect, EffectName, Fix
 from dsconfig.document import Document, Parser, Part, Problem, Span
@@ -82,7 +83,7 @@ class Context:
 
     def _handed_over(self) -> JsonObject:
         """The config without what the consumer overwrites, whatever is written."""
-        if self.consumer not in ("transformers", "accelerate") or "steps_per_print" not in self.data:
+        if self.consumer not in HUGGING_FACE or "steps_per_print" not in self.data:
             return self.data
         return {key: value for key, value in self.data.items() if key != "steps_per_print"}
 

@@ -7,17 +7,14 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterable, Iterator
-from functools import cache, lru_cache
+from functools import cache
 from itertools import pairwise
-from typing import TypeAlias
 
+from dsconfig import model
 from dsconfig.model import walk
-from dsconfig.model.config import Config
-from dsconfig.model.keyinfo import KeyInfo, keys
-from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
-from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
+from dsconfig.model.keyinfo import KeyInfo, TypeInfo, keys, types_of
 from dsconfig.model.section import Section
-from dsconfig.releases import NEVER, name, number
+from dsconfig.releases import EVERY_RELEASE, NEVER, name
 from dsconfig.words import expected, one_of, quoted
 
 
@@ -35,14 +32,14 @@ def describe(path: str) -> str | None:
 
 
 def _aliased(path: tuple[str, ...], info: KeyInfo) -> list[str]:
-    return [".".join((*path[:-1], alias)) for alias, _, _ in info.aliases]
+    return [".".join((*path[:-1], alias)) for alias, _ in info.aliases]
 
 
 def _variants(infos: list[KeyInfo]) -> Iterator[str]:
     """What is known, once for all optimizer or scheduler types that agree on it."""
-    alike: dict[str, list[tuple[KeyInfo, _Kind | None]]] = {}
+    alike: dict[str, list[tuple[KeyInfo, TypeInfo | None]]] = {}
     for info in infos:
-        kinds: list[_Kind | None] = [*_kinds(info.section)]
+        kinds: list[TypeInfo | None] = [*_kinds(info.section)]
         for kind in kinds or [None]:
             alike.setdefault("\n".join(_page(info)), []).append((info, kind))
     alone = len(alike) == 1
@@ -58,20 +55,15 @@ def _variants(infos: list[KeyInfo]) -> Iterator[str]:
         yield ""
 
 
-_Kind: TypeAlias = OptimizerType | SchedulerType
-
-
-def _kinds(section: str) -> list[_Kind]:
+def _kinds(section: str) -> list[TypeInfo]:
     """The optimizer or scheduler types whose params the section class holds."""
-    kinds: tuple[_Kind, ...] = (*OPTIMIZERS, *SCHEDULERS)
-    return [kind for kind in kinds if kind.params is not None and kind.params.__name__ == section]
+    kinds = [*types_of("Optimizer").values(), *types_of("Scheduler").values()]
+    return [kind for kind in kinds if kind.params == section]
 
 
-def _spans(info: KeyInfo, kind: _Kind | None) -> str:
+def _spans(info: KeyInfo, kind: TypeInfo | None) -> str:
     """The releases that read the key, as far as they know the type."""
-    low, high = (number(kind.since), number(kind.until) if kind.until else NEVER) if kind else (0, NEVER)
-    kept = [(max(first, low), min(last, high)) for first, last in info.spans]
-    said = ", ".join(_span(first, last) for first, last in kept)
+    said = ", ".join(_span(*span.meet(kind.releases if kind else EVERY_RELEASE)) for span in info.spans)
     return f"{said} (`{kind.name}`)" if kind else said
 
 
@@ -104,7 +96,7 @@ def _facts(info: KeyInfo) -> Iterator[tuple[str, str]]:
     yield "Use instead", f"`{info.replaced_by}`" if info.replaced_by else ""
     yield (
         "Also written",
-        ", ".join(f"`{alias}` ({_span(first, last)})" for alias, first, last in info.aliases),
+        ", ".join(f"`{alias}` ({_span(*known)})" for alias, known in info.aliases),
     )
     yield '"auto"', f"filled by {' and '.join(info.fills)}" if info.fills else ""
     yield "Note", "; ".join(_NOTES[flag] for flag in _NOTES if flag in info.flags)
@@ -129,13 +121,9 @@ def _source(info: KeyInfo) -> str:
     return own or section.SOURCE
 
 
-@lru_cache(maxsize=1)
-def _sections() -> dict[str, type[Section]]:
-    return {section.__name__: section for section in walk.sections(Config)}
-
-
 def _section(name_: str) -> type[Section]:
-    return _sections()[name_]
+    found: type[Section] = getattr(model, name_)
+    return found
 
 
 @cache

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-Consumer: TypeAlias = Literal["transformers", "accelerate", "lightning"]
+Filler: TypeAlias = Literal["transformers", "accelerate"]
+"""A consumer that replaces "auto" by a value of its own."""
 Shape: TypeAlias = Literal[
     "null", "true", "false", "[]", "list", "string", "number", "auto", "falsy", "mapping"
 ]
@@ -112,7 +113,7 @@ class Key:
     """Earlier defaults as (last release that used it, value), oldest first; the field's default is the
     newest."""
     takes: tuple[Takes, ...] = ()
-    fills: tuple[Consumer, ...] = ()
+    fills: tuple[Filler, ...] = ()
     """Consumers that replace "auto" here by a value of their own. The annotation then has an `Auto` arm, so
     that such a config can be built; the checker's table leaves it out, for DeepSpeed does not take it."""
     auto_is_value: bool = False

@@ -25,18 +25,19 @@ pydantic 2.
 
 
 class KeyInfo(NamedTuple):
-    """One key of one section class. Spans are (first, last) release numbers, both inclusive."""
+    """One key of one section class."""
 
     name: str
     section: str
     type: Spec
     default: Any
     required: bool
-    spans: tuple[tuple[int, int], ...]
+    spans: tuple[Interval, ...]
+    """The releases that look at the key; it may have gone and come back."""
     was: tuple[tuple[int, Spec], ...]
     defaults: tuple[tuple[int, Any], ...]
-    aliases: tuple[tuple[str, int, int], ...]
-    takes: tuple[tuple[frozenset[str], int, int], ...]
+    aliases: tuple[tuple[str, Interval], ...]
+    takes: tuple[tuple[frozenset[str], Interval], ...]
     refused_from: int
     deprecated: int
     replaced_by: str | None
@@ -55,7 +56,7 @@ class KeyInfo(NamedTuple):
 
     def read_in(self, release: int) -> bool:
         """Whether the release looks at the key."""
-        return any(first <= release <= last for first, last in self.spans)
+        return any(release in span for span in self.spans)
 
     def type_in(self, release: int) -> Spec:
         """The type that the release takes."""
@@ -73,8 +74,8 @@ class KeyInfo(NamedTuple):
 
     def takes_in(self, release: int) -> frozenset[str]:
         """Shapes other than an object that the release takes where this section belongs."""
-        for shapes, first, last in self.takes:
-            if first <= release <= last:
+        for shapes, releases in self.takes:
+            if release in releases:
                 return shapes
         return _NONE
 
@@ -84,15 +85,12 @@ class KeyInfo(NamedTuple):
 
     def borders(self) -> Iterator[int]:
         """First releases at which anything about the key changes."""
-        for first, last in self.spans:
+        for first, last in (*self.spans, *(span for _, span in (*self.aliases, *self.takes))):
             yield first
             yield last + 1
         for last, _ in (*self.was, *self.defaults):
             yield last + 1
         for _, last in self.only:
-            yield last + 1
-        for _, first, last in (*self.aliases, *self.takes):
-            yield first
             yield last + 1
         yield self.refused_from
         yield self.deprecated
@@ -164,11 +162,11 @@ def _info(section: str, name: str, entry: tuple[Any, ...]) -> KeyInfo:
         type=type_,
         default=default,
         required=get("required", False),
-        spans=spans,
+        spans=tuple(Interval(*span) for span in spans),
         was=get("was", ()),
         defaults=get("defaults", ()),
-        aliases=get("aliases", ()),
-        takes=tuple((frozenset(shapes), first, last) for shapes, first, last in get("takes", ())),
+        aliases=tuple((alias, Interval(*span)) for alias, *span in get("aliases", ())),
+        takes=tuple((frozenset(shapes), Interval(*span)) for shapes, *span in get("takes", ())),
         refused_from=get("refused_from", NEVER),
         deprecated=get("deprecated", NEVER),
         replaced_by=get("replaced_by"),
@@ -216,7 +214,7 @@ def _view(name: str, releases: Interval) -> SectionView:
         if info.read_in(low):
             seen = KeyView(info, info.type_in(low), info.default_in(low), info.takes_in(low))
             keys[info.name] = seen
-            keys.update((alias, seen) for alias, first, last in info.aliases if first <= low <= last)
+            keys.update((alias, seen) for alias, known in info.aliases if low in known)
     return SectionView(name, releases, dialect, unknown, drops_auto, keys)
 
 

@@ -6,7 +6,21 @@ from dsconfig.model.annotations import Auto, Fraction, NonNegativeInt, PathText
 from dsconfig.model.key import Key, Reads, Was
 from dsconfig.model.section import Section
 
-Device: TypeAlias = Literal["none", "cpu", "nvme"]
+Device: TypeAlias = Annotated[
+    Literal["none", "cpu", "nvme"] | Auto,
+    Key(
+        since="0.3.15",
+        was=(Was("0.5.6", object),),
+        defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
+        fills=("transformers", "accelerate"),
+        wrong_type="rejected",
+        means=(
+            ("none", "stays on the GPU"),
+            ("cpu", "goes to host memory"),
+            ("nvme", "goes to an NVMe drive; needs `nvme_path`"),
+        ),
+    ),
+]
 
 OFFLOAD_READS = (
     Reads("hand", until="0.6.7"),
@@ -20,21 +34,7 @@ class OffloadParam(Section):
     SOURCE = "runtime/zero/offload_config.py:DeepSpeedZeroOffloadParamConfig"
     READS = OFFLOAD_READS
 
-    device: Annotated[
-        Device | Auto,
-        Key(
-            since="0.3.15",
-            was=(Was("0.5.6", object),),
-            defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
-            fills=("transformers", "accelerate"),
-            wrong_type="rejected",
-            means=(
-                ("none", "stays on the GPU"),
-                ("cpu", "goes to host memory"),
-                ("nvme", "goes to an NVMe drive; needs `nvme_path`"),
-            ),
-        ),
-    ] = "none"
+    device: Device = "none"
     """Home of the parameters: GPU ("none"), host memory, or an NVMe drive. Each step out saves GPU memory
     and costs transfer time. From 0.5.7 to 0.6.7 the section is refused without it."""
     nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("transformers", "accelerate"))] = None
@@ -59,21 +59,7 @@ class OffloadOptimizer(Section):
     SOURCE = "runtime/zero/offload_config.py:DeepSpeedZeroOffloadOptimizerConfig"
     READS = OFFLOAD_READS
 
-    device: Annotated[
-        Device | Auto,
-        Key(
-            since="0.3.15",
-            was=(Was("0.5.6", object),),
-            defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
-            fills=("transformers", "accelerate"),
-            wrong_type="rejected",
-            means=(
-                ("none", "stays on the GPU"),
-                ("cpu", "goes to host memory"),
-                ("nvme", "goes to an NVMe drive; needs `nvme_path`"),
-            ),
-        ),
-    ] = "none"
+    device: Device = "none"
     """Home of the optimizer's state: GPU ("none"), host memory, or, at stage 3, an NVMe drive. From 0.5.7 to
     0.6.7 the section is refused without it."""
     nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("transformers", "accelerate"))] = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.json_types import Json
 from dsconfig.model.keyinfo import SectionView
 from dsconfig.releases import NEVER, number
@@ -190,7 +191,7 @@ CONDITIONS: tuple[Condition, ...] = (
         {},
         needs("zero_optimization"),
         (),
-        consumers=("transformers", "accelerate"),
+        consumers=HUGGING_FACE,
     ),
     Condition(
         "DSC803",

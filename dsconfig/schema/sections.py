@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.json_types import Json, JsonObject
 from dsconfig.model import walk
 from dsconfig.model.config import Config
@@ -17,8 +18,6 @@ from dsconfig.releases import name
 from dsconfig.schema import conditions, snippets, values
 from dsconfig.schema.values import Auto, Schema
 
-PLUGIN = ("transformers", "accelerate")
-"""Consumers that raise for an "auto" which they do not fill, also where DeepSpeed would drop it."""
 _EXACT = 2**53
 """Editors are written in JavaScript, which rounds integers beyond this one."""
 _REMARKS = ("comment", "comments", "description", "note", "notes")
@@ -81,7 +80,8 @@ class Builder:
     def _auto(self, seen: SectionView, info: KeyInfo) -> Auto:
         if self.consumer in info.fills or (self.consumer is None and info.fills):
             return "filled"
-        dropped = seen.drops_auto and "auto_is_value" not in info.flags and self.consumer not in PLUGIN
+        # Accelerate's plugin raises for an "auto" that it does not fill, even where DeepSpeed would drop it.
+        dropped = seen.drops_auto and "auto_is_value" not in info.flags and self.consumer not in HUGGING_FACE
         return "dropped" if dropped else None
 
     def _scalar(self, seen: SectionView, key: KeyView, auto: Auto) -> Schema:

@@ -9,9 +9,6 @@ from dsconfig.evaluation.context import Context
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
 
-
-PLUGIN = ("transformers", "accelerate")
-"""Both hand the config to Accelerate's plugin, and both go through `Accelerator.prepare`."""
 FILL = "accelerate utils/dataclasses.py:DeepSpeedPlugin.deepspeed_config_process"
 INIT = "accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.batch.triplet import KEYS
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix, Set, dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules.consumers._reader import FILL, INIT, PLUGIN, reader
+from dsconfig.rules.consumers._reader import FILL, INIT, reader
 from dsconfig.words import quoted
 
 
@@ -28,7 +29,7 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 0}}
     """
-    if ctx.consumer in PLUGIN and "zero_optimization" not in ctx.data:
+    if ctx.consumer in HUGGING_FACE and "zero_optimization" not in ctx.data:
         yield ctx.at(
             ("zero_optimization",),
             f"`zero_optimization` is absent, and {reader(ctx)} refuses a config without it",
@@ -59,7 +60,7 @@ def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer not in PLUGIN:
+    if ctx.consumer not in HUGGING_FACE:
         return
     zero = ctx.data.get("zero_optimization")
     sections: list[tuple[str, ...]] = [("tensor_parallel",)] if "tensor_parallel" in ctx.data else []
@@ -96,7 +97,7 @@ def zero_switch_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": "auto", "zero_optimization": {"stage": 1}}
     """
     value = ctx.data.get("zero_optimization")
-    if ctx.consumer in PLUGIN and isinstance(value, bool):
+    if ctx.consumer in HUGGING_FACE and isinstance(value, bool):
         section = {"stage": int(value)}
         yield ctx.at(
             "zero_optimization",
@@ -129,7 +130,7 @@ def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": "auto", "gradient_accumulation_steps": 8,
         "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer not in PLUGIN or all(ctx.data.get(key) != "auto" for key in KEYS):
+    if ctx.consumer not in HUGGING_FACE or all(ctx.data.get(key) != "auto" for key in KEYS):
         return
     for key in KEYS:
         value = ctx.data.get(key)

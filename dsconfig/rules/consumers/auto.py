@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.consumers._reader import FILL, INIT, PLUGIN, overwritten, reader
+from dsconfig.rules.consumers._reader import FILL, INIT, overwritten, reader
 
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
@@ -39,7 +40,7 @@ def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}}
     """
-    if ctx.consumer not in PLUGIN:
+    if ctx.consumer not in HUGGING_FACE:
         return
     from dsconfig.consumers.by_name import BY_NAME
 

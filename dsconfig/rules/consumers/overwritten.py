@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules.consumers._reader import INIT, PLUGIN, overwritten, reader
+from dsconfig.rules.consumers._reader import INIT, overwritten, reader
 from dsconfig.words import quoted
 
 
@@ -60,7 +61,7 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer not in PLUGIN:
+    if ctx.consumer not in HUGGING_FACE:
         return
     for key, becomes in (("steps_per_print", "infinity"), ("zero_allow_untested_optimizer", "`true`")):
         value = ctx.data.get(key, MISSING)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 
-_ALL = ("transformers", "accelerate", "lightning")
-_HF = ("transformers", "accelerate")
+_ALL = (*HUGGING_FACE, "lightning")
 
 
 class _Idle(NamedTuple):
@@ -26,7 +26,7 @@ _DATA = "data loaders are not made by DeepSpeed here"
 _ROWS = (
     _Idle(
         "activation_checkpointing",
-        _HF,
+        HUGGING_FACE,
         "it calls no `deepspeed.checkpointing.configure`, for which the section is",
         "remove it, and use `gradient_checkpointing` of the model",
     ),

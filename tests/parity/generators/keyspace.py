@@ -71,9 +71,7 @@ def slots(release: str | None = None) -> tuple[Slot, ...]:
     for path, info in keys(seen_as):
         type_ = info.type_in(number) if number else info.type
         default = info.default_in(number) if number else info.default
-        aliases = tuple(
-            name for name, first, last in info.aliases if number is None or first <= number <= last
-        )
+        aliases = tuple(name for name, known in info.aliases if number is None or number in known)
         concrete = tuple(steps.get(path[: i + 1], part) for i, part in enumerate(path))
         below: Step = 0 if "list" in kinds(type_) else "group_one"
         for depth in range(1, 4):
