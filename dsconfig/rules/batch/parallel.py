@@ -103,7 +103,7 @@ def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
     )
     yield ctx.at(
         TRAIN,
-        f"`{MICRO}` is derived by a true division beside `{_SEQUENCE}`, and no integer: {shown}",
+        f"`{MICRO}` is derived by a true division beside `{_SEQUENCE}`, and is not an integer: {shown}",
         help=f"give `{MICRO}`, and let `{TRAIN}` be derived",
         related=[("this divides the ranks", _SEQUENCE)],
     )

@@ -39,7 +39,7 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
     if world is None:
         yield ctx.at(
             TRAIN,
-            f"`{TRAIN}` {train} is no multiple of {micro} × {steps} = {micro * steps} (micro batch × "
+            f"`{TRAIN}` {train} is not a multiple of {micro} × {steps} = {micro * steps} (micro batch × "
             "accumulation steps), so no world size fits",
             help=_multiples_help(train, micro * steps),
             related=_FACTORS,

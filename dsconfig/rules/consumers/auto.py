@@ -65,8 +65,8 @@ _CONSTANTS = (
     ("zero_optimization.stage", "`2`", "ZeRO is at stage 2"),
     ("zero_optimization.offload_optimizer.device", '`"none"`', "the optimizer is not offloaded"),
     ("zero_optimization.offload_param.device", '`"none"`', "parameters are not offloaded"),
-    ("zero_optimization.offload_optimizer.nvme_path", '`"none"`', "which is no path"),
-    ("zero_optimization.offload_param.nvme_path", '`"none"`', "which is no path"),
+    ("zero_optimization.offload_optimizer.nvme_path", '`"none"`', "which is not a path"),
+    ("zero_optimization.offload_param.nvme_path", '`"none"`', "which is not a path"),
     (
         "zero_optimization.stage3_gather_16bit_weights_on_model_save",
         "`false`",

@@ -95,7 +95,7 @@ def _version(block: dict[str, Any], semantics: Semantics) -> Iterator[Fault]:
         yield Fault("DSC604", "model_parallel_size", message, "set `version` to 0.2")
     elif version == 0.2 and node % model != 0:
         message = (
-            f"`num_gpus_per_node` {quoted(node)} is no multiple of `model_parallel_size` {quoted(model)}"
+            f"`num_gpus_per_node` {quoted(node)} is not a multiple of `model_parallel_size` {quoted(model)}"
         )
         yield Fault(
             "DSC604", "num_gpus_per_node", message, "give a multiple, so that models do not straddle machines"

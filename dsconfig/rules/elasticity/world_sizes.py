@@ -35,7 +35,7 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
     sizes = solver.sizes()
     more = " …" if len(sizes) > 12 else ""
     listed = f": {', '.join(map(str, sizes[:12]))}{more}" if sizes else ""
-    why = f"is none of those that elasticity allows here{listed}"
+    why = f"is not one of those that elasticity allows here{listed}"
     if solver.leaves_nothing(world):
         cap = quoted(solver.block["max_train_batch_size"])
         why = f"is too large: `max_train_batch_size` {cap} leaves no micro batch for some rank"

@@ -79,7 +79,7 @@ def max_grad_norm_beside_optimizer(ctx: Context) -> Iterator[Finding]:
         operations = (*operations, Set((_CLIPPING,), norm))
     yield ctx.at(
         _NORM,
-        f"`max_grad_norm` is no parameter of an optimizer: the engine refuses it, {quoted(norm)} or "
+        f"`max_grad_norm` is not a parameter of an optimizer: the engine refuses it, {quoted(norm)} or "
         "anything else",
         help=f"remove it: `{_CLIPPING}` is set already"
         if taken

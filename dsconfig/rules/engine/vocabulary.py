@@ -71,7 +71,7 @@ def vocabulary_not_aligned(ctx: Context) -> Iterator[Finding]:
         up = -(-size // _ALIGNMENT) * _ALIGNMENT
         yield ctx.at(
             _VOCABULARY,
-            f"`{_VOCABULARY}` {size} is no multiple of {_ALIGNMENT}, which tensor cores would like: "
+            f"`{_VOCABULARY}` {size} is not a multiple of {_ALIGNMENT}, which tensor cores would like: "
             f"{division(size, _ALIGNMENT)}",
             help=f"pad the vocabulary to {up}",
         )

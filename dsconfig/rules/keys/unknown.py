@@ -39,7 +39,7 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
         known = list(found.section.keys)
         yield ctx.at(
             found.path,
-            f"`{found.word}` is no DeepSpeed key {found.where}: {found.fate}",
+            f"`{found.word}` is not a DeepSpeed key {found.where}: {found.fate}",
             help=f"remove it; known here: {one_of((f'`{key}`' for key in known), 'and')}"
             if 0 < len(known) <= 8
             else "remove it",
@@ -69,7 +69,7 @@ def misspelt_key(ctx: Context) -> Iterator[Finding]:
         taken = ctx.has(dotted((*found.path[:-1], meant)))
         yield ctx.at(
             found.path,
-            f"`{found.word}` is no DeepSpeed key {found.where}: {found.fate}",
+            f"`{found.word}` is not a DeepSpeed key {found.where}: {found.fate}",
             help=f"did you mean `{meant}`?" + (" It is set already: remove one of the two" if taken else ""),
             effect=found.effect,
             part="key",

@@ -60,7 +60,7 @@ def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
         fix = Fix(f"rename to `{near}`", (Rename(path, near),), safe=not ignored and alike(word, near))
     return ctx.at(
         path,
-        f"`{word}` is no argument of {chosen.built}{why}{', which passes over it' if ignored else ''}",
+        f"`{word}` is not an argument of {chosen.built}{why}{', which passes over it' if ignored else ''}",
         help=f"did you mean `{near}`?" if near else f"remove it; {_known(chosen)}",
         effect="ignored" if ignored else "crashes",
         part="key",

@@ -57,7 +57,7 @@ def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
         fix = Fix(f"rename to `{near}`", (Rename(path, near),), safe=alike(word, near))
     return ctx.at(
         path,
-        f"`{word}` is no argument of {chosen.built}{_why(ctx, chosen, word)}",
+        f"`{word}` is not an argument of {chosen.built}{_why(ctx, chosen, word)}",
         help=f"did you mean `{near}`?"
         if near
         else f"remove it, or use {one_of(others)}, which takes it"

@@ -120,7 +120,7 @@ def unknown_warm_up_curve(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         _CURVE,
         f"`warmup_type` is {quoted(curve)}, "
-        + ("which is no name of a curve" if stops else 'and counts as `"log"`')
+        + ("which is not the name of a curve" if stops else 'and counts as `"log"`')
         + ': DeepSpeed knows `"log"` and `"linear"`',
         help='write `"linear"` or `"log"`',
         effect="crashes" if stops else "altered",

@@ -36,7 +36,7 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
             inside = f", or move it into `{BLOCK}`" if key in BLOCK_KEYS else ""
             yield ctx.at(
                 (key,),
-                f"`{key}` is no key of Accelerate's launch file: `accelerate launch` refuses the file",
+                f"`{key}` is not a key of Accelerate's launch file: `accelerate launch` refuses the file",
                 help=f"remove it{inside}" if inside else _meant(key, ROOT_KEYS) or "remove it",
                 part="key",
             )
@@ -47,7 +47,7 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
         near = _nearest(key, BLOCK_KEYS)
         yield ctx.at(
             in_block(key),
-            f"`{key}` is no key of Accelerate's `{BLOCK}`: it is dropped silently",
+            f"`{key}` is not a key of Accelerate's `{BLOCK}`: it is dropped silently",
             help=_meant(key, BLOCK_KEYS)
             or f"write it into a DeepSpeed config in JSON, and name that by `{LINK}`, alone in the block",
             effect="ignored",
