@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 SUFFIXES = (".json", ".hjson", ".jsonc", ".yaml", ".yml")
 _NAME = re.compile(r"(?:^|[^a-z])(?:ds|deepspeed)[-_.]?(?:config|conf|cfg)(?:[^a-z].*)?\.[hj]?jsonc?$")
@@ -103,6 +103,19 @@ def is_config(path: str) -> bool:
 def is_launch(data: bytes) -> bool:
     """Whether a YAML text looks like a launch file of Accelerate for DeepSpeed."""
     return bool(_LAUNCHES.search(data) and _BLOCK.search(data))
+
+
+def linked_configs(names: Iterable[str]) -> set[str]:
+    """The absolute paths of the configs that launch files among these name."""
+    found = set()
+    for name in names:
+        if name.lower().endswith((".yaml", ".yml")) and is_launch(content(name)):
+            from dsconfig.consumers.launch_file import linked
+            from dsconfig.document import read_file
+
+            if (link := linked(read_file(name))) and link[1]:
+                found.add(os.path.abspath(link[1]))
+    return found
 
 
 def content(path: str) -> bytes:

@@ -14,7 +14,7 @@ from importlib import import_module
 
 VERBS = {
     "check": "say what DeepSpeed will do with a config",
-    "fix": "mend a config where it can be mended",
+    "fix": "fix a config where it can be fixed",
     "explain": "tell all about a rule or a key",
     "migrate": "take a config from one release to another",
     "compat": "say which releases take a config",
@@ -65,12 +65,13 @@ def _run(argv: list[str]) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
-    from dsconfig.cli.parser import Parser, unknown_verb
+    from dsconfig.cli.parser import CommandParser, unknown_verb
 
     verb = next((word for word in argv if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
         unknown_verb(verb, VERBS)
-    parser = Parser("dsconfig", description="Tells whether DeepSpeed will take a config and do what it says.")
+    told = "Tells whether DeepSpeed will take a config and do what it says."
+    parser = CommandParser("dsconfig", description=told)
     parser.add_version()
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", prog="dsconfig")
     for name, summary in VERBS.items():

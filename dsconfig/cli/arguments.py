@@ -1,116 +1,99 @@
-"""What is in force: the command line, else the environment, else the settings file, else the defaults."""
+"""Options that several verbs share, and the types of their values."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-from typing import NamedTuple
 
-from dsconfig.checking.select import Layer, UnknownRuleError, catalogue, expand, selected
 from dsconfig.cli.errors import refuse
-from dsconfig.releases import Origin, Target, UnknownReleaseError
-from dsconfig.releases import resolve as resolve_target
-from dsconfig.settings import Settings, SettingsError, find
+from dsconfig.consumers import CONSUMERS
+from dsconfig.settings import FAIL_ON
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from argparse import _ActionsContainer as Container
 
 
-class Options(NamedTuple):
-    """Everything that a run needs to know."""
-
-    settings: Settings
-    target: Target
-    world_size: int | None
-    consumer: str
-    fail_on: str
-    off: frozenset[str]
-    per_file_ignores: tuple[tuple[str, frozenset[str]], ...]
-    stdin_name: str
+def rule_list(text: str) -> list[str]:
+    """The words of a list joined by commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def resolve(args: argparse.Namespace) -> Options:
-    """The options that these arguments lead to; an unknown release, rule or setting ends the run."""
-    try:
-        settings = find()
-        target = _target(args.target, settings)
-        off, per_file = _rules(args, settings)
-    except (SettingsError, UnknownReleaseError, UnknownRuleError) as error:
-        refuse(str(error))
-    return Options(
-        settings=settings,
-        target=target,
-        world_size=args.world_size or settings.world_size,
-        consumer=args.consumer or settings.consumer or "deepspeed",
-        fail_on=args.fail_on or settings.fail_on or "warning",
-        off=off,
-        per_file_ignores=per_file,
-        stdin_name=args.stdin_filename or "<stdin>",
-    )
+def world_size(text: str) -> int:
+    """A number of processes."""
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text}`")
+    return int(text)
 
 
-def in_force(args: argparse.Namespace) -> tuple[Target, str, int | None]:
-    """Target, consumer and world size for a verb that reads one config; an unknown release ends the run."""
-    try:
-        settings = find()
-        target = _target(args.target, settings)
-    except (SettingsError, UnknownReleaseError) as error:
-        refuse(str(error))
-    return target, args.consumer or settings.consumer or "deepspeed", args.world_size or settings.world_size
+def add_file(parser: Container) -> None:
+    """Declare the config as the one argument."""
+    parser.add_argument("file", metavar="FILE", help="the config, or `-` for stdin")
 
 
-def _target(argument: str | None, settings: Settings) -> Target:
-    environment = os.environ.get("DSCONFIG_TARGET")
-    if argument is not None:
-        return resolve_target(argument, "argument")
-    if environment:
-        return _resolved(environment, "environment", "DSCONFIG_TARGET")
-    if settings.target is not None:
-        return _resolved(settings.target, "settings", f"{settings.where}: target")
-    return resolve_target(None)
+def add_color(parser: Container) -> None:
+    """Declare whether output is coloured."""
+    choices = ("auto", "always", "never")
+    parser.add_argument("--color", choices=choices, default="auto", help="default: on a terminal")
 
 
-def _resolved(text: str, origin: Origin, where: str) -> Target:
-    try:
-        return resolve_target(text, origin)
-    except UnknownReleaseError as error:
-        raise UnknownReleaseError(f"{where}: {error}") from None
+def add_circumstances(parser: Container) -> None:
+    """Declare the world size and the consumer, for the verbs that have their own idea of releases."""
+    add = parser.add_argument
+    add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
+    add("--consumer", choices=CONSUMERS, default="deepspeed", help="who reads the file (default: deepspeed)")
 
 
-def _rules(
-    args: argparse.Namespace, settings: Settings
-) -> tuple[frozenset[str], tuple[tuple[str, frozenset[str]], ...]]:
-    rules = catalogue()
-    select = None if args.select is None else tuple(args.select)
-    layers = (
-        Layer(f"{settings.where}: ", settings.select, settings.ignore, settings.extend_select),
-        Layer("--", select, tuple(args.ignore or ()), tuple(args.extend_select or ())),
-    )
-    where = f"{settings.where}: per-file-ignores"
-    per_file = tuple((pattern, expand(names, rules, where)) for pattern, names in settings.per_file_ignores)
-    return frozenset(rules) - selected(layers, rules), per_file
+def add_schema_choice(parser: Container) -> None:
+    """Declare the release and the consumer, for the verbs that serve editors."""
+    add = parser.add_argument
+    add("--target", metavar="RELEASE", help="the release that reads the config (default: the installed one)")
+    add("--consumer", choices=CONSUMERS, help="who reads the file (default: any, so far as `auto` goes)")
 
 
-def show(options: Options) -> str:
-    """The options as TOML, ready to be put in a settings file, with their origin as a comment."""
-    settings, target = options.settings, options.target
-    lines = [
-        f"# from {settings.where}",
-        f"target = {_toml(target.text)}  # {target.origin}: {', '.join(_ends(target))}",
-        f"world-size = {options.world_size}" if options.world_size else "# world-size is unknown",
-        f"consumer = {_toml(options.consumer)}",
-        f"fail-on = {_toml(options.fail_on)}",
-        f"ignore = {_toml(sorted(options.off))}",
-        f"exclude = {_toml(settings.exclude)}",
-        "",
-        "[per-file-ignores]",
-        *(f"{_toml(pattern)} = {_toml(sorted(codes))}" for pattern, codes in options.per_file_ignores),
-    ]
-    return "\n".join(lines).rstrip() + "\n"
+def add_filling(parser: Container) -> None:
+    """Declare who reads the file, and what it fills "auto" from."""
+    add = parser.add_argument_group("who reads the file").add_argument
+    add("--consumer", choices=CONSUMERS, help="who fills `auto` (default: deepspeed, which does not)")
+    add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
+    add("--model-config", metavar="FILE", help="the model's config.json, for its hidden size")
 
 
-def _ends(target: Target) -> tuple[str, ...]:
-    return (target.releases[0], f"... {target.releases[-1]}") if len(target.releases) > 1 else target.releases
+def add_checking(parser: Container) -> None:
+    """Declare what is checked, and against what."""
+    add = parser.add_argument
+    add("paths", nargs="*", metavar="PATH", help="files, directories, or `-` for stdin (default: .)")
+    add("--stdin-filename", metavar="NAME", help="the name that stdin's text goes by")
+    add = parser.add_argument_group("what it is checked against").add_argument
+    add("--target", metavar="RELEASE", help="a release, a range such as '>=0.14,<0.19.8', or installed")
+    add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
+    add("--consumer", choices=CONSUMERS, help="who reads the file (default: deepspeed)")
+    told = "RULES: codes, starts of codes, or names, joined by commas"
+    which = parser.add_argument_group("which rules", told)
+    for option, what in (
+        ("--select", "switch on these rules only"),
+        ("--ignore", "switch off these rules"),
+        ("--extend-select", "switch on these rules besides"),
+    ):
+        which.add_argument(option, type=rule_list, action="extend", metavar="RULES", help=what)
 
 
-def _toml(value: object) -> str:
-    # Strings and lists of strings are written alike in JSON and TOML.
-    return json.dumps(value, ensure_ascii=False)
+def add_result(parser: Container) -> None:
+    """Declare what the exit code says."""
+    add = parser.add_argument_group("result").add_argument
+    add("--fail-on", choices=FAIL_ON, help="the least severity that ends in exit code 1 (default: warning)")
+    add("--exit-zero", action="store_true", help="end in exit code 0 whatever is found")
+
+
+def add_fixing(parser: Container, *, option: bool = False) -> None:
+    """Declare how far fixing goes; `option`: whether fixing itself is asked for by `--fix`."""
+    add = parser.add_argument_group("fixing").add_argument
+    if option:
+        add("--fix", action="store_true", help="fix what can be fixed safely, and show what is left")
+    add("--unsafe-fixes", action="store_true", help="fix also where values change or something is lost")
+    add("--diff", action="store_true", help="show the changes, and write none")
+
+
+def refuse_stdin_name_alone(args: argparse.Namespace) -> None:
+    """Refuse a name for stdin where stdin is not read."""
+    if args.stdin_filename and "-" not in args.paths:
+        refuse("--stdin-filename goes with `-` as PATH")

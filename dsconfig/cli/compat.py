@@ -7,10 +7,9 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from dsconfig.cli.arguments import add_circumstances, add_color, add_file
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.parser import world_size
-from dsconfig.cli.single import add_file, read
-from dsconfig.consumers import CONSUMERS
+from dsconfig.cli.files import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add = parser.add_argument
     add("--target", metavar="RANGE", help="these releases only, for example '>=0.14'")
-    add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
-    add("--consumer", choices=CONSUMERS, default="deepspeed", help="who reads the file (default: deepspeed)")
+    add_circumstances(parser)
     add("--output-format", choices=("text", "json"), default="text", help="default: text")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+    add_color(parser)
     parser.epilog = "Ends in exit code 1 where no release takes the config."
 
 

@@ -7,8 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.errors import CLEAN, refuse
-from dsconfig.cli.schema import add_reading, note, reading
+from dsconfig.cli.arguments import add_schema_choice
+from dsconfig.cli.errors import CLEAN, note, refuse
 
 if TYPE_CHECKING:
     from dsconfig.schema.editor_file import EditorFile
@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.set_defaults(run=run)
     parser.add_argument("editor", choices=NAMES, metavar="EDITOR", help=f"one of {', '.join(NAMES)}")
-    add_reading(parser)
+    add_schema_choice(parser)
     parser.add_argument(
         "--write", action="store_true", help="write it into this folder; other settings stay as they are"
     )
@@ -28,9 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what connects the editor, or write it."""
+    from dsconfig.cli.options import schema_choice
     from dsconfig.schema.editors import files
 
-    target, consumer = reading(args)
+    target, consumer = schema_choice(args)
     *schemas, settings = files(args.editor, target, consumer)
     if args.write:
         _write([*schemas, settings])
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(files: list[EditorFile]) -> None:
     """Write the files; all of them are made before the first is written."""
-    from dsconfig.cli.single import reason, write
+    from dsconfig.cli.files import reason, write
     from dsconfig.schema.editor_file import SettingsConflictError
 
     ready: list[tuple[str, str, str | None]] = []
@@ -66,7 +67,7 @@ def _write(files: list[EditorFile]) -> None:
 
 
 def _read(path: str) -> str | None:
-    from dsconfig.cli.single import reason
+    from dsconfig.cli.files import reason
 
     try:
         with open(path, encoding="utf-8", newline="") as file:

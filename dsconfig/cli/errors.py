@@ -1,4 +1,4 @@
-"""How the command says that it cannot do what was asked: one line on stderr, and exit code 2."""
+"""What the command says beside its result: one line on stderr, with exit code 2 where it is an error."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ def complain(message: str) -> None:
 
     sys.stdout.flush()  # what was found before comes first on a terminal
     print(f"dsconfig: error: {printable(message)}", file=sys.stderr)
+
+
+def note(message: str) -> None:
+    """Say something that is not an error."""
+    print(f"dsconfig: note: {message}", file=sys.stderr)
 
 
 def complain_internal(error: Exception, name: str | None = None) -> None:

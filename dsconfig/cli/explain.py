@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.cli.arguments import add_color
 from dsconfig.cli.errors import CLEAN, refuse
 from dsconfig.cli.markdown import page
 from dsconfig.render.style import Style, style_of
@@ -19,9 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.set_defaults(run=run)
     parser.add_argument("what", metavar="CODE|NAME|KEY", help="a rule's code or name, or a key's dotted path")
-    parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal"
-    )
+    add_color(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -6,8 +6,8 @@ import argparse
 import os
 import sys
 
+from dsconfig.cli.arguments import add_schema_choice
 from dsconfig.cli.errors import CLEAN, refuse
-from dsconfig.cli.schema import add_reading, reading
 from dsconfig.consumers import HUGGING_FACE
 
 DEFAULT, FILE = "zero2", "ds_config.json"
@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "file", nargs="?", default=FILE, metavar="FILE", help=f"the file, or `-` for stdout (default: {FILE})"
     )
     add("--preset", metavar="NAME", help=f"what to start from (default: {DEFAULT}); see --list")
-    add_reading(parser)
+    add_schema_choice(parser)
     add("--force", action="store_true", help="write over a file that exists")
     add("--list", action="store_true", help="list the presets, and stop")
 
@@ -29,13 +29,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the config, or list what there is."""
     from dsconfig import presets
+    from dsconfig.cli.options import schema_choice
 
     if args.list:
         width = max(map(len, presets.PRESETS))
         for preset in presets.PRESETS.values():
             print(f"{preset.name:{width}}  {preset.says}")
         return CLEAN
-    target, consumer = reading(args)
+    target, consumer = schema_choice(args)
     try:
         text = presets.text(args.preset or _default(consumer), target, consumer)
     except presets.PresetError as error:
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         return CLEAN
     if os.path.lexists(args.file) and not args.force:
         refuse(f"{args.file}: exists already; give another name, or --force to write over it")
-    from dsconfig.cli.single import write
+    from dsconfig.cli.files import write
 
     write(args.file, text.encode())
     print(f"wrote {args.file} for DeepSpeed {target.releases[-1]}")

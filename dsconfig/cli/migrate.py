@@ -6,16 +6,16 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from dsconfig.cli.arguments import add_circumstances, add_color, add_file
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.parser import world_size
-from dsconfig.cli.single import add_file, read, reason, write
-from dsconfig.consumers import CONSUMERS
+from dsconfig.cli.files import read, reason, write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsconfig.document import Document
-    from dsconfig.fixing.migrate import Change, Migration
+    from dsconfig.fixing.changes import Change
+    from dsconfig.fixing.migrate import Migration
     from dsconfig.render.style import Style
 
 
@@ -26,11 +26,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--to", metavar="RELEASE", required=True, help="the release that is to read the config")
     add("--from", dest="origin", metavar="RELEASE", help="default: the newest before it that takes the file")
-    add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
-    add("--consumer", choices=CONSUMERS, default="deepspeed", help="who reads the file (default: deepspeed)")
+    add_circumstances(parser)
     add("--diff", action="store_true", help="show the changes, and write none")
     add("-o", "--output", metavar="OUT", help="write to this file, and leave FILE as it is")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+    add_color(parser)
     parser.epilog = "Ends in exit code 1 where something is left for a person to decide."
 
 
@@ -63,20 +62,17 @@ def _single(text: str) -> str:
 
 
 def _keep(args: argparse.Namespace, document: Document, text: str) -> None:
-    from dsconfig.cli.mending import difference, is_whole, put
-    from dsconfig.document.rewrite import rewrite
+    from dsconfig.cli.output import difference, is_whole, replace
 
     if not is_whole(document):
-        refuse(f"{document.name}: is no UTF-8 text")
+        refuse(f"{document.name}: is not UTF-8 text")
     if args.diff:
         sys.stdout.writelines(difference(document.name, document.text, text))
     elif args.output:
         write(args.output, text.encode())
-    elif args.file == "-":
-        put(text)
-    elif text != document.text:
+    else:
         try:
-            rewrite(args.file, document.text.encode(), text.encode())
+            replace(args.file, document, text)
         except OSError as error:
             refuse(f"{args.file}: {reason(error)}")
 

@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 
-class Formatter(argparse.RawDescriptionHelpFormatter):
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Help in the terminal's width. argparse's own way to find it imports the compression modules."""
 
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog, **{"max_help_position": 30, "width": _width(), **options})
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """A parser for the command or one verb."""
 
     def __init__(self, prog: str, **options: Any) -> None:
-        super().__init__(prog=prog, formatter_class=Formatter, allow_abbrev=False, **options)
+        super().__init__(prog=prog, formatter_class=HelpFormatter, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         """Wrong use: no page of usage, just what is wrong."""
@@ -49,18 +49,6 @@ def unknown_verb(verb: str | None, verbs: Iterable[str]) -> NoReturn:
     close = closest(verb, verbs)
     hint = f"did you mean `{close[0]}`?" if close else f"expected one of {known}"
     refuse(f"`{verb}` is no command: {hint}")
-
-
-def words(text: str) -> list[str]:
-    """The words of a list joined by commas."""
-    return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def world_size(text: str) -> int:
-    """A number of processes."""
-    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text}`")
-    return int(text)
 
 
 def _width() -> int:

@@ -8,10 +8,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from dsconfig.cli.arguments import add_file, add_filling, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.parser import world_size
-from dsconfig.cli.single import add_file, mapping, read, write
-from dsconfig.consumers import CONSUMERS
+from dsconfig.cli.files import mapping, read, write
 
 if TYPE_CHECKING:
     from typing import Any, TextIO
@@ -37,17 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, told in DEGREES:
         add(f"--{name}", type=world_size, default=1, metavar="N", help=f"{told} (default: 1)")
     add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="write a value first, as JSON")
-    add_consumer(parser)
+    add_filling(parser)
     add("-o", "--output", metavar="OUT", help="write the config to this file (default: stdout)")
-
-
-def add_consumer(parser: argparse.ArgumentParser) -> None:
-    """Declare who reads the file, and what it fills "auto" from."""
-    group = parser.add_argument_group("who reads the file")
-    add = group.add_argument
-    add("--consumer", choices=CONSUMERS, help="who fills `auto` (default: deepspeed, which does not)")
-    add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
-    add("--model-config", metavar="FILE", help="the model's config.json, for its hidden size")
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -83,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _resolve(args: argparse.Namespace) -> Run:
-    from dsconfig.cli.arguments import in_force
+    from dsconfig.cli.options import in_force
     from dsconfig.resolving.resolve import resolve
     from dsconfig.resolving.runtime import WORLD_SIZE
 

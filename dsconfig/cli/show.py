@@ -7,10 +7,9 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+from dsconfig.cli.arguments import add_color, add_file, add_filling, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
-from dsconfig.cli.parser import world_size
-from dsconfig.cli.resolve import add_consumer
-from dsconfig.cli.single import add_file, mapping, read
+from dsconfig.cli.files import mapping, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,15 +30,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("keys", nargs="*", metavar="KEY", help="show only this key or section, with all its defaults")
     add("--world-size", type=world_size, metavar="N", help="derive the batch for this number of ranks")
     add("--target", metavar="RELEASE", help="the release that reads it (default: the installed DeepSpeed)")
-    add_consumer(parser)
+    add_filling(parser)
     add("--all", action="store_true", help="show the defaults of sections that are not written, too")
     add("--output-format", choices=FORMATS, default="table", help="how values are shown (default: table)")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+    add_color(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Show what counts."""
-    from dsconfig.cli.arguments import in_force
+    from dsconfig.cli.options import in_force
     from dsconfig.render.style import style_of
     from dsconfig.resolving.effective import effective
     from dsconfig.resolving.errors import ResolveError

@@ -108,7 +108,7 @@ def test_an_unreadable_file(here: Path, run: Runs, monkeypatch: pytest.MonkeyPat
         raise PermissionError(13, "Permission denied", path)
 
     (here / "a.json").write_text(CLEAN)
-    monkeypatch.setattr("dsconfig.cli.run.read_file", denied)
+    monkeypatch.setattr("dsconfig.cli.checker.read_file", denied)
     code, out, err = run("check", "a.json", "-q")
     assert (code, out, err) == (2, "", "dsconfig: error: a.json: permission denied\n")
 
@@ -123,7 +123,7 @@ def test_an_internal_error_is_one_line_and_the_next_file_is_checked(
 
     for name in ("a.json", "b.json"):
         (here / name).write_text(CLEAN)
-    monkeypatch.setattr("dsconfig.cli.run.read_file", broken)
+    monkeypatch.setattr("dsconfig.cli.checker.read_file", broken)
     code, out, err = run("check", "a.json", "b.json")
     assert code == 2
     assert "Checked 1 file" in out
@@ -134,7 +134,7 @@ def test_an_internal_error_is_one_line_and_the_next_file_is_checked(
 
 
 def test_an_internal_error_outside_of_files(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsconfig.cli.arguments.find", lambda: 1 / 0)
+    monkeypatch.setattr("dsconfig.cli.options.find", lambda: 1 / 0)
     refused(run("check"), "internal error: ZeroDivisionError", "DSCONFIG_DEBUG=1")
 
 
@@ -143,7 +143,7 @@ def test_ctrl_c(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     (here / "a.json").write_text(CLEAN)
-    monkeypatch.setattr("dsconfig.cli.run.read_file", interrupted)
+    monkeypatch.setattr("dsconfig.cli.checker.read_file", interrupted)
     assert run("check", "a.json") == (130, "", "")
 
 

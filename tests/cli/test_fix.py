@@ -94,7 +94,7 @@ def test_stdin_goes_to_stdout(spawn: Spawns) -> None:
     [
         (["check", "--diff", "."], "--unsafe-fixes and --diff go with --fix"),
         (["check", "--fix", "-"], "use `dsconfig fix -`"),
-        (["fix", "-", "clean.json"], "`-` is mended alone"),
+        (["fix", "-", "clean.json"], "`-` is fixed alone"),
         (["fix", "missing.json"], "missing.json: no such file or directory"),
     ],
 )

@@ -15,7 +15,8 @@ from dsconfig.checking.check import check_document
 from dsconfig.checking.report import Report
 from dsconfig.diagnostic import Diagnostic, Effect, Fix, Operation, Remove, Rename, Replace, Set
 from dsconfig.document import Document, read_text
-from dsconfig.fixing.fix import MOST_PASSES, is_safe, mend
+from dsconfig.fixing.fix import MOST_PASSES, fix_document
+from dsconfig.fixing.safety import is_safe
 from dsconfig.releases import resolve
 from dsconfig.rules import RULES, Rule
 from tests.examples import Example, examples
@@ -170,7 +171,7 @@ def test_fixes_that_undo_each_other_come_to_an_end() -> None:
         assert isinstance(value, dict)
         return report_of(document, finding(Rename(("a",), "b") if "a" in value else Rename(("b",), "a")))
 
-    assert mend(read_text('{"a": 1}'), judge).text == '{"b": 1}'
+    assert fix_document(read_text('{"a": 1}'), judge).text == '{"b": 1}'
 
 
 def test_a_fix_that_always_finds_more_to_do_is_stopped() -> None:
@@ -179,7 +180,7 @@ def test_a_fix_that_always_finds_more_to_do_is_stopped() -> None:
         assert isinstance(value, dict)
         return report_of(document, finding(Set(("a",), value["a"] + 1)))
 
-    assert mend(read_text('{"a": 0}'), judge).text == f'{{"a": {MOST_PASSES}}}'
+    assert fix_document(read_text('{"a": 0}'), judge).text == f'{{"a": {MOST_PASSES}}}'
 
 
 def test_overlapping_fixes_wait() -> None:
@@ -192,14 +193,14 @@ def test_overlapping_fixes_wait() -> None:
         found = [finding(Remove((key,))) for key in ("a", "b") if key in value]
         return report_of(document, *found)
 
-    assert mend(read_text('{"a": 1, "b": 2}'), judge).text == "{}"
+    assert fix_document(read_text('{"a": 1, "b": 2}'), judge).text == "{}"
     assert passes == ['{"a": 1, "b": 2}', '{"b": 2}', "{}"]
 
 
 def test_an_edit_that_says_something_else_is_not_made() -> None:
     document = read_text('{"a": 1}')
     wrong = finding(Replace(6, 7, "2"))
-    assert mend(document, lambda _: report_of(document, wrong)).text == document.text
+    assert fix_document(document, lambda _: report_of(document, wrong)).text == document.text
 
 
 def test_operations_of_one_fix_follow_each_other() -> None:
@@ -209,7 +210,7 @@ def test_operations_of_one_fix_follow_each_other() -> None:
         steps = (Rename(("a",), "c"), Set(("c",), 3), Remove(("b",)))
         return report_of(document, *([finding(*steps)] if document.text == text else []))
 
-    assert mend(read_text(text), judge).text == '{"c": 3}'
+    assert fix_document(read_text(text), judge).text == '{"c": 3}'
 
 
 # -- what pages promise ------------------------------------------------------------------------------------
@@ -236,7 +237,7 @@ def _mended_by(rule: Rule, example: Example) -> str:
         report = check_document(document, target, world_size=example.world_size, consumer=example.consumer)
         return replace(report, diagnostics=tuple(found for found in report if found.code == rule.code))
 
-    text = mend(read_text(example.text), judge, unsafe=True).text
+    text = fix_document(read_text(example.text), judge, unsafe=True).text
     return text if read_text(text).readable("json") else "null"
 
 
@@ -256,8 +257,8 @@ def test_a_second_run_changes_nothing(text: str, unsafe: bool, release: str) -> 
     def judge(document: Document) -> Report:
         return check_document(document, resolve(release))
 
-    once = mend(read_text(text), judge, unsafe=unsafe)
-    assert mend(read_text(once.text), judge, unsafe=unsafe).text == once.text
+    once = fix_document(read_text(text), judge, unsafe=unsafe)
+    assert fix_document(read_text(once.text), judge, unsafe=unsafe).text == once.text
     left = [found for found in once.report if is_safe(found, once.report)]
     assert len(once.applied) or once.text == text
     if not unsafe:

@@ -19,7 +19,7 @@ from dsconfig.checking.check import check_document
 from dsconfig.checking.report import Report
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, read_text
-from dsconfig.fixing.fix import Mended, mend
+from dsconfig.fixing.fix import Fixed, fix_document
 from dsconfig.releases import resolve
 from tests.parity import environment
 from tests.parity.generators import writing
@@ -36,7 +36,7 @@ OLD_NAMES = frozenset((
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class FixedCase:
     """A config before and after its safe fixes."""
 
     id: str
@@ -53,17 +53,17 @@ class Fixed:
         return all(found.severity != "error" and found.code < "DSC3" for found in self.applied)
 
 
-def cases(release: str, number: int, seed: int) -> Iterator[Fixed]:
+def cases(release: str, number: int, seed: int) -> Iterator[FixedCase]:
     """The generated cases that a safe fix changes."""
     rng = Random(seed)
     for case in generate(release, number, seed):
         text = case.text if case.text is not None else writing.plain(case.config, rng)
         fixed = fixed_text(text, release, case.world_size)
         if fixed is not None and fixed.text != text:
-            yield Fixed(case.id, case.world_size, text, fixed.text, fixed.applied)
+            yield FixedCase(case.id, case.world_size, text, fixed.text, fixed.applied)
 
 
-def fixed_text(text: str, release: str, world_size: int) -> Mended | None:
+def fixed_text(text: str, release: str, world_size: int) -> Fixed | None:
     """The text after its safe fixes; None where it is not text."""
     target = resolve(release)
 
@@ -74,10 +74,10 @@ def fixed_text(text: str, release: str, world_size: int) -> Mended | None:
         text.encode()
     except UnicodeEncodeError:
         return None
-    return mend(read_text(text), judge)
+    return fix_document(read_text(text), judge)
 
 
-def ask(release: str, fixed: Sequence[Fixed]) -> dict[str, dict[str, Any]]:
+def ask(release: str, fixed: Sequence[FixedCase]) -> dict[str, dict[str, Any]]:
     """The release's answers on both texts of each case."""
     lines = "".join(
         json.dumps({"id": f"{one.id}/{kind}", "text": text, "world_size": one.world_size}) + "\n"
@@ -87,7 +87,7 @@ def ask(release: str, fixed: Sequence[Fixed]) -> dict[str, dict[str, Any]]:
     return {answer["id"]: answer for answer in worker.answers(release, "config_values.py", lines)}
 
 
-def broken(one: Fixed, old: dict[str, Any], new: dict[str, Any]) -> str | None:
+def broken(one: FixedCase, old: dict[str, Any], new: dict[str, Any]) -> str | None:
     """What a safe fix did that it must not do; None where it kept its promise."""
     if not old["ok"]:
         return None

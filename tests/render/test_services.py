@@ -15,7 +15,7 @@ from dsconfig.checking.check import check_document
 from dsconfig.checking.report import Report
 from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.document import read_text
-from dsconfig.fixing.fix import mend
+from dsconfig.fixing.fix import fix_document
 from dsconfig.releases import resolve
 from dsconfig.render import renderer
 from dsconfig.render.style import Style
@@ -188,7 +188,9 @@ def test_sarif_holds_rules_places_and_fixes() -> None:
 
 def test_sarif_fixes_are_those_that_fix_makes() -> None:
     run = sarif(report(TEXT))
-    whole = mend(read_text(TEXT), lambda document: check_document(document, resolve("0.19.8")), unsafe=True)
+    whole = fix_document(
+        read_text(TEXT), lambda document: check_document(document, resolve("0.19.8")), unsafe=True
+    )
     text = TEXT
     replacements = [
         each

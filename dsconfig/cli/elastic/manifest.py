@@ -6,9 +6,9 @@ import argparse
 import re
 import sys
 
+from dsconfig.cli.arguments import world_size
 from dsconfig.cli.elastic.arguments import guarded
 from dsconfig.cli.errors import refuse
-from dsconfig.cli.parser import world_size
 
 KINDS = ("pytorchjob", "trainjob", "slurm", "torchx")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")

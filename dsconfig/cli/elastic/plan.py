@@ -7,9 +7,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from dsconfig.cli.arguments import add_color, add_file, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
-from dsconfig.cli.parser import world_size
-from dsconfig.cli.single import add_file, read, write
+from dsconfig.cli.files import read, write
 from dsconfig.render.plan import FORMATS
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--exact", action="store_true", help="search the batch with most of the sizes, beside the heuristic")
     add("--output-format", choices=FORMATS, default="table", help="how the plan is shown (default: table)")
     add("--plot", metavar="FILE", help="draw it as well, to a .svg or .png file (needs matplotlib)")
-    add("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
+    add_color(parser)
 
 
 def sizes(text: str) -> list[int]:

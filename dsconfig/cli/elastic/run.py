@@ -12,9 +12,9 @@ import shutil
 import sys
 from typing import TYPE_CHECKING
 
+from dsconfig.cli.arguments import world_size
 from dsconfig.cli.elastic.arguments import add_job, guarded, with_torch
 from dsconfig.cli.errors import refuse
-from dsconfig.cli.parser import world_size
 
 if TYPE_CHECKING:
     from elastic.agent.job import Job

@@ -1,4 +1,4 @@
-"""What the verbs share that work on one config: reading it, reading beside it, writing a result whole."""
+"""Reading a config, reading what stands beside it, and writing a result whole."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.errors import refuse
 
 if TYPE_CHECKING:
-    from argparse import _ActionsContainer
-    from typing import Any
-
     from dsconfig.document import Document
-
-
-def add_file(parser: _ActionsContainer) -> None:
-    """Declare the config as the one argument."""
-    parser.add_argument("file", metavar="FILE", help="the config, or `-` for stdin")
+    from dsconfig.json_types import JsonObject
 
 
 def read(name: str) -> Document:
     """The config; a path that cannot be read ends the run."""
-    from dsconfig.document import MAX_SIZE, read_bytes, read_file
+    from dsconfig.document import read_file
 
     if name == "-":
-        return read_bytes(sys.stdin.buffer.read(MAX_SIZE + 1), "<stdin>")
+        return read_stdin("<stdin>")
     try:
         return read_file(name)
     except OSError as error:
         refuse(f"{name}: {reason(error)}")
 
 
-def mapping(name: str | None) -> dict[str, Any] | None:
+def read_stdin(name: str) -> Document:
+    """The document on stdin, as a file of this name would be read."""
+    from dsconfig.document import MAX_SIZE, read_bytes
+
+    yaml = name.lower().endswith((".yaml", ".yml"))
+    return read_bytes(sys.stdin.buffer.read(MAX_SIZE + 1), name, "yaml" if yaml else "json")
+
+
+def mapping(name: str | None) -> JsonObject | None:
     """The JSON or YAML object in a file, None where no file is named."""
     from dsconfig.consumers.training_args import read_mapping
 

@@ -1,0 +1,72 @@
+"""Checks the files that are named, one after the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from dsconfig.checking.report import Report
+from dsconfig.cli.errors import complain, complain_internal
+from dsconfig.cli.files import read_stdin, reason
+from dsconfig.cli.options import Options
+from dsconfig.cli.tally import Tally
+from dsconfig.document import Document, read_file
+
+
+class Checker:
+    """Makes a report of each file by `report_on`; a bad path is said at once, and stops no other file."""
+
+    def __init__(self, options: Options, report_on: Callable[[str, Document], Report]) -> None:
+        self.options, self.report_on = options, report_on
+        self.tally = Tally(options)
+        self.failed = False
+
+    def gather(self, paths: Sequence[str]) -> list[str]:
+        """The files to check, in the order given, each once; a directory stands for the configs in it."""
+        from dsconfig.checking.discover import linked_configs
+
+        found: dict[str, str] = {}
+        for path in paths:
+            names = self._below(path) if os.path.isdir(path) else [path]
+            for name in names:
+                if name == "-" or os.path.exists(name):
+                    found.setdefault("-" if name == "-" else os.path.abspath(name), name)
+                else:
+                    self._refuse(f"{name}: no such file or directory")
+        linked = linked_configs(found.values())  # they are checked with the launch files that name them
+        return [name for path, name in found.items() if path not in linked]
+
+    def _below(self, folder: str) -> list[str]:
+        from dsconfig.checking.discover import configs
+
+        settings = self.options.settings
+        try:
+            os.scandir(folder).close()
+        except OSError as error:
+            self._refuse(f"{folder}: {reason(error)}")
+            return []
+        names = list(configs(folder, settings.root, settings.exclude))
+        if not names:
+            self._refuse(f"{folder}: no DeepSpeed config found in this directory")
+        return names
+
+    def reports(self, names: Sequence[str]) -> Iterator[Report]:
+        """A report for each file that can be read."""
+        for name in names:
+            if (report := self._attempt(name)) is not None:
+                yield from self.tally.counted(report)
+
+    def _attempt(self, name: str) -> Report | None:
+        try:
+            document = read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
+            return self.report_on(name, document)
+        except OSError as error:
+            self._refuse(f"{name}: {reason(error)}")
+        except Exception as error:  # the fault is ours; the other files are still worth checking
+            self.failed = True
+            complain_internal(error, name)
+        return None
+
+    def _refuse(self, message: str) -> None:
+        self.failed = True
+        complain(message)

@@ -1,0 +1,40 @@
+"""The verdict on one document, without what options and settings switch off."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dsconfig.checking.check import check_document
+from dsconfig.checking.report import Report
+from dsconfig.cli.options import Options
+from dsconfig.document import Document
+
+
+def judge(document: Document, options: Options) -> Report:
+    """The report of one document, and of those that it names."""
+    report = check_document(
+        document, options.target, world_size=options.world_size, consumer=options.consumer
+    )
+    if report.children:
+        report = replace(report, children=tuple(_selected(child, options) for child in report.children))
+    return _selected(report, options)
+
+
+def _selected(report: Report, options: Options) -> Report:
+    """The report with what the selection and the per-file ignores silence moved to `suppressed`."""
+    off = options.off | _ignored(report.name, options)
+    silenced = tuple(found for found in report.diagnostics if found.code in off)
+    if not silenced:
+        return report
+    kept = tuple(found for found in report.diagnostics if found.code not in off)
+    return replace(report, diagnostics=kept, suppressed=(*report.suppressed, *silenced))
+
+
+def _ignored(name: str, options: Options) -> frozenset[str]:
+    if not options.per_file_ignores:
+        return frozenset()
+    from dsconfig.checking.discover import excluded
+
+    root = options.settings.root
+    hits = (codes for pattern, codes in options.per_file_ignores if excluded(name, root, (pattern,)))
+    return frozenset().union(*hits)

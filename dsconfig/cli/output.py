@@ -1,0 +1,46 @@
+"""Writing a config's new text: to stdout, over the file, or as a diff."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from dsconfig.document import Document
+from dsconfig.document.rewrite import rewrite
+
+
+def put(text: str) -> None:
+    """Write a config's text as it would stand in a file, whatever the encoding of stdout."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode(errors="replace"))
+
+
+def replace(name: str, document: Document, text: str) -> None:
+    """Put the new text where the document's was: on stdout for `-`, else in the file.
+
+    Raises:
+        OSError: the file cannot be written, or is not what was read.
+    """
+    if name == "-":
+        put(text)
+    elif text != document.text:
+        rewrite(name, document.text.encode(), text.encode())
+
+
+def is_whole(document: Document) -> bool:
+    """Whether the text is all of the file: bytes that are not UTF-8 would be lost in writing it."""
+    return not any(problem.kind in ("invalid-utf8", "not-text") for problem in document.problems)
+
+
+def difference(name: str, old: str, new: str) -> Iterator[str]:
+    """The unified diff of two texts, as patch tools read it."""
+    from difflib import unified_diff
+
+    lines = unified_diff(_lines(old), _lines(new), f"a/{name}", f"b/{name}")
+    for line in lines:
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _lines(text: str) -> list[str]:
+    *lines, last = text.split("\n")
+    return [f"{line}\n" for line in lines] + [last] * bool(last)
