@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -135,15 +136,19 @@ def test_hovering_over_a_key_tells_what_it_is(
     start, _ = spans(text, language, path)["key"]
     told = services.ask("hover", "deepspeed.json", language=language, text=text, at=start + 1)
     shown = json.dumps(told)
-    prose = dsconfig.json_schema(LATEST)
-    words = _description(prose, path).split(".")[0].replace("`", "").split()[:4]
+    words = _description(path).split(".")[0].replace("`", "").split()[:4]
     assert words, kind
     for word in words:
         assert word.strip('",:;()_') in shown.replace("\\", ""), (word, shown)
 
 
-def _description(schema: dict[str, Any], path: str) -> str:
-    here = schema
+@cache
+def _schema() -> dict[str, Any]:
+    return dsconfig.json_schema(LATEST)
+
+
+def _description(path: str) -> str:
+    schema = here = _schema()
     for word in path.split("."):
         if "$ref" in here:
             here = schema["definitions"][here["$ref"].rpartition("/")[2]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -76,8 +77,13 @@ def from_data() -> Iterator[Judged]:
             yield judge(case.label, config, report, case.target, case.consumer)
 
 
-def generated(release: str, consumer: str, count: int) -> Iterator[Judged]:
-    for case in generate(release, count, 11):
+@cache
+def generated(release: str, consumer: str) -> list[Judged]:
+    return list(_generated(release, consumer))
+
+
+def _generated(release: str, consumer: str) -> Iterator[Judged]:
+    for case in generate(release, 240, 11):
         report = dsconfig.check(case.source, release, case.world_size, consumer)
         config = case.config if case.text is None else read_bytes(case.source, "x").value()
         if isinstance(config, dict) and sound(report):
@@ -94,7 +100,7 @@ def test_on_the_data_cases() -> None:
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("consumer", ["deepspeed", "transformers"])
 def test_on_generated_cases(release: str, consumer: str) -> None:
-    found = list(generated(release, consumer, 240))
+    found = generated(release, consumer)
     assert len(found) > 100
     assert [(one.label, one.lost) for one in found if one.lost] == []
     assert [(one.label, one.alone) for one in found if one.alone] == []
@@ -104,7 +110,7 @@ def test_of_generated_faults_nearly_all_are_caught() -> None:
     assert {"DSC110", "DSC111", "DSC112"} < TYPES
     caught = lost = 0
     for release in RELEASES:
-        for one in generated(release, "deepspeed", 240):
+        for one in generated(release, "deepspeed"):
             caught, lost = caught + one.caught, lost + len(one.lost)
     assert caught > 100
     assert caught / (caught + lost) >= 0.95

@@ -5,6 +5,7 @@ the releases.
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.generators.cases import generate
 from tests.parity.judges import engines
-from tests.parity.judges.judging import judge
+from tests.parity.judges.judging import Verdict, judge
 from tests.schema.agreement import covered, faults
 
 BUILT = [release for release in environment.available() if environment.order(release) >= (0, 9)]
@@ -33,32 +34,44 @@ def needs_releases() -> None:
         pytest.skip("no DeepSpeed is built here: `make parity` builds it")
 
 
-def test_deepspeed_takes_every_preset() -> None:
-    for release in BUILT:
-        cases = [
-            Case(f"{name} {reader}", "valid", name, 8, text=presets.text(name, release, reader))
-            for name, preset in presets.PRESETS.items()
-            for reader in preset.consumers
-            if release in preset.releases and reader in PLAIN
-        ]
-        verdicts = judge(release, cases)
-        assert {name: verdict.message for name, verdict in verdicts.items() if not verdict.ok} == {}, release
-        assert len(verdicts) == len(cases)
+def with_presets(release: str) -> list[Case]:
+    """Every preset that a plain loader reads."""
+    return [
+        Case(f"{name} {reader}", "valid", name, 8, text=presets.text(name, release, reader))
+        for name, preset in presets.PRESETS.items()
+        for reader in preset.consumers
+        if release in preset.releases and reader in PLAIN
+    ]
 
 
-def test_nothing_is_refused_that_deepspeed_takes_without_complaint() -> None:
-    for release in BUILT:
-        cases = [case for case in generate(release, 240, 21) if isinstance(case.config, dict)]
-        verdicts = judge(release, cases)
-        for case in cases:
-            if verdicts[case.id].ok:
-                report = dsconfig.check(case.config, release, case.world_size)
-                # Of a list, check names the first item that is wrong, and a schema all of them.
-                said = {_list(found.path) for found in report}
-                alone = [
-                    place for place in faults(case.config, release, "deepspeed") if not covered(place, said)
-                ]
-                assert alone == [], (release, case.label)
+@cache
+def with_dicts(release: str) -> list[Case]:
+    """Generated cases that are dicts."""
+    return [case for case in generate(release, 240, 21) if isinstance(case.config, dict)]
+
+
+@cache
+def verdicts(release: str) -> dict[str, Verdict]:
+    """Both kinds of cases judged by one process: it takes seconds to import DeepSpeed."""
+    return judge(release, [*with_presets(release), *with_dicts(release)])
+
+
+@pytest.mark.parametrize("release", BUILT or ["none"])
+def test_deepspeed_takes_every_preset(release: str) -> None:
+    judged = {case.id: verdicts(release)[case.id] for case in with_presets(release)}
+    assert len(judged) > 5
+    assert {name: verdict.message for name, verdict in judged.items() if not verdict.ok} == {}
+
+
+@pytest.mark.parametrize("release", BUILT or ["none"])
+def test_nothing_is_refused_that_deepspeed_takes_without_complaint(release: str) -> None:
+    for case in with_dicts(release):
+        if verdicts(release)[case.id].ok:
+            report = dsconfig.check(case.config, release, case.world_size)
+            # Of a list, check names the first item that is wrong, and a schema all of them.
+            said = {_list(found.path) for found in report}
+            places = faults(case.config, release, "deepspeed")
+            assert [place for place in places if not covered(place, said)] == [], case.label
 
 
 @pytest.mark.skipif(
