@@ -32,6 +32,7 @@ class Locator:
         kind = _kind(node, value)
         if kind == "object":
             members = tuple(self.member(key, child, path) for key, child in node.value)
+            _text_keys(value, members)
         elif kind == "array" and isinstance(node, yaml.SequenceNode):
             items = tuple(self.node(child, (*path, index)) for index, child in enumerate(node.value))
         if (members or items) and not node.flow_style:
@@ -47,6 +48,14 @@ class Locator:
         if not isinstance(name, str):
             self.notes.note("non-string-key", *place, type(name).__name__, NOBODY, (*path, text))
         return Member(text, place, self.node(child, (*path, text)))
+
+
+def _text_keys(value: Any, members: tuple[Member, ...]) -> None:
+    """Turn the keys of a mapping into text, in place: whoever holds the mapping sees it so."""
+    if not all(isinstance(key, str) for key in value):
+        named = {member.key: member.node.value for member in members}
+        value.clear()
+        value.update(named)
 
 
 def _last_end(nodes: Iterable[Node], start: int, end: int) -> int:
