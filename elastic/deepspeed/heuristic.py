@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from elastic.constants import HCN_LIST
 from elastic.deepspeed.semantics import LATEST, Semantics
-from elastic.divisors import world_sizes
+from elastic.divisors import maximal, world_sizes
 
 
 def candidates(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[int]:
@@ -38,7 +38,8 @@ def best_candidate(
 ) -> tuple[int, list[int] | None]:
     """The batch with most world sizes in `low..high` ranks, ties by size; `None` where none has any."""
     if prefer_larger:
-        batches = _undominated(batches)
+        # A multiple runs wherever its divisor runs, and is larger.
+        batches = maximal(batches)
     best: list[int] | None = None
     count, final = 0, min(micro_batches)
     for batch in batches:
@@ -47,18 +48,6 @@ def best_candidate(
         if len(sizes) > count or (len(sizes) == count and wins_tie):
             count, best, final = len(sizes), sizes, batch
     return int(final), best
-
-
-def _undominated(batches: Sequence[int]) -> list[int]:
-    """Without batches that divide another: the multiple runs wherever the divisor runs, and is larger."""
-    kept: list[int] = []
-    for batch in sorted(batches, reverse=True):
-        for larger in kept:
-            if not larger % batch:
-                break
-        else:
-            kept.append(batch)
-    return kept
 
 
 def compatible_v01(

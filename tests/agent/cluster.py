@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DSCONFIG = [sys.executable, "-m", "dsconfig"]
 TRAINER = str(Path(__file__).with_name("trainer.py"))
 FAST = "last_call_timeout=1"
-"""The defaults are tested, but for the first group's wait: tests know when all nodes are there."""
+"""The defaults, except for the first group's wait: tests know when all nodes are there."""
 
 POWERS = {"max_train_batch_size": 16, "micro_batch_sizes": [2, 4], "max_gpus": 4, "version": 0.1}
 """Admits 1, 2 and 4 ranks: 3 is a gap."""
@@ -125,7 +125,7 @@ class Cluster:
         return self.start_agent([*command, *options, str(config or self.config), TRAINER])
 
     def begin(self, step: int) -> Process:
-        """A store and two nodes, which have come to a step together; the store."""
+        """Start a store and two nodes, and wait until both have come to a step; returns the store."""
         store = self.start_store()
         for _ in range(2):
             self.start_node()
@@ -150,7 +150,7 @@ class Cluster:
     def wait_for_step(
         self, step: int, *, world: int | None = None, round_: int = 0, seconds: float = 60
     ) -> None:
-        """Until a worker of such a group has come to a step."""
+        """Wait until a worker of such a group has come to a step."""
 
         def reached() -> bool:
             steps = [row for row in self.rows() if row["event"] == "step" and row["round"] >= round_]
@@ -176,12 +176,12 @@ class Cluster:
         return [node.wait(max(0.1, until - time.monotonic())) for node in self.nodes]
 
     def finish(self, seconds: float = 60) -> list[int]:
-        """Let the run end with a last checkpoint; the exit codes."""
+        """Let the run end with a last checkpoint; returns the exit codes."""
         (self.ledger / "stop").touch()
         return self.exit_codes(seconds)
 
     def audit(self, batch: int) -> subprocess.CompletedProcess[str]:
-        """The judgement of the separate program on the last checkpoint."""
+        """What the separate program finds in the ledger up to the last checkpoint."""
         command = [sys.executable, "-m", "tests.agent.audit", str(self.ledger), "--batch", str(batch)]
         command += ["--checkpoint", self.last_checkpoint()]
         return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)

@@ -23,7 +23,7 @@ from tests.agent.cluster import DOZEN, Cluster, Process
 STOCK_WORKER = str(Path(__file__).with_name("stock_worker.py"))
 TUNED = "is_host=0,last_call_timeout=2,keep_alive_interval=1,keep_alive_max_attempt=3"
 LIMIT = 120.0
-"""Seconds after which a job that does not go on is given up."""
+"""Seconds after which a job counts as standing still for good."""
 
 Outcome = tuple[float, float] | str
 """Seconds of stand-still and, of these, of import; or how it failed."""
@@ -95,7 +95,7 @@ def measure(agent: str, case: str) -> Outcome:
 
 
 def await_next(job: Cluster, before: set[int], began: float) -> Outcome:
-    """The first step of a rank 0 that was not there before; a joining node is itself no part of the wait."""
+    """How long until the first step of a worker that was not there before."""
     while time.monotonic() < began + LIMIT:
         steps = [row for row in job.rows() if row["pid"] not in before and row["event"] == "step"]
         first: dict[str, Any] | None = min(steps, key=lambda row: row["t"], default=None)
@@ -122,7 +122,7 @@ def show(outcomes: list[Outcome]) -> str:
 
 
 def repeated(agent: str, case: str, repeat: int) -> list[Outcome]:
-    """The outcomes; no more of them once most must be failures."""
+    """The outcomes; stops early once most of them must be failures."""
     outcomes: list[Outcome] = []
     while len(outcomes) < repeat and sum(isinstance(one, str) for one in outcomes) * 2 <= repeat:
         outcomes.append(measure(agent, case))

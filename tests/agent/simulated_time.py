@@ -53,7 +53,7 @@ class World:
         self._asleep.remove(own)
 
     def call(self, freezes: float = 0.01) -> None:
-        """What a call to the store takes: mostly little, sometimes a freeze of the caller."""
+        """Let the time of a call to the store pass: mostly little, sometimes a freeze of the caller."""
         frozen = self.freezes and self.random.random() < freezes
         self.sleep(self.random.uniform(0.5, 9.0) if frozen else self.random.uniform(0.0005, 0.02))
 
@@ -77,7 +77,7 @@ class World:
         threading.Thread(target=run, daemon=True).start()
 
     def run(self, until: float = float("inf")) -> None:
-        """Go on until nobody is left, or so late."""
+        """Go on until nobody is left, or until this moment."""
         while self._queue and self._queue[0][0] <= until:
             self.clock, _, turn = heapq.heappop(self._queue)
             turn.release()

@@ -73,7 +73,7 @@ def test_sigterm_drains(cluster: MakeCluster) -> None:
 
 
 def test_sigterm_to_all_nodes_keeps_the_work(cluster: MakeCluster) -> None:
-    """As a scheduler does that ends a job, or moves it."""
+    """As from a scheduler that ends a job, or moves it."""
     job = cluster(EVERY=NEVER)
     job.begin(step=10)
     for node in job.nodes:

@@ -23,7 +23,7 @@ def ip(*words: str) -> None:
 
 
 def at_work(pid: int) -> bool:
-    """Whether a process is there and no zombie: its agent may hang in a call to the store."""
+    """Whether a process exists and is not a zombie: its agent may hang in a call to the store."""
     status = Path(f"/proc/{pid}/status")
     return status.exists() and "State:\tZ" not in status.read_text()
 

@@ -74,8 +74,8 @@ def misbehave(session: elastic.Session, step: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Run:
-    """What the steps carry on: where they are, and the checkpoint they grew from."""
+class Training:
+    """How far the training has come, and from which checkpoint it grew."""
 
     def __init__(self, session: elastic.Session) -> None:
         self._session = session
@@ -87,7 +87,7 @@ class Run:
             self.step, self.weight, self._parent = read["step"] + skipped, read["weight"], saved.name
 
     def save(self, ledger: Ledger) -> None:
-        """A checkpoint in this round's folder; it is not the latest where this round was over."""
+        """A checkpoint in this round's folder; it does not become the latest if this round is over."""
         tag = f"step-{self.step}"
         folder = self._checkpoints.folder / tag
         folder.mkdir(parents=True, exist_ok=FAULT == "split")
@@ -107,28 +107,28 @@ class Run:
 
 
 def train(session: elastic.Session) -> None:
-    ledger, run = Ledger(session), Run(session)
+    ledger, training = Ledger(session), Training(session)
     dist.init_process_group("gloo")
     share = session.micro_batch_size * session.accumulation_steps
     stopping = False
-    while run.step < STEPS and not stopping:
-        first = run.step * session.train_batch_size + session.rank * share
+    while training.step < STEPS and not stopping:
+        first = training.step * session.train_batch_size + session.rank * share
         ids = list(range(first, first + share))
         session.check()
-        ledger.write("step", step=run.step, ids=ids)
-        misbehave(session, run.step)
+        ledger.write("step", step=training.step, ids=ids)
+        misbehave(session, training.step)
         time.sleep(STEP_SECONDS)
         own = [sum(ids), session.checkpoint_wanted, (FOLDER / "stop").exists()]
         total = torch.tensor(own, dtype=torch.float64)
         dist.all_reduce(total)
         wanted, stopping = bool(total[1] > 0), bool(total[2] > 0)
-        run.weight += total[0].item()
-        run.step += 1
-        if run.step == 1 or run.step % EVERY == 0 or run.step == STEPS or wanted or stopping:
+        training.weight += total[0].item()
+        training.step += 1
+        if training.step == 1 or training.step % EVERY == 0 or training.step == STEPS or wanted or stopping:
             if session.rank == 0:
-                run.save(ledger)
+                training.save(ledger)
             dist.barrier()
-    ledger.write("end", weight=run.weight)
+    ledger.write("end", weight=training.weight)
     dist.destroy_process_group()
 
 
