@@ -24,14 +24,20 @@ class Block:
     """A valid, enabled `elasticity` block; micro batches ascending, each once."""
 
     max_train_batch_size: int
+    """Most samples an optimizer step."""
     micro_batch_sizes: tuple[int, ...]
+    """Samples a forward pass on one rank, of which each world size takes the largest that fits."""
     min_gpus: int
     max_gpus: int
     num_gpus_per_node: int
     model_parallel_size: int
+    """GPUs that hold one copy of the model."""
     prefer_larger_batch: bool
+    """Whether the larger of two batches wins that admit as many world sizes."""
     ignore_non_elastic_batch_info: bool
+    """Whether batch keys beside the block are overridden, rather than refused."""
     version: float
+    """0.1 plans GPUs, 0.2 whole nodes and model parallelism."""
 
     def as_dict(self) -> dict[str, Json]:
         """The block as DeepSpeed reads it."""
