@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
 from dsconfig.document import Document, read_text
 from dsconfig.document.edit import Edit, EditError, apply, editor, trimmed
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+    from dsconfig.json_types import Json, KeyPath
 
 
 def edits(document: Document, fix: Fix) -> list[Edit]:
@@ -74,9 +74,11 @@ def again(document: Document, text: str) -> Document:
     return read_text(text, document.name, document.format)
 
 
-def carried_out(value: Any, operations: tuple[Operation, ...]) -> Any:
-    """The config's value after the operations; `KeyError`, `IndexError` or `TypeError` where one is
-    impossible. Both paths of a move are those of the config before it.
+def carried_out(value: Json, operations: tuple[Operation, ...]) -> Json:
+    """The config's value after the operations. Both paths of a move are those of the config before it.
+
+    Raises:
+        KeyError, IndexError, TypeError: an operation is impossible.
     """
     value = deepcopy(value)
     for operation in (step for whole in operations for step in _steps(whole)):
@@ -94,25 +96,25 @@ def carried_out(value: Any, operations: tuple[Operation, ...]) -> Any:
     return value
 
 
-def _put(value: Any, path: KeyPath, item: Any) -> None:
+def _put(value: Json, path: KeyPath, item: Json) -> None:
     for part in path[:-1]:
         value = value.setdefault(part, {}) if isinstance(value, dict) else value[part]
     value[path[-1]] = item
 
 
-def _get(value: Any, path: KeyPath) -> Any:
+def _get(value: Json, path: KeyPath) -> Json:
     for part in path:
         value = value[part]
     return value
 
 
-def _take(value: Any, path: KeyPath) -> Any:
+def _take(value: Json, path: KeyPath) -> Json:
     for part in path[:-1]:
         value = value[part]
     return value.pop(path[-1])
 
 
-def same(one: Any, other: Any) -> bool:
+def same(one: Json, other: Json) -> bool:
     """Whether two values are the same to every reader: true is not 1, but 4.0 is 4."""
     match one, other:
         case dict(), dict():

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig import document
 from dsconfig.document import Document
 
-ConfigSource: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Any]"
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
+
+ConfigSource: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Json]"
 
 _BASE64 = re.compile(r"[A-Za-z0-9_-]{8,}={0,2}")
 

@@ -13,8 +13,9 @@ from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, write
 
 if TYPE_CHECKING:
-    from typing import Any, TextIO
+    from typing import TextIO
 
+    from dsconfig.json_types import Json, JsonObject
     from dsconfig.resolving.errors import ResolveError
     from dsconfig.resolving.run import Run
 
@@ -40,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", metavar="OUT", help="write the config to this file (default: stdout)")
 
 
-def assignment(text: str) -> tuple[str, Any]:
+def assignment(text: str) -> tuple[str, Json]:
     """A dotted key and its value: JSON, or else the text itself."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
@@ -95,7 +96,7 @@ def _resolve(args: argparse.Namespace) -> Run:
     )
 
 
-def _json(config: dict[str, Any]) -> str:
+def _json(config: JsonObject) -> str:
     try:
         text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False)
         text.encode()

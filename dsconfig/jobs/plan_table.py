@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from elastic import constants as c
 from elastic.planning.plan import Plan, plan
 
 if TYPE_CHECKING:
+    from dsconfig.json_types import Json
     from elastic.deepspeed.semantics import Semantics
     from elastic.planning.row import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlannedSize:
     """One world size. Without a row the job has to run at `runs_at`, and `lost` of its ranks are idle."""
 
     world_size: int
@@ -39,21 +39,21 @@ class Table:
 
     plan: Plan
     exact: Plan | None
-    lines: tuple[Line, ...]
+    sizes: tuple[PlannedSize, ...]
 
     @property
     def admitted(self) -> tuple[int, ...]:
         """The sizes asked for that the plan admits."""
-        return tuple(line.world_size for line in self.lines if line.row)
+        return tuple(size.world_size for size in self.sizes if size.row)
 
     @property
     def exact_admitted(self) -> tuple[int, ...]:
         """The sizes asked for that the exact optimum admits."""
-        return tuple(line.world_size for line in self.lines if line.exact)
+        return tuple(size.world_size for size in self.sizes if size.exact)
 
 
 def tabulate(
-    config: Mapping[str, Any],
+    config: Mapping[str, Json],
     world_sizes: Sequence[int] | None = None,
     *,
     exact: bool = False,
@@ -72,14 +72,14 @@ def tabulate(
         best = search(config, world_sizes, semantics=semantics).exact
     if world_sizes is None:
         world_sizes = sorted({*found.world_sizes, *(best.world_sizes if best else ())})
-    lines = tuple(_line(found, best, size) for size in world_sizes)
-    return Table(found, best, lines)
+    sizes = tuple(_planned(found, best, size) for size in world_sizes)
+    return Table(found, best, sizes)
 
 
-def _line(found: Plan, best: Plan | None, size: int) -> Line:
+def _planned(found: Plan, best: Plan | None, size: int) -> PlannedSize:
     block = found.block
     gpus = size * block.model_parallel_size
-    return Line(
+    return PlannedSize(
         world_size=size,
         gpus=gpus,
         nodes=-(-gpus // block.num_gpus_per_node),
@@ -88,50 +88,3 @@ def _line(found: Plan, best: Plan | None, size: int) -> Line:
         reason=found.why_not(size),
         runs_at=None if found.admits(size) else found.next_down(size),
     )
-
-
-def with_gpus_per_node(config: Mapping[str, Any], gpus: int) -> dict[str, Any]:
-    """The config as if its block said so many GPUs to a node."""
-    block = config.get(c.ELASTICITY)
-    changed = {**block, c.NUM_GPUS_PER_NODE: gpus} if isinstance(block, Mapping) else block
-    return {**config, c.ELASTICITY: changed}
-
-
-def sizes_of_nodes(config: Mapping[str, Any], nodes: Iterable[int]) -> list[int]:
-    """The data-parallel sizes of whole nodes.
-
-    Raises:
-        ElasticityError: the block is not strictly valid.
-        ValueError: a node holds no whole number of models.
-    """
-    from elastic.planning.block import read_block
-
-    block = read_block(config)
-    ranks, left = divmod(block.num_gpus_per_node, block.model_parallel_size)
-    if left:
-        raise ValueError(
-            f"a node of {block.num_gpus_per_node} GPUs holds no whole number of models of "
-            f"{block.model_parallel_size} GPUs"
-        )
-    return [node * ranks for node in nodes]
-
-
-MOST_SIZES = 100_000
-
-
-def numbers(text: str) -> list[int]:
-    """`8,16` and `8:64` and `8:64:8` as ascending whole numbers above 0, the end included.
-
-    Raises:
-        ValueError: the text is none of these.
-    """
-    found: set[int] = set()
-    for piece in text.split(","):
-        parts = piece.strip().split(":")
-        if len(parts) > 3 or not all(part.isdecimal() and len(part) < 9 and int(part) for part in parts):
-            raise ValueError(f"expected whole numbers above 0 such as 8,16 or 8:64:8, got `{text}`")
-        first, last, step = (*map(int, parts), *(int(parts[0]), 1)[len(parts) - 1 :])
-        if last < first or (last - first) // step > MOST_SIZES:
-            raise ValueError(f"expected an ascending range of at most {MOST_SIZES} numbers, got `{piece}`")
-        found.update(range(first, last + 1, step))
-    return sorted(found)

@@ -13,13 +13,14 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from dsconfig.jobs.config import plan_of, read_config
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousParameters
 
     from elastic.agent.job import Job
-    from elastic.planning.plan import Plan
 
 
 def creator() -> Callable[[RendezvousParameters], RendezvousHandler]:
@@ -63,33 +64,3 @@ def _job(params: RendezvousParameters) -> Job:
         given("policy", "standby"),
         int(limit) if str(limit).isdecimal() else None,
     )
-
-
-def read_config(path: str) -> dict[str, Any]:
-    """The config in a file, read as DeepSpeed reads it.  Raises an `AgentError` that names the file."""
-    from dsconfig.document import read_file
-    from elastic.agent.errors import RefusedError, SettingsError
-
-    try:
-        document = read_file(path)
-    except OSError as error:
-        raise SettingsError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    value = document.value()
-    if not document.readable() or not isinstance(value, dict):
-        raise RefusedError(f"{path} holds no config: `dsconfig check {path}` says why")
-    return value
-
-
-def plan_of(config: dict[str, Any], path: str) -> Plan:
-    """The plan, once it is the one that the scheduler left in `DEEPSPEED_ELASTICITY_CONFIG` if it did."""
-    from elastic import ElasticityError, ensure_immutable_elastic_config, plan
-    from elastic.agent.errors import RefusedError
-    from elastic.constants import DEEPSPEED_ELASTICITY_CONFIG
-
-    try:
-        found = plan(config)
-        if DEEPSPEED_ELASTICITY_CONFIG in os.environ:
-            ensure_immutable_elastic_config(config["elasticity"])
-    except (ElasticityError, ValueError, TypeError) as error:
-        raise RefusedError(f"{path}: {error}") from None
-    return found

@@ -71,9 +71,7 @@ class Report(Protocol):
         """The source, where there is one."""
 
     def edits(self, found: Diagnostic) -> Sequence[tuple[int, int, str]]:
-        """The finding's fix as stretches of the source and what to put in their place; empty where there is
-        none.
-        """
+        """The finding's fix: stretches of the source and what to put in their place."""
 
     def rule(self, code: str) -> RulePage | None:
         """The rule of this code."""

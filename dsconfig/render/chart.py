@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from dsconfig.jobs.plan_table import Table
     from elastic.planning.plan import Plan
 
@@ -24,8 +26,7 @@ def chart(table: Table, suffix: str) -> bytes:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    stable: Any = {"svg.hashsalt": "dsconfig", "svg.fonttype": "none", "font.size": 9}
-    with mpl.rc_context(stable):
+    with mpl.rc_context({"svg.hashsalt": "dsconfig", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(9, 6), layout="constrained")
         above, below = figure.subplots(2, 1, sharex=True)
         _rows(above, table)
@@ -35,13 +36,13 @@ def chart(table: Table, suffix: str) -> bytes:
     return text.getvalue()
 
 
-def _metadata(suffix: str) -> dict[str, Any]:
+def _metadata(suffix: str) -> dict[str, str | None]:
     return {"Date": None} if suffix == ".svg" else {"Software": None}
 
 
-def _rows(axes: Any, table: Table) -> None:
+def _rows(axes: Axes, table: Table) -> None:
     """Samples of one rank a step: micro batch, times accumulation."""
-    rows = [line.row for line in table.lines if line.row]
+    rows = [size.row for size in table.sizes if size.row]
     sizes = [row.world_size for row in rows]
     axes.vlines(sizes, 0.5, [row.micro_batch_size for row in rows], color=_DARK, lw=2, label="micro batch")
     axes.vlines(
@@ -58,13 +59,13 @@ def _rows(axes: Any, table: Table) -> None:
     axes.legend(loc="upper right", frameon=False)
 
 
-def _lost(axes: Any, table: Table) -> None:
+def _lost(axes: Axes, table: Table) -> None:
     """What share of the ranks is idle at each size, admissible or not."""
     plans = [(table.plan, _LOST, "-", "heuristic" if table.exact else "idle ranks")]
     if table.exact is not None:
         plans.append((table.exact, _DARK, "--", "exact"))
-    lines = [line.world_size for line in table.lines]
-    first, last = (min(lines), max(lines)) if lines else (1, 1)
+    shown = [size.world_size for size in table.sizes]
+    first, last = (min(shown), max(shown)) if shown else (1, 1)
     sizes = range(first, last + 1, max(1, (last - first) // _MOST))
     for plan, color, line, label in plans:
         lost = [100 * _idle(plan, size) for size in sizes]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import Diagnostic, Location, dotted
 from dsconfig.render.concise import place
-from dsconfig.render.snippet import rows
+from dsconfig.render.snippet import source_lines
 from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
@@ -57,12 +57,12 @@ def _source(text: str, location: Location | None, pad: str, style: Style, tone: 
         return
     bar = style.paint("|", "place")
     yield f"{pad} {bar}"
-    for row in rows(text, location, style):
-        if row is None:
+    for line in source_lines(text, location, style):
+        if line is None:
             yield style.paint("...", "place")
             continue
-        yield f"{style.paint(str(row.number).rjust(len(pad)), 'place')} {bar} {row.source}".rstrip()
-        yield f"{pad} {bar} {' ' * row.before}{style.paint('^' * row.marked, tone)}"
+        yield f"{style.paint(str(line.number).rjust(len(pad)), 'place')} {bar} {line.source}".rstrip()
+        yield f"{pad} {bar} {' ' * line.before}{style.paint('^' * line.marked, tone)}"
 
 
 def _notes(report: Report, found: Diagnostic) -> Iterator[tuple[str, str]]:

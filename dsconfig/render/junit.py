@@ -1,5 +1,6 @@
-"""JUnit XML: a suite for each file, in it a failed test for each error and warning; a clean file has one that
-passed.
+"""JUnit XML: a suite for each file, in it a failed test for each error and warning.
+
+A clean file has one test, which passed.
 """
 
 from __future__ import annotations

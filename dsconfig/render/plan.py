@@ -6,10 +6,10 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dsconfig.jobs.plan_table import Line, Table
+    from dsconfig.jobs.plan_table import PlannedSize, Table
     from dsconfig.render.style import Style
 
 FORMATS = ("table", "json", "csv")
@@ -32,17 +32,17 @@ def _table(table: Table, style: Style) -> Iterator[str]:
     if exact is not None:
         both = len(table.exact_admitted), len(table.admitted)
         yield style.paint(f"exact: {exact.batch_size} samples a step", "bold")
-        yield f" admits {both[0]} of the {_count(len(table.lines), 'size')} below, the heuristic {both[1]}\n"
+        yield f" admits {both[0]} of the {_count(len(table.sizes), 'size')} below, the heuristic {both[1]}\n"
     for note in plan.notes:
         yield f"note: {note}\n"
-    rows = [_cells(table, line) for line in table.lines]
+    rows = [_cells(table, size) for size in table.sizes]
     heads = _heads(table)
     widths = [max(len(text) for text in column) for column in zip(heads, *rows, strict=True)]
     yield "\n" + style.paint(_aligned(heads, widths), "bold") + "\n"
-    for line, cells in zip(table.lines, rows, strict=True):
+    for size, cells in zip(table.sizes, rows, strict=True):
         text = _aligned(cells, widths)
-        yield f"{text if line.row else style.paint(text, 'dim')}"
-        yield "\n" if line.row else f"  {line.reason}\n"
+        yield f"{text if size.row else style.paint(text, 'dim')}"
+        yield "\n" if size.row else f"  {size.reason}\n"
 
 
 def _heads(table: Table) -> list[str]:
@@ -50,11 +50,11 @@ def _heads(table: Table) -> list[str]:
     return [*heads, *(["exact micro", "steps"] if table.exact else []), "idle"]
 
 
-def _cells(table: Table, line: Line) -> list[str]:
-    cells: list[object] = [line.world_size, line.gpus, line.nodes]
-    for row in (line.row, line.exact) if table.exact else (line.row,):
+def _cells(table: Table, size: PlannedSize) -> list[str]:
+    cells: list[object] = [size.world_size, size.gpus, size.nodes]
+    for row in (size.row, size.exact) if table.exact else (size.row,):
         cells += (row.micro_batch_size, row.accumulation_steps) if row else ("-", "-")
-    return [*map(str, cells), "" if line.row else f"{line.lost:.0%}"]
+    return [*map(str, cells), "" if size.row else f"{size.lost:.0%}"]
 
 
 def _aligned(cells: list[str], widths: list[int]) -> str:
@@ -73,31 +73,31 @@ def _json(table: Table, style: Style) -> Iterator[str]:  # noqa: ARG001  one sha
         "semantics": table.plan.semantics.name,
         "block": table.plan.block.as_dict(),
         "exact_batch_size": table.exact.batch_size if table.exact else None,
-        "rows": [_record(line) for line in table.lines],
+        "rows": [_record(size) for size in table.sizes],
     }
     yield json.dumps(document, indent=2) + "\n"
 
 
-def _record(line: Line) -> dict[str, Any]:
+def _record(size: PlannedSize) -> dict[str, object]:
     return {
-        "world_size": line.world_size,
-        "gpus": line.gpus,
-        "nodes": line.nodes,
-        "admissible": line.row is not None,
-        "micro_batch_size": line.row.micro_batch_size if line.row else None,
-        "accumulation_steps": line.row.accumulation_steps if line.row else None,
-        "batch_size": line.row.batch_size if line.row else None,
-        "exact_micro_batch_size": line.exact.micro_batch_size if line.exact else None,
-        "exact_accumulation_steps": line.exact.accumulation_steps if line.exact else None,
-        "reason": line.reason,
-        "runs_at": line.runs_at,
-        "lost": round(line.lost, 6),
+        "world_size": size.world_size,
+        "gpus": size.gpus,
+        "nodes": size.nodes,
+        "admissible": size.row is not None,
+        "micro_batch_size": size.row.micro_batch_size if size.row else None,
+        "accumulation_steps": size.row.accumulation_steps if size.row else None,
+        "batch_size": size.row.batch_size if size.row else None,
+        "exact_micro_batch_size": size.exact.micro_batch_size if size.exact else None,
+        "exact_accumulation_steps": size.exact.accumulation_steps if size.exact else None,
+        "reason": size.reason,
+        "runs_at": size.runs_at,
+        "lost": round(size.lost, 6),
     }
 
 
 def _csv(table: Table, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
     text = io.StringIO()
-    records = [_record(line) for line in table.lines]
+    records = [_record(size) for size in table.sizes]
     writer = csv.DictWriter(text, records[0] if records else ["world_size"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from dsconfig._version import __version__
@@ -25,7 +25,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """One log with one run. It names only the rules that spoke."""
-    rules: dict[str, dict[str, Any]] = {}
+    rules: dict[str, dict[str, object]] = {}
     fingerprints = Fingerprints()
     results = []
     for report in reports:
@@ -45,8 +45,8 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-def _rule(found: Diagnostic, page: RulePage | None) -> dict[str, Any]:
-    rule: dict[str, Any] = {"id": found.code, "name": _pascal(found.name)}
+def _rule(found: Diagnostic, page: RulePage | None) -> dict[str, object]:
+    rule: dict[str, object] = {"id": found.code, "name": _pascal(found.name)}
     if page is not None:
         effect = page.effect
         rule["shortDescription"] = {"text": page.title}
@@ -69,8 +69,8 @@ def _summary(doc: str) -> str:
     return " ".join(re.split(r"\n\s*(?:Bad|Good|Fixed)\b[^\n]*:\n", doc)[0].split())
 
 
-def _result(report: Report, found: Diagnostic, index: int) -> dict[str, Any]:
-    result: dict[str, Any] = {
+def _result(report: Report, found: Diagnostic, index: int) -> dict[str, object]:
+    result: dict[str, object] = {
         "ruleId": found.code,
         "ruleIndex": index,
         "level": _LEVELS[found.severity],
@@ -89,8 +89,8 @@ def _result(report: Report, found: Diagnostic, index: int) -> dict[str, Any]:
     return result
 
 
-def _location(name: str, place: Location | None, key: str) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": _artifact(name)}
+def _location(name: str, place: Location | None, key: str) -> dict[str, object]:
+    physical: dict[str, object] = {"artifactLocation": _artifact(name)}
     if place is not None:
         physical["region"] = {
             "startLine": place.line,
@@ -98,13 +98,13 @@ def _location(name: str, place: Location | None, key: str) -> dict[str, Any]:
             "endLine": place.end_line,
             "endColumn": place.end_column,
         }
-    location: dict[str, Any] = {"physicalLocation": physical}
+    location: dict[str, object] = {"physicalLocation": physical}
     if key:
         location["logicalLocations"] = [{"fullyQualifiedName": key, "kind": "member"}]
     return location
 
 
-def _artifact(name: str) -> dict[str, Any]:
+def _artifact(name: str) -> dict[str, object]:
     path = relative(name)
     uri = quote(path, errors="surrogatepass")
     if os.path.isabs(path):
@@ -112,7 +112,7 @@ def _artifact(name: str) -> dict[str, Any]:
     return {"uri": uri, "uriBaseId": "SRCROOT"}
 
 
-def _fixes(report: Report, found: Diagnostic) -> Iterator[dict[str, Any]]:
+def _fixes(report: Report, found: Diagnostic) -> Iterator[dict[str, object]]:
     edits = report.edits(found)
     if found.fix is None or not edits or report.document is None:
         return

@@ -15,7 +15,7 @@ CUT = "..."
 MOST_INDENT = 1000
 
 
-class Row(NamedTuple):
+class SourceLine(NamedTuple):
     """A source line as shown, and the blanks before and width of what is marked in it."""
 
     number: int
@@ -24,18 +24,18 @@ class Row(NamedTuple):
     marked: int
 
 
-def rows(text: str, place: Location, style: Style) -> Iterator[Row | None]:
+def source_lines(text: str, place: Location, style: Style) -> Iterator[SourceLine | None]:
     """The lines of `place`: its first and last; None stands for lines left out between them."""
     width = style.width - GUTTER
     first = max(0, place.start - (place.column - 1))
     last = max(0, place.end - (place.end_column - 1))
-    yield _row(text, place.line, first, (place.start, place.end), width, style.encoding)
+    yield _source_line(text, place.line, first, (place.start, place.end), width, style.encoding)
     # A span that ends before the first character of a line does not mark that line.
     if place.end_line > place.line and place.end_column > 1:
         if place.end_line > place.line + 1:
             yield None
         start = min(last + _indent(text, last, place.end), place.end)
-        yield _row(text, place.end_line, last, (start, place.end), width, style.encoding)
+        yield _source_line(text, place.end_line, last, (start, place.end), width, style.encoding)
 
 
 def _indent(text: str, start: int, end: int) -> int:
@@ -43,7 +43,9 @@ def _indent(text: str, start: int, end: int) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _row(text: str, number: int, first: int, span: tuple[int, int], width: int, encoding: str) -> Row:
+def _source_line(
+    text: str, number: int, first: int, span: tuple[int, int], width: int, encoding: str
+) -> SourceLine:
     end = _line_end(text, max(first, span[0]), width)
     start, stop = min(span[0], end), min(span[1], end)
     # Nothing beyond the width can be shown: a line of megabytes costs no more than a short one.
@@ -57,7 +59,7 @@ def _row(text: str, number: int, first: int, span: tuple[int, int], width: int, 
     tail = CUT if low + right < end else ""
     source = head + "".join(piece for piece, _ in shown[left:right]) + tail
     before = len(head) + _span(shown, left, start - low)
-    return Row(number, source, before, max(1, _span(shown, start - low, min(right, stop - low))))
+    return SourceLine(number, source, before, max(1, _span(shown, start - low, min(right, stop - low))))
 
 
 def _line_end(text: str, start: int, width: int) -> int:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsconfig.jobs.plan_table import numbers, sizes_of_nodes, tabulate, with_gpus_per_node
+from dsconfig.jobs.plan_table import tabulate
+from dsconfig.jobs.sizes import numbers, sizes_of_nodes, with_gpus_per_node
 from elastic.deepspeed.semantics import LATEST
 
 CONFIG: dict[str, Any] = {
@@ -49,8 +50,8 @@ def test_no_numbers(text: str) -> None:
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=20))
 def test_each_size_asked_for_has_a_row_or_a_reason(sizes: list[int]) -> None:
     table = tabulate(CONFIG, sizes, semantics=LATEST)
-    assert [line.world_size for line in table.lines] == sizes
-    for line in table.lines:
+    assert [line.world_size for line in table.sizes] == sizes
+    for line in table.sizes:
         if line.row is None:
             assert line.reason
             assert 0 < line.lost < 1
@@ -82,4 +83,4 @@ def test_nodes() -> None:
     assert "num_gpus_per_node" not in CONFIG["elasticity"]
     assert sizes_of_nodes(config, [1, 3]) == [8, 24]
     tabulated = tabulate(config, [8, 24], semantics=LATEST)
-    assert [(line.gpus, line.nodes) for line in tabulated.lines] == [(8, 1), (24, 3)]
+    assert [(line.gpus, line.nodes) for line in tabulated.sizes] == [(8, 1), (24, 3)]

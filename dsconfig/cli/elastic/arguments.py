@@ -12,7 +12,6 @@ from dsconfig.cli.errors import complain, refuse
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
-    from typing import Any
 
     from elastic.agent.state_store import StateStore
 
@@ -28,6 +27,14 @@ def add_job(parser: argparse._ActionsContainer) -> None:
     add = parser.add_argument
     add("--rdzv-endpoint", metavar="HOST:PORT", help="the job's store (default port: 29400)")
     add("--rdzv-id", default="default", metavar="ID", help="the job's name in its store (default: default)")
+
+
+def nodes(text: str) -> tuple[int, int]:
+    """The two numbers of MIN:MAX; ends the run for anything else."""
+    first, colon, last = text.partition(":")
+    if not first.isdecimal() or (colon and not last.isdecimal()) or len(text) > 12:
+        refuse(f"--nnodes {text}: expected a number of nodes, or MIN:MAX")
+    return int(first), int(last or first)
 
 
 def with_torch(module: str) -> ModuleType:
@@ -70,7 +77,7 @@ def state_store_of(args: argparse.Namespace, writer: str) -> StateStore:
     return job
 
 
-def guarded(action: Callable[[], Any]) -> int:
+def guarded(action: Callable[[], object]) -> int:
     """Run it; what ends a node's part in a job becomes one line and its exit code."""
     from elastic.agent.errors import AgentError
 

@@ -7,7 +7,7 @@ import re
 import sys
 
 from dsconfig.cli.arguments import world_size
-from dsconfig.cli.elastic.arguments import guarded
+from dsconfig.cli.elastic.arguments import guarded, nodes
 from dsconfig.cli.errors import refuse
 
 KINDS = ("pytorchjob", "trainjob", "slurm", "torchx")
@@ -37,10 +37,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace) -> None:
-    from dsconfig.cli.elastic.run import nodes
-    from dsconfig.jobs.manifests import KINDS as WRITERS
-    from dsconfig.jobs.manifests import Request, nodes_of
-    from dsconfig.jobs.torchrun import plan_of, read_config
+    from dsconfig.jobs.config import plan_of, read_config
+    from dsconfig.jobs.manifests import WRITERS
+    from dsconfig.jobs.manifests.request import Request, nodes_of
     from elastic.agent.job import Job
 
     if not _NAME.fullmatch(args.name):

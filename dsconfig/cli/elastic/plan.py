@@ -13,9 +13,8 @@ from dsconfig.cli.files import read, write
 from dsconfig.render.plan import FORMATS
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from dsconfig.jobs.plan_table import Table
+    from dsconfig.json_types import JsonObject
     from elastic.deepspeed.semantics import Semantics
 
 
@@ -39,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def sizes(text: str) -> list[int]:
     """Numbers and ranges of them."""
-    from dsconfig.jobs.plan_table import numbers
+    from dsconfig.jobs.sizes import numbers
 
     try:
         return numbers(text)
@@ -69,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(args: argparse.Namespace) -> Table:
-    from dsconfig.jobs.plan_table import sizes_of_nodes, tabulate, with_gpus_per_node
+    from dsconfig.jobs.plan_table import tabulate
+    from dsconfig.jobs.sizes import sizes_of_nodes, with_gpus_per_node
 
     config = _config(args.file)
     if args.gpus_per_node:
@@ -78,7 +78,7 @@ def _table(args: argparse.Namespace) -> Table:
     return tabulate(config, wanted, exact=args.exact, semantics=_semantics(args.target))
 
 
-def _config(name: str) -> dict[str, Any]:
+def _config(name: str) -> JsonObject:
     document = read(name)
     value = document.value()
     if not document.readable() or not isinstance(value, dict):

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import shutil
 import sys
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import world_size
-from dsconfig.cli.elastic.arguments import add_job, guarded, with_torch
+from dsconfig.cli.elastic.arguments import add_job, guarded, nodes, with_torch
 from dsconfig.cli.errors import refuse
 
 if TYPE_CHECKING:
     from elastic.agent.job import Job
-    from elastic.agent.settings import RendezvousSettings
 
 SIGNALLED = 128
 LONGEST = 3600
@@ -85,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> None:
+    from dsconfig.cli.elastic.preview import preview
     from elastic.agent.settings import read_settings
 
     job, settings = _job(args), read_settings(_pairs(args.rdzv_conf))
@@ -93,7 +92,7 @@ def _run(args: argparse.Namespace) -> None:
     if endpoint is None and job.max_nodes > 1:
         refuse("--rdzv-endpoint HOST:PORT is needed for more than one node")
     if args.dry_run:
-        sys.stdout.write(_preview(args, job, settings))
+        sys.stdout.write(preview(args, job, settings))
         return
     launch = with_torch("elastic.launch")
     spec = launch.Launch(
@@ -117,21 +116,13 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _job(args: argparse.Namespace) -> Job:
-    from dsconfig.jobs.torchrun import plan_of, read_config
+    from dsconfig.jobs.config import plan_of, read_config
     from elastic.agent.job import Job
 
     least, most = nodes(args.nnodes)
     config = read_config(args.file)
     plan = plan_of(config, args.file)
     return Job(config, plan, least, most, args.nproc_per_node, args.policy, args.max_restarts)
-
-
-def nodes(text: str) -> tuple[int, int]:
-    """The two numbers of MIN:MAX; ends the run for anything else."""
-    first, colon, last = text.partition(":")
-    if not first.isdecimal() or (colon and not last.isdecimal()) or len(text) > 12:
-        refuse(f"--nnodes {text}: expected a number of nodes, or MIN:MAX")
-    return int(first), int(last or first)
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -157,30 +148,3 @@ def _check_command(args: argparse.Namespace) -> None:
         refuse(f"program `{script}` does not exist")
     if not args.no_python and script != "-m" and not os.path.isfile(script):
         refuse(f"training script `{script}` does not exist")
-
-
-def _preview(args: argparse.Namespace, job: Job, settings: RendezvousSettings) -> str:
-    """What would run, without torch."""
-    shown = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
-    command = args.command if args.no_python else shown
-    lost, stop = settings.heartbeat_timeout, settings.lease_duration
-    lines = [
-        f"command      {shlex.join(command)}",
-        f"endpoint     {args.rdzv_endpoint or 'a store of its own'}, job `{args.rdzv_id}`",
-        f"policy       {job.policy}; {job.max_restarts} restarts after worker failures",
-        f"lost after   {lost:g} s without a heartbeat; workers stop after {stop:g} s",
-    ]
-    shown_nodes = range(job.min_nodes, min(job.max_nodes, job.min_nodes + 63) + 1)
-    lines += [f"{nodes:4} nodes   {_line(job, nodes)}" for nodes in shown_nodes]
-    return "\n".join(lines) + "\n"
-
-
-def _line(job: Job, nodes: int) -> str:
-    row = job.row(nodes)
-    if row is None:
-        smaller = max((n for n in job.admissible() if n < nodes), default=None)
-        if job.policy == "standby" and smaller:
-            return f"{smaller} train, {nodes - smaller} on standby"
-        return {"standby": "wait", "wait": "wait", "fail": "refused"}[job.policy]
-    triplet = f"{row.batch_size} = {row.micro_batch_size} x {row.accumulation_steps} x {row.world_size}"
-    return f"train_batch_size {triplet} (micro batch x accumulation x world size)"

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from elastic.agent.state import State
 
 _PUBLISHED = {
@@ -45,12 +43,12 @@ def _show(args: argparse.Namespace) -> None:
     sys.stdout.write(as_json if args.output_format == "json" else "\n".join(lines(state)) + "\n")
 
 
-def published(state: State) -> dict[str, Any]:
+def published(state: State) -> dict[str, object]:
     """The state as JSON output has it: its names stay when the agent's own document gets others."""
     return asdict(state, dict_factory=lambda pairs: {_PUBLISHED.get(key, key): value for key, value in pairs})
 
 
-def triplet(state: State) -> dict[str, Any] | None:
+def triplet(state: State) -> dict[str, object] | None:
     """What the group trains with; `None` before there is one."""
     import elastic
 

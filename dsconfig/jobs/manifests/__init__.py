@@ -1,0 +1,18 @@
+"""What schedulers run for an elastic job: the agent on every node, and the store apart from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dsconfig.jobs.manifests.kubernetes import pytorchjob, trainjob
+from dsconfig.jobs.manifests.request import Request
+from dsconfig.jobs.manifests.slurm import slurm
+from dsconfig.jobs.manifests.torchx import torchx
+
+WRITERS: Mapping[str, Callable[[Request], str]] = {
+    "pytorchjob": pytorchjob,
+    "trainjob": trainjob,
+    "slurm": slurm,
+    "torchx": torchx,
+}
+"""For each scheduler what writes its manifest."""

@@ -1,0 +1,118 @@
+"""Kubeflow's jobs, with the store in a job of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsconfig.jobs.manifests.request import STORE_PORT, Request, agent
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import JsonObject
+
+
+def pytorchjob(request: Request) -> str:
+    """Kubeflow's PyTorchJob.
+
+    `elasticPolicy.rdzvBackend` takes torch's own backends only, so the command names the agent; the policy is
+    there for its replicas, which an autoscaler changes between the bounds.
+    """
+    worker = _container(request, "pytorch")
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": request.name},
+        "spec": {
+            "elasticPolicy": {
+                "rdzvBackend": "c10d",
+                "rdzvHost": _store_name(request),
+                "rdzvPort": STORE_PORT,
+                "minReplicas": request.min_nodes,
+                "maxReplicas": request.max_nodes,
+                "maxRestarts": request.restarts,
+            },
+            "nprocPerNode": str(request.processes),
+            "pytorchReplicaSpecs": {
+                "Worker": {
+                    "replicas": request.max_nodes,
+                    # Of the agent's exit codes those below 128 are final; a pod that was killed comes again.
+                    "restartPolicy": "ExitCode",
+                    "template": {"spec": {"containers": [worker]}},
+                }
+            },
+        },
+    }
+    return _yaml([*_store(request), job])
+
+
+def trainjob(request: Request) -> str:
+    """Kubeflow Trainer's TrainJob, on the runtime `torch-distributed`."""
+    command = agent(request, f"{_store_name(request)}:{STORE_PORT}")
+    trainer: JsonObject = {
+        "image": request.image,
+        "command": command[:1],
+        "args": command[1:],
+        "numNodes": request.max_nodes,
+    }
+    if request.gpus:
+        trainer["resourcesPerNode"] = _resources(request)
+    job = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": request.name},
+        "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer},
+    }
+    return _yaml([*_store(request), job])
+
+
+def _container(request: Request, name: str) -> JsonObject:
+    endpoint = f"{_store_name(request)}:{STORE_PORT}"
+    container: JsonObject = {"name": name, "image": request.image, "command": agent(request, endpoint)}
+    return {**container, "resources": _resources(request)} if request.gpus else container
+
+
+def _resources(request: Request) -> JsonObject:
+    return {"limits": {"nvidia.com/gpu": str(request.processes)}}
+
+
+def _store_name(request: Request) -> str:
+    return f"{request.name}-store"
+
+
+def _store(request: Request) -> list[JsonObject]:
+    """A service and a job of its own: losing a node that trains must not end the training.
+
+    It ends with the training and is thrown away an hour later.
+    """
+    name = _store_name(request)
+    labels = {"app": name}
+    serve = ["dsconfig", "elastic", "store", "--listen", f"0.0.0.0:{STORE_PORT}"]
+    serve += ["--until-ended", request.name]
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [{"name": "store", "image": request.image, "command": serve}],
+    }
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name},
+            "spec": {"selector": labels, "ports": [{"port": STORE_PORT}]},
+        },
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name},
+            "spec": {
+                "backoffLimit": 0,
+                "ttlSecondsAfterFinished": 3600,
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            },
+        },
+    ]
+
+
+def _yaml(documents: list[JsonObject]) -> str:
+    import yaml
+
+    text: str = yaml.safe_dump_all(documents, sort_keys=False)
+    return text
