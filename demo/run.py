@@ -1,6 +1,4 @@
-"""The main job on realistic configs: `make demo` checks each file in demo/configs and shows what was
-found.
-"""
+"""The main job on realistic configs: `make demo` checks each file in `demo/configs`."""
 
 from __future__ import annotations
 

@@ -111,13 +111,13 @@ TORCH = ("elastic.agent", "elastic.launch")
 LIGHT = {f"dsconfig.model.{name}" for name in ("keyinfo", "openers", "torch_classes")}
 """What a rule may know of the model: the generated table of its keys, which needs no pydantic."""
 
-LARGEST_FILE, LARGEST_FUNCTION = 384, 66  # to become 350 and 50
+LARGEST_FILE, LARGEST_FUNCTION = 350, 50
 MEDIAN_FILE, MEDIAN_RULES, TENTH_FUNCTION = 100, 130, 28
 """Lines, docstrings among them; of ten functions, nine are no longer than `TENTH_FUNCTION`."""
 REPEATED = 6
 """So many lines of code in a row stand in one place only."""
-STILL_REPEATED = 6  # to go
-ANY = 381  # to become 120
+STILL_REPEATED = 4  # to go
+ANY = 205  # to become 120
 """Lines that say `Any`. A config's own data is `Json`, which is not counted."""
 
 

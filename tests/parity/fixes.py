@@ -47,8 +47,10 @@ class FixedCase:
 
     @property
     def comparable(self) -> bool:
-        """Whether the config object must stay the same: nothing that was fixed stops the run, or rests on
-        what the engine does with a value later (codes from DSC300 on).
+        """Whether the config object must stay the same.
+
+        So it must where nothing that was fixed stops the run, or concerns what the engine does with a value
+        later (codes from DSC300 on).
         """
         return all(found.severity != "error" and found.code < "DSC3" for found in self.applied)
 

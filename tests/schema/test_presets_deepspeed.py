@@ -1,5 +1,6 @@
-"""DeepSpeed's own verdict on the presets and on what the schemas refuse; it needs `make parity` to have built
-the releases.
+"""DeepSpeed's own verdict on the presets and on what the schemas refuse.
+
+It needs the releases that `make parity` builds.
 """
 
 from __future__ import annotations

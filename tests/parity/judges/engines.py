@@ -45,8 +45,9 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """How far an engine came: `phase` is start, initialize, train or done; late or died where no answer
-    came.
+    """How far an engine came.
+
+    `phase` is start, initialize, train or done; late or died where no answer came.
     """
 
     ok: bool | None

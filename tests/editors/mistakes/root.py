@@ -1,0 +1,55 @@
+"""Mistakes in keys of the root."""
+
+from __future__ import annotations
+
+from tests.editors.mistakes.mistake import Mistake, root
+
+ROOT = (
+    Mistake(
+        root(train_batch_size="8"),
+        "train_batch_size",
+        "value",
+        'expected an integer greater than 0 or null or "auto"',
+    ),
+    Mistake(root(train_batch_size=0), "train_batch_size", "value", "Value is below the minimum of 1."),
+    Mistake(
+        root(train_batch_size=1.5),
+        "train_batch_size",
+        "value",
+        'expected an integer greater than 0 or null or "auto"',
+    ),
+    Mistake(
+        root(train_micro_batch_size_per_gpu="automatic"),
+        "train_micro_batch_size_per_gpu",
+        "value",
+        'expected an integer greater than 0 or null or "auto"',
+    ),
+    Mistake(
+        root(gradient_accumulation_steps=-1),
+        "gradient_accumulation_steps",
+        "value",
+        "Value is below the minimum of 1.",
+    ),
+    Mistake(
+        root(gradient_clipping="1.0"),
+        "gradient_clipping",
+        "value",
+        'expected a number of at least 0 or "auto"',
+    ),
+    Mistake(root(gradient_clipping=-1), "gradient_clipping", "value", "Value is below the minimum of 0."),
+    Mistake(
+        root(gradient_clipp1ng=1.0), "gradient_clipp1ng", "key", "Property gradient_clipp1ng is not allowed."
+    ),
+    Mistake(
+        root(steps_per_print="10"),
+        "steps_per_print",
+        "value",
+        "Incorrect type. Expected one of integer, null.",
+    ),
+    Mistake(
+        root(prescale_gradients="false"),
+        "prescale_gradients",
+        "value",
+        'Incorrect type. Expected "boolean".',
+    ),
+)
