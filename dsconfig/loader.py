@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, TypeVar, get_args, get_origin
 
 from dsconfig import model
 from dsconfig.checking.check import check
@@ -17,6 +17,9 @@ from dsconfig.model.keyinfo import section_keys, type_named, types_of
 from dsconfig.model.section import Section, is_section
 from dsconfig.model.walk import Field, arms, fields
 from dsconfig.releases import NUMBERS, Target
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, JsonObject
 
 S = TypeVar("S", bound=Section)
 
@@ -37,7 +40,7 @@ def _rejected(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def load(
-    source: str | bytes | os.PathLike[str] | Mapping[str, Any],
+    source: str | bytes | os.PathLike[str] | Mapping[str, Json],
     target: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
@@ -63,13 +66,13 @@ def load(
     return construct(Config, seen.data, release)
 
 
-def construct(section: type[S], data: dict[str, Any], release: int) -> S:
+def construct(section: type[S], data: JsonObject, release: int) -> S:
     """A section that holds `data` as it is, without validation, and the release's defaults beside it."""
     known = _fields(section)
     names = _spellings(section.__name__, release)
-    written: dict[str, Any] = {}
+    written: JsonObject = {}
     spelled: dict[str, str] = {}
-    extra: dict[str, Any] = {}
+    extra: JsonObject = {}
     for word, value in data.items():
         field = known.get(names.get(word, word))
         if field is None or (word != field.name and field.name in data):
@@ -99,9 +102,9 @@ def _spellings(section: str, release: int) -> dict[str, str]:
     }
 
 
-def _defaults(section: type[Section], release: int) -> dict[str, Any]:
+def _defaults(section: type[Section], release: int) -> JsonObject:
     """The defaults that differ in the release, here or in a section that stands here by default."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for info in section_keys(section.__name__).values():
         field = _fields(section)[info.name]
         default = section.model_fields[field.attribute].get_default(call_default_factory=True)
@@ -112,7 +115,7 @@ def _defaults(section: type[Section], release: int) -> dict[str, Any]:
     return found
 
 
-def _typed(field: Field, value: Any, beside: dict[str, Any], release: int) -> Any:
+def _typed(field: Field, value: Json, beside: JsonObject, release: int) -> Json:
     """The value with objects turned into the sections that the field's type names."""
     if field.name == "params" and types_of(field.owner.__name__):
         kind = type_named(field.owner.__name__, beside.get("type"))
@@ -122,7 +125,7 @@ def _typed(field: Field, value: Any, beside: dict[str, Any], release: int) -> An
     return _within(field.annotation, value, release)
 
 
-def _within(annotation: Any, value: Any, release: int) -> Any:
+def _within(annotation: object, value: Json, release: int) -> Json:
     """The value with the objects in it turned into sections, as far as the annotation names any."""
     for arm in arms(annotation):
         if isinstance(value, dict) and is_section(arm):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias, get_type_hints
+from typing import TypeAlias, get_type_hints
 
+from dsconfig.json_types import Json
 from dsconfig.model import spec, walk
 from dsconfig.model.key import Key, Reads, Switch
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
@@ -86,12 +87,12 @@ def _not_keys(config: type[Section]) -> dict[str, str]:
     }
 
 
-def _type(kind: OptimizerType | SchedulerType) -> tuple[Any, ...]:
+def _type(kind: OptimizerType | SchedulerType) -> tuple[object, ...]:
     params = kind.params.__name__ if kind.params else None
     return kind.name, params, number(kind.since), _last(kind.until)
 
 
-def _reads(reads: tuple[Reads, ...]) -> tuple[tuple[Any, ...], ...]:
+def _reads(reads: tuple[Reads, ...]) -> tuple[tuple[object, ...], ...]:
     return tuple((number(r.since), _last(r.until), r.by, r.unknown, r.drops_auto) for r in reads)
 
 
@@ -99,7 +100,7 @@ def _last(until: str | None) -> int:
     return NEVER if until is None else number(until)
 
 
-def _entry(field: walk.Field) -> tuple[Any, ...]:
+def _entry(field: walk.Field) -> tuple[object, ...]:
     """Type, default, spans, and by name whatever else is said of the key."""
     key = field.key
     spans = key.spans or ((key.since, key.until),)
@@ -108,7 +109,7 @@ def _entry(field: walk.Field) -> tuple[Any, ...]:
     return field.spec, field.default, tuple((number(since), _last(until)) for since, until in spans), said
 
 
-def _dated(key: Key) -> dict[str, Any]:
+def _dated(key: Key) -> dict[str, object]:
     """What differs between releases, with the numbers of the releases."""
     return {
         "was": tuple((number(was.until), spec.of(was.type)) for was in key.was),
@@ -121,7 +122,7 @@ def _dated(key: Key) -> dict[str, Any]:
     }
 
 
-def _plain(key: Key) -> dict[str, Any]:
+def _plain(key: Key) -> dict[str, object]:
     """What goes into the table as it stands."""
     return {
         "replaced_by": key.replaced_by,
@@ -137,7 +138,7 @@ def _plain(key: Key) -> dict[str, Any]:
     }
 
 
-def _rewrite(key: Key) -> tuple[str, Any] | None:
+def _rewrite(key: Key) -> tuple[str, Json] | None:
     if isinstance(key.rewrite, Switch):
         return "switch", key.rewrite.value
     return (key.rewrite, None) if key.rewrite else None

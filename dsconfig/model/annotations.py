@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
+
+from dsconfig.json_types import Json, Spec
 
 
 def _exact_int(value: object) -> object:
@@ -24,7 +26,7 @@ class Checked:
     in `dsconfig.model.spec`.
     """
 
-    spec: tuple[Any, ...]
+    spec: Spec
 
 
 Auto: TypeAlias = Literal["auto"]
@@ -39,9 +41,9 @@ Names: TypeAlias = Annotated[list[str], Checked(("list", ("any",)))]
 """Meant to hold names; DeepSpeed looks only at the list, never at what is in it."""
 PythonObject: TypeAlias = Annotated[object, Checked(("never",))]
 """An object of Python that the release insists on: no JSON value will do."""
-FreeForm: TypeAlias = dict[str, Any]
+FreeForm: TypeAlias = dict[str, Json]
 """A section whose keys belong to somebody else (a model, a script, a plugin); every use says whose."""
-ABSENT: Any = None
+ABSENT: Json = None
 """Default of a key that may be left out, has no default of its own, and does not take null."""
-DERIVED: Any = None
+DERIVED: Json = None
 """The same, where DeepSpeed works the value out; the docstring says how."""

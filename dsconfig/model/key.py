@@ -9,7 +9,9 @@ of it into `KeyInfo`, and `schema.generate` writes the table that the checker wo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from dsconfig.json_types import Json
 
 Filler: TypeAlias = Literal["transformers", "accelerate"]
 """A consumer that replaces "auto" by a value of its own."""
@@ -37,7 +39,7 @@ class Was:
     """An earlier type of a key: what releases up to and including `until` took."""
 
     until: str
-    type: Any
+    type: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Only:
 class Switch:
     """A switch that is on says `value` of the key that replaced it; one that is off says nothing."""
 
-    value: Any
+    value: Json
 
 
 ANY_SHAPE: tuple[Shape, ...] = ("null", "true", "false", "[]", "list", "string", "number", "auto")
@@ -109,7 +111,7 @@ class Key:
     unit: str | None = None
     was: tuple[Was, ...] = ()
     """Earlier types, oldest first; the annotation is the newest."""
-    defaults: tuple[tuple[str, Any], ...] = ()
+    defaults: tuple[tuple[str, Json], ...] = ()
     """Earlier defaults as (last release that used it, value), oldest first; the field's default is the
     newest."""
     takes: tuple[Takes, ...] = ()
@@ -120,7 +122,7 @@ class Key:
     """DeepSpeed itself gives "auto" a meaning here; elsewhere it strips it, or stumbles over it."""
     known: tuple[str, ...] = ()
     """Values that exist today where the set is open, or checked only later than at load."""
-    means: tuple[tuple[Any, str], ...] = ()
+    means: tuple[tuple[Json, str], ...] = ()
     """What each word of a closed or known set stands for."""
     fold_case: bool = False
     """Words are compared without regard to case."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dsconfig.json_types import KeyPath, Spec
+from dsconfig.json_types import Json, KeyPath, Spec
 from dsconfig.model._table import MISWRITTEN, SECTIONS, TYPES, VARIANTS
 from dsconfig.releases import NEVER, NUMBERS, Interval
 
@@ -30,18 +30,18 @@ class KeyInfo(NamedTuple):
     name: str
     section: str
     type: Spec
-    default: Any
+    default: Json
     required: bool
     spans: tuple[Interval, ...]
     """The releases that look at the key; it may have gone and come back."""
     was: tuple[tuple[int, Spec], ...]
-    defaults: tuple[tuple[int, Any], ...]
+    defaults: tuple[tuple[int, Json], ...]
     aliases: tuple[tuple[str, Interval], ...]
     takes: tuple[tuple[frozenset[str], Interval], ...]
     refused_from: int
     deprecated: int
     replaced_by: str | None
-    rewrite: tuple[str, Any] | None
+    rewrite: tuple[str, Json] | None
     """`rename`, `negate` or `switch`, with what a switch that is on stands for."""
     advice: str | None
     hidden_by: str | None
@@ -65,7 +65,7 @@ class KeyInfo(NamedTuple):
                 return earlier
         return self.type
 
-    def default_in(self, release: int) -> Any:
+    def default_in(self, release: int) -> Json:
         """What the release uses when the key is absent."""
         for last, earlier in self.defaults:
             if release <= last:
@@ -132,7 +132,7 @@ class KeyView(NamedTuple):
 
     info: KeyInfo
     type: Spec
-    default: Any
+    default: Json
     takes: frozenset[str]
 
 

@@ -16,6 +16,7 @@ Whole: TypeAlias = Annotated[int, Checked(("float", None, None, None, None))]
 Length: TypeAlias = Annotated[int | float, Checked(("float", None, None, None, None))]
 Curve: TypeAlias = Annotated[Literal["log", "linear"], Checked(("any",))]
 """Any other word counts as "log", with a warning."""
+_CURVES = (("log", "steep at first"), ("linear", "straight"))
 
 
 class SchedulerParams(Section):
@@ -112,10 +113,7 @@ class WarmupLRParams(SchedulerParams):
         Key(
             since="0.5.7",
             known=("log", "linear"),
-            means=(
-                ("log", "steep at first"),
-                ("linear", "straight"),
-            ),
+            means=_CURVES,
         ),
     ] = "log"
     """Shape of the way up: steep at first, or straight. Any other word becomes log, with a warning."""
@@ -165,10 +163,7 @@ class WarmupCosineLRParams(SchedulerParams):
         Key(
             since="0.12.3",
             known=("log", "linear"),
-            means=(
-                ("log", "steep at first"),
-                ("linear", "straight"),
-            ),
+            means=_CURVES,
         ),
     ] = "log"
     """Shape of the way up: steep at first, or straight. Any other word becomes log, with a warning."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, get_origin
+from typing import TYPE_CHECKING, ClassVar, TypeGuard, get_origin
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
+from dsconfig.json_types import Json, JsonObject
 from dsconfig.model.key import HAND, Reads
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Section(BaseModel):
 
     _spelled: dict[str, str] = PrivateAttr(default_factory=dict)
     """The aliases under which a loaded file has keys, by attribute."""
-    _unknown: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _unknown: JsonObject = PrivateAttr(default_factory=dict)
     """What a loaded file holds that the model does not know."""
 
     @classmethod
@@ -46,7 +47,7 @@ class Section(BaseModel):
         """The section as it is when nobody wrote it, also where it has required keys."""
         return cls.model_construct()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return exactly what was set, under the keys of the JSON and in its types."""
         plain = {}
         for name, field in type(self).model_fields.items():
@@ -59,7 +60,7 @@ class Section(BaseModel):
             plain[name] = _plain(value)
         return plain
 
-    def remember(self, spelled: dict[str, str], extra: dict[str, Any]) -> None:
+    def remember(self, spelled: dict[str, str], extra: JsonObject) -> None:
         """Keep how a file spells keys, and what it holds that the model does not know; for `load`."""
         self._spelled = spelled
         if self.model_extra is None:  # the class takes no such keys, but the file has them
@@ -94,7 +95,7 @@ def _touched(value: object, field: FieldInfo) -> bool:
     return False
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> Json:
     if isinstance(value, Section):
         return value.to_dict()
     if isinstance(value, dict):

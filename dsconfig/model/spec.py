@@ -16,15 +16,15 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from dsconfig.json_types import Spec
+from dsconfig.json_types import JsonObject, Spec
 from dsconfig.model.annotations import Checked
 from dsconfig.model.section import is_section
 
 _BOUNDS = ("ge", "gt", "le", "lt")
-_PLAIN: dict[Any, str] = {bool: "bool", str: "str", type(None): "null", Any: "any", object: "any"}
+_PLAIN: dict[object, str] = {bool: "bool", str: "str", type(None): "null", Any: "any", object: "any"}
 
 
-def of(annotation: Any) -> Spec:
+def of(annotation: object) -> Spec:
     """The spec of an annotation.
 
     Raises:
@@ -51,7 +51,7 @@ def without_auto(spec: Spec) -> Spec:
     return arms[0] if len(arms) == 1 else ("union", *arms)
 
 
-def _generic(annotation: Any) -> Spec:
+def _generic(annotation: object) -> Spec:
     origin = get_origin(annotation)
     build = _GENERIC.get(origin)
     if build is None:
@@ -59,14 +59,14 @@ def _generic(annotation: Any) -> Spec:
     return build(get_args(annotation))
 
 
-def _union(arms: tuple[Any, ...]) -> Spec:
+def _union(arms: tuple[object, ...]) -> Spec:
     flat: list[Spec] = []
     for arm in map(of, arms):
         flat.extend(arm[1:] if arm[0] == "union" else [arm])
     return ("union", *flat)
 
 
-_GENERIC: dict[Any, Callable[[tuple[Any, ...]], Spec]] = {
+_GENERIC: dict[object, Callable[[tuple[object, ...]], Spec]] = {
     Literal: lambda args: ("enum", *args),
     list: lambda args: ("list", of(args[0])),
     tuple: lambda args: ("list", of(args[0])),
@@ -76,9 +76,9 @@ _GENERIC: dict[Any, Callable[[tuple[Any, ...]], Spec]] = {
 }
 
 
-def _bounded(spec: Spec, metadata: list[Any]) -> Spec:
+def _bounded(spec: Spec, metadata: list[object]) -> Spec:
     """`spec` with the bounds that stand in `metadata`, as pydantic or annotated_types write them."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for item in metadata:
         parts = item.metadata if isinstance(item, FieldInfo) else [item]
         for part in parts:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, get_args, get_origin, get_type_hints
 
 from pydantic_core import PydanticUndefined
 
-from dsconfig.json_types import Spec
+from dsconfig.json_types import Json, Spec
 from dsconfig.model import spec
 from dsconfig.model.key import Key
 from dsconfig.model.section import Section, is_section
@@ -24,9 +24,9 @@ class Field:
     owner: type[Section]
     name: str
     attribute: str
-    annotation: Any
+    annotation: object
     key: Key
-    default: Any
+    default: Json
     required: bool
 
     @property
@@ -71,7 +71,7 @@ def paths(root: type[Section], above: tuple[str, ...] = ()) -> Iterator[tuple[tu
                 yield from paths(cls, here)
 
 
-def arms(annotation: Any) -> Iterator[Any]:
+def arms(annotation: object) -> Iterator[object]:
     """The types of a union; `Annotated` wrappers come off."""
     if get_origin(annotation) in (list, dict) or not get_args(annotation):
         yield annotation
@@ -100,7 +100,7 @@ def _classes(field: Field) -> Iterator[type[Section]]:
         yield from _named(annotation)
 
 
-def _named(annotation: Any) -> Iterator[type[Section]]:
+def _named(annotation: object) -> Iterator[type[Section]]:
     if is_section(annotation):
         yield annotation
         yield from variants(annotation)
@@ -115,7 +115,7 @@ def variants(section: type[Section]) -> Iterator[type[Section]]:
         yield from variants(child)
 
 
-def _without_key(annotation: Any) -> Any:
+def _without_key(annotation: object) -> object:
     if get_origin(annotation) is not Annotated:
         return annotation
     inner, *metadata = get_args(annotation)
@@ -125,7 +125,7 @@ def _without_key(annotation: Any) -> Any:
     return inner
 
 
-def _default(value: Any) -> Any:
+def _default(value: object) -> Json:
     if value is PydanticUndefined or isinstance(value, Section):
         return None
     return value

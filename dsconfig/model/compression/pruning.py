@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -11,7 +11,16 @@ from dsconfig.model.compression.groups import DenseRatio, Group
 from dsconfig.model.key import Key, Was
 from dsconfig.model.section import Section
 
-_OpenFraction = Annotated[float, Field(gt=0, lt=1)]
+_OpenFraction: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+_Method: TypeAlias = Annotated[
+    Literal["l1", "topk"],
+    Key(
+        since="0.7.0",
+        until="0.19.6",
+        wrong_type="rejected",
+        means=(("l1", "by size"), ("topk", "by a learned score")),
+    ),
+]
 
 
 class _Parameters(Section):
@@ -21,6 +30,13 @@ class _Parameters(Section):
     """Switch the technique on; a group alone does nothing."""
     schedule_offset: Annotated[int, Key(since="0.7.0", until="0.19.6", unit="steps")] = 1000
     """Steps before pruning begins; a model that trained first loses less."""
+
+
+class _PrunedGroup(Group):
+    """Modules that are pruned alike."""
+
+    params: Annotated[DenseRatio, Key(since="0.7.0", until="0.19.6")]
+    """How much stays."""
 
 
 class SparseParameters(_Parameters):
@@ -55,13 +71,10 @@ class SparseParameters(_Parameters):
     """Steps from one pruning to the next. For snip_momentum."""
 
 
-class SparseGroup(Group):
+class SparseGroup(_PrunedGroup):
     """Modules whose single weights are pruned alike."""
 
     SOURCE = "compression/config.py:get_sparse_pruning_different_groups"
-
-    params: Annotated[DenseRatio, Key(since="0.7.0", until="0.19.6")]
-    """How much stays."""
 
 
 class SparsePruning(Section):
@@ -87,28 +100,14 @@ class RowParameters(_Parameters):
 
     SOURCE = "compression/config.py:get_row_pruning_shared_parameters"
 
-    method: Annotated[
-        Literal["l1", "topk"],
-        Key(
-            since="0.7.0",
-            until="0.19.6",
-            wrong_type="rejected",
-            means=(
-                ("l1", "by size"),
-                ("topk", "by a learned score"),
-            ),
-        ),
-    ] = "l1"
+    method: _Method = "l1"
     """Rank rows by size, or by a learned score."""
 
 
-class RowGroup(Group):
+class RowGroup(_PrunedGroup):
     """Modules whose rows are pruned alike."""
 
     SOURCE = "compression/config.py:get_row_pruning_different_groups"
-
-    params: Annotated[DenseRatio, Key(since="0.7.0", until="0.19.6")]
-    """How much stays."""
 
 
 class RowPruning(Section):
@@ -132,30 +131,16 @@ class HeadParameters(_Parameters):
 
     SOURCE = "compression/config.py:get_head_pruning_shared_parameters"
 
-    method: Annotated[
-        Literal["l1", "topk"],
-        Key(
-            since="0.7.0",
-            until="0.19.6",
-            wrong_type="rejected",
-            means=(
-                ("l1", "by size"),
-                ("topk", "by a learned score"),
-            ),
-        ),
-    ] = "topk"
+    method: _Method = "topk"
     """Ranking of heads; only topk, a learned score, is implemented."""
     num_heads: Annotated[int, Key(since="0.7.0", until="0.19.6")] = ABSENT
     """Attention heads of a layer. Must be given when the technique is on."""
 
 
-class HeadGroup(Group):
+class HeadGroup(_PrunedGroup):
     """Modules whose attention heads are pruned alike."""
 
     SOURCE = "compression/config.py:get_head_pruning_different_groups"
-
-    params: Annotated[DenseRatio, Key(since="0.7.0", until="0.19.6")]
-    """How much stays."""
 
 
 class HeadPruning(Section):
@@ -179,28 +164,14 @@ class ChannelParameters(_Parameters):
 
     SOURCE = "compression/config.py:get_channel_pruning_shared_parameters"
 
-    method: Annotated[
-        Literal["l1", "topk"],
-        Key(
-            since="0.7.0",
-            until="0.19.6",
-            wrong_type="rejected",
-            means=(
-                ("l1", "by size"),
-                ("topk", "by a learned score"),
-            ),
-        ),
-    ] = "l1"
+    method: _Method = "l1"
     """Rank channels by size, or by a learned score."""
 
 
-class ChannelGroup(Group):
+class ChannelGroup(_PrunedGroup):
     """Modules whose channels are pruned alike."""
 
     SOURCE = "compression/config.py:get_channel_pruning_different_groups"
-
-    params: Annotated[DenseRatio, Key(since="0.7.0", until="0.19.6")]
-    """How much stays."""
 
 
 class ChannelPruning(Section):

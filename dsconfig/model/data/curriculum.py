@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from dsconfig.model.annotations import ABSENT
-from dsconfig.model.key import Key, Reads, Takes
+from dsconfig.model.key import ANYTHING, Key, Reads
 from dsconfig.model.section import Section
 
 _NEW = "data_efficiency.data_sampling.curriculum_learning"
 _METRIC = f"{_NEW}.curriculum_metrics.*"
+Pacing: TypeAlias = Literal["fixed_linear", "fixed_root", "fixed_discrete", "custom"]
+PACINGS = (
+    ("fixed_linear", "rises evenly"),
+    ("fixed_root", "rises as a root does: fast, then slower"),
+    ("fixed_discrete", "rises in steps that the config lists"),
+    ("custom", "set from Python"),
+)
 _KEPT = (Reads("hand", since="0.5.0", unknown="kept"),)
 
 
@@ -116,18 +123,13 @@ class CurriculumLearning(Section):
     ] = ABSENT
     """Difficulty at the end, usually the full length. Needed when the curriculum is on."""
     schedule_type: Annotated[
-        Literal["fixed_linear", "fixed_root", "fixed_discrete", "custom"],
+        Pacing,
         Key(
             since="0.5.0",
             until="0.19.7",
             deprecated="0.8.0",
             replaced_by=f"{_METRIC}.schedule_type",
-            means=(
-                ("fixed_linear", "rises evenly"),
-                ("fixed_root", "rises as a root does: fast, then slower"),
-                ("fixed_discrete", "rises in steps that the config lists"),
-                ("custom", "set from Python"),
-            ),
+            means=PACINGS,
         ),
     ] = ABSENT
     """Pacing function; custom is set from Python. Needed when the curriculum is on."""
@@ -137,7 +139,7 @@ class CurriculumLearning(Section):
             since="0.5.0",
             until="0.19.7",
             deprecated="0.8.0",
-            takes=(Takes(("null", "true", "false", "[]", "list", "string", "number", "auto")),),
+            takes=(ANYTHING,),
             replaced_by=f"{_METRIC}.schedule_config",
         ),
     ] = Field(default_factory=LengthSchedule)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from dsconfig.model.annotations import ABSENT, Checked
+from dsconfig.model.data.curriculum import PACINGS, Pacing
 from dsconfig.model.key import Key, Reads, Takes
 from dsconfig.model.section import Section
 
@@ -85,16 +86,11 @@ class CurriculumMetric(Section):
     ] = ABSENT
     """Difficulty at the end; with difficulty_type percentile 100 is all data."""
     schedule_type: Annotated[
-        Literal["fixed_linear", "fixed_root", "fixed_discrete", "custom"],
+        Pacing,
         Key(
             since="0.8.0",
             source="runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__",
-            means=(
-                ("fixed_linear", "rises evenly"),
-                ("fixed_root", "rises as a root does: fast, then slower"),
-                ("fixed_discrete", "rises in steps that the config lists"),
-                ("custom", "set from Python"),
-            ),
+            means=PACINGS,
         ),
     ] = ABSENT
     """Pacing function; custom is set from Python."""
