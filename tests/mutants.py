@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from dsconfig.evaluation.evaluate import _applicable
+from dsconfig.evaluation.applicable import _applicable
 from dsconfig.rules import RULES, Rule
 from tests.cases import cases
 from tests.cases.words import found

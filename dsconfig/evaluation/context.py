@@ -17,6 +17,8 @@ from dsconfig.json_types import Json, JsonObject, KeyPath
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find
 from dsconfig.releases import EVERY_RELEASE, Interval, name, number
 
+Root = Literal["config", "launch file", "text"]
+"""What stands at the root: an object, one that `accelerate launch` reads, or neither."""
 MISSING = object()
 """Returned where nothing is written; never a value of a config."""
 
@@ -96,6 +98,11 @@ class Context:
         if self.consumer != "deepspeed":
             return "json"
         return "hjson" if self.since("0.8.1") else "json"
+
+    @property
+    def root(self) -> Root:
+        """What there is to look at."""
+        return "launch file" if self.is_launch else "config" if self.is_config else "text"
 
     @property
     def from_file(self) -> bool:

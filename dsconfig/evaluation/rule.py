@@ -8,12 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.diagnostic import Effect, EffectName
 from dsconfig.releases import NEVER, Interval, number
 
+Subject: TypeAlias = Literal["config", "text", "template", "launch file"]
+"""What a rule looks at.
+
+A rule of the `text` runs also where there is no config to look at; so does the one of a `template`'s
+placeholders, and where it finds some, all else follows from them. The `launch file` is what
+`accelerate launch` reads, which is not a config.
+"""
+
 if TYPE_CHECKING:
+    from dsconfig.evaluation.condition import Condition
     from dsconfig.evaluation.context import Context, Finding
 
     Check = Callable[["Context"], Iterator[Finding]]
@@ -37,10 +46,9 @@ class Rule:
     """From `since` to `until`."""
     general: bool
     """Speaks of a value's type alone, and gives way to a rule that knows more of the same value."""
-    of_text: bool
-    """Looks at the text rather than the config, and so runs where there is no config to look at."""
-    of_launch: bool
-    """Looks at the file that `accelerate launch` reads, which is no config."""
+    reads: Subject
+    conditions: tuple[Condition, ...]
+    """What of the rule a JSON schema can say."""
 
     @property
     def title(self) -> str:
@@ -60,8 +68,8 @@ def rule(
     until: str | None = None,
     source: str = "",
     general: bool = False,
-    of_text: bool = False,
-    of_launch: bool = False,
+    reads: Subject = "config",
+    conditions: tuple[Condition, ...] = (),
 ) -> Callable[[Check], Check]:
     """Register a rule that applies to the releases `since` … `until`.
 
@@ -86,8 +94,8 @@ def rule(
             check=check,
             releases=Interval(number(since) if since else 0, number(until) if until else NEVER),
             general=general,
-            of_text=of_text,
-            of_launch=of_launch,
+            reads=reads,
+            conditions=conditions,
         )
         return check
 

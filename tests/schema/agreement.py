@@ -11,12 +11,12 @@ import jsonschema
 
 import dsconfig
 from dsconfig import Diagnostic, Report
-from dsconfig.schema import conditions
+from dsconfig.rules import RULES
 
 Path: TypeAlias = "tuple[str | int, ...]"
 
 TYPES = frozenset({"DSC110", "DSC111", "DSC112", "DSC113", "DSC114", "DSC115", "DSC116", "DSC118"})
-CONDITIONS = frozenset(condition.rule for condition in conditions.CONDITIONS)
+CONDITIONS = frozenset(code for code, rule in RULES.items() if rule.conditions)
 KEYS = frozenset({"DSC101", "DSC102", "DSC103", "DSC104", "DSC105", "DSC107"})
 
 

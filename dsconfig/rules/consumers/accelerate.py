@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dsconfig.batch.triplet import KEYS
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix, Set, dotted
+from dsconfig.evaluation.condition import Condition, Needed
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
@@ -14,7 +15,12 @@ from dsconfig.rules.consumers._reader import FILL, INIT, reader
 from dsconfig.words import quoted
 
 
-@rule("DSC802", effect="rejected", source=INIT)
+@rule(
+    "DSC802",
+    effect="rejected",
+    source=INIT,
+    conditions=(Condition("Config", (), Needed("zero_optimization"), consumers=PLUGIN),),
+)
 def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
     """The config has no `zero_optimization`, which Accelerate's plugin asks for.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.consumers import HUGGING_FACE
+from dsconfig.evaluation.condition import Absent, Condition
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
@@ -12,7 +13,22 @@ from dsconfig.rules.consumers._reader import INIT, overwritten, reader
 from dsconfig.words import quoted
 
 
-@rule("DSC803", effect="rejected", source="lightning strategies/deepspeed.py:DeepSpeedStrategy")
+@rule(
+    "DSC803",
+    effect="rejected",
+    source="lightning strategies/deepspeed.py:DeepSpeedStrategy",
+    conditions=(
+        Condition(
+            "Config",
+            (),
+            Absent(
+                "gradient_accumulation_steps",
+                "Lightning refuses the key: give the Trainer `accumulate_grad_batches`",
+            ),
+            consumers=("lightning",),
+        ),
+    ),
+)
 def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
     """`gradient_accumulation_steps` is written, which Lightning's Trainer sets itself.
 

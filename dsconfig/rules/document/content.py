@@ -10,7 +10,7 @@ from dsconfig.rules.document._oddities import BEYOND, READ, is_binary, problems,
 from dsconfig.words import kind
 
 
-@rule("DSC004", effect="rejected", source=READ, of_text=True)
+@rule("DSC004", effect="rejected", source=READ, reads="text")
 def not_utf8(ctx: Context) -> Iterator[Finding]:
     """The file is not UTF-8 text.
 
@@ -27,7 +27,7 @@ def not_utf8(ctx: Context) -> Iterator[Finding]:
         yield ctx.spot(problem, f"the file holds {says(problem)}", help="save the file as UTF-8 text")
 
 
-@rule("DSC005", effect="rejected", source=READ, of_text=True)
+@rule("DSC005", effect="rejected", source=READ, reads="text")
 def root_not_an_object(ctx: Context) -> Iterator[Finding]:
     """The config is a list or a single value, not an object.
 
@@ -45,7 +45,7 @@ def root_not_an_object(ctx: Context) -> Iterator[Finding]:
         yield ctx.at((), f"the config is {kind(value)}; DeepSpeed reads an object", help="write `{ … }`")
 
 
-@rule("DSC006", effect="rejected", source=READ, of_text=True)
+@rule("DSC006", effect="rejected", source=READ, reads="text")
 def empty_document(ctx: Context) -> Iterator[Finding]:
     """The file holds nothing but white space and comments.
 
@@ -61,7 +61,7 @@ def empty_document(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC009", effect="rejected", of_text=True)
+@rule("DSC009", effect="rejected", reads="text")
 def beyond_limits(ctx: Context) -> Iterator[Finding]:
     """The text is larger or nested deeper than a config can sensibly be, or holds a number out of range.
 

@@ -13,7 +13,7 @@ from dsconfig.rules.document._oddities import problems
     "DSC003",
     effect="rejected",
     source="runtime/config_utils.py:dict_raise_error_on_duplicate_keys",
-    of_text=True,
+    reads="text",
 )
 def duplicate_key(ctx: Context) -> Iterator[Finding]:
     """A key is written twice in one object.

@@ -8,7 +8,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 
 
-@rule("DSC008", effect="ignored", of_text=True)
+@rule("DSC008", effect="ignored", reads="text")
 def unused_suppression(_: Context) -> Iterator[Finding]:
     """A suppression silences nothing, or names no rule.
 

@@ -21,7 +21,7 @@ def _reader(ctx: Context) -> str:
     return _PARSERS[ctx.parser]
 
 
-@rule("DSC001", effect="rejected", source=READ, of_text=True)
+@rule("DSC001", effect="rejected", source=READ, reads="text")
 def syntax_error(ctx: Context) -> Iterator[Finding]:
     """The parser refuses the text.
 
@@ -74,7 +74,7 @@ _MEND = {
 }
 
 
-@rule("DSC002", effect="wasteful", source=READ, of_text=True)
+@rule("DSC002", effect="wasteful", source=READ, reads="text")
 def only_hjson(ctx: Context) -> Iterator[Finding]:
     """The text is Hjson: DeepSpeed reads it, strict JSON parsers do not.
 

@@ -11,7 +11,7 @@ from dsconfig.rules.document._oddities import READ, problems
 from dsconfig.words import one_of
 
 
-@rule("DSC007", effect="rejected", source=READ, of_text=True)
+@rule("DSC007", effect="rejected", source=READ, reads="template")
 def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
     """A template's placeholder was never filled.
 

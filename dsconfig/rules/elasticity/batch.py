@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.batch import triplet
 from dsconfig.diagnostic import Fix, Remove
+from dsconfig.evaluation.condition import Absent, Condition, Counts, Is
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.elasticity._section import block_of
@@ -13,7 +14,21 @@ from dsconfig.rules.elasticity._section import block_of
 _ENGINE = "runtime/config.py:DeepSpeedConfig.__init__"
 
 
-@rule("DSC606", effect="rejected", since="0.3.9", until="0.19.7", source=_ENGINE)
+@rule(
+    "DSC606",
+    effect="rejected",
+    since="0.3.9",
+    until="0.19.7",
+    source=_ENGINE,
+    conditions=tuple(
+        Condition(
+            "Config",
+            (Is("elasticity.enabled", (True,)), Counts("elasticity.ignore_non_elastic_batch_info", (False,))),
+            Absent(key, f"`elasticity` is enabled and works `{key}` out"),
+        )
+        for key in triplet.KEYS
+    ),
+)
 def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
     """A batch key stands at the top level of a config whose elasticity is enabled.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Set
+from dsconfig.evaluation.condition import Condition, Needed
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._offload import OPTIMIZER, PARAM
@@ -49,7 +50,15 @@ def _without_device(ctx: Context, section: str, so: str) -> Finding:
     )
 
 
-@rule("DSC463", effect="ignored", since="0.7.0", source=_CONFIG)
+@rule(
+    "DSC463",
+    effect="ignored",
+    since="0.7.0",
+    source=_CONFIG,
+    conditions=tuple(
+        Condition(section, (), Needed("device")) for section in ("OffloadParam", "OffloadOptimizer")
+    ),
+)
 def device_left_out(ctx: Context) -> Iterator[Finding]:
     """An offload section has no `device`, and the default is "none".
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Set
+from dsconfig.evaluation.condition import Condition, Is, Needed
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._offload import OPTIMIZER, PARAM, device
@@ -18,6 +19,14 @@ from dsconfig.rules._unread import differs_from_default, without_effect
     since="0.3.15",
     source="runtime/zero/partition_parameters.py:Init._validate_remote_device, "
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._configure_tensor_swapping",
+    conditions=tuple(
+        Condition(
+            "ZeroOptimization",
+            (Is("stage", (3,)), Is(f"{section}.device", ("nvme",))),
+            Needed(f"{section}.nvme_path"),
+        )
+        for section in ("offload_param", "offload_optimizer")
+    ),
 )
 def nvme_without_path(ctx: Context) -> Iterator[Finding]:
     """A section offloads to NVMe at stage 3, and does not say where.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Set
+from dsconfig.evaluation.condition import Absent, Condition, Counts, Is, Less
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
@@ -20,6 +21,13 @@ _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
     effect="rejected",
     since="0.15.0",
     source="runtime/zero/config.py:DeepSpeedZeroConfig.offload_ratio_check",
+    conditions=(
+        Condition(
+            "ZeroOptimization",
+            (Counts("stage", (0, 1, 2)), Less("offload_optimizer.ratio", 1)),
+            Absent("offload_optimizer.ratio", "a `ratio` below 1 needs ZeRO stage 3"),
+        ),
+    ),
 )
 def partial_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """`offload_optimizer.ratio` is below 1, and the stage is not 3.
@@ -73,7 +81,18 @@ def cpu_offload_outside_stage_2(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC432", effect="ignored", source=_WRAP)
+@rule(
+    "DSC432",
+    effect="ignored",
+    source=_WRAP,
+    conditions=(
+        Condition(
+            "ZeroOptimization",
+            (Is("stage", (0, 1, 2)), Is("offload_param.device", ("cpu", "nvme"))),
+            Absent("offload_param", "`offload_param` has no effect: only stage 3 offloads parameters"),
+        ),
+    ),
+)
 def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """`offload_param` moves parameters off the GPU, and the stage is below 3.
 
@@ -107,7 +126,20 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC460", effect="ignored", source="ops/adam/cpu_adam.py:DeepSpeedCPUAdam.step")
+@rule(
+    "DSC460",
+    effect="ignored",
+    source="ops/adam/cpu_adam.py:DeepSpeedCPUAdam.step",
+    conditions=(
+        Condition(
+            "ZeroOptimization",
+            (Is("stage", (0,)), Is("offload_optimizer.device", ("cpu", "nvme"))),
+            Absent(
+                "offload_optimizer", "nothing is offloaded at stage 0, and the CPU optimizer fails on a GPU"
+            ),
+        ),
+    ),
+)
 def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
     """`offload_optimizer` moves optimizer state off the GPU, and ZeRO is off.
 

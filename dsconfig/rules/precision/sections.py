@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Set
+from dsconfig.evaluation.condition import Absent, Condition, Is
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
@@ -15,7 +16,19 @@ from dsconfig.words import kind
 _INIT = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
 
-@rule("DSC301", effect="rejected", since="0.5.5", source=_INIT)
+@rule(
+    "DSC301",
+    effect="rejected",
+    since="0.5.5",
+    source=_INIT,
+    conditions=(
+        Condition(
+            "Config",
+            (Is("fp16.enabled", (True,)), Is("bf16.enabled", (True,))),
+            Absent("fp16.enabled", "`fp16` and `bf16` are both enabled, and DeepSpeed takes only one"),
+        ),
+    ),
+)
 def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
     """`fp16` and `bf16` are both enabled.
 

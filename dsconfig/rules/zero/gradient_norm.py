@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.evaluation.condition import Absent, Condition, Counts, Is
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
@@ -19,6 +20,13 @@ _STAGES_1_2 = "runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__"
     effect="rejected",
     since="0.19.7",
     source="runtime/zero/config.py:DeepSpeedZeroConfig.compute_grad_norm_valid",
+    conditions=(
+        Condition(
+            "ZeroOptimization",
+            (Is("compute_grad_norm", (False,)), Counts("stage", (0, 3))),
+            Absent("compute_grad_norm", "`compute_grad_norm` may be false only at ZeRO stage 1 or 2"),
+        ),
+    ),
 )
 def gradient_norm_skipped_at_wrong_stage(ctx: Context) -> Iterator[Finding]:
     """`compute_grad_norm` is false, and the stage is neither 1 nor 2.

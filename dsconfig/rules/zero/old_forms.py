@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.evaluation.condition import Absent, Condition, Written
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
@@ -85,11 +86,19 @@ _REPLACED = (
 """Old keys whose value DeepSpeed writes into their successor, which must then be absent."""
 
 
+def _both(old: str, new: str) -> str:
+    return f"`{old}` is the old name of `{new}`, and DeepSpeed refuses the two together"
+
+
 @rule(
     "DSC403",
     effect="rejected",
     since="0.7.0",
     source="runtime/config_utils.py:DeepSpeedConfigModel._process_deprecated_field",
+    conditions=tuple(
+        Condition("ZeroOptimization", (Written(old), Written(new)), Absent(old, _both(old, new)))
+        for old, new in _REPLACED
+    ),
 )
 def old_and_new_key_together(ctx: Context) -> Iterator[Finding]:
     """A deprecated key stands beside the key that replaced it.
@@ -111,7 +120,7 @@ def old_and_new_key_together(ctx: Context) -> Iterator[Finding]:
             successor = str(ctx.place(after)[-1])
             yield ctx.at(
                 before,
-                f"`{old}` is the old name of `{successor}`, and DeepSpeed refuses the two together",
+                _both(old, successor),
                 help=f"keep `{successor}` alone",
                 part="key",
                 related=[(f"`{successor}` is set here", after)],

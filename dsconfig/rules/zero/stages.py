@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.evaluation.condition import Absent, Condition, Counts, Is, Needed, NotEmpty
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
@@ -13,7 +14,12 @@ from dsconfig.words import one_of
 _CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
 
 
-@rule("DSC430", effect="ignored", source="runtime/zero/config.py:DeepSpeedZeroConfig.stage")
+@rule(
+    "DSC430",
+    effect="ignored",
+    source="runtime/zero/config.py:DeepSpeedZeroConfig.stage",
+    conditions=(Condition("ZeroOptimization", (NotEmpty(),), Needed("stage")),),
+)
 def section_without_stage(ctx: Context) -> Iterator[Finding]:
     """`zero_optimization` says how, but not at which stage.
 
@@ -49,6 +55,13 @@ _MOST = 3
     effect="ignored",
     since="0.10.1",
     source="runtime/engine.py:DeepSpeedEngine._load_zero_checkpoint",
+    conditions=(
+        Condition(
+            "ZeroOptimization",
+            (Is("pipeline_loading_checkpoint", (True,)), Counts("stage", (0, 1, 2))),
+            Absent("pipeline_loading_checkpoint", "`pipeline_loading_checkpoint` works at stage 3 alone"),
+        ),
+    ),
 )
 def pipelined_checkpoint_loading_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """`pipeline_loading_checkpoint` is true, and the stage is not 3.

@@ -13,7 +13,7 @@ from dsconfig.rules.consumers.launch_file._block import in_block
 _CONFIG = "accelerate commands/config/config_args.py:BaseConfig.from_yaml_file"
 
 
-@rule("DSC820", effect="rejected", source=_CONFIG, of_launch=True)
+@rule("DSC820", effect="rejected", source=_CONFIG, reads="launch file")
 def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
     """Accelerate does not know a key of its launch file.
 

@@ -13,7 +13,7 @@ from dsconfig.words import quoted
 _LAUNCH = "accelerate commands/launch.py:_validate_launch_command"
 
 
-@rule("DSC823", effect="ignored", source=_LAUNCH, of_launch=True)
+@rule("DSC823", effect="ignored", source=_LAUNCH, reads="launch file")
 def deepspeed_not_launched(ctx: Context) -> Iterator[Finding]:
     """The launch file has a block `deepspeed_config`, and launches something else.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
 
 
-@rule("DSC822", effect="rejected", source=f"{PLUGIN}._deepspeed_config_checks", of_launch=True)
+@rule("DSC822", effect="rejected", source=f"{PLUGIN}._deepspeed_config_checks", reads="launch file")
 def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
     """Accelerate's launch file names a DeepSpeed config and holds settings of its own.
 
@@ -58,7 +58,7 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC827", effect="ignored", source=ENVIRONMENT, of_launch=True)
+@rule("DSC827", effect="ignored", source=ENVIRONMENT, reads="launch file")
 def inclusion_beside_exclusion(ctx: Context) -> Iterator[Finding]:
     """The launch file's block has both filters of hosts, and the inclusion filter loses.
 

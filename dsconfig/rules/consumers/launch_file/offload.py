@@ -10,7 +10,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, in_block, launched
 
 
-@rule("DSC821", effect="ignored", source=ENVIRONMENT, of_launch=True)
+@rule("DSC821", effect="ignored", source=ENVIRONMENT, reads="launch file")
 def lost_nvme_path(ctx: Context) -> Iterator[Finding]:
     """Accelerate's block names an NVMe path, which is never handed on.
 

@@ -14,7 +14,7 @@ from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_
 from dsconfig.words import described, one_of, quoted
 
 
-@rule("DSC824", effect="rejected", source=ENVIRONMENT, of_launch=True)
+@rule("DSC824", effect="rejected", source=ENVIRONMENT, reads="launch file")
 def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
     """`mixed_precision` of the launch file is not one that Accelerate knows.
 
@@ -53,7 +53,7 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC825", effect="altered", source=f"{PLUGIN}.__post_init__", of_launch=True)
+@rule("DSC825", effect="altered", source=f"{PLUGIN}.__post_init__", reads="launch file")
 def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
     """`zero3_init_flag` is on in a launch file whose stage is not 3.
 
@@ -85,7 +85,7 @@ def zero3_init_below_stage_3(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC826", effect="rejected", source=f"{PLUGIN}.__post_init__", of_launch=True)
+@rule("DSC826", effect="rejected", source=f"{PLUGIN}.__post_init__", reads="launch file")
 def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
     """A value of the launch file's block is of a form that Accelerate cannot read.
 

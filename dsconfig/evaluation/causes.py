@@ -1,0 +1,55 @@
+"""One finding for each cause: which findings give way to others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+from dsconfig.diagnostic import Effect
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import Rule
+
+Found: TypeAlias = "tuple[Rule, Finding]"
+
+
+def one_per_cause(context: Context, findings: list[Found]) -> list[Found]:
+    """The findings without those that follow from others."""
+    if any(rule.reads == "template" for rule, _ in findings):
+        findings = list(_template_alone(context, findings))
+    return findings if len(findings) < 2 else _without_remarks(findings)
+
+
+def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:
+    """The findings on the placeholders and on the text; all else follows from the placeholders."""
+    refused = not context.document.readable(context.parser) or any(
+        finding.effect is Effect.REJECTED for rule, finding in findings if rule.reads != "template"
+    )
+    for rule, finding in findings:
+        if rule.reads == "template":
+            yield rule, replace(finding, effect=Effect.REJECTED if refused else Effect.ALTERED)
+        elif rule.reads == "text" and finding.effect is not Effect.REJECTED:
+            yield rule, finding
+
+
+def _without_remarks(findings: list[Found]) -> list[Found]:
+    """Without the general remarks on a value's type where a rule knows more of the same value."""
+    grave = {
+        finding.path
+        for rule, finding in findings
+        if not rule.general and finding.effect in (Effect.REJECTED, Effect.CRASHES)
+    }
+    mild = {
+        finding.path
+        for rule, finding in findings
+        if not rule.general and finding.effect in _MILD and finding.part == "value"
+    }
+    return [
+        (rule, finding)
+        for rule, finding in findings
+        if not rule.general
+        or not (finding.path in grave or (finding.effect in _MILD and finding.path in mild))
+    ]
+
+
+_MILD = (Effect.IGNORED, Effect.ALTERED)
