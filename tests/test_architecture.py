@@ -57,7 +57,7 @@ HOUSE: Mapping[str, str] = {
     # What is written without one: configs to start from, schemas for editors, hand-offs to elastic.
     "settings": "consumers json_types words",
     "presets": "consumers document json_types model releases words",
-    "schema": "consumers document json_types model presets releases rules settings words",
+    "schema": "consumers document evaluation model presets releases rules settings words",
     "jobs": "document elastic",
     # What users see. Output knows a report's diagnostics and nothing of how they came about.
     "render": "_version diagnostic",

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from dsconfig import releases
 from dsconfig.consumers import CONSUMERS
-from dsconfig.json_types import JsonObject
-
-DRAFT = "http://json-schema.org/draft-07/schema#"
+from dsconfig.schema.keywords import DRAFT, Schema
 
 
-def json_schema(target: str | releases.Target | None = None, consumer: str | None = None) -> JsonObject:
+def json_schema(target: str | releases.Target | None = None, consumer: str | None = None) -> Schema:
     """The JSON Schema of a DeepSpeed config.
 
     Args:
@@ -26,7 +24,7 @@ def json_schema(target: str | releases.Target | None = None, consumer: str | Non
         UnknownReleaseError: the target names no release.
         ValueError: the consumer is unknown.
     """
-    from dsconfig.schema.sections import root
+    from dsconfig.schema.root import root
 
     if consumer is not None and consumer not in CONSUMERS:
         raise ValueError(f"unknown consumer `{consumer}`: expected one of {', '.join(CONSUMERS)}")

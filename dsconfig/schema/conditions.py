@@ -9,7 +9,7 @@ from dsconfig.evaluation.condition import Condition, Counts, Is, Less, Needed, N
 from dsconfig.model.keyinfo import SectionView
 from dsconfig.releases import Interval
 from dsconfig.rules import RULES
-from dsconfig.schema.values import Schema, needs
+from dsconfig.schema.keywords import Schema, needs
 
 
 def of(seen: SectionView, release: int, consumer: str | None) -> Iterator[Schema]:

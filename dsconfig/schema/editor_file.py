@@ -11,9 +11,8 @@ from typing import TypeAlias
 
 from dsconfig.document import Node, read_text
 from dsconfig.document.edit import Edit, EditError, apply, editor
-from dsconfig.json_types import Json
 
-Entry: TypeAlias = "tuple[tuple[str, ...], Json]"
+Entry: TypeAlias = "tuple[tuple[str, ...], object]"
 """A setting: the keys that lead to it, and its value."""
 
 
@@ -48,7 +47,7 @@ class EditorFile:
         return old
 
 
-def _added(name: str, text: str, path: tuple[str, ...], value: Json) -> str:
+def _added(name: str, text: str, path: tuple[str, ...], value: object) -> str:
     """The settings with one entry more, or unchanged where it is there already."""
     document = read_text(text, name)
     root = document.root
@@ -69,7 +68,7 @@ _FINE = frozenset(("comment", "trailing-comma", "bom"))
 """What editors allow in their settings."""
 
 
-def _extended(text: str, there: Node, value: list[Json]) -> str:
+def _extended(text: str, there: Node, value: list[object]) -> str:
     """The list with our items that it lacks at its end."""
     held = [_plain(item) for item in there.items]
     lacking = [item for item in value if item not in held]
@@ -82,7 +81,7 @@ def _extended(text: str, there: Node, value: list[Json]) -> str:
     return apply(text, [Edit(end, end, f", {written}")])
 
 
-def _plain(node: Node) -> Json:
+def _plain(node: Node) -> object:
     if node.kind == "object":
         return {member.key: _plain(member.node) for member in node.members}
     return [_plain(item) for item in node.items] if node.kind == "array" else node.value

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dsconfig.document.pretty import pretty_file
-from dsconfig.json_types import JsonObject
 from dsconfig.releases import Target
 from dsconfig.schema import json_schema
+from dsconfig.schema.accelerate import launch_schema
 from dsconfig.schema.editor_file import EditorFile, Entry
 from dsconfig.schema.files import FILE_MATCH, LAUNCH_MATCH
-from dsconfig.schema.wrapped import launch_schema
 
 Name: TypeAlias = Literal["vscode", "neovim", "jetbrains", "zed"]
 EDITORS: tuple[Name, ...] = ("vscode", "neovim", "jetbrains", "zed")
@@ -52,7 +51,7 @@ def _zed(folder: str) -> EditorFile:
 
 
 def _json(path: str, *entries: Entry) -> EditorFile:
-    whole: JsonObject = {}
+    whole: dict[str, Any] = {}
     for keys, value in entries:
         here = whole
         for key in keys[:-1]:

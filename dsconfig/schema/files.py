@@ -12,12 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 
 from dsconfig.document.pretty import pretty_file
-from dsconfig.json_types import JsonObject
 from dsconfig.model._table import SECTIONS, TYPES
 from dsconfig.model.keyinfo import view
 from dsconfig.releases import LATEST, NUMBERS, RELEASES, Target
 from dsconfig.schema import json_schema
-from dsconfig.schema.wrapped import launch_schema, settings_schema, yaml_schema
+from dsconfig.schema.accelerate import launch_schema
+from dsconfig.schema.in_yaml import yaml_schema
+from dsconfig.schema.keywords import Schema
+from dsconfig.schema.settings import settings_schema
 
 BASE = "https://json.schemastore.org/"
 """Where the schemas are published; the catalogue points there."""
@@ -54,7 +56,7 @@ def file_of(target: Target) -> Path | None:
 
 def texts() -> dict[str, Callable[[], str]]:
     """Every file by its name, with what makes its text."""
-    wrapped: dict[str, Callable[[], JsonObject]] = {
+    wrapped: dict[str, Callable[[], Schema]] = {
         "accelerate.json": launch_schema,
         "deepspeed-in-yaml.json": yaml_schema,
         "dsconfig.json": settings_schema,
@@ -131,7 +133,7 @@ def _catalogue() -> str:
 
 
 @cache
-def _wrapped(name: str, make: Callable[[], JsonObject]) -> str:
+def _wrapped(name: str, make: Callable[[], Schema]) -> str:
     return published(name, make())
 
 
@@ -140,7 +142,7 @@ def _text(name: str, release: str) -> str:
     return published(name, json_schema(release))
 
 
-def published(name: str, schema: JsonObject) -> str:
+def published(name: str, schema: Schema) -> str:
     """The text of a schema that is kept as a file."""
     draft = schema.pop("$schema")
     return pretty_file({"$comment": COMMENT, "$schema": draft, "$id": f"{BASE}{name}", **schema})

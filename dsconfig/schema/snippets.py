@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig import presets
-from dsconfig.json_types import JsonObject
 from dsconfig.model.keyinfo import SectionView, child_section, view
 from dsconfig.releases import Target, name
-from dsconfig.schema.values import Schema
+from dsconfig.schema.keywords import Schema
 
-Body = JsonObject
-
-_DEVICE: Body = {"device": "cpu", "pin_memory": True}
-_DRIVE: Body = {"device": "nvme", "nvme_path": "${1:/local_nvme}", "pin_memory": True}
+_DEVICE: Schema = {"device": "cpu", "pin_memory": True}
+_DRIVE: Schema = {"device": "nvme", "nvme_path": "${1:/local_nvme}", "pin_memory": True}
 _RATE = "^${1:0.0001}"
-_STEPS: Body = {"warmup_num_steps": "^${1:100}", "total_num_steps": "^${2:1000}"}
+_STEPS: Schema = {"warmup_num_steps": "^${1:100}", "total_num_steps": "^${2:1000}"}
 
-_SNIPPETS: dict[tuple[str, str], tuple[tuple[str, Body], ...]] = {
+_SNIPPETS: dict[tuple[str, str], tuple[tuple[str, Schema], ...]] = {
     ("Config", "zero_optimization"): (
         ("stage 1", {"stage": 1}),
         ("stage 2", {"stage": 2, "overlap_comm": True}),
@@ -67,7 +64,7 @@ def of(seen: SectionView, word: str, section: str, release: int) -> list[Schema]
     ]
 
 
-def _known(seen: SectionView, body: Body) -> bool:
+def _known(seen: SectionView, body: Schema) -> bool:
     for key, value in body.items():
         if key not in seen.keys:
             return False

@@ -1,27 +1,21 @@
-"""What one key takes, as JSON Schema: types as `dsconfig.model.spec` writes them, and who lets "auto" pass.
-
-Editors show the `errorMessage` of the first arm of an `anyOf` that fails, so every arm carries the same one.
-"""
+"""What a type takes, as JSON Schema; types are as `dsconfig.model.spec` writes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
-from dsconfig.json_types import Json, JsonObject, Spec
-from dsconfig.words import expected
+from dsconfig.schema.keywords import Schema, types
 
-Schema: TypeAlias = JsonObject
-Auto: TypeAlias = Literal["filled", "dropped"] | None
-"""Whether a consumer puts a value in the place of "auto", or DeepSpeed drops the key and uses its default."""
-Refer: TypeAlias = Callable[[str, frozenset[str]], Schema]
+if TYPE_CHECKING:
+    from dsconfig.json_types import Spec
+
+Refer: TypeAlias = "Callable[[str, frozenset[str]], Schema]"
 """Gives the reference to a section that may also be of certain shapes."""
 ANY_SHAPE = frozenset(("null", "true", "false", "list", "string", "number"))
 """Whatever JSON has but "auto", which `check` reports where it stands for a section."""
 ANYTHING = ANY_SHAPE | {"auto"}
 
-AUTO_PATTERN = "^auto$"
-"""Takes the word without proposing it, as a `const` would."""
 _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
 _TYPES = {
     "bool": "boolean",
@@ -79,104 +73,20 @@ def _union(arms: list[Schema]) -> Schema:
     for arm in others:
         fits = merged and isinstance(arm.get("type"), str) and "$ref" not in merged[0]
         if fits and _apart(merged[0], arm):
-            merged[0] = {**merged[0], **arm, "type": [*_listed(merged[0]["type"]), arm["type"]]}
+            merged[0] = {**merged[0], **arm, "type": [*types(merged[0]), arm["type"]]}
         else:
             merged.append(arm)
     arms = [*merged, *([{"enum": words}] if words else [])]
     return arms[0] if len(arms) == 1 else {"anyOf": arms}
 
 
-def _members(arm: Schema) -> list[Json]:
+def _members(arm: Schema) -> list[object]:
     return list(arm["enum"]) if arm.keys() == {"enum"} else []
 
 
 def _apart(one: Schema, other: Schema) -> bool:
     numbers = {"integer", "number"}
-    types = set(_listed(one.get("type", [])))
-    if not types or other["type"] in types or (other["type"] in numbers and types & numbers):
+    taken = set(types(one))
+    if not taken or other["type"] in taken or (other["type"] in numbers and taken & numbers):
         return False
     return not (one.keys() & other.keys()) - {"type"}
-
-
-def _listed(types: Json) -> list[str]:
-    return [types] if isinstance(types, str) else list(types)
-
-
-def needs(*keys: str) -> Schema:
-    """Keys that must be there. Ajv asks in its strict mode that they be declared where they are required."""
-    return {"properties": dict.fromkeys(keys, True), "required": list(keys)}
-
-
-def arms(schema: Schema) -> list[Schema]:
-    """The alternatives of a schema, itself if it has none."""
-    return list(schema["anyOf"]) if "anyOf" in schema else [schema]
-
-
-def with_auto(schema: Schema, auto: Auto) -> Schema:
-    """The schema that also takes "auto"; proposed where somebody fills it."""
-    if auto is None or not schema:
-        return schema
-    if auto == "filled":
-        alternatives = arms(schema)
-        for index, arm in enumerate(alternatives):
-            if arm.keys() == {"enum"}:
-                alternatives[index] = {"enum": [*arm["enum"], "auto"]}
-                break
-            if arm == {"type": "boolean"} and len(alternatives) == 1:
-                return {"enum": [True, False, "auto"]}
-        else:
-            alternatives.append({"const": "auto"})
-        return alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
-    if any("string" in _listed(arm.get("type", [])) and "pattern" not in arm for arm in arms(schema)):
-        return schema
-    return {"anyOf": [*arms(schema), {"type": "string", "pattern": AUTO_PATTERN}]}
-
-
-def folded(schema: Schema) -> Schema:
-    """The schema that takes its words in any case of letters."""
-    found = arms(schema)
-    words = [word for arm in found for word in arm.get("enum", ()) if isinstance(word, str)]
-    if not words:
-        return schema
-    return {"anyOf": [*found, {"type": "string", "pattern": any_case(words)}]}
-
-
-def any_case(words: Sequence[str]) -> str:
-    """A pattern for these words, letters in either case; JSON Schema knows no flag for it."""
-    return f"^({'|'.join(map(_any_case, words))})$"
-
-
-def _any_case(word: str) -> str:
-    return "".join(f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else letter for letter in word)
-
-
-def suggesting(schema: Schema, known: Sequence[str]) -> Schema:
-    """The schema that proposes what is known of an open set, and takes anything else as before."""
-    numbers = schema.get("type") in ("integer", "number")
-    return {"anyOf": [{"enum": [float(word) if numbers else word for word in known]}, *arms(schema)]}
-
-
-def explained(schema: Schema, spec: Spec, auto: Auto) -> Schema:
-    """The schema with a message on every alternative, where editors would speak of the first one only."""
-    found = arms(schema)
-    if len(found) < 2 or {} in found:
-        return schema
-    message = f"expected {expected(spec)}" + (' or "auto"' if auto == "filled" else "")
-    message = message.replace("`", "")
-    return {"anyOf": [arm if "$ref" in arm else {**arm, "errorMessage": message} for arm in found]}
-
-
-def described(schema: Schema, means: Mapping[Json, str]) -> Schema:
-    """The schema with a description of each of its words, as far as there is one."""
-    if "anyOf" in schema:
-        return {**schema, "anyOf": [described(arm, means) for arm in schema["anyOf"]]}
-    if "items" in schema:
-        return {**schema, "items": described(schema["items"], means)}
-    if "enum" not in schema or not means:
-        return schema
-    return {**schema, "enumDescriptions": [_meaning(means, word) for word in schema["enum"]]}
-
-
-def _meaning(means: Mapping[Json, str], word: Json) -> str:
-    # True equals 1, and a stage is no switch.
-    return next((text for key, text in means.items() if key == word and type(key) is type(word)), "")

@@ -14,7 +14,8 @@ import dsconfig
 from dsconfig.consumers import CONSUMERS
 from dsconfig.model.keyinfo import section_keys, view
 from dsconfig.releases import LATEST, NUMBERS, RELEASES
-from dsconfig.schema import DRAFT, files
+from dsconfig.schema import files
+from dsconfig.schema.keywords import DRAFT
 
 SAMPLE = ("0.3.1", "0.6.7", "0.9.5", "0.14.5", "0.16.9", "0.19.6", LATEST)
 KEYWORDS = {

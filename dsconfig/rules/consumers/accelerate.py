@@ -19,7 +19,7 @@ from dsconfig.words import quoted
     "DSC802",
     effect="rejected",
     source=INIT,
-    conditions=(Condition("Config", (), Needed("zero_optimization"), consumers=PLUGIN),),
+    conditions=(Condition("Config", (), Needed("zero_optimization"), consumers=HUGGING_FACE),),
 )
 def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
     """The config has no `zero_optimization`, which Accelerate's plugin asks for.

@@ -1,17 +1,14 @@
-"""Schemas of files that lead to a config: what `accelerate launch` reads, YAML that holds a config, and the
-settings of dsconfig itself.
+"""The schema of what `accelerate launch` reads.
 
 Sources: accelerate 1.15 commands/config/config_args.py, ClusterConfig; commands/launch.py;
-utils/dataclasses.py, DeepSpeedPlugin. transformers 5.23 training_args.py, TrainingArguments.deepspeed.
+utils/dataclasses.py, DeepSpeedPlugin.
 """
 
 from __future__ import annotations
 
-from dsconfig.consumers import CONSUMERS, launch_file
-from dsconfig.json_types import JsonObject
+from dsconfig.consumers import launch_file
 from dsconfig.releases import LATEST
-from dsconfig.schema import DRAFT, json_schema
-from dsconfig.schema.values import Schema, needs
+from dsconfig.schema.keywords import DRAFT, Schema, needs
 
 _DEVICE: Schema = {
     "enum": ["none", "cpu", "nvme"],
@@ -158,65 +155,4 @@ def _path_needed(section: str) -> Schema:
     return {
         "if": {"properties": {device: {"const": "nvme"}}, "required": [device]},
         "then": needs(f"{section}_nvme_path"),
-    }
-
-
-def yaml_schema(release: str = LATEST) -> Schema:
-    """YAML that holds or names a config under `deepspeed`: training arguments, Axolotl, LLaMA-Factory."""
-    config = json_schema(release)
-    definitions: JsonObject = config.pop("definitions")
-    for key in ("$schema", "title", "x-dsconfig-target"):
-        del config[key]
-    return {
-        "$schema": DRAFT,
-        "title": f"YAML with a DeepSpeed {release} config",
-        "x-dsconfig-target": release,
-        "type": "object",
-        "properties": {
-            "deepspeed": {
-                "$ref": "#/definitions/ConfigOrPath",
-                "description": "A DeepSpeed config, or the path of one.",
-            }
-        },
-        "definitions": {
-            "ConfigOrPath": {**config, "type": ["object", "string", "null"]},
-            **definitions,
-        },
-    }
-
-
-def settings_schema() -> Schema:
-    """`[tool.dsconfig]` of pyproject.toml, and dsconfig.toml."""
-    from dsconfig.rules import RULES
-    from dsconfig.settings import FAIL_ON
-
-    texts: Schema = {"type": "array", "items": {"type": "string"}}
-    rule: Schema = {"anyOf": [{"enum": sorted(RULES)}, {"type": "string"}]}
-    rules: Schema = {"type": "array", "items": rule}
-    properties: dict[str, tuple[str, Schema]] = {
-        "target": (
-            "DeepSpeed release, or range of releases, to check against; `installed` works too.",
-            {"type": "string", "examples": [LATEST, f">=0.14,<{LATEST}", "installed"]},
-        ),
-        "world-size": ("Number of processes.", {"type": "integer", "minimum": 1}),
-        "consumer": ("Who reads the configs.", {"enum": list(CONSUMERS), "default": "deepspeed"}),
-        "select": ("Rules that are switched on: codes, starts of codes, or names.", rules),
-        "ignore": ("Rules that are switched off.", rules),
-        "extend-select": ("Rules that are switched on besides.", rules),
-        "fail-on": (
-            "Least severity that ends in exit code 1.",
-            {"enum": list(FAIL_ON), "default": "warning"},
-        ),
-        "exclude": ("Patterns of files and folders to pass over.", texts),
-        "per-file-ignores": (
-            "Rules that are switched off in the files of a pattern.",
-            {"type": "object", "additionalProperties": rules},
-        ),
-    }
-    return {
-        "$schema": DRAFT,
-        "title": "dsconfig settings",
-        "type": "object",
-        "properties": {key: {"description": told, **value} for key, (told, value) in properties.items()},
-        "additionalProperties": False,
     }

@@ -1,0 +1,43 @@
+"""The schema of dsconfig's own settings."""
+
+from __future__ import annotations
+
+from dsconfig.consumers import CONSUMERS
+from dsconfig.releases import LATEST
+from dsconfig.rules import RULES
+from dsconfig.schema.keywords import DRAFT, Schema
+from dsconfig.settings import FAIL_ON
+
+
+def settings_schema() -> Schema:
+    """`[tool.dsconfig]` of pyproject.toml, and dsconfig.toml."""
+    texts: Schema = {"type": "array", "items": {"type": "string"}}
+    rule: Schema = {"anyOf": [{"enum": sorted(RULES)}, {"type": "string"}]}
+    rules: Schema = {"type": "array", "items": rule}
+    properties: dict[str, tuple[str, Schema]] = {
+        "target": (
+            "DeepSpeed release, or range of releases, to check against; `installed` works too.",
+            {"type": "string", "examples": [LATEST, f">=0.14,<{LATEST}", "installed"]},
+        ),
+        "world-size": ("Number of processes.", {"type": "integer", "minimum": 1}),
+        "consumer": ("Who reads the configs.", {"enum": list(CONSUMERS), "default": "deepspeed"}),
+        "select": ("Rules that are switched on: codes, starts of codes, or names.", rules),
+        "ignore": ("Rules that are switched off.", rules),
+        "extend-select": ("Rules that are switched on besides.", rules),
+        "fail-on": (
+            "Least severity that ends in exit code 1.",
+            {"enum": list(FAIL_ON), "default": "warning"},
+        ),
+        "exclude": ("Patterns of files and folders to pass over.", texts),
+        "per-file-ignores": (
+            "Rules that are switched off in the files of a pattern.",
+            {"type": "object", "additionalProperties": rules},
+        ),
+    }
+    return {
+        "$schema": DRAFT,
+        "title": "dsconfig settings",
+        "type": "object",
+        "properties": {key: {"description": told, **value} for key, (told, value) in properties.items()},
+        "additionalProperties": False,
+    }
