@@ -1,12 +1,11 @@
-"""What a rule sees: the config as written, the values one release ends up with, and how to say what it
-found.
-"""
+"""What a rule sees of a config: what is written, and what one release makes of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.launch_file import is_launch_file
@@ -24,9 +23,7 @@ MISSING = object()
 
 
 class SkipRule(Exception):  # noqa: N818  control flow, no error
-    """What the rule asks for is refused already, or not known: it has nothing to say. The runner catches
-    this.
-    """
+    """What the rule asks for is refused already, or not known: it has nothing to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +87,7 @@ class Context:
         return {key: value for key, value in self.data.items() if key != "steps_per_print"}
 
     def _parser(self) -> Parser:
-        """Whose reading counts: the consumer's. DeepSpeed reads files as Hjson since 0.8.1 and with json
-        before.
-        """
+        """The consumer's; DeepSpeed reads files as Hjson since 0.8.1 and with json before."""
         if self.document.format == "yaml":
             return "yaml"
         if self.consumer != "deepspeed":
@@ -173,8 +168,7 @@ class Context:
     # -----------------------------------------------------------------------------
 
     def value(self, path: str) -> Json:
-        """The value that the release ends up with: written and converted, else its default (None: no
-        default).
+        """The value that the release ends up with: written and converted, else its default.
 
         Raises:
             SkipRule: the value, or a section on the way, is refused, or filled by the consumer.
@@ -195,9 +189,7 @@ class Context:
         return bool(self.value(path))
 
     def default(self, path: str) -> Json:
-        """What the release uses where the key is absent; None also where the release does not know the
-        key.
-        """
+        """What the release uses where the key is absent; None where it does not know the key."""
         key = self.key(path)
         return key.default if key is not None else None
 

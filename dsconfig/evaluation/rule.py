@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule: what it is called, what its findings usually do to the user, and the generator that finds
-    them.
-    """
+    """A rule: its names, the effect that its findings usually have, and the generator that finds them."""
 
     code: str
     name: str
