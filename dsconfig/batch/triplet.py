@@ -42,7 +42,7 @@ class Triplet:
 
 @dataclass(frozen=True, slots=True)
 class Impossible:
-    """Why there is no triplet. `key` is the one whose value is at fault, where it is one alone."""
+    """Why there is no triplet. `key` is the one whose value is at fault, if it is a single one."""
 
     failure: Failure
     triplet: Triplet

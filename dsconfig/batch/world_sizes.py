@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
+from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import Impossible, derive
 from dsconfig.json_types import Json
 
+if TYPE_CHECKING:
+    from fractions import Fraction
+
 _TRIED = 1024
-"""World sizes tried one by one beside floats so large, or infinite, that rounding decides."""
+"""World sizes tried one by one where floats are so large, or infinite, that rounding decides."""
 _EXACT = 2.0**53
 """From here on not every integer is a float."""
 
@@ -44,18 +47,23 @@ def _candidates(train: float, micro: float | None, steps: float | None) -> Itera
     if any(isinstance(value, float) for value in given) and not max(given) < _EXACT:
         return range(1, _TRIED + 1)
     if micro is not None and steps is not None:
-        near = Fraction(train) // (Fraction(micro) * Fraction(steps))
+        near = _exact(train) // (_exact(micro) * _exact(steps))
         return range(max(1, near - 1), near + 3)  # the product of floats may be off by a rounding
-    if micro is not None:
-        quotient = Fraction(train) / Fraction(micro)
+    if micro is not None and isinstance(train // micro, float):
         # With floats, DeepSpeed's floor division decides, which knows nothing of what was rounded away.
-        return divisors(int(train // micro)) if isinstance(train // micro, float) else _of(quotient)
-    return _of(Fraction(train) / (steps if isinstance(steps, int) else 1))
+        return divisors(int(train // micro))
+    divisor = steps if isinstance(steps, int) else 1
+    quotient, rest = divmod(_exact(train), divisor if micro is None else _exact(micro))
+    return () if rest else divisors(quotient)
 
 
-def _of(quotient: Fraction) -> tuple[int, ...]:
-    """The divisors of a quotient that is an integer; else none."""
-    return divisors(int(quotient)) if quotient.denominator == 1 else ()
+def _exact(value: float) -> int | Fraction:
+    """The value as a number that arithmetic does not round."""
+    if isinstance(value, int):
+        return value
+    from fractions import Fraction  # which costs 4 ms to import, and almost every batch is of integers
+
+    return Fraction(value)
 
 
 def _works(train: Json, micro: Json, steps: Json, size: int) -> bool:

@@ -69,7 +69,7 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
     written, path = found
     if path is None:
         return replace(report, notes=(f"{document.name}: {written} is not found from here, and not checked",))
-    # Whether the script has a Trainer, which fills more than Accelerate alone, nobody knows.
+    # The script may have a Trainer, which fills more than Accelerate alone.
     reads = consumer if consumer in HUGGING_FACE else "transformers"
     with open(path, "rb") as file:
         config = reader.read_bytes(file.read(reader.MAX_SIZE + 1), path, "json")  # whatever its name says

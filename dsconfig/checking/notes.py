@@ -1,4 +1,4 @@
-"""What the user should know of the assumptions behind a report, and is no finding."""
+"""Notes on the assumptions behind a report, which are not findings."""
 
 from __future__ import annotations
 

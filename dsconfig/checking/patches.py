@@ -33,7 +33,7 @@ def edits(document: Document, fix: Fix) -> list[Edit]:
 
 
 def _one_after_another(document: Document, operations: tuple[Operation, ...]) -> list[Edit]:
-    """Each operation speaks of what the one before it leaves."""
+    """Each operation applies to what the one before it leaves."""
     now = document
     try:
         for operation in operations:

@@ -30,7 +30,7 @@ class Report:
     children: tuple[Report, ...] = ()
     """The reports of the files that this one names: the config of a launch file."""
     notes: tuple[str, ...] = ()
-    """What else there is to know, and is no finding."""
+    """Remarks on the assumptions, which are not findings."""
 
     @property
     def ok(self) -> bool:

@@ -35,7 +35,7 @@ class Entry(NamedTuple):
     below: str = ""
 
     def covers(self, found: Diagnostic) -> bool:
-        """Whether the finding is at the place that this entry speaks of."""
+        """Whether the finding is at the place that this entry covers."""
         if self.line is not None:
             return found.location is not None and found.location.line == self.line
         return not self.below or f"{found.dotted}.".startswith((f"{self.below}.", f"{self.below}["))

@@ -91,7 +91,7 @@ def _show(args: argparse.Namespace, checker: Checker, names: list[str]) -> None:
         reports = tracked(reports, len(names))
     for text in renderer(args.output_format)(reports, checker.options.target, style):
         sys.stdout.write(text)
-    # The document for machines stays whole: whatever else there is to say goes to stderr.
+    # Output for machines stays one document: everything else goes to stderr.
     aside = sys.stdout if args.output_format == "full" else sys.stderr
     if args.statistics:
         _show_statistics(args, checker.tally, style)

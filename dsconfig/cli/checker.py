@@ -14,7 +14,7 @@ from dsconfig.document import Document, read_file
 
 
 class Checker:
-    """Makes a report of each file by `report_on`; a bad path is said at once, and stops no other file."""
+    """Makes a report of each file by `report_on`; a bad path is reported at once and stops no other file."""
 
     def __init__(self, options: Options, report_on: Callable[[str, Document], Report]) -> None:
         self.options, self.report_on = options, report_on

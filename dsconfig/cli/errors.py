@@ -1,4 +1,4 @@
-"""What the command says beside its result: one line on stderr, with exit code 2 where it is an error."""
+"""What the command says besides its result: one line on stderr, with exit code 2 if it is an error."""
 
 from __future__ import annotations
 

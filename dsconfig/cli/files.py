@@ -1,4 +1,4 @@
-"""Reading a config, reading what stands beside it, and writing a result whole."""
+"""Reading a config and the files that go with it, and writing a result."""
 
 from __future__ import annotations
 

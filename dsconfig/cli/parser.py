@@ -43,12 +43,12 @@ def unknown_verb(verb: str | None, verbs: Iterable[str]) -> NoReturn:
     if verb is None:
         refuse(f"no command given: expected one of {known} (see `dsconfig --help`)")
     if os.path.exists(verb):
-        refuse(f"`{verb}` is no command: did you mean `dsconfig check {verb}`?")
+        refuse(f"`{verb}` is not a command: did you mean `dsconfig check {verb}`?")
     from dsconfig.words import closest
 
     close = closest(verb, verbs)
     hint = f"did you mean `{close[0]}`?" if close else f"expected one of {known}"
-    refuse(f"`{verb}` is no command: {hint}")
+    refuse(f"`{verb}` is not a command: {hint}")
 
 
 def _width() -> int:

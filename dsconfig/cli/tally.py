@@ -51,11 +51,11 @@ class Tally:
             self.notes.append(f"{report.name} works at these world sizes: {report.world_sizes}")
 
     def reaches(self, severity: str) -> bool:
-        """Whether anything as grave as this was found; nothing is as grave as `never`."""
+        """Whether anything of this severity or above was found; nothing reaches `never`."""
         if severity == "never":
             return False
-        gravest_first: tuple[str, ...] = SEVERITIES
-        return any(self.by_severity[each] for each in gravest_first[: gravest_first.index(severity) + 1])
+        worst_first: tuple[str, ...] = SEVERITIES
+        return any(self.by_severity[each] for each in worst_first[: worst_first.index(severity) + 1])
 
     def closing(self, style: Style) -> str:
         """The notes and the summary."""

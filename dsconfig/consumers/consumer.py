@@ -26,7 +26,7 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """One consumer. `defaults` are the training arguments that nobody gives."""
+    """One consumer. `defaults` stand for training arguments that are not given."""
 
     name: str
     own_keys: tuple[str, ...] = ()

@@ -31,7 +31,7 @@ class Taken:
     paths: list[KeyPath]
 
     def meets(self, other: Taken) -> bool:
-        """Whether the two speak of one place; an edit that only inserts meets what it touches."""
+        """Whether the two concern one place; an edit that only inserts meets what it touches."""
         if any(_related(one, two) for one in self.paths for two in other.paths):
             return True
         return any(_meet(one, two) for one in self.edits for two in other.edits)
@@ -114,7 +114,7 @@ def _means(document: Document, taken: list[Taken]) -> bool:
 
 
 def _paths(fix: Fix) -> list[KeyPath]:
-    """The places that the fix speaks of; taking an item out of a list moves the others."""
+    """The places that the fix concerns; taking an item out of a list moves the others."""
     paths: list[KeyPath] = []
     for operation in fix.operations:
         paths += _touched(operation)

@@ -1,7 +1,7 @@
 """`migrate`: a config that meant something to one release, made to mean the same to a later one.
 
-What the old release made of a value is written out; what has a new name gets it; what the new release has no
-place for is dropped; and what nobody can decide but a person is said.
+What the old release made of a value is written out, renamed keys get their new names, keys that the new
+release has no place for are dropped, and what only a person can decide is listed.
 """
 
 from __future__ import annotations

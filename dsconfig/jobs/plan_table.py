@@ -35,7 +35,7 @@ class PlannedSize:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A plan with the sizes that were asked for; beside it, where asked for, the exact optimum for them."""
+    """A plan with the sizes that were asked for, and the exact optimum for them if that was asked for."""
 
     plan: Plan
     exact: Plan | None

@@ -29,7 +29,7 @@ class Style(NamedTuple):
 
 
 def style_of(stream: TextIO, color: str = "auto") -> Style:
-    """The style for `stream`. `auto` heeds NO_COLOR, FORCE_COLOR, TERM and the terminal, in this order."""
+    """The style for `stream`. `auto` obeys NO_COLOR, FORCE_COLOR, TERM and the terminal, in this order."""
     terminal = stream.isatty()
     width = max(40, _columns(stream)) if terminal else 100
     colored = color == "always" or (color == "auto" and _wanted(terminal))

@@ -37,7 +37,7 @@ def summary(
 
 
 def note(text: str, style: Style) -> str:
-    """A line that is no finding."""
+    """A line that is not a finding."""
     return f"{style.paint('note', 'bold')}: {printable(text)}\n"
 
 

@@ -38,7 +38,7 @@ def derive_batch(written: Written, runtime: Runtime) -> Batch:
     if not elastic:
         triplet, messages = _plain_batch(config, share, runtime)
     elif runtime.number <= elastic_batch.LAST:
-        # The block stays: the release reads it, and refuses batch keys beside it.
+        # The block stays: the release reads it, and refuses batch keys next to it.
         found, messages = elastic_batch.as_released(config, runtime.release, size)
         triplet = _whole(found)
     else:

@@ -2,8 +2,8 @@
 
 DeepSpeed has three ways to know (runtime/config.py, DeepSpeedConfig.__init__): the script hands over an
 `mpu`, or a pipelined model brings one, which divides exactly; from 0.17.0 on the key `sequence_parallel_size`
-of a dict, by which the ranks are truly divided; or nobody says, and every rank counts. AutoTP is the third:
-its groups are made after the config was read.
+of a dict, by which the ranks are truly divided; or neither, and every rank counts. AutoTP is the third: its
+groups are made after the config was read.
 """
 
 from __future__ import annotations

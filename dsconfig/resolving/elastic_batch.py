@@ -34,7 +34,7 @@ def as_released(config: JsonObject, release: str, size: float) -> tuple[Triplet,
     """The triplet that a release with elasticity derives on `size` data-parallel ranks.
 
     Raises:
-        ResolveError: the release refuses the block, the world size, or batch keys beside the block.
+        ResolveError: the release refuses the block, the world size, or batch keys next to the block.
     """
     from elastic import as_released as solve
     from elastic import semantics_for

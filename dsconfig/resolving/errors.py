@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class ResolveError(ValueError):
-    """There is no such run.
+    """The config cannot be resolved.
 
     Attributes:
         reason: why, in one line, with the arithmetic.

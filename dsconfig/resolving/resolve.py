@@ -56,7 +56,7 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         model_config: the model's `config.json`, for its hidden size.
 
     Raises:
-        ResolveError: there is no such run; the text says why and what is near.
+        ResolveError: the config cannot be resolved; the text says why, and what to change.
         OSError: a path cannot be read.
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.

@@ -58,11 +58,11 @@ def _put(config: JsonObject, key: str, value: Json) -> None:
     """Write a value at a dotted path, making sections on the way."""
     *sections, last = key.split(".")
     if not all((*sections, last)):
-        raise ValueError(f"{key!r} is no key: expected a dotted path such as `zero_optimization.stage`")
+        raise ValueError(f"{key!r} is not a key: expected a dotted path such as `zero_optimization.stage`")
     here = config
     for depth, section in enumerate(sections, 1):
         inner = here.setdefault(section, {})
         if not isinstance(inner, dict):
-            raise ValueError(f"{key!r} cannot be set: `{'.'.join(sections[:depth])}` is no object")
+            raise ValueError(f"{key!r} cannot be set: `{'.'.join(sections[:depth])}` is not an object")
         here = inner
     here[last] = deepcopy(value)

@@ -114,7 +114,7 @@ def test_mismatch_with_the_trainer_is_a_finding(run: Runs) -> None:
         (("plain.json", "--world-size", "0"), "expected a whole number above 0, got `0`"),
         (("plain.json", "--world-size", "8", "--tp", "x"), "expected a whole number above 0, got `x`"),
         (("plain.json", "--world-size", "8", "--set", "x"), "expected KEY=VALUE, got `x`"),
-        (("plain.json", "--world-size", "8", "--set", "train_batch_size.x=1"), "is no object"),
+        (("plain.json", "--world-size", "8", "--set", "train_batch_size.x=1"), "is not an object"),
         (("plain.json", "--world-size", "8", "--target", "9.x"), "unknown DeepSpeed release `9.x`"),
         (("plain.json", "--world-size", "8", "--training-args", "no.yaml"), "no.yaml: no such file"),
         (("plain.json", "--world-size", "8", "--model-config", "bad.json"), "bad.json holds no JSON object"),

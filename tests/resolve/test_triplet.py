@@ -167,9 +167,9 @@ def test_values_set_first() -> None:
     assert run.config["zero_optimization"] == {"stage": 3}
     assert run.config["fp16"] == {"enabled": True}
     assert source == {MICRO: 2, "zero_optimization": {"stage": 1}}
-    with pytest.raises(ValueError, match="cannot be set: `train_micro_batch_size_per_gpu` is no object"):
+    with pytest.raises(ValueError, match="cannot be set: `train_micro_batch_size_per_gpu` is not an object"):
         resolve(source, 4, "0.19.8", set={f"{MICRO}.x": 1})
-    with pytest.raises(ValueError, match="is no key"):
+    with pytest.raises(ValueError, match="is not a key"):
         resolve(source, 4, "0.19.8", set={"a..b": 1})
 
 

@@ -26,7 +26,7 @@ def fill(
     """Fill a config in place, as the consumer would on `ranks` processes.
 
     Raises:
-        ResolveError: the batch is to be filled, and nobody says from what.
+        ResolveError: the batch is to be filled from training arguments, which are not given.
         ValueError: a training argument is of the wrong kind.
     """
     args = Arguments(training_args or {}, consumer.defaults)
