@@ -1,6 +1,4 @@
-"""The currency that everything trades in: what a finding is, what it does to the user, and how it may be
-mended.
-"""
+"""The currency that everything trades in: what a finding is, what it does to the user, how it is fixed."""
 
 from __future__ import annotations
 
@@ -114,7 +112,7 @@ Operation: TypeAlias = "Set | Remove | Rename | Move | Replace"
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A way to mend the finding: operations on paths, in their order; on text only where no path leads.
+    """A way to fix the finding: operations on paths, in their order; on text only where no path leads.
 
     `safe` is claimed only where the values that DeepSpeed ends up using do not change, or where it refused
     the file, only one reading is possible and nothing written is lost.

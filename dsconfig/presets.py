@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from dsconfig import releases
 from dsconfig.consumers import CONSUMERS, HUGGING_FACE
@@ -18,10 +17,8 @@ from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.json_types import Json, JsonObject
 from dsconfig.model.keyinfo import along
 
-Config: TypeAlias = JsonObject
-
-_OPTIMIZER: Config = {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}}
-_BATCH: Config = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}
+_OPTIMIZER: JsonObject = {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}}
+_BATCH: JsonObject = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,7 @@ class Preset:
     name: str
     says: str
     """What it is for, in one line."""
-    body: Config
+    body: JsonObject
     remarks: dict[str, str] = field(default_factory=dict)
     """A remark for a key of the top level."""
     since: str = "0.9.0"
@@ -57,7 +54,7 @@ def config(
     consumer: str | None = None,
     *,
     remarks: bool = False,
-) -> Config:
+) -> JsonObject:
     """The config of a preset, for a release and a consumer, perhaps with its remarks.
 
     Raises:
@@ -101,7 +98,7 @@ def _named(name: str) -> Preset:
     return PRESETS[name]
 
 
-def _leave_to(consumer: str, section: Config, path: tuple[str, ...]) -> None:
+def _leave_to(consumer: str, section: JsonObject, path: tuple[str, ...]) -> None:
     """Write "auto" wherever the consumer has the value from its own arguments."""
     fills = {fill.key for fill in BY_NAME[consumer].fills}
     for key, value in section.items():
@@ -117,8 +114,8 @@ def _spelled_out(path: str) -> bool:
     return any("spelled_out" in info.flags for info in along(tuple(path.split("."))))
 
 
-def _remarked(preset: Preset, body: Config) -> Config:
-    found: Config = {"//": preset.says}
+def _remarked(preset: Preset, body: JsonObject) -> JsonObject:
+    found: JsonObject = {"//": preset.says}
     for key, value in body.items():
         if key in preset.remarks or key in _REMARKS:
             found[f"// {key}"] = preset.remarks.get(key) or _REMARKS[key]
@@ -135,7 +132,7 @@ _REMARKS = {
 }
 
 
-def _zero(stage: int, **more: Json) -> Config:
+def _zero(stage: int, **more: Json) -> JsonObject:
     return {
         **_BATCH,
         "gradient_clipping": 1.0,
@@ -145,8 +142,8 @@ def _zero(stage: int, **more: Json) -> Config:
     }
 
 
-_CPU: Config = {"device": "cpu", "pin_memory": True}
-_NVME: Config = {"device": "nvme", "nvme_path": "/local_nvme", "pin_memory": True}
+_CPU: JsonObject = {"device": "cpu", "pin_memory": True}
+_NVME: JsonObject = {"device": "nvme", "nvme_path": "/local_nvme", "pin_memory": True}
 _ALL: tuple[Preset, ...] = (
     Preset(
         "zero1",

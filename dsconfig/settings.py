@@ -18,7 +18,7 @@ FILE, PROJECT = "dsconfig.toml", "pyproject.toml"
 FAIL_ON = ("error", "warning", "info", "never")
 
 
-class SettingsError(ValueError):
+class SettingsFileError(ValueError):
     """Settings that cannot be understood; the message is one line and names the file and the key."""
 
 
@@ -51,7 +51,7 @@ def find(start: str | None = None) -> Settings:
     """The settings for `start`, by default the working directory.
 
     Raises:
-        SettingsError: the nearest settings file cannot be read or understood.
+        SettingsFileError: the nearest settings file cannot be read or understood.
     """
     folder = os.path.abspath(start or os.curdir)
     while True:
@@ -71,7 +71,7 @@ def _table(path: str) -> JsonObject | None:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise SettingsError(f"{os.path.relpath(path)}: {reason}") from None
+        raise SettingsFileError(f"{os.path.relpath(path)}: {reason}") from None
     own = os.path.basename(path) == FILE
     return _parsed(path, text, own=own) if own or _mentions_us(text) else None
 
@@ -95,14 +95,14 @@ def _parsed(path: str, text: str, *, own: bool) -> JsonObject | None:
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SettingsError(f"{os.path.relpath(path)}: no valid TOML: {error}") from None
+        raise SettingsFileError(f"{os.path.relpath(path)}: no valid TOML: {error}") from None
     if own:
         return data
     tool = data.get("tool", {})
     table = tool.get("dsconfig") if isinstance(tool, dict) else None
     if table is None or isinstance(table, dict):
         return table
-    raise SettingsError(f"{os.path.relpath(path)}: `tool.dsconfig` must be a table")
+    raise SettingsFileError(f"{os.path.relpath(path)}: `tool.dsconfig` must be a table")
 
 
 def _settings(path: str, table: JsonObject) -> Settings:
@@ -114,12 +114,12 @@ def _settings(path: str, table: JsonObject) -> Settings:
 
             close = closest(key.replace("_", "-"), KEYS)
             hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(KEYS)}"
-            raise SettingsError(f"{where}: unknown setting, {hint}")
+            raise SettingsFileError(f"{where}: unknown setting, {hint}")
         read, expected = KEYS[key]
         try:
             values[key.replace("-", "_")] = read(value)
         except ValueError:
-            raise SettingsError(f"{where}: expected {expected}, got {_shown(value)}") from None
+            raise SettingsFileError(f"{where}: expected {expected}, got {_shown(value)}") from None
     return Settings(path, **values)
 
 

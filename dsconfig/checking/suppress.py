@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.checking.suppressions import CODE, Entry, finding, written
+from dsconfig.checking.suppressions import CODE, Suppression, finding, written
 from dsconfig.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
 
 
-class Suppression(NamedTuple):
+class Silenced(NamedTuple):
     """The findings that stay, those that are silenced, and the findings about the suppressions."""
 
     kept: tuple[Diagnostic, ...]
@@ -24,26 +24,26 @@ class Suppression(NamedTuple):
     unused: tuple[Diagnostic, ...]
 
 
-def apply(document: Document, diagnostics: Sequence[Diagnostic]) -> Suppression:
+def apply(document: Document, diagnostics: Sequence[Diagnostic]) -> Silenced:
     """Part the findings into those that are kept and those that the document silences."""
     found = list(written(document))
     if not found:
-        return Suppression(tuple(diagnostics), (), ())
-    entries = [entry for entry in found if isinstance(entry, Entry)]
+        return Silenced(tuple(diagnostics), (), ())
+    entries = [entry for entry in found if isinstance(entry, Suppression)]
     malformed = [entry for entry in found if isinstance(entry, Diagnostic)]
     return _part(diagnostics, entries, malformed)
 
 
 def _part(
-    diagnostics: Sequence[Diagnostic], entries: list[Entry], malformed: list[Diagnostic]
-) -> Suppression:
+    diagnostics: Sequence[Diagnostic], entries: list[Suppression], malformed: list[Diagnostic]
+) -> Silenced:
     from dsconfig.checking.select import catalogue, match
 
     rules = catalogue()
     codes = {entry: match(entry.selector, rules) for entry in entries}
     kept: list[Diagnostic] = []
     suppressed: list[Diagnostic] = []
-    used: set[Entry] = set()
+    used: set[Suppression] = set()
     for found in diagnostics:
         silencing = [entry for entry in entries if found.code in codes[entry] and entry.covers(found)]
         used.update(silencing)
@@ -53,10 +53,10 @@ def _part(
     for found in malformed + [_unused(entry, codes[entry], rules) for entry in idle]:
         silent = any(CODE in codes[entry] and entry.covers(found) for entry in entries)
         (suppressed if silent else unused).append(found)
-    return Suppression(tuple(kept), tuple(suppressed), tuple(unused))
+    return Silenced(tuple(kept), tuple(suppressed), tuple(unused))
 
 
-def _unused(entry: Entry, codes: frozenset[str], rules: Mapping[str, str]) -> Diagnostic:
+def _unused(entry: Suppression, codes: frozenset[str], rules: Mapping[str, str]) -> Diagnostic:
     from dsconfig.checking.select import suggest
 
     if codes:

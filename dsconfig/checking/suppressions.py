@@ -25,7 +25,7 @@ _COMMENT = re.compile(r"dsconfig:\s*(ignore-file|ignore)\b(?:\s*\[([^\]]*)\])?")
 _COMMENT_MARKS = ("#", "//", "/*")
 
 
-class Entry(NamedTuple):
+class Suppression(NamedTuple):
     """One selector where it is written, and what it covers: a line, a key and all below it, or the file."""
 
     selector: str
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
         return not self.below or f"{found.dotted}.".startswith((f"{self.below}.", f"{self.below}["))
 
 
-def written(document: Document) -> Iterator[Entry | Diagnostic]:
+def written(document: Document) -> Iterator[Suppression | Diagnostic]:
     """Every suppression in the document; a finding where one is malformed."""
     yield from _comments(document)
     value = document.value()
@@ -57,7 +57,7 @@ def finding(message: str, path: KeyPath, location: Location | None, help: str = 
 # -- the block ---------------------------------------------------------------------------------------------
 
 
-def _block(document: Document, block: object) -> Iterator[Entry | Diagnostic]:
+def _block(document: Document, block: object) -> Iterator[Suppression | Diagnostic]:
     if not isinstance(block, dict):
         yield _malformed(document, (KEY,), "an object with the key `ignore`")
         return
@@ -75,14 +75,14 @@ def _block(document: Document, block: object) -> Iterator[Entry | Diagnostic]:
 
 def _selectors(
     document: Document, path: KeyPath, selectors: object, below: str = ""
-) -> Iterator[Entry | Diagnostic]:
+) -> Iterator[Suppression | Diagnostic]:
     if not isinstance(selectors, list):
         yield _malformed(document, path, "a list of rules")
         return
     for index, selector in enumerate(selectors):
         place = (*path, index)
         if isinstance(selector, str):
-            yield Entry(selector, place, location_of(document, place), below=below)
+            yield Suppression(selector, place, location_of(document, place), below=below)
         else:
             yield _malformed(document, place, "the code or name of a rule")
 
@@ -100,7 +100,7 @@ def _malformed(document: Document, path: KeyPath, expected: str) -> Diagnostic:
 # -- comments ----------------------------------------------------------------------------------------------
 
 
-def _comments(document: Document) -> Iterator[Entry | Diagnostic]:
+def _comments(document: Document) -> Iterator[Suppression | Diagnostic]:
     for span, text in document.comments:
         for found in _COMMENT.finditer(text) if "dsconfig:" in text else ():
             place = location(document, span)
@@ -109,7 +109,7 @@ def _comments(document: Document) -> Iterator[Entry | Diagnostic]:
                 example = f"name the rules: `dsconfig: {found[1]}[DSC401]`"
                 yield finding("this suppression names no rule", (), place, example)
             line = None if found[1] == "ignore-file" else _line_meant(document, span)
-            yield from (Entry(selector, (), place, line) for selector in selectors)
+            yield from (Suppression(selector, (), place, line) for selector in selectors)
 
 
 def _line_meant(document: Document, span: Span) -> int:

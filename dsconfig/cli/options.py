@@ -11,7 +11,7 @@ from dsconfig.checking.select import Layer, UnknownRuleError, catalogue, expand,
 from dsconfig.cli.errors import note, refuse
 from dsconfig.releases import Origin, Target, UnknownReleaseError
 from dsconfig.releases import resolve as resolve_target
-from dsconfig.settings import Settings, SettingsError, find
+from dsconfig.settings import Settings, SettingsFileError, find
 
 
 class Options(NamedTuple):
@@ -33,7 +33,7 @@ def resolve(args: argparse.Namespace) -> Options:
         settings = find()
         target = _target(args.target, settings)
         off, per_file = _rules(args, settings)
-    except (SettingsError, UnknownReleaseError, UnknownRuleError) as error:
+    except (SettingsFileError, UnknownReleaseError, UnknownRuleError) as error:
         refuse(str(error))
     return Options(
         settings=settings,
@@ -67,7 +67,7 @@ def _target_and_settings(args: argparse.Namespace) -> tuple[Target, Settings]:
     try:
         settings = find()
         return _target(args.target, settings), settings
-    except (SettingsError, UnknownReleaseError) as error:
+    except (SettingsFileError, UnknownReleaseError) as error:
         refuse(str(error))
 
 

@@ -1,4 +1,4 @@
-"""`dsconfig fix` and `check --fix`: files are mended whole, with their mode and encoding, or left alone."""
+"""`dsconfig fix` and `check --fix`: files are fixed whole, with their mode and encoding, or left alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conftest import Runs, Spawns
 BROKEN = (
     '{\r\n  "train_batch_size": 8,\r\n  "prescale_gradients": 1, // why\r\n  "no_such_key_here": 1\r\n}\r\n'
 )
-MENDED = BROKEN.replace('gradients": 1', 'gradients": true')
+FIXED = BROKEN.replace('gradients": 1', 'gradients": true')
 TARGET = ("--target", "0.19.8")
 
 
@@ -29,7 +29,7 @@ def file(here: Path) -> Path:
 def test_safe_fixes_keep_every_other_byte(file: Path, run: Runs) -> None:
     file.chmod(0o640)
     code, out, err = run("fix", file.name, *TARGET)
-    assert file.read_bytes() == b"\xef\xbb\xbf" + MENDED.encode()
+    assert file.read_bytes() == b"\xef\xbb\xbf" + FIXED.encode()
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     assert (code, err) == (1, "")
     assert out == (
@@ -70,20 +70,20 @@ def test_a_diff_is_what_git_applies(file: Path, spawn: Spawns) -> None:
     patch = spawn("fix", file.name, *TARGET, "--diff").out
     Path("fix.patch").write_text(patch, newline="")
     subprocess.run(["git", "apply", "--unsafe-paths", "fix.patch"], check=True)
-    assert file.read_bytes() == MENDED[:-2].encode()
+    assert file.read_bytes() == FIXED[:-2].encode()
 
 
 def test_check_shows_what_is_left(file: Path, run: Runs) -> None:
     code, out, err = run("check", "--fix", file.name, *TARGET, "--output-format", "concise")
     assert code == 1
     assert [line.split()[1] for line in out.splitlines()] == ["DSC002", "DSC101"]
-    assert file.read_bytes().endswith(MENDED.encode())
+    assert file.read_bytes().endswith(FIXED.encode())
     assert "1 warning" in err
 
 
 def test_stdin_goes_to_stdout(spawn: Spawns) -> None:
     code, out, err = spawn("fix", "-", *TARGET, stdin=BROKEN.encode())
-    assert (code, out) == (1, MENDED)
+    assert (code, out) == (1, FIXED)
     assert "Fixed 1 finding" in err
     text = '{"train_batch_size": 8, "job": "é"}'
     assert spawn("fix", "-", "-q", stdin=text.encode(), PYTHONIOENCODING="ascii").out == text
@@ -110,7 +110,7 @@ def test_a_link_stays_a_link(file: Path, run: Runs) -> None:
     Path("sub/link.json").symlink_to(file)
     run("fix", "sub/link.json", *TARGET)
     assert Path("sub/link.json").is_symlink()
-    assert file.read_bytes().endswith(MENDED.encode())
+    assert file.read_bytes().endswith(FIXED.encode())
     assert os.listdir("sub") == ["link.json"]
 
 

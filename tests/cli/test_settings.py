@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.settings import KEYS, Settings, SettingsError, find
+from dsconfig.settings import KEYS, Settings, SettingsFileError, find
 
 from .conftest import Runs
 
@@ -113,7 +113,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("text", "said"), MISTAKES.items())
 def test_a_mistake_is_one_line_with_file_and_key(here: Path, run: Runs, text: str, said: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsFileError) as caught:
         written(here, text)
     assert str(caught.value).startswith(said)
     code, out, err = run("check")
@@ -130,7 +130,7 @@ def test_a_mistake_is_one_line_with_file_and_key(here: Path, run: Runs, text: st
     ],
 )
 def test_a_mistake_in_pyproject(here: Path, text: str, said: str) -> None:
-    with pytest.raises(SettingsError, match=said):
+    with pytest.raises(SettingsFileError, match=said):
         written(here, text, "pyproject.toml")
 
 
@@ -151,7 +151,7 @@ def test_unknown_releases_and_rules_in_settings(here: Path, run: Runs, text: str
 
 def test_settings_that_are_no_text(here: Path) -> None:
     (here / "dsconfig.toml").write_bytes(b"\xff")
-    with pytest.raises(SettingsError, match="not UTF-8 text"):
+    with pytest.raises(SettingsFileError, match="not UTF-8 text"):
         find()
 
 

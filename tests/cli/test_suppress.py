@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsconfig.checking.suppress import Suppression, apply
+from dsconfig.checking.suppress import Silenced, apply
 from dsconfig.diagnostic import Diagnostic, Effect, Location
 from dsconfig.document import Document, read_dict, read_text
 
@@ -29,7 +29,7 @@ def found(document: Document, code: str, *path: str | int) -> Diagnostic:
     return Diagnostic(code, RULES[code], Effect.IGNORED, "it is so", path, location=place)
 
 
-def suppressed(text: str, *findings: tuple[str, str], format: str = "json") -> Suppression:
+def suppressed(text: str, *findings: tuple[str, str], format: str = "json") -> Silenced:
     """What becomes of findings, each a code and a dotted path, in this text."""
     document = read_text(text, format="yaml" if format == "yaml" else "json")
     return apply(document, [found(document, code, *path.split(".")) for code, path in findings])

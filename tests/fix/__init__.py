@@ -1,1 +1,1 @@
-"""Mending configs: edits, fixes, safety, files."""
+"""Fixing configs: edits, fixes, safety, files."""

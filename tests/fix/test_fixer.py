@@ -1,4 +1,4 @@
-"""From findings to a mended text: what is safe, what waits, and that it comes to an end."""
+"""From findings to a fixed text: what is safe, what waits, and that it comes to an end."""
 
 from __future__ import annotations
 
