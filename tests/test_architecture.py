@@ -13,6 +13,7 @@ from graphlib import TopologicalSorter
 import pytest
 
 from tests.source import (
+    ROOT,
     arrows,
     code,
     floors,
@@ -206,6 +207,12 @@ def test_no_file_is_too_large() -> None:
     assert statistics.median(LINES.values()) <= MEDIAN_FILE
     rules = [lines for module, lines in LINES.items() if room(module) == "rules"]
     assert statistics.median(rules) <= MEDIAN_RULES
+
+
+def test_no_file_of_the_tests_is_too_large() -> None:
+    for path in (ROOT / "tests").rglob("*.py"):
+        if "node_modules" not in path.parts:
+            assert len(path.read_text("utf-8").splitlines()) <= LARGEST_FILE, path
 
 
 def test_no_function_is_too_large() -> None:
