@@ -18,6 +18,7 @@ from typing import Any
 
 from dsconfig.checking.check import check
 from dsconfig.consumers.launch_file import is_launch_file
+from tests.parity.judges.consumers import by_accelerate, by_transformers, stand_in
 
 RELEASE = "0.19.8"
 ARGUMENTS = {"per_device_train_batch_size": 2, "max_steps": 10, "total_num_steps": 10, "warmup_steps": 2}
@@ -37,9 +38,7 @@ def configs(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def theirs(consumer: str, config: dict[str, Any]) -> str | None:
     """What the loader raises, None where it hands the config on."""
-    from tests.parity import filling
-
-    load = filling.by_transformers if consumer == "transformers" else filling.by_accelerate
+    load = by_transformers if consumer == "transformers" else by_accelerate
     try:
         load(copy.deepcopy(config), dict(ARGUMENTS), HIDDEN)
     except Exception as error:
@@ -73,8 +72,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError as error:
         print(f"needs transformers, accelerate and torch: {error}", file=sys.stderr)
         return 2
-    from tests.parity.filling import stand_in
-
     stand_in()
     counts: Counter[str] = Counter()
     versions = {"transformers": transformers.__version__, "accelerate": accelerate.__version__}

@@ -1,0 +1,127 @@
+"""What Transformers and Accelerate hand to `deepspeed.initialize`, by their own code.
+
+Needs both, and torch; nothing of DeepSpeed itself, which a module that only takes what it is given replaces.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import types
+from collections.abc import Callable
+from functools import partialmethod
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+from dsconfig.consumers.by_name import BY_NAME
+from tests.parity.generators.auto import Config
+
+RANKS = 8
+
+
+class Handed(Exception):  # noqa: N818  control flow, no error
+    """What would go to `deepspeed.initialize`."""
+
+
+def hand_over(plugin: Any, args: Config, hidden: int, optimizer: Any, scheduler: Any) -> Config:
+    """`Accelerator.prepare` with the plugin, up to the call of `deepspeed.initialize`."""
+    import accelerate.accelerator as module
+    import torch
+    from accelerate.utils.deepspeed import DummyOptim, DummyScheduler
+
+    quiet = types.SimpleNamespace(warning=lambda *_, **__: None, info=lambda *_, **__: None)
+    # The module has these names only where DeepSpeed is installed.
+    vars(module).update(logger=quiet, DummyOptim=DummyOptim, DummyScheduler=DummyScheduler)
+    vars(module)["map_pytorch_optim_to_deepspeed"] = lambda optimizer: optimizer
+    model = torch.nn.Linear(2, 2)
+    object.__setattr__(model, "config", types.SimpleNamespace(hidden_size=hidden))
+    loader = torch.utils.data.DataLoader(
+        torch.zeros(64, 2),  # type: ignore[arg-type]
+        batch_size=args["per_device_train_batch_size"],
+    )
+    itself = types.SimpleNamespace(
+        fp8_backend=None,
+        deepspeed_plugin=plugin,
+        parallelism_config=None,
+        _prepare_one=lambda obj, first_pass=False: obj,
+        split_batches=False,
+        num_processes=RANKS,
+        gradient_accumulation_steps=args.get("gradient_accumulation_steps", 1),
+        state=types.SimpleNamespace(),
+        device=torch.device("cpu"),
+    )
+    prepare: Callable[..., Any] = module.Accelerator._prepare_deepspeed
+    objects = [obj for obj in (model, optimizer, scheduler, loader) if obj is not None]
+    try:
+        prepare(itself, *objects)
+    except Handed as handed:
+        config: Config = copy.deepcopy(handed.args[0])
+        config.pop("steps_per_print")
+        return config
+    raise AssertionError("deepspeed.initialize was not called")
+
+
+def stand_in() -> None:
+    """A `deepspeed` that only takes what it is handed."""
+
+    def initialize(**options: Any) -> None:
+        raise Handed(options["config_params"])
+
+    schedules = types.SimpleNamespace(VALID_LR_SCHEDULES=[])
+    module: Any = types.ModuleType("deepspeed")
+    module.__spec__ = ModuleSpec("deepspeed", None)
+    module.initialize, module.runtime = initialize, types.SimpleNamespace(lr_schedules=schedules)
+    sys.modules["deepspeed"] = module
+
+
+def by_accelerate(config: Config, args: Config, hidden: int) -> tuple[Config, int]:
+    """What a loop with `DummyOptim` and `DummyScheduler` hands over; raises `ValueError` as it does."""
+    import torch
+    from accelerate import DeepSpeedPlugin
+    from accelerate.utils.deepspeed import DummyOptim, DummyScheduler
+
+    plugin = DeepSpeedPlugin(
+        hf_ds_config=copy.deepcopy(config), gradient_clipping=args.get("gradient_clipping")
+    )
+    plugin.set_mixed_precision(args.get("mixed_precision", "no"))
+    weights = [torch.nn.Parameter(torch.zeros(1))]
+    optimizer: Any = torch.optim.AdamW(weights)
+    if "optimizer" in config:
+        named = {"lr": args.get("learning_rate"), "weight_decay": args.get("weight_decay")}
+        optimizer = DummyOptim(weights, **{key: value for key, value in named.items() if value is not None})
+    steps = {"total_num_steps": args["max_steps"], "warmup_num_steps": args.get("warmup_steps", 0)}
+    scheduler = DummyScheduler(optimizer, **steps) if "scheduler" in config else None
+    return hand_over(plugin, args, hidden, optimizer, scheduler), 0
+
+
+def by_transformers(config: Config, args: Config, hidden: int) -> tuple[Config, int]:
+    """What the Trainer hands over, and how many mismatches it found."""
+    import torch
+    import transformers.integrations.deepspeed as theirs
+    from accelerate import DeepSpeedPlugin
+    from accelerate.utils.deepspeed import DummyOptim, DummyScheduler, HfDeepSpeedConfig
+    from transformers import TrainingArguments
+
+    trainer = theirs.HfTrainerDeepSpeedConfig
+    # Their class has no base where no DeepSpeed is installed; its methods are taken as they are.
+    own: Config = {name: vars(trainer)[name] for name in ("is_auto", "fill_match", "trainer_config_process")}
+    own |= {"fill_only": partialmethod(trainer.fill_match, must_match=False)}
+    own["trainer_config_finalize"] = trainer.trainer_config_finalize
+    filled: Any = type("Config", (HfDeepSpeedConfig,), own)(copy.deepcopy(config))
+    filled.mismatches = []
+    named = {**BY_NAME["transformers"].defaults, **args}
+    arguments = types.SimpleNamespace(**named, world_size=RANKS)
+    arguments.get_warmup_steps = types.MethodType(TrainingArguments.get_warmup_steps, arguments)
+    filled.trainer_config_process(arguments)
+    plugin = DeepSpeedPlugin(hf_ds_config=filled)
+    plugin.set_mixed_precision("fp16" if args.get("fp16") else "bf16" if args.get("bf16") else "no")
+    model = types.SimpleNamespace(config=types.SimpleNamespace(hidden_size=hidden))
+    try:
+        filled.trainer_config_finalize(arguments, model, args["max_steps"])
+    except ValueError:
+        if not filled.mismatches:
+            raise
+    weights = [torch.nn.Parameter(torch.zeros(1))]
+    optimizer: Any = DummyOptim(weights) if "optimizer" in config else torch.optim.AdamW(weights)
+    scheduler = DummyScheduler(optimizer) if "scheduler" in config else None
+    return hand_over(plugin, args, hidden, optimizer, scheduler), len(filled.mismatches)
