@@ -51,7 +51,10 @@ def load(
     does not know are kept too. Attributes that are not written hold that release's defaults.
 
     Args:
-        source: a path, text, bytes or a dict; see `check`, as for the other arguments.
+        source: a path, text, bytes or a dict; see `check`.
+        target: a release or a range; see `check`.
+        world_size: number of ranks; see `check`.
+        consumer: who reads the file; see `check`.
 
     Raises:
         ConfigError: DeepSpeed refuses the config in one of the target's releases.

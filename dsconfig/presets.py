@@ -55,7 +55,13 @@ def config(
     *,
     remarks: bool = False,
 ) -> JsonObject:
-    """The config of a preset, for a release and a consumer, perhaps with its remarks.
+    """The config of a preset.
+
+    Args:
+        name: the preset, one of `PRESETS`.
+        target: the release that is to read it, of a range the newest; None: as for `check`.
+        consumer: who is to read it; None: the first of the preset's consumers.
+        remarks: whether to put the preset's remarks in, as keys that begin with `//`.
 
     Raises:
         PresetError: there is no such preset, or the release cannot run it.

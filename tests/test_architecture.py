@@ -12,6 +12,8 @@ from graphlib import TopologicalSorter
 
 import pytest
 
+from dsconfig.cli import VERBS
+from dsconfig.cli.elastic import VERBS as ELASTIC_VERBS
 from tests.source import (
     ROOT,
     arrows,
@@ -162,6 +164,13 @@ def test_no_two_modules_import_each_other_in_a_circle(annotations: bool) -> None
     if annotations:
         del graph["dsconfig"], graph["elastic"]  # both list what they load when it is asked for
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def test_no_verb_of_the_command_imports_another() -> None:
+    verbs = {f"dsconfig.cli.{name}" for name in VERBS}
+    verbs |= {f"dsconfig.cli.elastic.{name}" for name in ELASTIC_VERBS}
+    assert verbs <= set(modules())
+    assert {verb: sorted(others) for verb in verbs if (others := ours(verb) & verbs - {verb})} == {}
 
 
 def test_rules_see_the_config_through_their_context() -> None:
