@@ -33,23 +33,24 @@ def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:
 
 
 def _without_remarks(findings: list[Found]) -> list[Found]:
-    """Without the general remarks on a value's type where a rule knows more of the same value."""
-    grave = {
-        finding.path
-        for rule, finding in findings
-        if not rule.general and finding.effect in (Effect.REJECTED, Effect.CRASHES)
+    """Without what another finding at the same place says better.
+
+    General remarks on a value's type give way to a rule that knows more of the same value; that a key is out
+    of date matters no more where it is refused.
+    """
+    specific = [finding for rule, finding in findings if not rule.general]
+    grave = {finding.path for finding in specific if finding.effect in (Effect.REJECTED, Effect.CRASHES)}
+    mild = {finding.path for finding in specific if finding.effect in _MILD and finding.part == "value"}
+    refused_keys = {
+        finding.path for finding in specific if finding.effect is Effect.REJECTED and finding.part == "key"
     }
-    mild = {
-        finding.path
-        for rule, finding in findings
-        if not rule.general and finding.effect in _MILD and finding.part == "value"
-    }
-    return [
-        (rule, finding)
-        for rule, finding in findings
-        if not rule.general
-        or not (finding.path in grave or (finding.effect in _MILD and finding.path in mild))
-    ]
+
+    def gives_way(rule: Rule, finding: Finding) -> bool:
+        if finding.effect is Effect.DEPRECATED and finding.path in refused_keys:
+            return True
+        return rule.general and (finding.path in grave or (finding.effect in _MILD and finding.path in mild))
+
+    return [(rule, finding) for rule, finding in findings if not gives_way(rule, finding)]
 
 
 _MILD = (Effect.IGNORED, Effect.ALTERED)

@@ -47,7 +47,11 @@ def format_place(ctx: Context) -> list[tuple[str, str]]:
 
 
 def bf16_optimizer(ctx: Context) -> bool:
-    """Whether DeepSpeed trains ZeRO stage 1 with its BF16_Optimizer instead of the one of stages 1 and 2."""
+    """Whether DeepSpeed trains ZeRO stage 1 with its BF16_Optimizer instead of the one of stages 1 and 2.
+
+    Source: runtime/engine.py, `DeepSpeedEngine._do_optimizer_sanity_check`: stage 1 hands over from 0.8.1 on,
+    and keeps an optimizer that is offloaded to the CPU from 0.10.1 on.
+    """
     return (
         ctx.has(_ACCUMULATION)
         and format_of(ctx.value(_ACCUMULATION)) == "fp32"

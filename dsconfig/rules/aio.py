@@ -95,3 +95,32 @@ def aio_number_not_positive(ctx: Context) -> Iterator[Finding]:
             help=f"remove it: the default is {default}",
             fix=removal(("aio", name)),
         )
+
+
+@rule("DSC477", effect="wasteful", since="0.15.0", source="runtime/swap_tensor/aio_config.py:get_aio_config")
+def gds_needs_cuda(ctx: Context) -> Iterator[Finding]:
+    """`aio.use_gds` ties the file to machines with CUDA.
+
+    DeepSpeed asks for the accelerator as it loads the file, and refuses `use_gds` where that is not "cuda":
+    on a machine without a GPU and on every other accelerator, whether anything is swapped to NVMe or not. A
+    config is checked as for a machine with CUDA, so this is a note and no error.
+
+    Bad:
+
+        {"train_batch_size": 8, "aio": {"use_gds": true},
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/local_nvme"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "aio": {"use_gds": false},
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/local_nvme"}}}
+    """
+    path = "aio.use_gds"
+    if ctx.has(path) and ctx.on(path):
+        yield ctx.at(
+            path,
+            '`use_gds` needs CUDA: without it DeepSpeed refuses the file ("GDS currently only supported for'
+            ' CUDA accelerator")',
+            help="keep it for machines with CUDA, GPUDirect Storage and an NVMe drive that supports it;"
+            " set it to `false` for all others",
+        )

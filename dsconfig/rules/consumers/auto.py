@@ -24,7 +24,7 @@ def _autos(section: Mapping[str, Any], path: KeyPath) -> Iterator[KeyPath]:
             yield (*path, key)
 
 
-@rule("DSC801", effect="rejected", source=FILL)
+@rule("DSC801", effect="rejected", source=FILL, general=True)
 def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
     """A value is "auto", and the program that reads the config neither fills it nor lets it pass.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.consumers import HUGGING_FACE
+from dsconfig.diagnostic import EffectName
 from dsconfig.evaluation.condition import Absent, Condition
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -57,13 +58,15 @@ def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC804", effect="altered", source=INIT)
+@rule("DSC804", effect="wasteful", source=INIT)
 def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
     """A value is written, and Accelerate writes its own over it.
 
     `steps_per_print` becomes infinity in every config that Accelerate or Transformers' Trainer reads, so that
-    DeepSpeed prints no progress. `zero_allow_untested_optimizer` becomes true where the config has no
-    `optimizer`, and the script's own is used.
+    DeepSpeed prints no progress. The loop that reads the config prints its own, and nothing that is trained
+    differs: the line costs only who reads it, so this is no warning. `zero_allow_untested_optimizer` becomes
+    true where the config has no `optimizer`, and the script's own is used: written as false, it asks for a
+    check that is not made, and that is a warning.
 
     Bad, read by transformers:
 
@@ -79,7 +82,7 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.consumer not in HUGGING_FACE:
         return
-    for key, becomes in (("steps_per_print", "infinity"), ("zero_allow_untested_optimizer", "`true`")):
+    for key, becomes, effect in _OVERWRITTEN:
         value = ctx.data.get(key, MISSING)
         if value is MISSING or not overwritten(ctx, (key,)) or (value and key != "steps_per_print"):
             continue
@@ -87,5 +90,13 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
             (key,),
             f"`{key}` is {quoted(value)} here, but {reader(ctx)} makes it {becomes}, whatever is written",
             help="remove it",
+            effect=effect,
             fix=removal((key,), safe=True),
         )
+
+
+_OVERWRITTEN: tuple[tuple[str, str, EffectName], ...] = (
+    ("steps_per_print", "infinity", "wasteful"),
+    ("zero_allow_untested_optimizer", "`true`", "altered"),
+)
+"""Keys, what becomes of them, and what that does to the user."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._built_class import names_a_class
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import ZERO, stage
@@ -104,6 +105,8 @@ def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
     """
     kind = type_of(ctx)
     if not kind or device(ctx, OPTIMIZER) == "none" or stage(ctx) < 1:
+        return
+    if not names_a_class("Optimizer", ctx.value("optimizer.type")):  # then nothing is built
         return
     torch_adam = kind in ("adam", "adamw") and asks_for_torch_adam(ctx)
     if torch_adam or kind not in _OF_DEEPSPEED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.condition import Absent, Condition, Is
 from dsconfig.evaluation.context import Context, Finding
@@ -117,12 +118,18 @@ def precision_section_not_enabled(ctx: Context) -> Iterator[Finding]:
             )
 
 
-@rule("DSC324", effect="altered", since="0.7.0", source="runtime/engine.py:DeepSpeedEngine._cast_inputs_half")
+@rule(
+    "DSC324", effect="crashes", since="0.17.1", source="runtime/engine.py:DeepSpeedEngine._cast_inputs_half"
+)
 def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
     """`fp16.auto_cast` is on, and `fp16` is not enabled.
 
-    The engine casts every floating-point input to fp16 all the same. A layer whose weights are in another
-    format then fails ("must have the same dtype"); token ids, which are integers, pass.
+    The engine casts every floating-point input to fp16 all the same, and the first layer, whose weights are
+    in another format, fails ("must have the same dtype"); token ids, which are integers, pass. Up to 0.17.0
+    DeepSpeed looked at `auto_cast` only where `fp16` is enabled.
+
+    An `enabled` that Transformers or Accelerate fills is true in runs with fp16 mixed precision alone, and
+    false in all others, those with the Trainer's defaults among them.
 
     Bad:
 
@@ -132,17 +139,23 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "fp16": {"enabled": true, "auto_cast": true}}
     """
-    path = "fp16.auto_cast"
-    if ctx.has(path) and ctx.on(path) and not ctx.on("fp16.enabled"):
-        if ctx.key("torch_autocast") is not None and ctx.on("torch_autocast.enabled"):
-            return
-        yield ctx.at(
-            path,
-            f"`auto_cast` casts inputs to fp16 though `fp16` is not enabled: the model is in "
-            f"{model_format(ctx)}, and its layers do not take them",
-            help="enable `fp16`, or remove `auto_cast`",
-            fix=removal(ctx.place(path)),
-        )
+    path, enabled = "fp16.auto_cast", "fp16.enabled"
+    if not ctx.has(path) or not ctx.on(path):
+        return
+    filled = ctx.written(enabled) == "auto" and ctx.consumer in HUGGING_FACE
+    if (not filled and ctx.on(enabled)) or ctx.on("torch_autocast.enabled"):
+        return
+    yield ctx.at(
+        path,
+        f"`auto_cast` casts inputs to fp16, and `{enabled}` is filled with `false` in every run but those"
+        " with fp16 mixed precision: the first floating-point input fails there"
+        if filled
+        else f"`auto_cast` casts inputs to fp16 though `fp16` is not enabled: the model is in "
+        f"{model_format(ctx)}, and its layers do not take them",
+        help=f"remove `auto_cast`, or set `{enabled}` to `true`",
+        related=[("`fp16` is left to fill here", enabled)] if filled else [],
+        fix=removal(ctx.place(path)),
+    )
 
 
 @rule("DSC311", effect="ignored", since="0.6.0", source="runtime/precision_config.py:get_bfloat16_config")

@@ -8,8 +8,8 @@ from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._formats import bf16_optimizer
 from dsconfig.rules._stage import ZERO, stage, stage_set_here, zero
-from dsconfig.rules.zero._bf16_optimizer import bf16_optimizer
 from dsconfig.words import quoted
 
 _STAGES_1_2 = "runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__"

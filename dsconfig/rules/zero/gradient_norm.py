@@ -8,9 +8,9 @@ from dsconfig.evaluation.condition import Absent, Condition, Counts, Is
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._formats import bf16_optimizer
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import ZERO, stage, stage_words
-from dsconfig.rules.zero._bf16_optimizer import bf16_optimizer
 
 _STAGES_1_2 = "runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__"
 

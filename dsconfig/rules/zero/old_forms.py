@@ -11,36 +11,7 @@ from dsconfig.rules._fixes import removal
 from dsconfig.rules._stage import ZERO, stage
 from dsconfig.words import quoted
 
-_PARTITIONS = f"{ZERO}.allgather_partitions"
 _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
-
-
-@rule("DSC141", effect="ignored", since="0.5.9", source="runtime/zero/config.py:DeepSpeedZeroConfig")
-def allgather_partitions_off(ctx: Context) -> Iterator[Finding]:
-    """`zero_optimization.allgather_partitions` is false, which no optimizer has looked at since 0.5.9.
-
-    It once replaced the all-gather of updated parameters by broadcasts. true, as most examples have it, says
-    what happens anyhow and is not reported.
-
-    Bad:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "allgather_partitions": false}}
-
-    Good:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
-
-    Fixed:
-
-        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
-    """
-    if ctx.has(_PARTITIONS) and ctx.value(_PARTITIONS) is False:
-        yield ctx.at(
-            _PARTITIONS,
-            "`allgather_partitions` `false` has no effect: parameters are gathered by all-gather anyhow",
-            help="remove it",
-            fix=removal(ctx.place(_PARTITIONS)),
-        )
 
 
 @rule(
@@ -53,7 +24,8 @@ def broadcast_of_partitions(ctx: Context) -> Iterator[Finding]:
     """`allgather_partitions` is false, to broadcast updated parameters.
 
     Only the first implementation of stage 1 could do so, and that is gone since 0.5.9: parameters are
-    collected by all-gather whatever the key says.
+    collected by all-gather whatever the key says. true, as most examples have it, says what happens anyhow
+    and is not reported.
 
     Bad:
 

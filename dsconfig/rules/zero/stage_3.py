@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix, Rename, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._stage import ZERO, stage, zero
+from dsconfig.rules.consumers._reader import reader
 from dsconfig.words import quoted
 
 
@@ -49,13 +51,16 @@ def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
 
 
 @rule(
-    "DSC452", effect="altered", since="0.7.0", source="runtime/config_utils.py:DeepSpeedConfigModel.__init__"
+    "DSC452",
+    effect="rejected",
+    since="0.7.0",
+    source="accelerate utils/dataclasses.py:DeepSpeedPlugin.deepspeed_config_process",
 )
 def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
     """A stage-3 key is "auto" under its name without `stage3_`, which the consumer does not fill.
 
     DeepSpeed reads `prefetch_bucket_size` like `stage3_prefetch_bucket_size`. Transformers and Accelerate
-    know the long names only, so that "auto" is left, and DeepSpeed drops it for its default.
+    know the long names only, and raise for every "auto" that is left.
 
     Bad, read by transformers:
 
@@ -69,7 +74,7 @@ def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": "auto"}}
     """
-    if ctx.consumer == "deepspeed":
+    if ctx.consumer not in HUGGING_FACE:
         return
     for name in zero(ctx):
         path = f"{ZERO}.{name}"
@@ -78,8 +83,8 @@ def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
         bare = ctx.place(path)[-1]
         yield ctx.at(
             path,
-            f'`{bare}` is `"auto"`, which {ctx.consumer} fills only under `{name}`: DeepSpeed drops it and'
-            f" uses its default, {quoted(ctx.default(path))}",
+            f'`{bare}` is `"auto"`, which {reader(ctx)} fills only under `{name}`: it raises that '
+            f"`{ZERO}.{bare}` is not found in kwargs",
             help=f"write `{name}`",
             fix=Fix(f"rename it `{name}`", (Rename(ctx.place(path), name),)),
         )
