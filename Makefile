@@ -47,8 +47,10 @@ crashes: $(VENV)/.dev
 cases: $(VENV)/.dev
 	$(BIN)/python -m tests.cases
 
-# Says what a release adds, removes and changes against the model: `make census RELEASE=0.19.8`.
+# Adds a release to the list of all, and says what it adds, removes and changes against the model:
+# `make census RELEASE=0.19.8`.
 census: $(VENV)/.dev
+	$(BIN)/python -m schema.release $(RELEASE)
 	$(BIN)/python -m tests.parity.environment $(RELEASE)
 	$(BIN)/python -m tests.parity.census $(RELEASE)
 

@@ -1,0 +1,230 @@
+"""CONTRIBUTING says which files a change takes: here each change is made in a copy of the repository."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsconfig.releases import LATEST
+from dsconfig.rules import RULES
+from schema.release import added
+
+ROOT = Path(__file__).resolve().parents[1]
+SERIES, _, PATCH = LATEST.rpartition(".")
+NEWEST = f"{SERIES}.{int(PATCH) + 1}"
+CONFIG = {"train_batch_size": 8}
+WRITTEN = re.compile(r"`make generate`")
+"""Generated files say in their first line what writes them."""
+
+
+class Copy:
+    """A repository to change, and the files in it that somebody changed by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        leave = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
+        for name in ("dsconfig", "elastic", "schema", "tests"):
+            shutil.copytree(ROOT / name, folder / name, ignore=leave)
+        shutil.copy(ROOT / "pyproject.toml", folder)
+
+    def run(self, *module: str) -> str:
+        """The output of a module of the copy, which must end well."""
+        done = self._run(*module)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def findings(self, config: object, target: str = NEWEST) -> list[tuple[str, str, str]]:
+        """What the copy's `check` finds: code, message and help."""
+        (self.folder / "config.json").write_text(json.dumps(config))
+        arguments = ("config.json", "--target", target, "--output-format", "json")
+        done = self._run("dsconfig", "check", *arguments)
+        (self.folder / "config.json").unlink()
+        (file,) = json.loads(done.stdout)["files"]
+        return [(each["code"], each["message"], each["help"]) for each in file["diagnostics"]]
+
+    def _run(self, *module: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", *module]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+
+    def schema(self, name: str) -> Any:
+        """A schema of the copy."""
+        return json.loads((self.folder / "schema" / name).read_text("utf-8"))
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text, "utf-8")
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        path = self.folder / name
+        text = path.read_text("utf-8")
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new), "utf-8")
+
+    def by_hand(self) -> set[str]:
+        """The files that are new or changed, less those that `make generate` writes."""
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if self._by_hand(path)}
+
+    def _by_hand(self, path: Path) -> bool:
+        if not path.is_file() or "__pycache__" in path.parts:
+            return False
+        before = ROOT / path.relative_to(self.folder)
+        text = path.read_text("utf-8")
+        return not WRITTEN.search(text[:200]) and (not before.exists() or before.read_text("utf-8") != text)
+
+
+CODE = next(f"DSC{number}" for number in range(900, 1000) if f"DSC{number}" not in RULES)
+KEY = f'''    quiet_start: Annotated[
+        bool,
+        Key(since="{LATEST}", source="runtime/config.py:get_quiet_start", miswritten=("silent_start",)),
+    ] = False
+    """Log nothing before the first step."""
+'''
+SECTION = f'''"""Starting from the state of another run."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from dsconfig.model.key import Key
+from dsconfig.model.section import RootKeys, Section
+
+
+class WarmStart(Section):
+    """Takes over the state of another run."""
+
+    SOURCE = "runtime/config.py:get_warm_start"
+
+    enabled: Annotated[bool, Key(since="{LATEST}")] = False
+    """Start warm."""
+
+
+class WarmStartKeys(RootKeys):
+    """The root key of warm starts."""
+
+    warm_start: Annotated[WarmStart, Key(since="{LATEST}")] = Field(default_factory=WarmStart)
+    """Whose state is taken over."""
+'''
+RULE = f'''"""Data that is not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+
+
+@rule("{CODE}", effect="wasteful", source="runtime/engine.py:DeepSpeedEngine.dataloader_drop_last")
+def samples_left_out(ctx: Context) -> Iterator[Finding]:
+    """The samples of an incomplete batch are left out.
+
+    Bad:
+
+        {{"train_batch_size": 8, "dataloader_drop_last": true}}
+
+    Good:
+
+        {{"train_batch_size": 8, "dataloader_drop_last": false}}
+    """
+    if ctx.on("dataloader_drop_last"):
+        message = "`dataloader_drop_last` leaves samples out"
+        yield ctx.at("dataloader_drop_last", message, help="choose another batch size")
+'''
+CASES = {
+    "cases": [
+        {
+            "name": "on",
+            "why": "an incomplete batch is left out",
+            "config": {**CONFIG, "dataloader_drop_last": True},
+            "target": LATEST,
+            "finds": [{"path": "dataloader_drop_last", "effect": "wasteful"}],
+        }
+    ]
+}
+ENGINE, WARM_START = "dsconfig/model/engine.py", "dsconfig/model/warm_start.py"
+DATA, DATA_CASES = "dsconfig/rules/engine/data.py", f"tests/cases/engine/{CODE}-samples-left-out.json"
+RELEASES = "dsconfig/releases.py"
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    """The repository with one new key, section, rule and release; nothing else in it was edited."""
+    copy = Copy(tmp_path_factory.mktemp("repository"))
+    copy.run("schema.release", NEWEST)
+    assert copy.by_hand() == {RELEASES}, "`make census` adds it, not a hand"
+    removed = 'dump_state: Annotated[bool, Key(since="0.1.0"'
+    copy.edit(ENGINE, removed, f'{removed}, until="{LATEST}"')
+    copy.edit(ENGINE, "    dump_state: Annotated", f"{KEY}    dump_state: Annotated")
+    copy.write(WARM_START, SECTION)
+    copy.write(DATA, RULE)
+    copy.write(DATA_CASES, json.dumps(CASES))
+    copy.run("tests.cases")
+    copy.run("schema.generate")
+    assert copy.by_hand() == {RELEASES, ENGINE, WARM_START, DATA, DATA_CASES}
+    return copy
+
+
+def test_generating_once_is_enough(copy: Copy) -> None:
+    assert copy.run("schema.generate", "--check") == ""
+
+
+def test_a_key_is_one_field(copy: Copy) -> None:
+    assert copy.findings({**CONFIG, "quiet_start": True}) == []
+    assert [code for code, *_ in copy.findings({**CONFIG, "quiet_start": True}, "0.9.5")] == ["DSC105"]
+    assert copy.findings({**CONFIG, "quiet_strat": True})[0][2] == "did you mean `quiet_start`?"
+    assert copy.findings({**CONFIG, "silent_start": True})[0][2] == "use `quiet_start`"
+    assert "Log nothing before the first step." in copy.run("dsconfig", "explain", "quiet_start")
+    assert "quiet_start" in copy.schema("deepspeed.json")["properties"]
+
+
+def test_a_section_is_one_file(copy: Copy) -> None:
+    assert copy.findings({**CONFIG, "warm_start": {"enabled": True}}) == []
+    assert copy.findings({**CONFIG, "warm_start": {"enabld": True}})[0][2] == "did you mean `enabled`?"
+    built = "dsconfig.Config(warm_start=dsconfig.WarmStart(enabled=True)).to_dict()"
+    copy.write("built.py", f"import dsconfig\nprint({built})\n")
+    assert copy.run("built") == "{'warm_start': {'enabled': True}}\n"
+    assert "WarmStart" in copy.schema("deepspeed.json")["definitions"]
+
+
+def test_a_rule_is_its_function_and_its_cases(copy: Copy) -> None:
+    message = "`dataloader_drop_last` leaves samples out"
+    assert message in (copy.folder / DATA_CASES).read_text("utf-8")
+    assert copy.findings({**CONFIG, "dataloader_drop_last": True}) == [
+        (CODE, message, "choose another batch size")
+    ]
+    assert copy.run("dsconfig", "explain", "samples-left-out").startswith(f"{CODE} samples-left-out")
+    assert CODE in json.dumps(copy.schema("dsconfig.json"))
+
+
+def test_a_release_is_the_fields_that_it_changes(copy: Copy) -> None:
+    assert copy.findings({**CONFIG, "dump_state": True}, LATEST) == []
+    ((code, message, _),) = copy.findings({**CONFIG, "dump_state": True}, NEWEST)
+    assert code == "DSC104"
+    assert f"after {LATEST}" in message
+    assert "dump_state" in copy.schema(f"deepspeed-{LATEST}.json")["properties"]
+
+
+def test_the_copy_passes_its_own_tests(copy: Copy) -> None:
+    chosen = f"quiet_start or warm_start or WarmStart or table or {CODE} or every_rule or domains"
+    files = ("tests/model/test_keys.py", "tests/test_cases.py", "tests/test_rule_pages.py")
+    copy.run("pytest", "-p", "no:cacheprovider", *files, "-k", chosen)
+
+
+@pytest.mark.parametrize(
+    ("release", "line"),
+    [
+        ("0.19.8", '    ("0.19", "0 1 8"),'),
+        ("0.19.1", '    ("0.19", "0 1"),'),
+        ("0.20.0", '    ("0.20", "0"),'),
+    ],
+)
+def test_a_release_is_listed_once(release: str, line: str) -> None:
+    text = added('_SERIES = (\n    ("0.19", "0 1"),\n)\nRELEASES = 1\n', release)
+    assert text.count(line) == 1
+    assert added(text, release) == text
