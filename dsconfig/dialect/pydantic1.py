@@ -72,7 +72,7 @@ def _enum(spec: Spec, value: Json) -> Verdict:
     if not isinstance(value, str | int | float):
         return Refused("type", spec, value)
     for member in spec[1:]:
-        if member == value and isinstance(member, str) == isinstance(value, str):
+        if member == value:
             return changed(value, member)
     return Refused("member", spec, value)
 
@@ -80,15 +80,14 @@ def _enum(spec: Spec, value: Json) -> Verdict:
 def _mapping(spec: Spec, value: Json) -> Verdict:
     # dict_validator and BaseModel.validate call dict(value): a list of pairs, the empty list too, becomes an
     # object.
-    if isinstance(value, dict):
-        return entries(spec, value, read) if spec[0] == "map" else None
-    if not isinstance(value, list | str):
+    if not isinstance(value, dict | list | str):
         return Refused("type", spec, value)
     try:
         made: JsonObject = dict(value)  # type: ignore[arg-type]  # whatever it holds: dict itself judges
     except (TypeError, ValueError):
         return Refused("type", spec, value)
-    return Coerced(made)
+    inner = entries(spec, made, read) if spec[0] == "map" else None
+    return inner or (None if isinstance(value, dict) else Coerced(made))
 
 
 _CONVERSIONS: dict[str, Read] = {
