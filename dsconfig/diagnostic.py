@@ -1,4 +1,4 @@
-"""The currency that everything trades in: what a finding is, what it does to the user, how it is fixed."""
+"""What a finding is, what it does to the user, and how it may be fixed: what every room hands to the next."""
 
 from __future__ import annotations
 
@@ -39,14 +39,12 @@ _SEVERITY: dict[Effect, Severity] = {
 }
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-"""Gravest first."""
+"""Most severe first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A stretch of the source text. Lines and columns are 1-based, columns count code points; the end is
-    exclusive.
-    """
+    """A stretch of the source text, the end exclusive. Lines and columns, in code points, count from 1."""
 
     start: int
     end: int
@@ -58,7 +56,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """Another place that the finding speaks of."""
+    """Another place that the finding refers to."""
 
     message: str
     path: KeyPath
@@ -67,7 +65,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Give the key at `path` this value (adding it where it is absent)."""
+    """Give the key at `path` this value; add it where it is absent."""
 
     path: KeyPath
     value: Json
@@ -98,8 +96,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Put `text` in place of a stretch of the source, counted in code points, the end exclusive: for what is
-    odd in the text and in no value. A fix of several speaks of one and the same text.
+    """Put `text` in place of a stretch of the source: for what is odd in the text and not in a value.
+
+    The offsets are in code points, the end exclusive. Several in one fix refer to the same text.
     """
 
     start: int
@@ -112,7 +111,7 @@ Operation: TypeAlias = "Set | Remove | Rename | Move | Replace"
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A way to fix the finding: operations on paths, in their order; on text only where no path leads.
+    """Operations that resolve the finding, in their order; on text only where no path leads to the place.
 
     `safe` is claimed only where the values that DeepSpeed ends up using do not change, or where it refused
     the file, only one reading is possible and nothing written is lost.

@@ -158,7 +158,7 @@ def _range(text: str, origin: Origin) -> Target:
         specifier = SpecifierSet(text)
     except InvalidSpecifier:
         raise UnknownReleaseError(
-            f"`{text}` is no range of DeepSpeed releases: write it like `>=0.14,<{LATEST}`"
+            f"`{text}` is not a range of DeepSpeed releases: write it like `>=0.14,<{LATEST}`"
         ) from None
     found = tuple(release for release in RELEASES if release in specifier)
     if not found:

@@ -52,7 +52,7 @@ def one_of(values: Iterable[object], conjunction: str = "or") -> str:
 
 
 def closest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """The words of `known` that are spelt most like `word`, best first: what may have been meant."""
+    """The words of `known` that are spelled most like `word`, best first: what may have been meant."""
     from difflib import get_close_matches
 
     return get_close_matches(word, list(known), count, 0.6)
@@ -98,11 +98,12 @@ def _plural(spec: Spec) -> str:
 
 
 def _union(arms: Spec) -> str:
-    words = [expected(arm) for arm in arms]
-    return " or ".join(words)
+    return " or ".join(map(expected, arms))
 
 
 def _number(spec: Spec) -> str:
     word = "an integer" if spec[0] == "int" else "a number"
-    said = [f"{text} {bound:g}" for text, bound in zip(_BOUNDS, spec[1:], strict=True) if bound is not None]
-    return f"{word} {'' if not said or not said[0].startswith('at') else 'of '}{' and '.join(said)}".rstrip()
+    bounds = [f"{text} {limit:g}" for text, limit in zip(_BOUNDS, spec[1:], strict=True) if limit is not None]
+    if not bounds:
+        return word
+    return f"{word} {'of ' if bounds[0].startswith('at') else ''}{' and '.join(bounds)}"

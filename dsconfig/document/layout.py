@@ -6,12 +6,13 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dsconfig.document.text import LINE_END
 
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
+    from dsconfig.json_types import Json
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.$-]*")
 _YAML_WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
@@ -68,7 +69,7 @@ def quoted_like(sample: str, name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
 
 
-def dump(value: Any, layout: Layout, indent: str | None) -> str:
+def dump(value: Json, layout: Layout, indent: str | None) -> str:
     """The value as text: on one line where `indent` is None, else objects on lines below `indent`.
 
     Raises:
@@ -90,7 +91,7 @@ def dump(value: Any, layout: Layout, indent: str | None) -> str:
     return scalar(value, layout)
 
 
-def scalar(value: Any, layout: Layout) -> str:
+def scalar(value: Json, layout: Layout) -> str:
     """A value without entries."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} has no text in JSON")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, JsonObject
+
 
 _WIDTH = 118
 _DEEPEST = 6
 """Values nested deeper than this stay on one line, however long it gets."""
 
 
-def pretty_file(value: dict[str, Any]) -> str:
+def pretty_file(value: JsonObject) -> str:
     """The text of a file that is generated: a schema, a file of cases.
 
     The first key shares the line of the opening brace, so that the first line tells what the file is.
@@ -19,14 +23,14 @@ def pretty_file(value: dict[str, Any]) -> str:
     return "".join(_opened(value, 0)).replace("{\n  ", "{ ", 1) + "\n"
 
 
-def pretty_config(config: dict[str, Any]) -> str:
+def pretty_config(config: JsonObject) -> str:
     """A config as text that people go on to edit: what fits on a line stands on one."""
     return "".join(_opened(config, 0, 80)) + "\n"
 
 
-def _opened(value: dict[str, Any] | list[Any], depth: int, width: int = _WIDTH) -> Iterator[str]:
+def _opened(value: JsonObject | list[Json], depth: int, width: int = _WIDTH) -> Iterator[str]:
     indent = "  " * (depth + 1)
-    entries: list[tuple[str, Any]]
+    entries: list[tuple[str, Json]]
     if isinstance(value, dict):
         entries = [(f"{_plain(key)}: ", item) for key, item in value.items()]
         first, last = "{}"
@@ -46,5 +50,5 @@ def _opened(value: dict[str, Any] | list[Any], depth: int, width: int = _WIDTH) 
     yield f"{'  ' * depth}{last}"
 
 
-def _plain(value: Any) -> str:
+def _plain(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)

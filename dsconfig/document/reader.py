@@ -23,7 +23,7 @@ def read_text(text: str, name: str = "<text>", format: Format = "json") -> Docum
     if format == "yaml":
         from dsconfig.document.yaml.read import read_yaml
 
-        return Document(name, text, format, tree=read_yaml(text))
+        return Document(name, text, format, read_yaml(text))
     return read_json(text, name)
 
 
@@ -48,7 +48,7 @@ def read_file(path: str | os.PathLike[str]) -> Document:
 
 def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
     """A document of a config that never was text: it gives back the very data, and has no places."""
-    return Document(name, "", "json", tree=Tree(None, ()), value=mapping)
+    return Document(name, "", "json", Tree(None, ()), value=mapping, is_data=True)
 
 
 def read_base64(text: str, name: str = "<base64>") -> Document:
@@ -76,8 +76,8 @@ def read_json(text: str, name: str, *, translate: bool = True) -> Document:
     except (ValueError, RecursionError, NotPlainError):
         from dsconfig.document.hjson.read import read_any
 
-        return Document(name, text, "json", tree=read_any(text, translate=translate))
-    return Document(name, text, "json", value=value, grow=lambda: _located(text))
+        return Document(name, text, "json", read_any(text, translate=translate))
+    return Document(name, text, "json", lambda: _located(text), value=value)
 
 
 def _located(text: str) -> Tree:
@@ -89,7 +89,7 @@ def _located(text: str) -> Tree:
 def _unread(text: str, name: str, format: Format, kind: str, detail: str = "") -> Document:
     """The document of what is not read at all, for one reason."""
     problem = Problem(kind, Span(0, len(text)), (), detail, EVERYBODY)
-    return Document(name, text, format, tree=Tree(None, (problem,)))
+    return Document(name, text, format, Tree(None, (problem,)))
 
 
 def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeError) -> Document:
@@ -101,4 +101,4 @@ def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeErr
     detail = f"byte 0x{data[error.start]:02x}"
     found = read_text(text, name, format).tree
     problem = Problem("invalid-utf8", Span(start, start + 1), (), detail, EVERYBODY)
-    return Document(name, text, format, tree=found._replace(problems=(problem, *found.problems)))
+    return Document(name, text, format, found._replace(problems=(problem, *found.problems)))

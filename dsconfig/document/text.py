@@ -33,21 +33,21 @@ class Document:
     For plain JSON the tree is built when a place is first asked for: most files have no findings.
     """
 
-    __slots__ = ("_grow", "_index", "_json", "_lines", "_tree", "_value", "format", "is_data", "name", "text")
+    __slots__ = ("_index", "_json", "_lines", "_tree", "_value", "format", "is_data", "name", "text")
 
     def __init__(
         self,
         name: str,
         text: str,
         format: Format,
+        tree: Tree | Callable[[], Tree],
         *,
-        tree: Tree | None = None,
         value: object = _UNREAD,
-        grow: Callable[[], Tree] | None = None,
+        is_data: bool = False,
     ) -> None:
         self.name, self.text, self.format = name, text, format
-        self._tree, self._value, self._grow = tree, value, grow
-        self.is_data = tree is not None and value is not _UNREAD
+        self._tree, self._value = tree, value
+        self.is_data = is_data
         """Whether this was a mapping, and never text."""
         self._json: object = _UNREAD
         self._lines: list[int] = []
@@ -61,9 +61,8 @@ class Document:
     @property
     def tree(self) -> Tree:
         """The located tree."""
-        if self._tree is None:
-            assert self._grow is not None
-            self._tree = self._grow()
+        if not isinstance(self._tree, Tree):
+            self._tree = self._tree()
         return self._tree
 
     @property
@@ -74,12 +73,12 @@ class Document:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Every oddity of the text, by place."""
-        return () if self._tree is None else self._tree.problems  # a tree still to grow has none
+        return self._tree.problems if isinstance(self._tree, Tree) else ()  # plain JSON has none
 
     @property
     def comments(self) -> tuple[tuple[Span, str], ...]:
         """Every comment, with its marks."""
-        return () if self._tree is None else self._tree.comments
+        return self._tree.comments if isinstance(self._tree, Tree) else ()
 
     def readable(self, parser: Parser = "hjson") -> bool:
         """Whether this parser takes the text. YAML text has one parser, whichever is asked for."""
@@ -94,7 +93,7 @@ class Document:
         if parser != "json" or self.format == "yaml" or self.is_data:
             return self._value
         if self._json is _UNREAD:
-            self._json = json_value(self.text, None if self._tree is None else self._tree.root)
+            self._json = json_value(self.text, self._tree.root if isinstance(self._tree, Tree) else None)
         return self._json
 
     # -- from a path to its place ------------------------------------------------------------------
@@ -105,7 +104,7 @@ class Document:
         return found[1] if found else None
 
     def located(self, path: KeyPath) -> bool:
-        """Whether the text has this very path."""
+        """Whether the text has exactly this path."""
         return self._entry(path) is not None
 
     def span(self, path: KeyPath, part: Part = "value") -> Span:
@@ -155,7 +154,7 @@ class Document:
         starts = self._line_starts()
         offset = max(0, min(offset, len(self.text)))
         line = bisect_right(starts, offset)
-        return Position(offset, line, offset - starts[line - 1] + 1)
+        return Position(line, offset - starts[line - 1] + 1)
 
     def line(self, number: int) -> str:
         """The text of a line, counted from 1, without its end."""

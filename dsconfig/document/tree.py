@@ -75,9 +75,8 @@ class Span(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A place in the text: line and columns count from 1."""
+    """A place in the text. Both count from 1, columns in code points."""
 
-    offset: int
     line: int
     column: int
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dsconfig.diagnostic import Diagnostic, Effect, Location
 from dsconfig.document import Document
+from dsconfig.document.tree import Tree
 from dsconfig.rules import RULES, Rule
 
 
@@ -39,7 +40,7 @@ def place(text: str, snippet: str, length: int | None = None) -> Location:
 
 
 def location(text: str, start: int, end: int) -> Location:
-    document = Document("", text, "json", value={})
+    document = Document("", text, "json", Tree(None, ()))
     first, last = document.position(start), document.position(end)
     return Location(start, end, first.line, first.column, last.line, last.column)
 

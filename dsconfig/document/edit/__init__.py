@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dsconfig.document.edit.edits import Edit, EditError, apply, trimmed
 
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
     from dsconfig.document.tree import Node
-    from dsconfig.json_types import KeyPath
+    from dsconfig.json_types import Json, KeyPath
 
 __all__ = ["Edit", "EditError", "Editor", "apply", "editor", "trimmed"]
 
@@ -17,7 +17,7 @@ __all__ = ["Edit", "EditError", "Editor", "apply", "editor", "trimmed"]
 class Editor(Protocol):
     """Edits of one text. Each method gives the edits of one operation, or raises `EditError`."""
 
-    def set(self, path: KeyPath, value: Any) -> list[Edit]:
+    def set(self, path: KeyPath, value: Json) -> list[Edit]:
         """Give the key this value; sections on the way to it are made where they are missing."""
 
     def remove(self, path: KeyPath) -> list[Edit]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dsconfig.document.edit import brackets
 from dsconfig.document.edit.edits import Edit, EditError
 from dsconfig.document.edit.surroundings import Surroundings
 from dsconfig.document.layout import Raw, dump, moved, quoted_like
 from dsconfig.document.tree import Member, Node, Span
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
+
 
 _COLON: Final = re.compile(r"[ \t]*:")
 
@@ -38,7 +42,7 @@ def after_colon(around: Surroundings, key: Span) -> int:
     return match.end()
 
 
-def raw(around: Surroundings, node: Node) -> Raw | Any:
+def raw(around: Surroundings, node: Node) -> Raw | Json:
     """The value as it is written; a block scalar depends on where it stands."""
     start, end = node.span
     if start == end or around.text[start] in "|>":
@@ -93,7 +97,7 @@ def _dash(around: Surroundings, item: Span) -> int:
 # -- adding ----------------------------------------------------------------------------------------
 
 
-def added(around: Surroundings, parent: Node, key: str, value: Any) -> list[Edit]:
+def added(around: Surroundings, parent: Node, key: str, value: Json) -> list[Edit]:
     """One more entry of the mapping."""
     text, stretches = around.text, spans(around, parent)
     first = stretches[0].start
@@ -107,7 +111,7 @@ def added(around: Surroundings, parent: Node, key: str, value: Any) -> list[Edit
     return [Edit(at, at, f"{around.layout.newline}{indent}{word}:{_value(around, value, indent)}")]
 
 
-def _value(around: Surroundings, value: Any, indent: str) -> str:
+def _value(around: Surroundings, value: Json, indent: str) -> str:
     """What stands behind the colon of a key that is indented by `indent`."""
     layout = around.layout
     inner = indent + layout.unit

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from dsconfig.document.edit.edits import Edit, EditError
 from dsconfig.document.edit.surroundings import Surroundings
 from dsconfig.document.layout import Raw, dump, quoted_like
 from dsconfig.document.tree import Member, Node, Span
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 
 def spans(node: Node) -> list[Span]:
@@ -21,7 +24,7 @@ def _stretch(member: Member) -> Span:
     return Span(member.key_span.start, max(member.key_span.end, member.node.span.end))
 
 
-def raw(around: Surroundings, node: Node) -> Raw | Any:
+def raw(around: Surroundings, node: Node) -> Raw | Json:
     """The value as it is written, to be put elsewhere; a word without quotes gets them."""
     text = around.text[node.span.start : node.span.end]
     if node.kind == "string" and text[:1] not in ("'", '"'):
@@ -29,7 +32,7 @@ def raw(around: Surroundings, node: Node) -> Raw | Any:
     return Raw(text, around.indent(node.span.start))
 
 
-def replaced(around: Surroundings, node: Node, value: Any) -> Edit:
+def replaced(around: Surroundings, node: Node, value: Json) -> Edit:
     """The node's own stretch with the value in it."""
     many = "\n" in around.text[: node.span.end]
     text = dump(value, around.layout, around.indent(node.span.start) if many else None)
@@ -76,7 +79,7 @@ def _widened(around: Surroundings, start: int, end: int) -> Edit:
 # -- adding ----------------------------------------------------------------------------------------
 
 
-def added(around: Surroundings, parent: Node, key: str, value: Any) -> list[Edit]:
+def added(around: Surroundings, parent: Node, key: str, value: Json) -> list[Edit]:
     """One more entry of the object."""
     if not parent.members:
         return [_first_entry(around, parent, key, value)]
@@ -96,7 +99,7 @@ def added(around: Surroundings, parent: Node, key: str, value: Any) -> list[Edit
     return [edit] if bare or comma is not None else [Edit(end, end, ","), edit]
 
 
-def _first_entry(around: Surroundings, parent: Node, key: str, value: Any) -> Edit:
+def _first_entry(around: Surroundings, parent: Node, key: str, value: Json) -> Edit:
     """The first entry of an object that had none."""
     if not around.has_brackets(parent):
         raise EditError("the file is empty")
@@ -110,7 +113,7 @@ def _first_entry(around: Surroundings, parent: Node, key: str, value: Any) -> Ed
     return Edit(start, start, f"{pair} ") if around.text[start:end].strip() else Edit(start, end, pair)
 
 
-def _pair(around: Surroundings, parent: Node, key: str, value: Any, indent: str | None) -> str:
+def _pair(around: Surroundings, parent: Node, key: str, value: Json, indent: str | None) -> str:
     """The text of key and value; a key stands in quotes unless its neighbours do without."""
     sample = '"'
     if parent.members:

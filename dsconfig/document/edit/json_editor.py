@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsconfig.document.edit import brackets
 from dsconfig.document.edit.edits import Edit
@@ -12,7 +12,7 @@ from dsconfig.document.edit.surroundings import Surroundings
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
     from dsconfig.document.tree import Node
-    from dsconfig.json_types import KeyPath
+    from dsconfig.json_types import Json, KeyPath
 
 
 class JsonEditor:
@@ -21,7 +21,7 @@ class JsonEditor:
     def __init__(self, document: Document) -> None:
         self.document, self.around = document, Surroundings(document)
 
-    def set(self, path: KeyPath, value: Any) -> list[Edit]:
+    def set(self, path: KeyPath, value: Json) -> list[Edit]:
         """Give the key this value; sections on the way to it are made where they are missing."""
         node = self.document.node(path)
         return self._add(path, value) if node is None else [brackets.replaced(self.around, node, value)]
@@ -42,5 +42,5 @@ class JsonEditor:
         """Add the value found at `path`, as it is written, at `to`."""
         return self._add(to, brackets.raw(self.around, movable(self.document, path, to)))
 
-    def _add(self, path: KeyPath, value: Any) -> list[Edit]:
+    def _add(self, path: KeyPath, value: Json) -> list[Edit]:
         return brackets.added(self.around, *new_entry(self.document, path, value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsconfig.document.edit.edits import Edit, EditError
 from dsconfig.document.layout import quoted_like
@@ -10,7 +10,7 @@ from dsconfig.document.layout import quoted_like
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
     from dsconfig.document.tree import Node
-    from dsconfig.json_types import KeyPath
+    from dsconfig.json_types import Json, KeyPath
 
 
 def entry(document: Document, path: KeyPath) -> tuple[Node, int]:
@@ -33,7 +33,7 @@ def nearest(document: Document, path: KeyPath) -> KeyPath:
     return parent
 
 
-def new_entry(document: Document, path: KeyPath, value: Any) -> tuple[Node, str, Any]:
+def new_entry(document: Document, path: KeyPath, value: Json) -> tuple[Node, str, Json]:
     """The nearest section, the key to add to it, and the key's value, in the sections that are missing."""
     place = nearest(document, path)
     section, keys = document.node(place), path[len(place) :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsconfig.document.edit import blocks, brackets
 from dsconfig.document.edit.edits import Edit, EditError
@@ -13,7 +13,7 @@ from dsconfig.document.layout import dump
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
     from dsconfig.document.tree import Node
-    from dsconfig.json_types import KeyPath
+    from dsconfig.json_types import Json, KeyPath
 
 
 class YamlEditor:
@@ -22,7 +22,7 @@ class YamlEditor:
     def __init__(self, document: Document) -> None:
         self.document, self.around = document, Surroundings(document)
 
-    def set(self, path: KeyPath, value: Any) -> list[Edit]:
+    def set(self, path: KeyPath, value: Json) -> list[Edit]:
         """Give the key this value: behind its colon where nothing stands yet."""
         node = self.document.node(path)
         if node is None:
@@ -62,7 +62,7 @@ class YamlEditor:
         self._check_own(path)
         return self._add(to, blocks.raw(self.around, movable(self.document, path, to)))
 
-    def _add(self, path: KeyPath, value: Any) -> list[Edit]:
+    def _add(self, path: KeyPath, value: Json) -> list[Edit]:
         self._check_own(nearest(self.document, path))
         section, key, value = new_entry(self.document, path, value)
         if self.around.has_brackets(section):

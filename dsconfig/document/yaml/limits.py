@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import yaml
 
@@ -33,6 +33,10 @@ def check_limits(text: str) -> None:
         return  # the reading itself will meet it
 
 
+def _limit(kind: str, event: yaml.Event) -> LimitError:
+    return LimitError(kind, event.start_mark.index if event.start_mark else 0)
+
+
 class _Size(NamedTuple):
     """How many values a node holds, itself included, and how deep it is."""
 
@@ -57,7 +61,7 @@ class _Count:
         self.stack: list[_Open] = []
         self.events = 0
 
-    def add(self, event: Any) -> None:
+    def add(self, event: yaml.Event) -> None:
         """Take the next of PyYAML's events."""
         if isinstance(event, yaml.CollectionStartEvent):
             self.open(event)
@@ -76,21 +80,21 @@ class _Count:
             self.anchored[anchor] = size
         self.attach(size, event)
 
-    def open(self, event: Any) -> None:
+    def open(self, event: yaml.CollectionStartEvent) -> None:
         """Go down into a collection."""
         self.stack.append(_Open(event.anchor))
         if event.anchor:
             self.anchored.pop(event.anchor, None)
         if len(self.stack) > MAX_DEPTH:
-            raise LimitError("too-deep", event.start_mark.index)
+            raise _limit("too-deep", event)
 
-    def aliased(self, event: Any) -> _Size:
+    def aliased(self, event: yaml.AliasEvent) -> _Size:
         """The size of what the alias stands for."""
         if any(outer.anchor == event.anchor for outer in self.stack):
-            raise LimitError("alias-bomb", event.start_mark.index)  # it holds itself
+            raise _limit("alias-bomb", event)  # it holds itself
         return self.anchored.get(event.anchor or "", _Size(1, 1))
 
-    def attach(self, size: _Size, event: Any) -> None:
+    def attach(self, size: _Size, event: yaml.Event) -> None:
         """Add a finished node to the collection around it."""
         values = size.values
         if self.stack:
@@ -99,8 +103,8 @@ class _Count:
             outer.depth = max(outer.depth, size.depth + 1)
             values = outer.values
         if len(self.stack) + size.depth > MAX_DEPTH:
-            raise LimitError("too-deep", event.start_mark.index)
+            raise _limit("too-deep", event)
         if values > MAX_VALUES or self.events >= MAX_VALUES:
             kind = "alias-bomb" if isinstance(event, yaml.AliasEvent) else "too-large"
-            raise LimitError(kind, event.start_mark.index)
+            raise _limit(kind, event)
         self.events += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 class Locator:
     """Places one text's nodes; aliases share a node. The depth of recursion is bounded by MAX_DEPTH."""
 
-    def __init__(self, notes: Notes, values: dict[Any, object]) -> None:
+    def __init__(self, notes: Notes, values: dict[yaml.Node, object]) -> None:
         self.notes, self.values = notes, values
         self.done: dict[int, Node] = {}
 
-    def node(self, node: Any, path: KeyPath = ()) -> Node:
+    def node(self, node: yaml.Node, path: KeyPath = ()) -> Node:
         """The node with its place and entries."""
         known = self.done.get(id(node))
         if known is not None:
@@ -35,13 +35,13 @@ class Locator:
             _text_keys(value, members)
         elif kind == "array" and isinstance(node, yaml.SequenceNode):
             items = tuple(self.node(child, (*path, index)) for index, child in enumerate(node.value))
-        if (members or items) and not node.flow_style:
+        if (members or items) and isinstance(node, yaml.CollectionNode) and not node.flow_style:
             end = _last_end((*(member.node for member in members), *items), start, end)
         end = start + len(self.notes.text[start:end].rstrip())  # an empty last value stands behind the line
         self.done[id(node)] = located = Node(kind, Span(start, end), value, members, items)
         return located
 
-    def member(self, key: Any, child: Any, path: KeyPath) -> Member:
+    def member(self, key: yaml.Node, child: yaml.Node, path: KeyPath) -> Member:
         """An entry of a mapping. A key that is not a string counts as its text."""
         place, name = self.notes.place(key), self.values.get(key, key.value)
         text = name if isinstance(name, str) else self.notes.text[place.start : place.end]
@@ -63,7 +63,7 @@ def _last_end(nodes: Iterable[Node], start: int, end: int) -> int:
     return max((node.span.end for node in nodes if node.span.start >= start), default=end)
 
 
-def _kind(node: Any, value: object) -> NodeKind:
+def _kind(node: yaml.Node, value: object) -> NodeKind:
     match value:
         case None:
             return "null"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsconfig.document.tree import ONLY_YAML, Parser, Problem, Span
 
 if TYPE_CHECKING:
+    import yaml
+
     from dsconfig.json_types import KeyPath
 
 
@@ -32,7 +34,7 @@ class Notes:
         end = min(end, len(self.text))
         self.problems.append(Problem(kind, Span(min(start, end), end), path, detail, refused_by))
 
-    def place(self, node: Any) -> Span:
+    def place(self, node: yaml.Node) -> Span:
         """Where a node stands. The marks of block collections and block scalars run on to the next token."""
         start, end = node.start_mark.index + self.shift, node.end_mark.index + self.shift
         return Span(start, start + len(self.text[start:end].rstrip()))

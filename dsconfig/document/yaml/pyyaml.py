@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
 
 
-LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Final[type[yaml.SafeLoader]] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 ERRORS: Final = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 """What PyYAML raises: besides its own, whatever a constructor trips over, as in `!!int ""`."""
 
@@ -27,7 +27,7 @@ def offset(error: BaseException, text: str) -> int:
     return max(0, min(int(at), len(text)))
 
 
-def construct(root: Any) -> dict[Any, object]:
+def construct(root: yaml.Node) -> dict[yaml.Node, object]:
     """The value of each node: what `construct_document` does, but keeping its table of them."""
     loader = LOADER("")
     try:
@@ -37,17 +37,17 @@ def construct(root: Any) -> dict[Any, object]:
             for generator in generators:
                 for _ in generator:
                     pass
-        values: dict[Any, object] = loader.constructed_objects
+        values: dict[yaml.Node, object] = loader.constructed_objects
         return values
     finally:
         loader.dispose()
 
 
-def walk(root: Any) -> list[tuple[Any, KeyPath]]:
+def walk(root: yaml.Node) -> list[tuple[yaml.Node, KeyPath]]:
     """Every node once, with a path to it."""
-    found: list[tuple[Any, KeyPath]] = []
+    found: list[tuple[yaml.Node, KeyPath]] = []
     seen: set[int] = set()
-    todo: list[tuple[Any, KeyPath]] = [(root, ())]
+    todo: list[tuple[yaml.Node, KeyPath]] = [(root, ())]
     while todo:
         node, path = todo.pop()
         if id(node) in seen:

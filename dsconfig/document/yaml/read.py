@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -62,7 +62,7 @@ def _root(text: str, notes: Notes) -> Node | None:
     return None if values is None else Locator(notes, values).node(node)
 
 
-def _compose(text: str, notes: Notes) -> Any:
+def _compose(text: str, notes: Notes) -> yaml.Node | None:
     """PyYAML's root node; lines that are not YAML are blanked out until the rest is."""
     loader_class = yaml.SafeLoader if _ODD.match(notes.text) and len(notes.text) < _SLOWLY else LOADER
     first_fault = len(text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -10,11 +10,11 @@ from dsconfig.document.tree import MAX_DIGITS, NOBODY
 from dsconfig.document.yaml.notes import Notes
 from dsconfig.document.yaml.pyyaml import ERRORS, LOADER, construct, message, walk
 
-_DEFAULT_TAGS: Final = {"scalar": "str", "sequence": "seq", "mapping": "map"}
+_PLAIN_TAGS: Final = {yaml.ScalarNode: "str", yaml.SequenceNode: "seq", yaml.MappingNode: "map"}
 _NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
-def values_of(root: Any, notes: Notes) -> dict[Any, object] | None:
+def values_of(root: yaml.Node, notes: Notes) -> dict[yaml.Node, object] | None:
     """The value of each node, repaired where that is needed. None where nothing helps."""
     _note_duplicates(root, notes)
     _tame_numbers(root, notes)
@@ -29,7 +29,7 @@ def values_of(root: Any, notes: Notes) -> dict[Any, object] | None:
         return None
 
 
-def _note_duplicates(root: Any, notes: Notes) -> None:
+def _note_duplicates(root: yaml.Node, notes: Notes) -> None:
     """Keys written twice in one mapping, before merge keys are resolved."""
     for node, path in walk(root):
         if not isinstance(node, yaml.MappingNode):
@@ -43,7 +43,7 @@ def _note_duplicates(root: Any, notes: Notes) -> None:
             seen.discard(None)
 
 
-def _tame_numbers(root: Any, notes: Notes) -> None:
+def _tame_numbers(root: yaml.Node, notes: Notes) -> None:
     """Numbers too long to be made: PyYAML's own way to `1:1:1…` takes quadratic time."""
     for node, path in walk(root):
         if isinstance(node, yaml.ScalarNode) and len(node.value) > MAX_DIGITS and node.tag in _NUMBERS:
@@ -51,23 +51,37 @@ def _tame_numbers(root: Any, notes: Notes) -> None:
             notes.note("huge-number", *notes.place(node), node.value[:20], path=path)
 
 
-def _repair(root: Any, notes: Notes) -> bool:
+def _repair(root: yaml.Node, notes: Notes) -> bool:
     """Read what has a tag or a form that the safe loader refuses as plain data. True: there was some."""
     found = False
     for node, path in walk(root):
-        if isinstance(node, yaml.MappingNode) and any(key.id != "scalar" for key, _ in node.value):
-            found = True
-            notes.note("yaml-error", *notes.place(node), "a key that is not a scalar", path=path)
-            node.value = [pair for pair in node.value if pair[0].id == "scalar"]
-        refusal = _refusal(node)
-        if refusal is not None:
-            found = True
-            node.tag = "tag:yaml.org,2002:" + _DEFAULT_TAGS[node.id]
-            notes.note("yaml-error", *notes.place(node), refusal, path=path)
+        for refusal in (_without_odd_keys(node), _with_plain_tag(node)):
+            if refusal is not None:
+                found = True
+                notes.note("yaml-error", *notes.place(node), refusal, path=path)
     return found
 
 
-def _refusal(node: Any) -> str | None:
+def _without_odd_keys(node: yaml.Node) -> str | None:
+    """Take out the entries of a mapping whose keys are lists or mappings; what is wrong with them."""
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    kept = [pair for pair in node.value if isinstance(pair[0], yaml.ScalarNode)]
+    if len(kept) == len(node.value):
+        return None
+    node.value = kept
+    return "a key that is not a scalar"
+
+
+def _with_plain_tag(node: yaml.Node) -> str | None:
+    """Give a node that the safe loader refuses the plain tag of its kind; why it is refused."""
+    refusal = _refusal(node)
+    if refusal is not None:
+        node.tag = f"tag:yaml.org,2002:{_PLAIN_TAGS[type(node)]}"
+    return refusal
+
+
+def _refusal(node: yaml.Node) -> str | None:
     """Why the safe loader refuses the node itself, if it does."""
     if not isinstance(node, yaml.ScalarNode):
         return None if node.tag in LOADER.yaml_constructors else f"unknown tag {node.tag}".splitlines()[0]

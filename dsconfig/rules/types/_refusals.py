@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import EffectName
 from dsconfig.dialect import Why
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.events import KnownKey, Refusal
-from dsconfig.json_types import KeyPath
 from dsconfig.model.keyinfo import child_section
 from dsconfig.rules.types._dormant import dormant
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
 def refusals(ctx: Context, *why: Why) -> Iterator[Refusal]:
