@@ -46,7 +46,7 @@ class Locator:
         place, name = self.notes.place(key), self.values.get(key, key.value)
         text = name if isinstance(name, str) else self.notes.text[place.start : place.end]
         if not isinstance(name, str):
-            self.notes.note("non-string-key", *place, type(name).__name__, NOBODY, (*path, text))
+            self.notes.note("non-string-key", place, type(name).__name__, NOBODY, (*path, text))
         return Member(text, place, self.node(child, (*path, text)))
 
 

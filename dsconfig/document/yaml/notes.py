@@ -24,15 +24,14 @@ class Notes:
     def note(
         self,
         kind: str,
-        start: int,
-        end: int,
+        span: Span,
         detail: str = "",
         refused_by: frozenset[Parser] = ONLY_YAML,
         path: KeyPath = (),
     ) -> None:
         """Keep an oddity as data."""
-        end = min(end, len(self.text))
-        self.problems.append(Problem(kind, Span(min(start, end), end), path, detail, refused_by))
+        end = min(span.end, len(self.text))
+        self.problems.append(Problem(kind, Span(min(span.start, end), end), path, detail, refused_by))
 
     def place(self, node: yaml.Node) -> Span:
         """Where a node stands. The marks of block collections and block scalars run on to the next token."""

@@ -8,7 +8,7 @@ from typing import Final
 import yaml
 
 from dsconfig.document.text import line_start
-from dsconfig.document.tree import MAX_VALUES, NOBODY, Node, Tree
+from dsconfig.document.tree import MAX_VALUES, NOBODY, Node, Span, Tree
 from dsconfig.document.yaml.comments import comments
 from dsconfig.document.yaml.limits import LimitError, check_limits
 from dsconfig.document.yaml.locate import Locator
@@ -30,12 +30,12 @@ def read_yaml(text: str) -> Tree:
     mark -= text.startswith("\ufeff\ufeff")  # PyYAML steps over one only
     notes = Notes(text, mark)
     if mark:
-        notes.note("bom", 0, 1, refused_by=NOBODY)
+        notes.note("bom", Span(0, 1), refused_by=NOBODY)
     try:
         root = _root(text[mark:], notes)
     except LimitError as limit:
         at = limit.at + mark
-        notes.note(limit.kind, at, at)
+        notes.note(limit.kind, Span(at, at))
         root = None
     return _tree(root, notes)
 
@@ -44,10 +44,10 @@ def _tree(root: Node | None, notes: Notes) -> Tree:
     """What was read."""
     if root is not None and root.kind != "object":
         kind = "root-not-object" if root.value is not None else "empty"
-        notes.note(kind, *root.span, root.kind, NOBODY)
+        notes.note(kind, root.span, root.kind, NOBODY)
     found = comments(notes.text, root)
     if len(found) >= MAX_VALUES:
-        notes.note("too-large", *found[-1][0], f"{MAX_VALUES} comments")
+        notes.note("too-large", found[-1][0], f"{MAX_VALUES} comments")
     return Tree(root, tuple(sorted(notes.problems, key=lambda problem: problem.span)), found)
 
 
@@ -56,7 +56,7 @@ def _root(text: str, notes: Notes) -> Node | None:
     node = _compose(text, notes)
     if node is None:
         if not notes.problems:
-            notes.note("empty", 0, 0, refused_by=NOBODY)
+            notes.note("empty", Span(0, 0), refused_by=NOBODY)
         return None
     values = values_of(node, notes)
     return None if values is None else Locator(notes, values).node(node)
@@ -76,7 +76,7 @@ def _compose(text: str, notes: Notes) -> yaml.Node | None:
             at = offset(error, text)
             first_fault = min(first_fault, at)
             if attempt == 0:
-                notes.note("yaml-error", at + notes.shift, at + notes.shift + 1, message(error))
+                notes.note("yaml-error", Span(at + notes.shift, at + notes.shift + 1), message(error))
             text = _without_line(text, at, error) if attempt < _ATTEMPTS - 2 else text[:first_fault]
         finally:
             if loader is not None:

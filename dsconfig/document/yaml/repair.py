@@ -6,7 +6,7 @@ from typing import Final
 
 import yaml
 
-from dsconfig.document.tree import MAX_DIGITS, NOBODY
+from dsconfig.document.tree import MAX_DIGITS, NOBODY, Span
 from dsconfig.document.yaml.notes import Notes
 from dsconfig.document.yaml.pyyaml import ERRORS, LOADER, construct, message, walk
 
@@ -22,7 +22,7 @@ def values_of(root: yaml.Node, notes: Notes) -> dict[yaml.Node, object] | None:
         return construct(root)
     except (*ERRORS, RecursionError) as error:
         if not _repair(root, notes):
-            notes.note("yaml-error", notes.shift, notes.shift, message(error))
+            notes.note("yaml-error", Span(notes.shift, notes.shift), message(error))
     try:
         return construct(root)
     except (*ERRORS, RecursionError):
@@ -38,7 +38,7 @@ def _note_duplicates(root: yaml.Node, notes: Notes) -> None:
         for key, _ in node.value:
             identity = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
             if identity in seen and not key.tag.endswith(":merge"):
-                notes.note("duplicate-key", *notes.place(key), key.value, NOBODY, (*path, key.value))
+                notes.note("duplicate-key", notes.place(key), key.value, NOBODY, (*path, key.value))
             seen.add(identity)
             seen.discard(None)
 
@@ -48,7 +48,7 @@ def _tame_numbers(root: yaml.Node, notes: Notes) -> None:
     for node, path in walk(root):
         if isinstance(node, yaml.ScalarNode) and len(node.value) > MAX_DIGITS and node.tag in _NUMBERS:
             node.tag = "tag:yaml.org,2002:str"
-            notes.note("huge-number", *notes.place(node), node.value[:20], path=path)
+            notes.note("huge-number", notes.place(node), node.value[:20], path=path)
 
 
 def _repair(root: yaml.Node, notes: Notes) -> bool:
@@ -58,7 +58,7 @@ def _repair(root: yaml.Node, notes: Notes) -> bool:
         for refusal in (_without_odd_keys(node), _with_plain_tag(node)):
             if refusal is not None:
                 found = True
-                notes.note("yaml-error", *notes.place(node), refusal, path=path)
+                notes.note("yaml-error", notes.place(node), refusal, path=path)
     return found
 
 
