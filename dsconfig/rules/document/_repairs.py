@@ -7,7 +7,6 @@ import re
 
 from dsconfig.diagnostic import Fix, Replace
 from dsconfig.document import Document, Node, Problem
-from dsconfig.document.edit import EditError, editor
 
 _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECASE)
 """What makes it doubtful where a word without quotes was meant to end, or whether it is a string at all."""
@@ -95,6 +94,8 @@ def _braced(document: Document) -> Fix | None:
 
 def without_duplicate(document: Document, problem: Problem, *, refused: bool) -> Fix | None:
     """Without the first of the entries of one name, which every parser that takes the file passes over."""
+    from dsconfig.document.edit import EditError, editor  # few texts need it
+
     parent = document.node(problem.path[:-1])
     if parent is None:
         return None
