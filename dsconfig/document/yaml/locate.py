@@ -50,9 +50,9 @@ class Locator:
         return Member(text, place, self.node(child, (*path, text)))
 
 
-def _text_keys(value: Any, members: tuple[Member, ...]) -> None:
+def _text_keys(value: object, members: tuple[Member, ...]) -> None:
     """Turn the keys of a mapping into text, in place: whoever holds the mapping sees it so."""
-    if not all(isinstance(key, str) for key in value):
+    if isinstance(value, dict) and not all(isinstance(key, str) for key in value):
         named = {member.key: member.node.value for member in members}
         value.clear()
         value.update(named)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from dsconfig.diagnostic import EffectName, dotted
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.events import UnknownKey
+from dsconfig.json_types import KeyPath
 from dsconfig.model.keyinfo import KeyInfo, SectionView, meant_by, section_keys
 from dsconfig.releases import NEVER
 from dsconfig.rules._similar import nearest_key
 from dsconfig.rules.keys._homes import home_of
-
-if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
 
 
 class Removed(NamedTuple):
