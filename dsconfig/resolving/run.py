@@ -17,7 +17,7 @@ MessageKind: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something that the user should know of how the config came about."""
+    """Something that the user should know about how the config came about."""
 
     kind: MessageKind
     """`environment` a variable was read; `overridden`, `removed`, `written` the config says other than the

@@ -31,7 +31,7 @@ class Parallel:
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """The circumstances of one run, and what is to be said of how they were found out."""
+    """The circumstances of one run, and messages about how they were found out."""
 
     release: str
     consumer: str
