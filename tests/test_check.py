@@ -58,7 +58,8 @@ def test_a_file_and_a_dict_are_judged_as_deepspeed_judges_them() -> None:
 def test_a_range_says_where_a_finding_applies() -> None:
     report = dsconfig.check('{"train_batch_size": 8, "amp": {"enabled": false}}', target=">=0.19.5")
     (found,) = (found for found in report if found.code == "DSC104")
-    assert found.releases == ("0.19.8",)
+    assert found.releases[0] == "0.19.8"
+    assert found.releases[-1] == dsconfig.LATEST
     assert report.target.releases[0] == "0.19.5"
 
 

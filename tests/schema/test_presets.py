@@ -71,7 +71,7 @@ def test_a_config_is_the_callers_own() -> None:
     [
         ("zero4", LATEST, None, "unknown preset `zero4`: did you mean `zero"),
         ("nothing-like-it", LATEST, None, "expected one of zero1, zero2"),
-        ("elastic", LATEST, None, "from 0.9.0 to 0.19.7, not for 0.19.8"),
+        ("elastic", "0.19.8", None, "from 0.9.0 to 0.19.7, not for 0.19.8"),
         ("accelerate", LATEST, "lightning", "for accelerate, not for lightning"),
         ("zero1", LATEST, "megatron", "unknown consumer `megatron`"),
         ("zero1", "0.3.1", None, "from 0.9.0 on, not for 0.3.1"),
