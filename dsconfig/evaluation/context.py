@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, TypeVar, cast
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.launch_file import is_launch_file
@@ -18,6 +18,7 @@ from dsconfig.releases import EVERY_RELEASE, Interval, name, number
 
 Root = Literal["config", "launch file", "text"]
 """What stands at the root: an object, one that `accelerate launch` reads, or neither."""
+Fact = TypeVar("Fact")
 MISSING = object()
 """Returned where nothing is written; never a value of a config."""
 
@@ -77,6 +78,7 @@ class Context:
         self.is_config = isinstance(data, dict) and not empty
         self.data: JsonObject = data if isinstance(data, dict) else {}
         self._keys: dict[str, KeyView | None] = {}
+        self._facts: dict[Callable[[Context], object], object] = {}
         self.walk = Walk(release, source.consumer)
         self.walk.values = self.walk.section(ROOT, self._handed_over(), (), ())
 
@@ -93,6 +95,12 @@ class Context:
         if self.consumer != "deepspeed":
             return "json"
         return "hjson" if self.since("0.8.1") else "json"
+
+    def once(self, find_out: Callable[[Context], Fact]) -> Fact:
+        """What `find_out` says of this context; it is asked once, for all rules that want to know."""
+        if find_out not in self._facts:
+            self._facts[find_out] = find_out(self)
+        return cast("Fact", self._facts[find_out])
 
     @property
     def root(self) -> Root:

@@ -248,11 +248,31 @@ def along(path: KeyPath) -> Iterator[KeyInfo]:
         section = child_section(info.type)
 
 
-def meant_by(path: str) -> str | None:
-    """The key that people mean who write this path, which no release ever read; "" where it stands for
-    nothing, None where nothing is known of it.
+@cache
+def _miswritten() -> dict[tuple[str, str], tuple[str, KeyPath]]:
+    """By section class and word, so that a section with two names is one: the section of what is meant, and
+    its path.
     """
-    return MISWRITTEN.get(path)
+    found: dict[tuple[str, str], tuple[str, KeyPath]] = {}
+    for path, meant in MISWRITTEN.items():
+        above, _, word = path.rpartition(".")
+        place = tuple(meant.split(".")) if meant else ()
+        found[_section_at(above), word] = _section_at(meant.rpartition(".")[0]), place
+    return found
+
+
+def _section_at(path: str) -> str:
+    last = ROOT
+    for info in along(tuple(path.split("."))) if path else ():
+        last = child_section(info.type) or last
+    return last
+
+
+def meant_in(section: str, word: str) -> tuple[str, KeyPath] | None:
+    """The key that people mean who write this word in the section, where no release ever read it: the section
+    of that key, and its path, empty where it stands for nothing. None: nothing is known of it.
+    """
+    return _miswritten().get((section, word))
 
 
 @cache

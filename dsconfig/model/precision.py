@@ -120,7 +120,9 @@ class Bf16(Section):
         bool, Key(since="0.17.1", defaults=(("0.19.2", False),), miswritten=("bf16.check_overflow",))
     ] = True
     """Look for infinite and undefined gradients before a step, and leave the step out if there are any."""
-    bf16_master_weights_and_grads: Annotated[bool, Key(since="0.18.3")] = False
+    bf16_master_weights_and_grads: Annotated[
+        bool, Key(since="0.18.3", miswritten=("bf16.fp16_master_weights_and_grads",))
+    ] = False
     """Keep master weights and gradients in bfloat16 too; for ZeRO stages 1 to 3."""
     bf16_optimizer_states: Annotated[bool, Key(since="0.18.3")] = False
     """Keep the optimizer's moments in bfloat16; only with `bf16_master_weights_and_grads`."""
@@ -195,7 +197,9 @@ class DataTypes(Section):
 
     SOURCE = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
-    grad_accum_dtype: Annotated[DtypeWord | None, Key(since="0.7.6", means=_MEANS)] = None
+    grad_accum_dtype: Annotated[
+        DtypeWord | None, Key(since="0.7.6", means=_MEANS, miswritten=("gradient_accumulation_dtype",))
+    ] = None
     """Format in which gradients add up over micro-batches; null follows the model. fp32 loses nothing and
     takes twice the memory."""
     param_dtype: Annotated[DtypeWord | None, Key(since="0.19.2", means=_MEANS)] = None

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
 
 from dsconfig.diagnostic import Fix, Remove
-
-if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+from dsconfig.json_types import Json, KeyPath
+from dsconfig.model.keyinfo import secrets
+from dsconfig.words import quoted
 
 
 def removal(path: KeyPath, *, safe: bool = False) -> Fix:
     """Take out one key."""
     return Fix(f"remove `{path[-1]}`", (Remove(path),), safe)
+
+
+def loss(path: KeyPath, value: Json) -> Fix:
+    """Take out one key that says something to somebody; the title names what is thrown away."""
+    word = str(path[-1])
+    if word in secrets() or _SECRET.search(word):
+        return removal(path)
+    return Fix(f"remove `{word}` with its value, {quoted(value)}", (Remove(path),))
+
+
+_SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
+"""Names under which people write what nobody else may see."""

@@ -1,53 +1,102 @@
-"""Names that are spelt alike."""
+"""The known word that is meant by an unknown one, and the key that is: its value has a say too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache, lru_cache
+from typing import NamedTuple
 
-from dsconfig.model.keyinfo import SectionView
-
-_CUTOFF = 0.74
-SHORT = 4
-"""Names of up to four letters resemble too much to guess."""
-
-
-def nearest_key(word: str, section: SectionView) -> str | None:
-    """The key of the section that is spelt most alike, if any is alike enough."""
-    from difflib import get_close_matches
-
-    if len(word) <= SHORT:
-        folded = {key.lower(): key for key in section.keys}
-        return folded.get(word.lower())
-    plain = {_plain(key): key for key in section.keys}
-    if _plain(word) in plain:
-        return plain[_plain(word)]
-    match = get_close_matches(word.lower(), list(section.keys), 1, _CUTOFF)
-    return match[0] if match else None
+from dsconfig.dialect import read
+from dsconfig.evaluation.shapes import shapes_of
+from dsconfig.json_types import Json, Spec
+from dsconfig.model.keyinfo import KeyView, SectionView, view
+from dsconfig.words.spelling import Lexicon, Near, lexicon, near, nearest, plain
 
 
-def _plain(word: str) -> str:
-    return word.lower().replace("_", "").replace("-", "").replace(" ", "")
+class Guess(NamedTuple):
+    """The keys of a section that may be meant by one that it does not know."""
+
+    meant: tuple[str, ...] = ()
+    """The nearest that the value fits; several where they are as near."""
+    sure: bool = False
+    """Whether one key alone is as near as a slip of the finger."""
+    unfit: tuple[str, ...] = ()
+    """Those that the value does not fit: an object is not meant for a number."""
 
 
-def unmistakable(word: str, section: SectionView) -> bool:
-    """Whether one key of the section alone is as near as a slip of the finger."""
-    from difflib import get_close_matches
+def guess(word: str, value: Json, section: SectionView) -> Guess:
+    """Which keys of the section may be meant by the word."""
+    found = near(word, _keys_of(section.name, section.releases.first))
+    if not found:
+        return Guess()
+    fit = _by_key([each for each in found if fits(section.keys[each.word], value)], section)
+    if not fit:
+        return Guess(unfit=tuple(each.word for each in _by_key(found, section))[:_MOST])
+    costs = [each.cost + _strange(section.keys[each.word], value, section) for each in fit]
+    meant = tuple(each.word for each, cost in zip(fit, costs, strict=True) if cost == min(costs))
+    return Guess(meant[:_MOST], len(fit) == 1 and _slip(word, fit[0]))
 
-    plain = {_plain(key) for key in section.keys}
-    return _plain(word) in plain or len(get_close_matches(word.lower(), list(section.keys), 2, 0.85)) == 1
+
+_MOST = 3
+"""Keys that a help names."""
+
+
+@cache
+def _keys_of(name: str, release: int) -> Lexicon:
+    keys = view(name, release).keys
+    return lexicon(word for word, key in keys.items() if not key.info.flags & {"internal", "not_json"})
+
+
+def _by_key(found: Iterable[Near], section: SectionView) -> list[Near]:
+    """Each key once, under the name that is nearest."""
+    first: dict[str, Near] = {}
+    for each in found:
+        first.setdefault(section.keys[each.word].info.name, each)
+    return list(first.values())
+
+
+def _slip(word: str, meant: Near) -> bool:
+    letters = plain(meant.word)
+    most = 3 if len(letters) >= 12 else 2
+    digits = [letter for letter in letters if letter.isdigit()]
+    return (
+        meant.cost <= most and len(letters) > 4 and digits == [each for each in plain(word) if each.isdigit()]
+    )
+
+
+def fits(key: KeyView, value: Json) -> bool:
+    """Whether the value is at least of the right shape: an object, a list, or neither of them."""
+    if value is None:
+        return True
+    kinds = set(_kinds(key.type))
+    if "any" in kinds or shapes_of(value) & key.takes:
+        return True
+    if isinstance(value, dict):
+        return not kinds.isdisjoint(("section", "map"))
+    if isinstance(value, list):
+        return "list" in kinds
+    return not kinds <= {"section", "map", "list", "null"}
+
+
+def _kinds(spec: Spec) -> list[str]:
+    return [kind for arm in spec[1:] for kind in _kinds(arm)] if spec[0] == "union" else [spec[0]]
+
+
+def _strange(key: KeyView, value: Json, section: SectionView) -> int:
+    """1 where the key does not take the value as it is."""
+    return int(value != "auto" and read(key.type, value, section.dialect) is not None)
+
+
+@lru_cache(maxsize=64)
+def _lexicon(words: frozenset[str]) -> Lexicon:
+    return lexicon(sorted(words))
 
 
 def nearest_of(word: str, words: Iterable[str]) -> str | None:
-    """The word that is spelt most alike, if any is alike enough."""
-    from difflib import get_close_matches
-
-    plain = {_plain(known): known for known in words}
-    if _plain(word) in plain:
-        return plain[_plain(word)]
-    match = get_close_matches(_plain(word), list(plain), 1, _CUTOFF) if len(word) > SHORT else []
-    return plain[match[0]] if match else None
+    """The one word that is meant, if any is near."""
+    return nearest(word, _lexicon(frozenset(words)))
 
 
 def alike(word: str, other: str) -> bool:
     """Whether two words differ in case, underscores and hyphens alone."""
-    return _plain(word) == _plain(other)
+    return plain(word) == plain(other)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Rename
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.rules._built_class import names_a_class
+from dsconfig.rules._relocation import renamed
 
 
 def type_left_out(ctx: Context, section: str, *, names: tuple[str, ...], example: str) -> Iterator[Finding]:
@@ -23,5 +23,7 @@ def type_left_out(ctx: Context, section: str, *, names: tuple[str, ...], example
         f"builds no {section}",
         help=f"rename `{other}` to `type`" if other else f'add `"type": "{example}"`, or remove the section',
         part="value" if null else "key",
-        fix=Fix(f"rename `{other}` to `type`", (Rename((section, other), "type"),)) if other else None,
+        fix=renamed(ctx, (section, other), "type", written[other], title=f"rename `{other}` to `type`")
+        if other
+        else None,
     )

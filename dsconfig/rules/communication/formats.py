@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Rename
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._formats import format_place, model_format
 from dsconfig.rules._parallel_sizes import device_mesh
+from dsconfig.rules._relocation import renamed
 from dsconfig.words import quoted
 
 _FORMAT = "communication_data_type"
@@ -81,5 +81,5 @@ def communication_format_of_sequence_parallel(ctx: Context) -> Iterator[Finding]
             f"sequence: gradients travel as {quoted(used)}" + ("" if ctx.has(key) else ", its default"),
             help=f"say it as `{key}`",
             related=[("sequences are shared here", _SEQUENCE)],
-            fix=None if ctx.has(key) else Fix(f"rename to `{key}`", (Rename((_FORMAT,), key),)),
+            fix=renamed(ctx, (_FORMAT,), key, wanted),
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Fix, Operation, Rename, Set
+from dsconfig.diagnostic import Fix
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.events import KnownKey, UnknownKey
 from dsconfig.model.keyinfo import KeyInfo, section_keys
 from dsconfig.rules._fixes import removal
-from dsconfig.words import quoted
+from dsconfig.rules._relocation import renamed, said_elsewhere
 
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
@@ -20,50 +20,46 @@ def successor(ctx: Context, entry: KnownKey | UnknownKey, *, safe: bool = False)
 
     `safe` is the caller's knowledge of the release.
     """
-    path, value = entry.path, entry.value
-    info = section_keys(entry.section.name).get(str(path[-1]))
-    if info is None or info.rewrite is None or info.replaced_by is None:
+    info = section_keys(entry.section.name).get(str(entry.path[-1]))
+    if info is None or info.replaced_by is None:
+        return None
+    new = (*entry.path[:-1], info.replaced_by.rpartition(".")[2])
+    return said_today(ctx, info, entry, new, safe=safe)
+
+
+def said_today(
+    ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey, to: KeyPath, *, safe: bool = False
+) -> Fix | None:
+    """The fix that says at `to` what the value says of a key with a new name."""
+    if info.rewrite is None:
         return None
     how, on = info.rewrite
-    new = info.replaced_by.rpartition(".")[2]
-    there = (*path[:-1], new)
-    if _written(ctx, there):
-        return None
+    path, value = entry.path, entry.value
     if how == "rename":
-        return Fix(f"rename to `{new}`", (Rename(path, new),), safe)
+        return renamed(ctx, path, str(to[-1]), value, safe=safe) if path[:-1] == to[:-1] else None
     if not isinstance(value, bool):
         return None
     if how == "negate":
-        return _in_place(path, there, not value, safe=safe)
-    if not value:
-        return removal(path, safe=safe)
-    return _in_place(path, there, on, safe=safe)
+        return said_elsewhere(ctx, path, to, not value, safe=safe)
+    return said_elsewhere(ctx, path, to, on, safe=safe) if value else removal(path, safe=safe)
 
 
-def _written(ctx: Context, path: KeyPath) -> bool:
-    value: Any = ctx.data
-    for part in path:
-        if isinstance(value, dict) and part not in value:
-            return False
-        value = value[part]
-    return True
-
-
-def _in_place(path: KeyPath, there: KeyPath, value: Any, *, safe: bool) -> Fix:
-    operations: tuple[Operation, ...] = (Rename(path, str(there[-1])), Set(there, value))
-    return Fix(f"write `{there[-1]}`: {quoted(value)} instead", operations, safe)
-
-
-def instead(info: KeyInfo) -> str:
-    """What to do about a key that is gone, in words."""
-    if info.replaced_by is None:
-        return info.advice or "remove it"
+def instead(ctx: Context, info: KeyInfo) -> str:
+    """What to do about a key that is gone, in words; never a key that the release does not read either."""
     replaced = info.replaced_by
-    return (
-        f"use `{replaced}` instead"
-        if " " not in replaced and "(" not in replaced
-        else f"use {replaced} instead"
-    )
+    if replaced is None or (is_path(replaced) and not lives(ctx, replaced)):
+        return info.advice or "remove it"
+    return f"use `{replaced}` instead" if is_path(replaced) else f"use {replaced} instead"
+
+
+def is_path(text: str) -> bool:
+    """Whether what replaces a key is a key, and no phrase."""
+    return " " not in text and "(" not in text
+
+
+def lives(ctx: Context, path: str) -> bool:
+    """Whether the release reads the key; below free-form names, the section that holds them."""
+    return ctx.key(path.partition(".*")[0]) is not None
 
 
 def is_off(value: object) -> bool:

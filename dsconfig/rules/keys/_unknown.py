@@ -9,10 +9,10 @@ from dsconfig.diagnostic import EffectName, dotted
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.events import UnknownKey
 from dsconfig.json_types import KeyPath
-from dsconfig.model.keyinfo import KeyInfo, SectionView, meant_by, section_keys
+from dsconfig.model.keyinfo import KeyInfo, SectionView, meant_in, section_keys
 from dsconfig.releases import NEVER
-from dsconfig.rules._similar import nearest_key
-from dsconfig.rules.keys._homes import home_of
+from dsconfig.rules._homes import home_of, places_of, reads
+from dsconfig.rules._similar import fits, guess
 
 
 class Removed(NamedTuple):
@@ -30,7 +30,7 @@ class Future(NamedTuple):
 class NeverRead(NamedTuple):
     """No release ever read the key, though examples show it; empty: nothing stands for it."""
 
-    instead: str
+    instead: KeyPath
 
 
 class Misplaced(NamedTuple):
@@ -40,13 +40,19 @@ class Misplaced(NamedTuple):
 
 
 class Misspelt(NamedTuple):
-    """The key is spelt almost like one that exists."""
+    """The key is spelt almost like one that exists; several where they are as near."""
 
-    meant: str
+    meant: tuple[str, ...]
+    sure: bool
 
 
 class Unexplained(NamedTuple):
-    """Nothing is like the key."""
+    """Nothing is like the key that could hold its value."""
+
+    unfit: tuple[str, ...]
+    """Keys of the section that are spelt like it, and hold no such value."""
+    elsewhere: tuple[str, ...]
+    """Places at which a key of this name stands."""
 
 
 Reason: TypeAlias = "Removed | Future | NeverRead | Misplaced | Misspelt | Unexplained"
@@ -109,10 +115,15 @@ class Unknown(NamedTuple):
 
 def unknowns(ctx: Context, kind: type[R]) -> Iterator[tuple[Unknown, R]]:
     """The unknown keys that have this kind of reason."""
-    for entry in ctx.walk.unknown:
-        reason = _reason(ctx, entry)
-        if isinstance(reason, kind):
-            yield Unknown(entry, reason), reason
+    for found in ctx.once(_classified):
+        if isinstance(found.reason, kind):
+            yield found, found.reason
+
+
+def _classified(ctx: Context) -> list[Unknown]:
+    """Every unknown key that a rule speaks of."""
+    found = ((entry, _reason(ctx, entry)) for entry in ctx.walk.unknown)
+    return [Unknown(entry, reason) for entry, reason in found if reason is not None]
 
 
 def _reason(ctx: Context, entry: UnknownKey) -> Reason | None:
@@ -128,14 +139,36 @@ def _reason(ctx: Context, entry: UnknownKey) -> Reason | None:
         return None
     if info is not None:
         return Removed(info) if all(last < ctx.release for _, last in info.spans) else Future(info)
-    instead = meant_by(dotted(path))
-    if instead is not None:
-        return NeverRead(instead)
-    home = home_of(word, path[:-1], ctx.release)
-    if home is not None:
+    instead = _instead(ctx, entry)
+    return NeverRead(instead) if instead is not None else _resemblance(ctx, entry)
+
+
+def _instead(ctx: Context, entry: UnknownKey) -> KeyPath | None:
+    """What stands for a key that no release read; empty where nothing does in the release that is judged."""
+    path = entry.path
+    word, above = str(path[-1]), path[:-1]
+    if above and word == above[-1] and isinstance(entry.value, bool) and "enabled" in entry.section.keys:
+        return (*above, "enabled")
+    meant = meant_in(entry.section.name, word)
+    if meant is None:
+        return None
+    section, place = meant
+    # A section may stand under two names.
+    to = (*above, place[-1]) if section == entry.section.name and place else place
+    return to if place and reads(ctx, place) else ()
+
+
+def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
+    word, above = str(entry.path[-1]), entry.path[:-1]
+    home = home_of(ctx, word, above)
+    key = ctx.key(home) if home is not None else None
+    if home is not None and (key is None or fits(key, entry.value)):
         return Misplaced(home)
-    near = nearest_key(word, section)
-    return Misspelt(near) if near else Unexplained()
+    near = guess(word, entry.value, entry.section)
+    if near.meant:
+        return Misspelt(near.meant, near.sure)
+    elsewhere = [place for place in places_of(ctx, word) if place != dotted(above)]
+    return Unexplained(near.unfit, tuple(elsewhere))
 
 
 def _own_keys(consumer: str) -> tuple[str, ...]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Move, Rename, dotted
+from dsconfig.diagnostic import Fix, dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._fixes import removal
-from dsconfig.rules._similar import unmistakable
-from dsconfig.rules.keys._unknown import Misplaced, Misspelt, NeverRead, Unexplained, unknowns
-from dsconfig.words import one_of
+from dsconfig.rules._fixes import loss
+from dsconfig.rules._relocation import moved, renamed
+from dsconfig.rules.keys._successors import instead, said_today
+from dsconfig.rules.keys._unknown import Misplaced, Misspelt, NeverRead, Unexplained, Unknown, unknowns
+from dsconfig.words import expected, one_of
 
 _ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
@@ -35,18 +36,32 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for found, _ in unknowns(ctx, Unexplained):
-        known = list(found.section.keys)
+    for found, (unfit, elsewhere) in unknowns(ctx, Unexplained):
         yield ctx.at(
             found.path,
             f"`{found.word}` is not a DeepSpeed key {found.where}: {found.fate}",
-            help=f"remove it; known here: {one_of((f'`{key}`' for key in known), 'and')}"
-            if 0 < len(known) <= 8
-            else "remove it",
+            help=_without_a_guess(found, unfit, elsewhere),
             effect=found.effect,
             part="key",
-            fix=removal(found.path),
+            # What may have been meant for a key is the reader's to decide, not to be thrown away.
+            fix=None if unfit or elsewhere else loss(found.path, found.entry.value),
         )
+
+
+def _without_a_guess(found: Unknown, unfit: tuple[str, ...], elsewhere: tuple[str, ...]) -> str:
+    known = list(found.section.keys)
+    if unfit:
+        takes = [f"`{word}` takes {expected(found.section.keys[word].type)}" for word in unfit]
+        return f"remove it, or write what is meant: {one_of(takes, 'and')}"
+    if 0 < len(elsewhere) <= _FEW:
+        return f"remove it, or move it to {one_of(f'`{place}`' for place in elsewhere)}"
+    if 0 < len(known) <= _ALL:
+        return f"remove it; known here: {one_of((f'`{key}`' for key in known), 'and')}"
+    return "remove it"
+
+
+_FEW, _ALL = 3, 8
+"""How many places of a key, and keys of a section, a help lists."""
 
 
 @rule("DSC102", effect="ignored", source=_ROOT)
@@ -65,22 +80,33 @@ def misspelt_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "gradient_clipping": 1.0}
     """
-    for found, (meant,) in unknowns(ctx, Misspelt):
-        taken = ctx.has(dotted((*found.path[:-1], meant)))
+    for found, reason in unknowns(ctx, Misspelt):
+        advice, fix = _meant(ctx, found, reason)
         yield ctx.at(
             found.path,
             f"`{found.word}` is not a DeepSpeed key {found.where}: {found.fate}",
-            help=f"did you mean `{meant}`?" + (" It is set already: remove one of the two" if taken else ""),
+            help=advice,
             effect=found.effect,
             part="key",
-            fix=None
-            if taken
-            else Fix(
-                f"rename to `{meant}`",
-                (Rename(found.path, meant),),
-                safe=found.refused and unmistakable(found.word, found.section),
-            ),
+            fix=fix,
         )
+
+
+def _meant(ctx: Context, found: Unknown, reason: Misspelt) -> tuple[str, Fix | None]:
+    meant, sure = reason
+    words = one_of(f"`{word}`" for word in meant)
+    asked = f"did you mean {words}?"
+    info = found.section.keys[meant[0]].info
+    if any(ctx.has(dotted((*found.path[:-1], word))) for word in meant):
+        return f"{asked} It is set already: remove one of the two", None
+    if "unread" in info.flags:
+        return f"{instead(ctx, info)}: {words}, which is spelt like it, has no effect either", None
+    if info.deprecated <= ctx.release and info.rewrite and info.replaced_by:
+        to = tuple(info.replaced_by.split("."))
+        return f"{asked} It is deprecated: {instead(ctx, info)}", said_today(ctx, info, found.entry, to)
+    if len(meant) > 1:
+        return asked, None
+    return asked, renamed(ctx, found.path, meant[0], found.entry.value, safe=found.refused and sure)
 
 
 @rule("DSC103", effect="ignored", source=_ROOT)
@@ -98,16 +124,23 @@ def misplaced_key(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
     """
     for found, (home,) in unknowns(ctx, Misplaced):
+        advice, fix = _to_move(ctx, found, home)
         yield ctx.at(
             found.path,
             f"`{found.word}` does not belong {found.where}: {found.fate}",
-            help=f"move it to `{home}`",
+            help=advice,
             effect=found.effect,
             part="key",
-            fix=None
-            if ctx.has(home)
-            else Fix(f"move to `{home}`", (Move(found.path, tuple(home.split("."))),)),
+            fix=fix,
         )
+
+
+def _to_move(ctx: Context, found: Unknown, home: str) -> tuple[str, Fix | None]:
+    key = ctx.key(home)
+    if key is not None and key.info.deprecated <= ctx.release and key.info.replaced_by:
+        to = tuple(key.info.replaced_by.split("."))
+        return instead(ctx, key.info), said_today(ctx, key.info, found.entry, to)
+    return f"move it to `{home}`", moved(ctx, found.path, tuple(home.split(".")), found.entry.value)
 
 
 @rule("DSC107", effect="ignored", source=_ROOT)
@@ -122,12 +155,13 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "comms_logger": {"enabled": true}}
     """
-    for found, (instead,) in unknowns(ctx, NeverRead):
+    for found, (to,) in unknowns(ctx, NeverRead):
+        value = found.entry.value
         yield ctx.at(
             found.path,
             f"`{found.word}` was never a DeepSpeed key {found.where}, though examples show it: {found.fate}",
-            help=f"use `{instead}`" if instead else "remove it",
+            help=f"use `{dotted(to)}`" if to else "remove it",
             effect=found.effect,
             part="key",
-            fix=removal(found.path) if not instead else None,
+            fix=moved(ctx, found.path, to, value) if to else loss(found.path, value),
         )

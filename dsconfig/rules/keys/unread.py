@@ -27,6 +27,6 @@ def key_without_effect(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             entry.path,
             f"`{entry.path[-1]}` has no effect: DeepSpeed takes it and never looks at it",
-            help=instead(info) if info.replaced_by else "remove it",
+            help=instead(ctx, info),
             part="key",
         )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dsconfig.diagnostic import Fix
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.model.keyinfo import KeyInfo
 from dsconfig.releases import name
-from dsconfig.rules._fixes import removal
-from dsconfig.rules.keys._successors import instead, is_off, successor
-from dsconfig.rules.keys._unknown import Future, Removed, unknowns
+from dsconfig.rules._fixes import loss, removal
+from dsconfig.rules.keys._successors import instead, is_off, is_path, lives, successor
+from dsconfig.rules.keys._unknown import Future, Removed, Unknown, unknowns
 
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
@@ -45,11 +47,20 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             found.path,
             f"`{found.word}` was removed from DeepSpeed after {name(last)}: {found.fate}",
-            help="remove it, even though it is switched off" if found.refused and off else instead(info),
+            help="remove it, even though it is switched off" if found.refused and off else instead(ctx, info),
             effect=found.effect,
             part="key",
-            fix=successor(ctx, found.entry, safe=found.refused) or removal(found.path, safe=off),
+            fix=successor(ctx, found.entry, safe=found.refused) or _dropped(ctx, found, info),
         )
+
+
+def _dropped(ctx: Context, found: Unknown, info: KeyInfo) -> Fix | None:
+    """Taking a removed key out; not where another key says today what it says."""
+    if is_off(found.entry.value):
+        return removal(found.path, safe=True)
+    if info.replaced_by and is_path(info.replaced_by) and lives(ctx, info.replaced_by):
+        return None
+    return loss(found.path, found.entry.value)
 
 
 @rule("DSC105", effect="ignored", source=_ROOT)
@@ -73,7 +84,7 @@ def future_key(ctx: Context) -> Iterator[Finding]:
             help=f"upgrade DeepSpeed to {name(first)} or later, or remove the key",
             effect=found.effect,
             part="key",
-            fix=removal(found.path),
+            fix=loss(found.path, found.entry.value),
         )
 
 
@@ -100,7 +111,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             entry.path,
             f"`{entry.path[-1]}` is deprecated since DeepSpeed {name(info.deprecated)}",
-            help=instead(info) if info.replaced_by else "remove it",
+            help=instead(ctx, info),
             part="key",
             # Before 0.7.0 the section is read by hand, and not every old name as its successor.
             fix=successor(ctx, entry, safe=entry.section.name == "Config" or ctx.since("0.7.0")),

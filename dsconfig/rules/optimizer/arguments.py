@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Rename
+from dsconfig.diagnostic import Fix
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import section_keys
 from dsconfig.releases import name
 from dsconfig.rules._built_class import Chosen, optimizer, params
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._fixes import loss, removal
 from dsconfig.rules._offload import offload_place
+from dsconfig.rules._relocation import renamed
 from dsconfig.rules._similar import alike, nearest_of
 from dsconfig.words import one_of
 
@@ -55,9 +56,10 @@ def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
     why, related = _why(ctx, chosen, word)
     near = nearest_of(word, chosen.accepts - params(ctx, "optimizer").keys())
     ignored = chosen.name == "Muon"
-    fix = removal(path, safe=ignored)
+    value = params(ctx, "optimizer")[word]
+    fix: Fix | None = removal(path, safe=True) if ignored else loss(path, value)
     if near:
-        fix = Fix(f"rename to `{near}`", (Rename(path, near),), safe=not ignored and alike(word, near))
+        fix = renamed(ctx, path, near, value, safe=not ignored and alike(word, near))
     return ctx.at(
         path,
         f"`{word}` is not an argument of {chosen.built}{why}{', which passes over it' if ignored else ''}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix, Set
@@ -11,24 +12,12 @@ from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import TypeInfo, type_named
 from dsconfig.releases import name
 from dsconfig.rules._built_class import known_names, known_type, written_type
+from dsconfig.rules._similar import alike, nearest_of
 from dsconfig.words import one_of, quoted
+from dsconfig.words.spelling import plain
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 _TYPE = "optimizer.type"
-_CLASSES = {
-    "FusedAdam": "Adam",
-    "DeepSpeedCPUAdam": "Adam",
-    "CPUAdam": "Adam",
-    "FusedAdamW": "AdamW",
-    "adamw_torch": "AdamW",
-    "adamw_hf": "AdamW",
-    "DeepSpeedCPUAdagrad": "Adagrad",
-    "FusedLamb": "Lamb",
-    "FusedLion": "Lion",
-    "DeepSpeedCPULion": "Lion",
-}
-"""Names of classes, and of other programs, and the type that stands for them."""
-_MEANT = {word.lower(): kind for word, kind in _CLASSES.items()}
 
 
 @rule("DSC504", effect="crashes", source=f"{_ENGINE}._is_supported_optimizer")
@@ -82,21 +71,18 @@ def _reason(ctx: Context, kind: TypeInfo | None, word: str) -> str:
 
 
 def _meant(word: str, ctx: Context) -> str | None:
-    """The type that is meant by a name that names none."""
-    folded = {known.lower(): known for known in torch_classes.OPTIMIZERS}
-    meant = folded.get(word.lower()) or _MEANT.get(word.lower())
-    if meant is None and word.lower() in ("onebitadam", "zerooneadam"):
-        meant = "Adam"
-    if meant is None and word.lower() == "onebitlamb":
-        meant = "Lamb"
-    if meant is None:
-        meant = _near(word, ctx, folded)
-    return meant
+    """The type that is meant by a name that names none; never one that the release does not have."""
+    known = [*torch_classes.OPTIMIZERS, *known_names(ctx, "Optimizer")]
+    for wanted in (word, _bare(word)):
+        same = [each for each in known if alike(each, wanted)]
+        if same:
+            return same[-1]
+    return nearest_of(word, known)
 
 
-def _near(word: str, ctx: Context, folded: dict[str, str]) -> str | None:
-    from difflib import get_close_matches
+_MAKERS = re.compile(r"^(deepspeed|torch(optim)?|fused|cpu|onebit|zeroone|bnb|hf)+|(torch|fused|hf)+$")
+"""What stands before or after the name in the names of classes, and of other programs."""
 
-    known = {known.lower(): known for known in known_names(ctx, "Optimizer")} | folded
-    near = get_close_matches(word.lower(), known, 1, 0.8)
-    return known[near[0]] if near else None
+
+def _bare(word: str) -> str:
+    return _MAKERS.sub("", plain(word))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Rename
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import section_keys, types_of
 from dsconfig.releases import name
 from dsconfig.rules._built_class import Chosen, params, required, scheduler
-from dsconfig.rules._fixes import removal
+from dsconfig.rules._fixes import loss
+from dsconfig.rules._relocation import renamed
 from dsconfig.rules._similar import alike, nearest_of
 from dsconfig.words import one_of
 
@@ -52,9 +52,8 @@ def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
     near = None if others else nearest_of(word, chosen.accepts - params(ctx, "scheduler").keys())
     path = (*_PARAMS, word)
     known = one_of((f"`{key}`" for key in sorted(chosen.accepts)), "and")
-    fix = removal(path)
-    if near:
-        fix = Fix(f"rename to `{near}`", (Rename(path, near),), safe=alike(word, near))
+    value = params(ctx, "scheduler")[word]
+    fix = renamed(ctx, path, near, value, safe=alike(word, near)) if near else loss(path, value)
     return ctx.at(
         path,
         f"`{word}` is not an argument of {chosen.built}{_why(ctx, chosen, word)}",

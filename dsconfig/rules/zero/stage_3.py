@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.diagnostic import Fix, Rename, Set
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._relocation import renamed
 from dsconfig.rules._stage import ZERO, stage, zero
 from dsconfig.rules.consumers._reader import reader
 from dsconfig.words import quoted
@@ -86,7 +87,7 @@ def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
             f'`{bare}` is `"auto"`, which {reader(ctx)} fills only under `{name}`: it raises that '
             f"`{ZERO}.{bare}` is not found in kwargs",
             help=f"write `{name}`",
-            fix=Fix(f"rename it `{name}`", (Rename(ctx.place(path), name),)),
+            fix=renamed(ctx, ctx.place(path), name, "auto", title=f"rename it `{name}`"),
         )
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, LINK, ROOT_KEYS, block
 from dsconfig.diagnostic import Fix, Rename
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules.consumers.launch_file._block import in_block
+from dsconfig.words.spelling import Lexicon, lexicon, nearest
 
 _CONFIG = "accelerate commands/config/config_args.py:BaseConfig.from_yaml_file"
 
@@ -31,29 +34,32 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3,
         "offload_param_device": "cpu"}}
     """
+    root, inner = _known()
     for key in ctx.data:
         if key not in ROOT_KEYS:
-            inside = f", or move it into `{BLOCK}`" if key in BLOCK_KEYS else ""
+            meant = _nearest(key, None, root)
+            asked = f"did you mean `{meant}`?" if meant else "remove it"
             yield ctx.at(
                 (key,),
                 f"`{key}` is not a key of Accelerate's launch file: `accelerate launch` refuses the file",
-                help=f"remove it{inside}" if inside else _meant(key, ROOT_KEYS) or "remove it",
+                help=f"remove it, or move it into `{BLOCK}`" if key in BLOCK_KEYS else asked,
                 part="key",
             )
-    for key in block(ctx.data):
+    for key, value in block(ctx.data).items():
         # Whatever else the command line of `accelerate launch` knows is taken from the block too.
         if key in BLOCK_KEYS or key in ROOT_KEYS or key in _OPTIONS:
             continue
-        near = _nearest(key, BLOCK_KEYS)
+        meant = _nearest(key, value, inner)
         yield ctx.at(
             in_block(key),
             f"`{key}` is not a key of Accelerate's `{BLOCK}`: it is dropped silently",
-            help=_meant(key, BLOCK_KEYS)
-            or f"write it into a DeepSpeed config in JSON, and name that by `{LINK}`, alone in the block",
+            help=f"did you mean `{meant}`?"
+            if meant
+            else f"write it into a DeepSpeed config in JSON, and name that by `{LINK}`, alone in the block",
             effect="ignored",
             part="key",
-            fix=Fix(f"rename to `{near}`", (Rename(in_block(key), near),))
-            if near and near not in block(ctx.data)
+            fix=Fix(f"rename to `{meant}`", (Rename(in_block(key), meant),))
+            if meant and meant not in block(ctx.data)
             else None,
         )
 
@@ -63,12 +69,12 @@ _OPTIONS = frozenset(
 )
 
 
-def _nearest(word: str, known: frozenset[str]) -> str | None:
-    from difflib import get_close_matches
+def _nearest(key: str, value: Json, known: Lexicon) -> str | None:
+    """The one key that may be meant; the block's keys hold neither objects nor lists."""
+    return None if isinstance(value, dict | list) else nearest(str(key), known)
 
-    return next(iter(get_close_matches(str(word), sorted(known), 1, 0.8)), None)
 
-
-def _meant(word: str, known: frozenset[str]) -> str | None:
-    near = _nearest(word, known)
-    return f"did you mean `{near}`?" if near else None
+@cache
+def _known() -> tuple[Lexicon, Lexicon]:
+    """The keys at the top, and those of the block."""
+    return lexicon(sorted(ROOT_KEYS)), lexicon(sorted(BLOCK_KEYS))

@@ -52,10 +52,10 @@ def one_of(values: Iterable[object], conjunction: str = "or") -> str:
 
 
 def closest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """The words of `known` that are spelled most like `word`, best first: what may have been meant."""
-    from difflib import get_close_matches
+    """The words of `known` that are spelt most like `word`, best first: what may have been meant."""
+    from dsconfig.words.spelling import lexicon, near
 
-    return get_close_matches(word, list(known), count, 0.6)
+    return [each.word for each in near(word, lexicon(known))][:count]
 
 
 def expected(spec: Spec) -> str:
