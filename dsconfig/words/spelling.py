@@ -63,6 +63,8 @@ def lexicon(words: Iterable[str]) -> Lexicon:
 def near(word: str, known: Lexicon) -> list[Near]:
     """The known words near this one, nearest first; the first of equals is the one that came first."""
     asked = _entry(word[:_LONGEST])
+    if not asked.letters:
+        return []
     same = known.same.get(asked.plain)
     if same:
         return [Near(each, 0) for each in same]
