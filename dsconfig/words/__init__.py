@@ -52,7 +52,7 @@ def one_of(values: Iterable[object], conjunction: str = "or") -> str:
 
 
 def closest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
-    """The words of `known` that are spelt most like `word`, best first: what may have been meant."""
+    """The words of `known` that are spelled most like `word`, best first: what may have been meant."""
     from dsconfig.words.spelling import lexicon, near
 
     return [each.word for each in near(word, lexicon(known))][:count]
