@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import deepcopy
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,7 @@ def again(document: Document, text: str) -> Document:
     return read_text(text, document.name, document.format)
 
 
-def carried_out(value: Json, operations: tuple[Operation, ...]) -> Json:
+def carried_out(value: Json, operations: Iterable[Operation]) -> Json:
     """The config's value after the operations. Both paths of a move are those of the config before it.
 
     Raises:

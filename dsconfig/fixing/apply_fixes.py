@@ -1,130 +1,128 @@
-"""One pass over a document: the fixes that do not meet, made together.
+"""One pass over a document: the fixes that do not meet, made together and checked.
 
-No edit is trusted: what the new text says is compared with what the fixes mean, and a fix that the text does
-not carry is left out.
+No edit is trusted: what the new text says is compared with what the fixes mean, and it is judged like the old
+one. A fix that the text does not carry, or that brings a finding which was not there, is withdrawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
-from dsconfig.checking.patches import again, carried_out, edits, same
+from dsconfig.checking.patches import again, carried_out, same
 from dsconfig.checking.report import Report
-from dsconfig.diagnostic import SEVERITIES, Diagnostic, Fix, Move, Operation, Remove, Replace
+from dsconfig.diagnostic import SEVERITIES, Diagnostic, Replace
 from dsconfig.document import Document
-from dsconfig.document.edit import Edit, EditError, apply
+from dsconfig.document.edit import apply
 from dsconfig.fixing.safety import is_safe
+from dsconfig.fixing.together import Taken, together
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json, KeyPath
 
+Judge: TypeAlias = Callable[[Document], Report]
+_MOST_TRIALS = 64
+"""Texts judged in one pass at most, while it is found out which of many fixes must be withdrawn."""
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """A fix on its way into the text."""
 
-    found: Diagnostic
-    fix: Fix
-    edits: list[Edit]
-    paths: list[KeyPath]
+@dataclass(slots=True)
+class Pass:
+    """Fixes tried on one document. `withdrawn` names those that no later pass needs to try."""
 
-    def meets(self, other: Taken) -> bool:
-        """Whether the two concern one place; an edit that only inserts meets what it touches."""
-        if any(_related(one, two) for one in self.paths for two in other.paths):
+    document: Document
+    report: Report
+    judge: Judge
+    withdrawn: set[tuple[str, KeyPath, str]] = field(default_factory=set)
+    trials: int = 0
+    made: list[Taken] = field(default_factory=list)
+    result: tuple[Document, Report] | None = None
+    """The document with `made` in it, and its report."""
+
+    def run(self, *, unsafe: bool) -> bool:
+        """Make every fix that need not wait for another one; False where none was made."""
+        if self.document.is_data or self.document.root is None:
+            return False
+        for wanted in self._wanted(unsafe=unsafe):
+            if self._accept(together(self.document, wanted)):
+                break
+        return self.result is not None
+
+    def _wanted(self, *, unsafe: bool) -> Iterator[list[Diagnostic]]:
+        """The findings to fix, errors first.
+
+        The text itself comes before its values: what a parser refuses was read by guessing.
+        """
+        found = [
+            each
+            for each in self.report.diagnostics
+            if each.fix is not None
+            and each.fix.operations
+            and _name(each) not in self.withdrawn
+            and (unsafe or is_safe(each, self.report))
+        ]
+        yield [each for each in found if _is_textual(each)]
+        if self.document.readable():
+            yield sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+
+    def _accept(self, taken: list[Taken]) -> list[Taken]:
+        """Those of the fixes that hold together; all at once where they do, else found by halves."""
+        if not taken or self._holds(taken):
+            return taken
+        if len(taken) == 1 or self.trials >= _MOST_TRIALS:
+            if self.trials < _MOST_TRIALS:
+                self.withdrawn.add(_name(taken[0].found))
+            return []
+        left = self._accept(taken[: len(taken) // 2])
+        right = self._accept(taken[len(taken) // 2 :])
+        if not left or not right or self._holds([*left, *right]):
+            return [*left, *right]
+        self._holds(left)
+        return left
+
+    def _holds(self, taken: list[Taken]) -> bool:
+        """Whether the new text says what the fixes mean, and brings no finding that was not there."""
+        if self.made == taken:
             return True
-        return any(_meet(one, two) for one in self.edits for two in other.edits)
+        if self.trials >= _MOST_TRIALS:
+            return False
+        new = _edited(self.document, taken)
+        if new is None:
+            return False
+        self.trials += 1
+        report = self.judge(new)
+        # What stands behind a mistake in the text is seen only once it is gone.
+        if not _is_textual(taken[0].found) and _more(report) - _more(self.report):
+            return False
+        self.made, self.result = taken, (new, report)
+        return True
 
 
-def apply_fixes(document: Document, report: Report, *, unsafe: bool) -> tuple[str, list[Diagnostic]]:
-    """The text with every fix made that does not have to wait for another one, and the findings fixed."""
-    if document.is_data or document.root is None:
-        return document.text, []
-    taken: list[Taken] = []
-    for wanted in _wanted(document, report, unsafe=unsafe):
-        taken = _compatible(document, wanted)
-        if taken:
-            break
-    while len(taken) > 1 and not _means(document, taken):  # as where nothing of a section would be left
-        del taken[len(taken) // 2 :]
-    return _edited(document, taken), [each.found for each in taken]
+def _name(found: Diagnostic) -> tuple[str, KeyPath, str]:
+    return found.code, found.path, found.fix.title if found.fix else ""
 
 
-def _wanted(document: Document, report: Report, *, unsafe: bool) -> Iterator[list[Diagnostic]]:
-    """The findings to fix, errors first.
-
-    The text itself comes before its values: what a parser refuses was read by guessing.
-    """
-    found = [
-        each
-        for each in report.diagnostics
-        if each.fix is not None and each.fix.operations and (unsafe or is_safe(each, report))
-    ]
-    yield [each for each in found if each.fix and isinstance(each.fix.operations[0], Replace)]
-    if document.readable():
-        yield sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+def _is_textual(found: Diagnostic) -> bool:
+    return found.fix is not None and isinstance(found.fix.operations[0], Replace)
 
 
-def _compatible(document: Document, wanted: list[Diagnostic]) -> list[Taken]:
-    """The fixes that the text carries, without those that meet one before them."""
-    taken: list[Taken] = []
-    for found in wanted:
-        assert found.fix is not None
-        try:
-            own = Taken(found, found.fix, edits(document, found.fix), _paths(found.fix))
-        except EditError:
-            continue
-        if not any(own.meets(other) for other in taken) and _means(document, [own]):
-            taken.append(own)
-    return taken
+def _more(report: Report) -> Counter[str]:
+    """How often each rule spoke: a renamed section takes its findings along, so their paths do not count."""
+    return Counter(found.code for found in (*report.diagnostics, *report.suppressed))
 
 
-def _meet(one: Edit, two: Edit) -> bool:
-    if one.start == one.end or two.start == two.end:
-        return one.start <= two.end and two.start <= one.end
-    return one.start < two.end and two.start < one.end
-
-
-def _related(one: KeyPath, two: KeyPath) -> bool:
-    length = min(len(one), len(two))
-    return one[:length] == two[:length]
-
-
-def _edited(document: Document, taken: list[Taken]) -> str:
-    return apply(document.text, [edit for each in taken for edit in each.edits])
-
-
-def _means(document: Document, taken: list[Taken]) -> bool:
-    """Whether the new text holds what the fixes make of the old one's value."""
+def _edited(document: Document, taken: list[Taken]) -> Document | None:
+    """The document with the fixes in it, where it holds what they make of its value."""
     try:
-        value: Json = document.value()
-        for each in taken:
-            value = carried_out(value, each.fix.operations)
+        steps = [step for each in taken for step in each.fix.operations]
+        value: Json = carried_out(document.value(), steps)
     except (KeyError, IndexError, TypeError, AttributeError):
-        return False
-    new = again(document, _edited(document, taken))
+        return None
+    new = again(document, apply(document.text, [edit for each in taken for edit in each.edits]))
     if document.readable() and not new.readable():
-        return False
+        return None
     # A text past help grows comma by comma.
-    textual = isinstance(taken[0].fix.operations[0], Replace)
-    if textual and len(new.problems) >= len(document.problems):
-        return False
-    return same(new.value(), value)
-
-
-def _paths(fix: Fix) -> list[KeyPath]:
-    """The places that the fix concerns; taking an item out of a list moves the others."""
-    paths: list[KeyPath] = []
-    for operation in fix.operations:
-        paths += _touched(operation)
-    return paths
-
-
-def _touched(operation: Operation) -> list[KeyPath]:
-    if isinstance(operation, Replace):
-        return []
-    path = operation.path
-    if isinstance(operation, Remove | Move) and path and isinstance(path[-1], int):
-        path = path[:-1]
-    return [path, operation.to] if isinstance(operation, Move) else [path]
+    if _is_textual(taken[0].found) and len(new.problems) >= len(document.problems):
+        return None
+    return new if same(new.value(), value) else None

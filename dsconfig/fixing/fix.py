@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from dsconfig import releases
 from dsconfig.checking.check import check_document
-from dsconfig.checking.patches import again
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import is_text
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, Format, read_text
-from dsconfig.fixing.apply_fixes import apply_fixes
+from dsconfig.fixing.apply_fixes import Judge, Pass
 from dsconfig.releases import Target
 
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
+
 MOST_PASSES = 10
-Judge: TypeAlias = Callable[[Document], Report]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,14 @@ def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> F
     report = judge(document)
     applied: list[Diagnostic] = []
     seen = {document.text}
+    withdrawn: set[tuple[str, KeyPath, str]] = set()
     for _ in range(MOST_PASSES):
-        text, made = apply_fixes(document, report, unsafe=unsafe)
-        if text in seen:  # nothing was made, or two fixes undo each other
+        trial = Pass(document, report, judge, withdrawn)
+        if not trial.run(unsafe=unsafe) or trial.result is None:
             break
-        seen.add(text)
-        applied += made
-        document = again(document, text)
-        report = judge(document)
+        if trial.result[0].text in seen:  # two fixes undo each other
+            break
+        document, report = trial.result
+        seen.add(document.text)
+        applied += [each.found for each in trial.made]
     return Fixed(document.text, tuple(applied), report)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from dsconfig.document.edit.edits import Edit, EditError, apply, trimmed
@@ -23,8 +25,8 @@ class Editor(Protocol):
     def remove(self, path: KeyPath) -> list[Edit]:
         """Take the entry out, with its comma, and with its lines where it has them to itself."""
 
-    def remove_entry(self, parent: Node, index: int) -> list[Edit]:
-        """Take one of the entries out, which may be one of several with the same key."""
+    def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
+        """Take some of the entries out, and not all that stand at the end."""
 
     def rename(self, path: KeyPath, name: str) -> list[Edit]:
         """Write another key, in the quotes that the old one has."""
@@ -33,6 +35,7 @@ class Editor(Protocol):
         """Add the value found at `path`, as it is written, at `to`; the first half of moving it."""
 
 
+@lru_cache(maxsize=1)  # what stands around each entry is found once for all edits of a text
 def editor(document: Document) -> Editor:
     """What edits this document.
 

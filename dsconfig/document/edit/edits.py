@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -28,6 +28,16 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
         pieces += text[at : edit.start], edit.text
         at = edit.end
     return "".join((*pieces, text[at:]))
+
+
+def apart(edits: Iterable[Edit]) -> list[Edit]:
+    """Removals of neighbours, of which each may take the space between them, without what they share."""
+    found: list[Edit] = []
+    at = 0
+    for edit in sorted(edits, key=lambda edit: edit[:2]):
+        found.append(Edit(max(at, edit.start), max(at, edit.end), edit.text))
+        at = found[-1].end
+    return found
 
 
 def trimmed(old: str, new: str) -> Edit:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dsconfig.document.edit import brackets
-from dsconfig.document.edit.edits import Edit
+from dsconfig.document.edit.edits import Edit, apart
 from dsconfig.document.edit.places import entry, movable, new_entry, renamed
 from dsconfig.document.edit.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
-    from dsconfig.document.tree import Node
+    from dsconfig.document.tree import Node, Span
     from dsconfig.json_types import Json, KeyPath
 
 
@@ -20,6 +21,7 @@ class JsonEditor:
 
     def __init__(self, document: Document) -> None:
         self.document, self.around = document, Surroundings(document)
+        self.spans: dict[int, list[Span]] = {}
 
     def set(self, path: KeyPath, value: Json) -> list[Edit]:
         """Give the key this value; sections on the way to it are made where they are missing."""
@@ -28,11 +30,14 @@ class JsonEditor:
 
     def remove(self, path: KeyPath) -> list[Edit]:
         """Take the entry out, with its comma, and with its lines where it has them to itself."""
-        return self.remove_entry(*entry(self.document, path))
+        parent, index = entry(self.document, path)
+        return self.remove_entries(parent, [index])
 
-    def remove_entry(self, parent: Node, index: int) -> list[Edit]:
-        """Take one of the entries out, which may be one of several with the same key."""
-        return brackets.removed(self.around, parent, brackets.spans(parent), index)
+    def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
+        """Take some of the entries out, and not all that stand at the end."""
+        spans = self.spans.get(id(parent)) or self.spans.setdefault(id(parent), brackets.spans(parent))
+        edits = (edit for index in indexes for edit in brackets.removed(self.around, parent, spans, index))
+        return apart(edits)
 
     def rename(self, path: KeyPath, name: str) -> list[Edit]:
         """Write another key, in the quotes that the old one has."""

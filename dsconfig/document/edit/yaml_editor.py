@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dsconfig.document.edit import blocks, brackets
-from dsconfig.document.edit.edits import Edit, EditError
+from dsconfig.document.edit.edits import Edit, EditError, apart
 from dsconfig.document.edit.places import entry, movable, nearest, new_entry, renamed
 from dsconfig.document.edit.surroundings import Surroundings
 from dsconfig.document.layout import dump
@@ -42,14 +43,13 @@ class YamlEditor:
         """Take the entry out, with its comma, or with its lines where it has them to itself."""
         parent, index = entry(self.document, path)
         self._check_own(path)
-        return self.remove_entry(parent, index)
+        return self.remove_entries(parent, [index])
 
-    def remove_entry(self, parent: Node, index: int) -> list[Edit]:
-        """Take one of the entries out, which may be one of several with the same key."""
+    def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
+        """Take some of the entries out, and not all that stand at the end."""
         spans = blocks.spans(self.around, parent)
-        if self.around.has_brackets(parent):
-            return brackets.removed(self.around, parent, spans, index)
-        return blocks.removed(self.around, parent, spans, index)
+        removed = brackets.removed if self.around.has_brackets(parent) else blocks.removed
+        return apart(edit for index in indexes for edit in removed(self.around, parent, spans, index))
 
     def rename(self, path: KeyPath, name: str) -> list[Edit]:
         """Write another key, in the quotes that the old one has."""

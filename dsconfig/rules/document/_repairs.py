@@ -90,23 +90,3 @@ def _braced(document: Document) -> Fix | None:
     newline = "\r\n" if "\r\n" in document.text else "\n"
     edits = (Replace(start, start, f"{{{newline}"), Replace(end, end, f"{newline}}}"))
     return Fix("put the entries in braces", edits, safe=True)
-
-
-def without_duplicate(document: Document, problem: Problem, *, refused: bool) -> Fix | None:
-    """Without the first of the entries of one name, which every parser that takes the file passes over."""
-    from dsconfig.document.edit import EditError, editor  # few texts need it
-
-    parent = document.node(problem.path[:-1])
-    if parent is None:
-        return None
-    same = [index for index, member in enumerate(parent.members) if member.key == problem.detail]
-    if len(same) < 2:
-        return None
-    first, last = parent.members[same[0]], parent.members[same[-1]]
-    try:
-        edits = editor(document).remove_entry(parent, same[0])
-    except EditError:
-        return None
-    alike = type(first.node.value) is type(last.node.value) and first.node.value == last.node.value
-    title = f"remove the first `{problem.detail}`, keep the last"
-    return Fix(title, tuple(Replace(*edit) for edit in edits), safe=alike or not refused)

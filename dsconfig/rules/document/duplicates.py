@@ -30,14 +30,17 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 16}
     """
     refused = ctx.from_file
-    for problem in problems(ctx, "duplicate-key"):
-        from dsconfig.rules.document._repairs import without_duplicate
+    found = list(problems(ctx, "duplicate-key"))
+    if not found:
+        return
+    from dsconfig.rules.document._duplicates import duplicates
 
+    for problem, count, fix in duplicates(ctx.document, found, refused=refused):
         yield ctx.spot(
             problem,
-            f"`{problem.detail}` is written twice: "
+            f"`{problem.detail}` is written {'twice' if count == 2 else f'{count} times'}: "
             + ("DeepSpeed refuses the file" if refused else "the last one counts"),
             help="keep one of them",
             effect="rejected" if refused else "altered",
-            fix=without_duplicate(ctx.document, problem, refused=refused),
+            fix=fix,
         )
