@@ -1,4 +1,4 @@
-"""`load`: the typed model of a config, or all that speaks against it."""
+"""`load`: the typed model of a config, or the findings that rule it out."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def load(
 
 
 def construct(section: type[S], data: JsonObject, release: int) -> S:
-    """A section that holds `data` as it is, without validation, and the release's defaults beside it."""
+    """A section with `data` as it is, not validated, and the release's defaults for everything else."""
     known = _fields(section)
     names = _spellings(section.__name__, release)
     written: JsonObject = {}
@@ -106,7 +106,7 @@ def _spellings(section: str, release: int) -> dict[str, str]:
 
 
 def _defaults(section: type[Section], release: int) -> JsonObject:
-    """The defaults that differ in the release, here or in a section that stands here by default."""
+    """The defaults that differ in the release, here or in a section that is here by default."""
     found: JsonObject = {}
     for info in section_keys(section.__name__).values():
         field = _fields(section)[info.name]
@@ -129,7 +129,7 @@ def _typed(field: Field, value: Json, beside: JsonObject, release: int) -> Json:
 
 
 def _within(annotation: object, value: Json, release: int) -> Json:
-    """The value with the objects in it turned into sections, as far as the annotation names any."""
+    """The value with its objects turned into the sections that the annotation names."""
     for arm in arms(annotation):
         if isinstance(value, dict) and is_section(arm):
             return construct(arm, value, release)

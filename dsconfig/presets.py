@@ -39,9 +39,9 @@ class Preset:
     @property
     def releases(self) -> tuple[str, ...]:
         """The releases that the preset is for, oldest first."""
-        first = releases.NUMBERS[self.since]
         last = releases.NUMBERS[self.until] if self.until else releases.NEVER
-        return tuple(name for name, number in releases.NUMBERS.items() if first <= number <= last)
+        known = releases.Interval(releases.NUMBERS[self.since], last)
+        return tuple(name for name, number in releases.NUMBERS.items() if number in known)
 
 
 class PresetError(ValueError):

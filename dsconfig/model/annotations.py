@@ -1,4 +1,4 @@
-"""What the annotations of the model are made of, beside Python's own types."""
+"""The types that annotate fields of the model, besides Python's own."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ def _exact_int(value: object) -> object:
 
 
 EXACT_INT = BeforeValidator(_exact_int)
-"""Stands beside a `Literal` of integers, to which pydantic would let `True` and `3.0` through."""
+"""Accompanies a `Literal` of integers, for which pydantic would accept `True` and `3.0`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Stands beside a Python type where DeepSpeed checks another one: the type that the checker goes by, as
-    in `dsconfig.model.spec`.
-    """
+    """Accompanies a Python type where DeepSpeed checks another one: that one, as in `dsconfig.model.spec`."""
 
     spec: Spec
 
@@ -36,14 +34,14 @@ NonNegativeFloat: TypeAlias = Annotated[float, Field(ge=0)]
 Fraction: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Pair: TypeAlias = Annotated[list[float], Field(min_length=2, max_length=2)]
 PathText: TypeAlias = Annotated[str, Checked(("path",))]
-"""A `pathlib.Path` of DeepSpeed's."""
+"""DeepSpeed makes a `pathlib.Path` of it."""
 Names: TypeAlias = Annotated[list[str], Checked(("list", ("any",)))]
-"""Meant to hold names; DeepSpeed looks only at the list, never at what is in it."""
+"""Meant to hold names; DeepSpeed checks that it is a list, but not what is in it."""
 PythonObject: TypeAlias = Annotated[object, Checked(("never",))]
-"""An object of Python that the release insists on: no JSON value will do."""
+"""The release insists on a Python object: no JSON value will do."""
 FreeForm: TypeAlias = dict[str, Json]
-"""A section whose keys belong to somebody else (a model, a script, a plugin); every use says whose."""
+"""A section whose keys belong to something else (a model, a script, a plugin); every use says to what."""
 ABSENT: Json = None
-"""Default of a key that may be left out, has no default of its own, and does not take null."""
+"""Default of a key that may be left out, has no default of its own, and does not accept null."""
 DERIVED: Json = None
-"""The same, where DeepSpeed works the value out; the docstring says how."""
+"""The same, where DeepSpeed derives the value; the docstring says how."""

@@ -73,7 +73,7 @@ class BatchKeys(RootKeys):
     ] = DERIVED
     """Ranks that share one sequence (Ulysses). Divides the world size in the batch arithmetic; given
     together with `data_parallel_size`, DeepSpeed builds a device mesh from both. 1 when absent. Up to 0.19.2
-    anything is let in, and counts as 1 where it is no number."""
+    anything is accepted, and counts as 1 unless it is a number."""
     data_parallel_size: Annotated[
         PositiveInt, Key(since="0.15.0", source="__init__.py:initialize", unit="ranks")
     ] = DERIVED

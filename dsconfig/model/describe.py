@@ -1,6 +1,4 @@
-"""Everything known of one key, as Markdown: `dsconfig explain zero_optimization.stage`, and later hovers and
-pages.
-"""
+"""Everything known of one key, as Markdown: what `dsconfig explain zero_optimization.stage` shows."""
 
 from __future__ import annotations
 
@@ -128,9 +126,7 @@ def _section(name_: str) -> type[Section]:
 
 @cache
 def prose(section: type[Section]) -> dict[str, str]:
-    """The docstring under each field, by JSON key; read from the source only when asked for, which import
-    never does.
-    """
+    """The docstring under each field, by JSON key, read from the source: importing the model skips that."""
     found: dict[str, str] = {}
     for cls in reversed(section.__mro__):
         if issubclass(cls, Section) and cls is not Section:
@@ -139,7 +135,7 @@ def prose(section: type[Section]) -> dict[str, str]:
 
 
 def _docstrings(cls: type[Section]) -> Iterator[tuple[str, str]]:
-    if not inspect.get_annotations(cls):  # it only puts others together
+    if not inspect.get_annotations(cls):  # `Config`, which only combines others
         return
     tree = ast.parse(inspect.getsource(cls))
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []

@@ -73,7 +73,7 @@ class EngineKeys(RootKeys):
             since="0.1.0", source="runtime/config.py:DeepSpeedConfig._do_warning_check", wrong_type="ignored"
         ),
     ] = None
-    """Only to warn when it is no multiple of 8, which tensor cores would like."""
+    """Only used to warn when it is not a multiple of 8, as tensor cores prefer."""
     zero_allow_untested_optimizer: Annotated[
         bool, Key(since="0.1.0", source="runtime/config.py:get_zero_allow_untested_optimizer")
     ] = False

@@ -1,9 +1,9 @@
-"""What stands on a field of the model beside its type, default and prose: `Key`, and how a section is read.
+"""`Key`: everything known of a key apart from its type, default and description; and how a section is read.
 
 A field of the model is the only place that knows a key. Its annotation is what the newest release that reads
-the key takes, its default what DeepSpeed uses when the key is absent, its docstring the prose, and `Key` the
-rest: releases, unit, aliases, replacement, earlier types, who fills "auto". `dsconfig.model.walk` turns all
-of it into `KeyInfo`, and `schema.generate` writes the table that the checker works on.
+the key accepts, its default what DeepSpeed uses when the key is absent, its docstring the description, and
+`Key` the rest: releases, unit, aliases, replacement, earlier types, who fills "auto". `schema.generate` turns
+all of it into the table that the checker works on, which `dsconfig.model.keyinfo` reads.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Literal, TypeAlias
 from dsconfig.json_types import Json
 
 Filler: TypeAlias = Literal["transformers", "accelerate"]
-"""A consumer that replaces "auto" by a value of its own."""
+"""A consumer that replaces "auto" with a value of its own."""
 Shape: TypeAlias = Literal[
     "null", "true", "false", "[]", "list", "string", "number", "auto", "falsy", "mapping"
 ]
-"""A JSON value that is no object, given where a section belongs. `falsy` is what Python counts as false, an
-empty string and 0 too; `mapping` what its `dict()` takes: an empty list or string, a list of pairs."""
+"""A JSON value other than an object where a section belongs. `falsy` is whatever Python counts as false, such
+as an empty string or 0; `mapping` is what `dict()` accepts: an empty list or string, a list of pairs."""
 
 Build: TypeAlias = Literal["gpu", "cpu", "torch"]
-"""Which class stands behind the type of an optimizer: DeepSpeed's kernel, the one for offload, PyTorch's."""
+"""Which class an optimizer's type leads to: DeepSpeed's kernel, its kernel for offload, or PyTorch's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Was:
-    """An earlier type of a key: what releases up to and including `until` took."""
+    """An earlier type of a key: what releases up to and including `until` accepted."""
 
     until: str
     type: object
@@ -44,9 +44,9 @@ class Was:
 
 @dataclass(frozen=True, slots=True)
 class Takes:
-    """What else than an object a release takes where a section belongs, without complaint.
+    """What a release accepts in place of an object where a section belongs.
 
-    Only needed for sections that DeepSpeed opens by hand; inside a pydantic section the type says it.
+    Only sections that DeepSpeed opens by hand need it; inside a pydantic section the type says so.
     """
 
     shapes: tuple[Shape, ...]
@@ -56,9 +56,7 @@ class Takes:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """A param that not every class takes which a type may stand for (`OptimizerType`), up to and including
-    `until`.
-    """
+    """The classes behind an optimizer's type that accept a param, up to and including `until`."""
 
     builds: tuple[Build, ...]
     until: str | None = None
@@ -66,7 +64,7 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch that is on says `value` of the key that replaced it; one that is off says nothing."""
+    """A switch that is on becomes `value` under the key that replaced it; one that is off is dropped."""
 
     value: Json
 
@@ -77,9 +75,9 @@ ANYTHING = Takes(ANY_SHAPE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """What is known of one key beside its type, default and prose.
+    """What is known of one key apart from its type, default and description.
 
-    `since` and `until` are the first and last release that look at the key (`until` None: still read);
+    `since` and `until` are the first and last release that read the key (`until` None: it is still read);
     `spans` replaces them where a key came, went and came back. `source` is the DeepSpeed file and symbol
     that reads it.
     """
@@ -89,24 +87,24 @@ class Key:
     until: str | None = None
     spans: tuple[tuple[str, str | None], ...] = ()
     refused_from: str | None = None
-    """First release that raises when the key is present at all, whatever its value."""
+    """First release that raises as soon as the key is present, whatever its value."""
     deprecated: str | None = None
     """First release that warns about the key or names a successor."""
     replaced_by: str | None = None
-    """Dotted path of the key to use instead, or a short phrase where it is no key."""
+    """Dotted path of the key to use instead, or a short phrase where that is not a key."""
     rewrite: Literal["rename", "negate"] | Switch | None = None
-    """How a config that has the key says the same with that of `replaced_by`, which stands beside it: under
-    the new name, with the opposite truth, or as a switch does. None: no mere change of words does it."""
+    """How to express the key through the one in `replaced_by`, which stands beside it: rename it, negate its
+    boolean, or see `Switch`. None: it cannot be rewritten mechanically."""
     advice: str | None = None
-    """What to do about a key that is gone, and that nothing in DeepSpeed replaces."""
+    """What to do about a removed key that nothing in DeepSpeed replaces."""
     miswritten: tuple[str, ...] = ()
-    """Dotted paths at which documentation, examples and other frameworks write the key, where no release
-    ever read it."""
+    """Dotted paths at which documentation, examples and other frameworks write the key, although no release
+    ever read it there."""
     hidden_by: str | None = None
-    """A key beside this one: where it is written, code that reads by hand does not open this one."""
+    """A sibling key: where it is present, DeepSpeed's hand-written readers do not look at this one."""
     opened_by: str | None = None
-    """What must be there before an engine looks at the value, or into the section: the dotted path of a key
-    that is on, or one of `dsconfig.model.openers`. None: an engine looks at once."""
+    """What makes an engine look at the value, or into the section: the dotted path of a key that is on, or
+    one of `dsconfig.model.openers`. None: every engine looks."""
     aliases: tuple[Alias, ...] = ()
     unit: str | None = None
     was: tuple[Was, ...] = ()
@@ -116,42 +114,42 @@ class Key:
     newest."""
     takes: tuple[Takes, ...] = ()
     fills: tuple[Filler, ...] = ()
-    """Consumers that replace "auto" here by a value of their own. The annotation then has an `Auto` arm, so
-    that such a config can be built; the checker's table leaves it out, for DeepSpeed does not take it."""
+    """Consumers that replace "auto" here with a value of their own. The annotation then has an `Auto` arm, so
+    that such a config can be built; the checker's table leaves it out, since DeepSpeed does not accept it."""
     auto_is_value: bool = False
-    """DeepSpeed itself gives "auto" a meaning here; elsewhere it strips it, or stumbles over it."""
+    """DeepSpeed itself gives "auto" a meaning here; elsewhere it drops it, or fails on it."""
     known: tuple[str, ...] = ()
-    """Values that exist today where the set is open, or checked only later than at load."""
+    """Values that exist today, where the set is open or checked only after loading."""
     means: tuple[tuple[Json, str], ...] = ()
-    """What each word of a closed or known set stands for."""
+    """What each value of a closed or known set stands for."""
     fold_case: bool = False
-    """Words are compared without regard to case."""
+    """Case does not matter when words are compared."""
     unread: bool = False
-    """Taken, and never looked at again."""
+    """Accepted, and never looked at again."""
     internal: bool = False
     """Meant for DeepSpeed itself, not for users."""
     not_json: bool = False
     """Cannot be given a meaningful value in JSON."""
     secret: bool = False
-    """Never shown, wherever a key of this name stands."""
+    """The value is never shown, wherever a key of this name stands."""
     complete: bool = False
-    """A section that is looked up whole as the config is loaded: it is refused where a key without default is
-    left out."""
+    """The section is read completely while the config is loaded, so that leaving out a key without a default
+    raises."""
     spelled_out: bool = False
-    """What a preset is about: it writes the value for a consumer too that could fill it."""
+    """What a preset is about: the value is written out even for a consumer that could fill it."""
     only: tuple[Only, ...] = ()
-    """Params of an optimizer that only some of its classes take; oldest first, empty for all."""
+    """Which classes behind an optimizer's type accept the param, oldest first; empty: all of them."""
     wrong_type: Literal["rejected", "crashes", "altered", "ignored"] | None = None
-    """Usual effect of a wrong type where the release does not check it at load; None: by the type."""
+    """Usual effect of a wrong type where loading does not check it; None: it depends on the type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """How the releases of a span read a section.
+    """How releases from `since` to `until` read a section.
 
     `by` is "hand" (dictionary look-ups, no conversion) or "pydantic" (1 up to 0.14.5, 2 from 0.15.0 on).
-    `unknown` says what happens to a key that the section does not know. `drops_auto`: keys whose value is
-    the string "auto" are removed before reading, so that their defaults apply.
+    `unknown` says what happens to keys that the section does not know. `drops_auto`: keys whose value is the
+    string "auto" are removed before reading, so that their defaults apply.
     """
 
     by: Literal["hand", "pydantic"]

@@ -238,7 +238,7 @@ def find(path: str, release: int) -> tuple[KeyView | None, Interval]:
 
 
 def along(path: KeyPath) -> Iterator[KeyInfo]:
-    """The keys on the way to a path, as far as the model knows them."""
+    """The keys along a path, as far as the model knows them."""
     section: str | None = ROOT
     for word in path:
         info = section_keys(section).get(str(word)) if section else None
@@ -250,9 +250,7 @@ def along(path: KeyPath) -> Iterator[KeyInfo]:
 
 @cache
 def _miswritten() -> dict[tuple[str, str], tuple[str, KeyPath]]:
-    """By section class and word, so that a section with two names is one: the section of what is meant, and
-    its path.
-    """
+    """By section class, of which a config may name one twice, and word: section and path of what is meant."""
     found: dict[tuple[str, str], tuple[str, KeyPath]] = {}
     for path, meant in MISWRITTEN.items():
         above, _, word = path.rpartition(".")
@@ -269,8 +267,9 @@ def _section_at(path: str) -> str:
 
 
 def meant_in(section: str, word: str) -> tuple[str, KeyPath] | None:
-    """The key that people mean who write this word in the section, where no release ever read it: the section
-    of that key, and its path, empty where it stands for nothing. None: nothing is known of it.
+    """Section and path of the key that is meant by a word which no release ever read in the section.
+
+    The path is empty where no key is meant. None: nothing is known of the word.
     """
     return _miswritten().get((section, word))
 
@@ -284,7 +283,7 @@ def secrets() -> frozenset[str]:
 
 
 def child_section(spec: Spec) -> str | None:
-    """The section class that a type holds directly (`X` or `X | None`), if any."""
+    """The section class that a type names directly (`X` or `X | None`), if any."""
     if spec[0] == "section":
         return str(spec[1])
     if spec[0] == "union":
@@ -295,8 +294,8 @@ def child_section(spec: Spec) -> str | None:
 def keys(release: str | None = None) -> Iterator[tuple[tuple[str, ...], KeyInfo]]:
     """Every key with its path, parents first; `*` stands for a free-form name or a list element.
 
-    With a release: only what that release reads. A path comes once for every section class that has it: the
-    params of all optimizers share theirs.
+    With a release: only what that release reads. A path occurs once for every section class that has it: the
+    params of all optimizers share their paths.
     """
     yield from _walk(ROOT, (), NUMBERS[release] if release else None)
 

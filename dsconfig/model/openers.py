@@ -1,8 +1,8 @@
-"""What has an engine look at a value or into a section, beside the switches of the config."""
+"""What makes an engine look at a value or into a section, besides the switches in the config."""
 
 from __future__ import annotations
 
 SCRIPT = "script"
-"""A call in the script, a kind of model, a tool: nothing that a config shows."""
+"""A call in the script, a kind of model, a tool: nothing that the config shows."""
 HALF = "half precision"
-"""A model that is cast to half precision."""
+"""Casting the model to half precision."""

@@ -11,8 +11,7 @@ from dsconfig.model.section import RootKeys, Section
 
 
 class Pipeline(Section):
-    """Pipeline parallelism. Every key is copied; those that nothing reads are settled by
-    `PipelineModule`."""
+    """Pipeline parallelism. Every key is copied; `PipelineModule` settles those that nothing reads."""
 
     SOURCE = "runtime/config.py:get_pipeline_config"
     READS = (Reads("hand", unknown="kept"),)

@@ -1,4 +1,4 @@
-"""The section that every part of the config derives from."""
+"""`Section`, from which every section of the config derives, and `RootKeys`, for those of the top level."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 class Section(BaseModel):
     """One JSON object of the config.
 
-    Building one in Python is strict: a misspelt key or a wrong type raises `pydantic.ValidationError` at
-    once.
+    Building one in Python is strict: a misspelt key or a wrong type raises `pydantic.ValidationError`.
     """
 
     READS: ClassVar[tuple[Reads, ...]] = HAND
     SOURCE: ClassVar[str] = ""
-    """DeepSpeed file and symbol that reads the section; keys without a source of their own inherit it."""
+    """DeepSpeed file and symbol that read the section; keys without a source of their own inherit it."""
     NOT_KEYS: ClassVar[tuple[str, ...]] = ()
-    """Names that documentation and examples show in the section, and that never stood for anything."""
+    """Names that documentation and examples show in the section, and that never meant anything."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -34,7 +33,7 @@ class Section(BaseModel):
         validate_assignment=True,
         protected_namespaces=(),
         populate_by_name=True,
-        use_attribute_docstrings=False,  # costs 45 ms at import; the walker reads them when somebody asks
+        use_attribute_docstrings=False,  # costs 45 ms at import; `describe` reads them when needed
     )
 
     _spelled: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -44,7 +43,7 @@ class Section(BaseModel):
 
     @classmethod
     def absent(cls) -> Self:
-        """The section as it is when nobody wrote it, also where it has required keys."""
+        """The section as it is when a config lacks it, even if it has required keys."""
         return cls.model_construct()
 
     def to_dict(self) -> JsonObject:
@@ -61,7 +60,7 @@ class Section(BaseModel):
         return plain
 
     def remember(self, spelled: dict[str, str], extra: JsonObject) -> None:
-        """Keep how a file spells keys, and what it holds that the model does not know; for `load`."""
+        """Keep how a file spells its keys, and which of them the model does not know; for `load`."""
         self._spelled = spelled
         if self.model_extra is None:  # the class takes no such keys, but the file has them
             self._unknown = extra
@@ -74,11 +73,11 @@ class Section(BaseModel):
 
 
 class RootKeys(Section):
-    """Keys of the root that a file of the model declares: whatever derives from this is part of `Config`."""
+    """Top-level keys that a file of the model declares: `Config` inherits from every subclass."""
 
     SOURCE = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
-    model_config = ConfigDict(defer_build=True)  # `Config` is built, its parts never are
+    model_config = ConfigDict(defer_build=True)  # nobody builds the parts of `Config`
 
 
 def is_section(annotation: object) -> TypeGuard[type[Section]]:

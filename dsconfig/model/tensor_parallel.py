@@ -63,7 +63,7 @@ class LayerSpec(Section):
 
 
 class PartitionConfig(Section):
-    """Partition rules of one's own. Taken over as a dictionary and opened when the engine starts."""
+    """Custom partition rules. Taken over as a dictionary and opened when the engine starts."""
 
     SOURCE = "module_inject/autotp_config.py:AutoTPConfig.from_dict"
     READS = (Reads("hand", since="0.18.6", unknown="kept"),)
@@ -124,7 +124,7 @@ class TensorParallel(Section):
     ] = None
     """Built-in partition rules of a model family; an unknown name means none."""
     partition_config: Annotated[PartitionConfig | None, Key(since="0.18.6", opened_by=SCRIPT)] = None
-    """Partition rules of one's own, for models without a preset."""
+    """Custom partition rules, for models without a preset."""
     injection_policy_tuple: Annotated[Names | None, Key(since="0.16.4")] = None
     """Names of the layers after which the ranks' results are summed, for models the parser does not know."""
     keep_module_on_host: Annotated[bool, Key(since="0.16.4")] = False

@@ -51,7 +51,7 @@ OPTIMIZERS: dict[str, TorchClass] = {
     "SGD": TorchClass("lr momentum dampening weight_decay nesterov maximize foreach differentiable fused"),
     "SparseAdam": TorchClass("lr betas eps maximize"),
 }
-"""Concrete optimizers; the abstract one and the modules beside them are no types."""
+"""Concrete optimizers; the abstract one and the modules beside them are not types."""
 
 SCHEDULERS: dict[str, TorchClass] = {
     "ChainedScheduler": TorchClass("", "schedulers"),

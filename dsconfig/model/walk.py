@@ -1,4 +1,4 @@
-"""The one walker over the model: section classes, their fields, and all that stands on them.
+"""The one walker over the model: section classes, their fields, and what is declared on them.
 
 The checker's table, the JSON Schema and the reference pages are made from what it yields.
 """
@@ -31,9 +31,7 @@ class Field:
 
     @property
     def spec(self) -> Spec:
-        """The type that DeepSpeed takes, as a tuple (see `dsconfig.model.spec`): "auto" is none of its
-        values where it is only there for a consumer to fill.
-        """
+        """The type that DeepSpeed accepts, as `dsconfig.model.spec` writes it: no "auto" for consumers."""
         whole = spec.of(self.annotation)
         return spec.without_auto(whole) if self.key.fills and not self.key.auto_is_value else whole
 
@@ -62,7 +60,7 @@ def fields(section: type[Section]) -> Iterator[Field]:
 
 
 def paths(root: type[Section], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Field]]:
-    """Every field with its path, parents first; what stands in lists and under free names is left out."""
+    """Every field with its path, parents first; lists and objects with free names are not entered."""
     for field in fields(root):
         here = (*above, field.name)
         yield here, field
@@ -95,7 +93,7 @@ def sections(root: type[Section]) -> Iterator[type[Section]]:
 
 
 def _classes(field: Field) -> Iterator[type[Section]]:
-    """The section classes that a field's types name, earlier types too."""
+    """The section classes that a field's types name, earlier types included."""
     for annotation in (field.annotation, *(was.type for was in field.key.was)):
         yield from _named(annotation)
 
@@ -109,7 +107,7 @@ def _named(annotation: object) -> Iterator[type[Section]]:
 
 
 def variants(section: type[Section]) -> Iterator[type[Section]]:
-    """Classes that may stand for the section: its subclasses, as the parameters of one optimizer type do."""
+    """Classes that may take the section's place: its subclasses, such as the params of one optimizer."""
     for child in section.__subclasses__():
         yield child
         yield from variants(child)

@@ -92,7 +92,7 @@ class SparsePruning(Section):
     different_groups: Annotated[
         dict[str, SparseGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""
 
 
 class RowParameters(_Parameters):
@@ -123,7 +123,7 @@ class RowPruning(Section):
     different_groups: Annotated[
         dict[str, RowGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""
 
 
 class HeadParameters(_Parameters):
@@ -156,7 +156,7 @@ class HeadPruning(Section):
     different_groups: Annotated[
         dict[str, HeadGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""
 
 
 class ChannelParameters(_Parameters):
@@ -191,4 +191,4 @@ class ChannelPruning(Section):
     different_groups: Annotated[
         dict[str, ChannelGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""

@@ -104,7 +104,7 @@ class QuantizedWeights(Section):
     different_groups: Annotated[
         dict[str, WeightGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""
 
 
 class ActivationParameters(Section):
@@ -171,4 +171,4 @@ class QuantizedActivations(Section):
     different_groups: Annotated[
         dict[str, ActivationGroup], Key(since="0.7.0", until="0.19.6", wrong_type="rejected")
     ]
-    """Groups of modules by a name of one's own. Needed whenever the technique is mentioned."""
+    """Groups of modules, under names of your choice. Needed whenever the technique is mentioned."""

@@ -1,4 +1,4 @@
-"""Data sampling: curricula by metrics of one's own, and batches limited by tokens."""
+"""Data sampling: curricula by custom metrics, and batches limited by tokens."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class AdamParams(Moments, OptimizerParams):
         bool, Key(since="0.3.1", source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer")
     ] = True
     """Take weight decay apart from the gradient, as AdamW does, even for type Adam; false is classic L2.
-    Type AdamW pays no heed to false."""
+    Type AdamW ignores false."""
     torch_adam: Annotated[
         bool, Key(since="0.3.1", source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration")
     ] = False

@@ -10,8 +10,10 @@ from dsconfig.model.optimizer.params import Betas, Decay, Epsilon, OptimizerPara
 
 
 class MuonParams(OptimizerParams):
-    """Muon for matrices, Adam for everything else. The only type that passes over params it does not
-    know."""
+    """Muon for matrices, Adam for everything else.
+
+    The only type that passes over params it does not know.
+    """
 
     SOURCE = "runtime/zero/muon/original_muon.py:Muon"
 

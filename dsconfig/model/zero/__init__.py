@@ -16,10 +16,10 @@ _OFFLOAD = Switch({"device": "cpu"})
 
 
 class ZeroOptimization(Section):
-    """Shard training state over the data-parallel ranks: the higher the stage, the less memory and the more
-    traffic.
+    """Shard training state over the data-parallel ranks.
 
-    Keys that begin with `stage3_` are read without that prefix too.
+    The higher the stage, the less memory and the more traffic. Keys that begin with `stage3_` are also read
+    without that prefix.
     """
 
     SOURCE = "runtime/zero/config.py:DeepSpeedZeroConfig"

@@ -9,7 +9,7 @@ from dsconfig.model.section import Section
 
 
 class LeafModule(Section):
-    """Modules that stage 3 fetches whole, without looking inside; mixture-of-experts blocks as a rule."""
+    """Modules that stage 3 fetches whole, without looking inside; usually mixture-of-experts blocks."""
 
     SOURCE = "runtime/zero/leaf_module_config.py:DeepSpeedZeroLeafModuleConfig"
     READS = (Reads("pydantic", since="0.18.0", unknown="rejected", drops_auto=True),)
