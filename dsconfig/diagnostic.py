@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from dsconfig.json_types import Json, KeyPath
 
@@ -42,8 +41,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """Most severe first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """A stretch of the source text, the end exclusive. Lines and columns, in code points, count from 1."""
 
     start: int
@@ -54,8 +52,7 @@ class Location:
     end_column: int
 
 
-@dataclass(frozen=True, slots=True)
-class Related:
+class Related(NamedTuple):
     """Another place that the finding refers to."""
 
     message: str
@@ -63,39 +60,34 @@ class Related:
     location: Location | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Set:
+class Set(NamedTuple):
     """Give the key at `path` this value; add it where it is absent."""
 
     path: KeyPath
     value: Json
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(NamedTuple):
     """Take the key at `path` out."""
 
     path: KeyPath
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(NamedTuple):
     """Give the key at `path` another name, value and place unchanged."""
 
     path: KeyPath
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """Take the key at `path` out and put it, with its value, at `to`."""
 
     path: KeyPath
     to: KeyPath
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(NamedTuple):
     """Put `text` in place of a stretch of the source: for what is odd in the text and not in a value.
 
     The offsets are in code points, the end exclusive. Several in one fix refer to the same text.
@@ -109,8 +101,7 @@ class Replace:
 Operation: TypeAlias = "Set | Remove | Rename | Move | Replace"
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(NamedTuple):
     """Operations that resolve the finding, in their order; on text only where no path leads to the place.
 
     `safe` is claimed only where the values that DeepSpeed ends up using do not change, or where it refused
@@ -122,8 +113,7 @@ class Fix:
     safe: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One finding.
 
     `releases` are the releases checked to which it applies, oldest first; `location` is None where the source

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 _SERIES = (
@@ -73,8 +72,7 @@ class UnknownReleaseError(ValueError):
     """A target that names no release; the message is one line and says what would be accepted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """The releases a config is checked against, oldest first, and how they were chosen."""
 
     releases: tuple[str, ...]

@@ -13,7 +13,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -65,7 +65,7 @@ def mutants(rule: Rule) -> Iterator[Mutant]:
         test, spot = spots[number]
         was = ast.unparse(test)
         _invert(spot)
-        yield Mutant(replace(rule, check=_compiled(changed, rule)), was, ast.unparse(test))
+        yield Mutant(rule._replace(check=_compiled(changed, rule)), was, ast.unparse(test))
 
 
 def _spots(test: ast.expr) -> Iterator[Any]:

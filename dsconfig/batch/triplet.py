@@ -8,9 +8,8 @@ in everything that matters from 0.3.1 to 0.19.8.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from dsconfig.json_types import Json
 
@@ -27,8 +26,7 @@ ABSENT = object()
 Failure: TypeAlias = Literal["none-given", "arithmetic", "zero-divisor", "not-positive", "mismatch"]
 
 
-@dataclass(frozen=True, slots=True)
-class Triplet:
+class Triplet(NamedTuple):
     """Samples a step over all ranks, samples a forward pass on one rank, and forward passes a step."""
 
     train_batch_size: Json
@@ -40,8 +38,7 @@ class Triplet:
         return (self.train_batch_size, self.train_micro_batch_size_per_gpu, self.gradient_accumulation_steps)
 
 
-@dataclass(frozen=True, slots=True)
-class Impossible:
+class Impossible(NamedTuple):
     """Why there is no triplet. `key` is the one whose value is at fault, if it is a single one."""
 
     failure: Failure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.checking.locate import location, location_of
@@ -50,7 +50,7 @@ def _add(found: dict[Hashable, Merged], rule: Rule, finding: Finding, release: s
 
 
 def _with_unsafe_fix(finding: Finding) -> Finding:
-    return finding if finding.fix is None else replace(finding, fix=replace(finding.fix, safe=False))
+    return finding if finding.fix is None else finding._replace(fix=finding.fix._replace(safe=False))
 
 
 def diagnostics(document: Document, found: Iterable[Merged]) -> list[Diagnostic]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -14,15 +13,13 @@ if TYPE_CHECKING:
 Why: TypeAlias = Literal["type", "null", "fraction", "bound", "member", "text", "length"]
 
 
-@dataclass(frozen=True, slots=True)
-class Coerced:
+class Coerced(NamedTuple):
     """Taken, but as another value than the one written."""
 
     value: Json
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(NamedTuple):
     """Not taken. `at` leads from the value to the offending part of it."""
 
     why: Why

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TypeAlias
 
 from dsconfig.diagnostic import Effect
@@ -27,7 +26,7 @@ def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:
     )
     for rule, finding in findings:
         if rule.reads == "template":
-            yield rule, replace(finding, effect=Effect.REJECTED if refused else Effect.ALTERED)
+            yield rule, finding._replace(effect=Effect.REJECTED if refused else Effect.ALTERED)
         elif rule.reads == "text" and finding.effect is not Effect.REJECTED:
             yield rule, finding
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
-from typing import Literal, TypeVar, cast
+from typing import Literal, NamedTuple, TypeVar, cast
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.launch_file import is_launch_file
@@ -27,8 +26,7 @@ class SkipRule(Exception):  # noqa: N818  control flow, no error
     """What the rule asks for is refused already, or not known: it has nothing to say."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A diagnostic in the making: places are paths still, and it belongs to one release."""
 
     message: str
@@ -48,8 +46,7 @@ def split(path: str) -> tuple[str, ...]:
     return tuple(path.split("."))
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """What is judged, and how it is read. `world_size` counts ranks; None: not known."""
 
     document: Document

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from dsconfig.consumers import launch_config
 from dsconfig.diagnostic import Effect
@@ -15,8 +15,7 @@ from dsconfig.evaluation.rule import Rule
 from dsconfig.releases import EVERY_RELEASE, Interval
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """The findings of one evaluation."""
 
     findings: tuple[tuple[Rule, Finding], ...]
@@ -55,7 +54,7 @@ def _of_block(context: Context, release: int) -> Outcome:
     for rule, finding in outcome.findings:
         place = launch_config.place(finding.path, context.data)
         if place is not None:
-            findings.append((rule, replace(finding, path=place, related=(), fix=None, span=None)))
+            findings.append((rule, finding._replace(path=place, related=(), fix=None, span=None)))
     return Outcome(tuple(findings), outcome.alike, context)
 
 
@@ -63,6 +62,6 @@ def _found(rules: tuple[Rule, ...], context: Context) -> Iterator[tuple[Rule, Fi
     for rule in rules:
         try:
             for finding in rule.check(context):
-                yield rule, finding if finding.effect else replace(finding, effect=rule.effect)
+                yield rule, finding if finding.effect else finding._replace(effect=rule.effect)
         except SkipRule:  # noqa: PERF203  a generator of its own for each rule would cost more
             continue

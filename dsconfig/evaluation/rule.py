@@ -7,8 +7,7 @@ here; `explain`, the reference pages, SARIF's rule table and the tests read them
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from dsconfig.diagnostic import Effect, EffectName
 from dsconfig.releases import NEVER, Interval, number
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     Check = Callable[["Context"], Iterator[Finding]]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A rule: its names, the effect that its findings usually have, and the generator that finds them."""
 
     code: str

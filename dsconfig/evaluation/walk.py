@@ -6,8 +6,6 @@ put into words, and the values that DeepSpeed ends up with.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from dsconfig.dialect import Coerced, Refused, read
 from dsconfig.evaluation.events import Coercion, KnownKey, Refusal, UnknownKey
 from dsconfig.evaluation.shapes import as_mapping, shapes_of
@@ -23,28 +21,27 @@ class Unreadable:
 UNREADABLE = Unreadable()
 
 
-@dataclass(slots=True)
 class Walk:
     """What one walk found."""
 
-    release: int
-    consumer: str
-    alike: Interval = EVERY_RELEASE
-    """Releases for which the walk finds the same."""
-    unknown: list[UnknownKey] = field(default_factory=list)
-    refused: list[Refusal] = field(default_factory=list)
-    coerced: list[Coercion] = field(default_factory=list)
-    autos: list[KnownKey] = field(default_factory=list)
-    """Values "auto" that nobody fills."""
-    doubles: list[KnownKey] = field(default_factory=list)
-    """Aliases of a key that is written under another name too."""
-    deprecated: list[KnownKey] = field(default_factory=list)
-    unread: list[KnownKey] = field(default_factory=list)
-    """Keys that are taken, and never looked at."""
-    values: JsonObject = field(default_factory=dict)
-    """What the release ends up with, nested by canonical names."""
-    spelled: dict[KeyPath, KeyPath] = field(default_factory=dict)
-    """The paths as written of keys under an alias, by their canonical paths."""
+    def __init__(self, release: int, consumer: str) -> None:
+        self.release, self.consumer = release, consumer
+        self.alike: Interval = EVERY_RELEASE
+        """Releases for which the walk finds the same."""
+        self.unknown: list[UnknownKey] = []
+        self.refused: list[Refusal] = []
+        self.coerced: list[Coercion] = []
+        self.autos: list[KnownKey] = []
+        """Values "auto" that nobody fills."""
+        self.doubles: list[KnownKey] = []
+        """Aliases of a key that is written under another name too."""
+        self.deprecated: list[KnownKey] = []
+        self.unread: list[KnownKey] = []
+        """Keys that are taken, and never looked at."""
+        self.values: JsonObject = {}
+        """What the release ends up with, nested by canonical names."""
+        self.spelled: dict[KeyPath, KeyPath] = {}
+        """The paths as written of keys under an alias, by their canonical paths."""
 
     def view(self, name: str) -> SectionView:
         """The section as the release sees it; narrows the releases for which the walk's outcome holds."""

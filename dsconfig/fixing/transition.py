@@ -48,7 +48,7 @@ class Transition:
         meant = Meaning(self.context(document, self.origin))
         new = self.context(document, self.to)
         found = [
-            replace(each, fix=meant.fix(each) or each.fix)
+            each._replace(fix=meant.fix(each) or each.fix)
             for each in report.diagnostics
             if _identity(each) not in known or each.severity == "error" or meant.differs(each, new)
         ]

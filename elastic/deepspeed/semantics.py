@@ -5,13 +5,12 @@ Source: `elasticity/elasticity.py` and `elasticity/config.py` of every release t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from elastic.errors import ElasticityError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Semantics:
+class Semantics(NamedTuple):
     """The behaviour of one span of releases; `name` is the first of them."""
 
     name: str
