@@ -34,7 +34,7 @@ WRONG_USE = {
     ),
     "no release": (["check", "--target", "newest", "clean.json"], "unknown DeepSpeed release `newest`"),
     "an empty range": (["check", "--target", ">=99", "clean.json"], "no DeepSpeed release matches `>=99`"),
-    "a broken range": (["check", "--target", ">>1", "clean.json"], "`>>1` is no range"),
+    "a broken range": (["check", "--target", ">>1", "clean.json"], "`>>1` is not a range"),
     "an unknown rule code": (["check", "--select", "DSC999", "clean.json"], "unknown rule `DSC999`"),
     "an unknown option": (["check", "--tagret", "0.19.8"], "unrecognized arguments: --tagret"),
     "an abbreviated option": (["check", "--world", "8"], "unrecognized arguments: --world"),
