@@ -65,13 +65,17 @@ def diagnostics(document: Document, found: Iterable[Merged]) -> list[Diagnostic]
             help=item.finding.help,
             location=_place(document, item.finding),
             releases=tuple(reversed(item.releases)),
-            related=tuple(
-                Related(text, path, location_of(document, path)) for text, path in item.finding.related
-            ),
+            related=_related(document, item.finding),
             fix=item.finding.fix,
         )
         for item in found
     ]
+
+
+def _related(document: Document, finding: Finding) -> tuple[Related, ...]:
+    by_path = (Related(text, path, location_of(document, path)) for text, path in finding.related)
+    in_text = (Related(text, finding.path, location(document, span)) for text, span in finding.places)
+    return (*by_path, *in_text)
 
 
 def _place(document: Document, finding: Finding) -> Location | None:

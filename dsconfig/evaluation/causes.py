@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from dsconfig.diagnostic import Effect
+from dsconfig.evaluation.certain import certain
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import Rule
 
@@ -14,6 +15,7 @@ Found: TypeAlias = "tuple[Rule, Finding]"
 
 def one_per_cause(context: Context, findings: list[Found]) -> list[Found]:
     """The findings without those that follow from others."""
+    findings = certain(context, findings)
     if any(rule.reads == "template" for rule, _ in findings):
         findings = list(_template_alone(context, findings))
     return findings if len(findings) < 2 else _without_remarks(findings)

@@ -38,6 +38,8 @@ class Finding(NamedTuple):
     fix: Fix | None = None
     span: Span | None = None
     """The very place, where it is known already; else it follows from the path."""
+    places: tuple[tuple[str, Span], ...] = ()
+    """Related places of the text to which no path leads."""
 
 
 @cache
@@ -250,10 +252,12 @@ class Context:
         help: str | None = None,
         effect: EffectName | None = None,
         fix: Fix | None = None,
+        places: Iterable[tuple[str, Span]] = (),
     ) -> Finding:
         """A finding at the place of an oddity of the text."""
         kind = Effect(effect) if effect else None
-        return Finding(message, problem.path, help, kind, fix=fix, span=problem.span)
+        span, elsewhere = problem.span, tuple(places)
+        return Finding(message, problem.path, help, kind, fix=fix, span=span, places=elsewhere)
 
     def _path(self, path: str | KeyPath) -> KeyPath:
         return self.place(path) if isinstance(path, str) and path else tuple(path)

@@ -137,6 +137,7 @@ def _bare(build: TreeBuilder, start: int) -> int:
     line = build.text[start:end]
     word = line.strip()
     start += len(line) - len(line.lstrip())  # white space that JSON does not know, as U+00A0
-    build.note(kind_of_word(word), start, start + len(word), word[:80])
-    build.scalar("string", start, start + len(word), word)
+    stop = start + len(word.rstrip(", \t") or word)  # a comma belongs to the value, and is none of its place
+    build.note(kind_of_word(word), start, stop, word[:80])
+    build.scalar("string", start, stop, word)
     return end

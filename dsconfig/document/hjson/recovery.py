@@ -36,7 +36,8 @@ def recover(text: str, *, translate: bool) -> Tree:
     if attempt.unclosed:
         again = _Attempt(text, translate=translate, by_indent=True)
         by_indent = again.read()
-        return by_indent if again.closed_by_indent else tree
+        better = again.closed_by_indent and again.build.errors <= attempt.build.errors
+        return by_indent if better else tree
     return tree
 
 

@@ -32,17 +32,19 @@ def repair(ctx: Context, problem: Problem) -> Fix | None:
 
 def says(problem: Problem) -> str:
     """The oddity in words, with the text that shows it where that helps."""
-    meaning = KINDS[problem.kind].partition(";")[0].partition(":")[0]
-    detail = problem.detail.strip()
+    said, detail = meaning(problem), problem.detail.strip()
     if not detail or problem.kind in _NO_DETAIL:
-        return meaning
-    return f"{meaning}, {quoted(problem.detail)}" if problem.kind not in _PROSE else f"{meaning}: {detail}"
+        return said
+    return f"{said}, {quoted(problem.detail)}" if problem.kind not in _PROSE else f"{said}: {detail}"
+
+
+def meaning(problem: Problem) -> str:
+    """What its kind means."""
+    return KINDS[problem.kind].partition(";")[0].partition(":")[0]
 
 
 _NO_DETAIL = frozenset({"bom", "comment"})
-_PROSE = frozenset(
-    {"yaml-error", "unclosed", "too-large", "too-deep", "alias-bomb", "not-text", "invalid-utf8"}
-)
+_PROSE = frozenset({"yaml-error", "too-large", "too-deep", "alias-bomb", "not-text", "invalid-utf8"})
 
 
 def is_binary(ctx: Context) -> bool:

@@ -7,6 +7,7 @@ import re
 
 from dsconfig.diagnostic import Fix, Replace
 from dsconfig.document import Document, Node, Problem
+from dsconfig.rules.document._groups import json_word, python_word
 
 _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECASE)
 """What makes it doubtful where a word without quotes was meant to end, or whether it is a string at all."""
@@ -23,6 +24,8 @@ def repaired(document: Document, problem: Problem) -> Fix | None:
             return _quoted(document.root, start)
         case "missing-root-braces":
             return _braced(document)
+        case "unquoted-string" if right := json_word(problem):
+            return _fix(f"write `{right}`", start, start + len(python_word(problem)), right)
         case "unquoted-string" if _AMBIGUOUS.search(text):
             return None
         case "unquoted-key" | "unquoted-string":

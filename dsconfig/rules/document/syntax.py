@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.diagnostic import Fix
-from dsconfig.document import KINDS, Problem
+from dsconfig.document import KINDS, Problem, Span
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.document._oddities import BEYOND, OWN, READ, repair, says
+from dsconfig.rules.document._groups import closer, groups, json_word, python_word
+from dsconfig.rules.document._oddities import BEYOND, OWN, READ, meaning, repair, says
+from dsconfig.words import one_of, quoted
 
 _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser", "yaml": "the YAML parser"}
 
@@ -36,22 +38,83 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for problem in ctx.document.problems:
-        if ctx.parser in problem.refused_by and problem.kind not in OWN | BEYOND:
-            yield ctx.spot(
-                problem,
-                f"{says(problem)}: refused by {_reader(ctx)}",
-                help=_help(ctx, problem),
-                fix=repair(ctx, problem),
-            )
+    refused = (
+        problem
+        for problem in ctx.document.problems
+        if ctx.parser in problem.refused_by and problem.kind not in OWN | BEYOND
+    )
+    for group in groups(refused):
+        yield ctx.spot(
+            group[-1] if closer(group[0]) else group[0],
+            f"{_says(group)}: refused by {_reader(ctx)}",
+            help=_help(ctx, group),
+            places=_elsewhere(ctx, group),
+            fix=_fix(ctx, group),
+        )
 
 
-def _help(ctx: Context, problem: Problem) -> str | None:
-    if "hjson" in problem.refused_by:
-        return _MEND.get(problem.kind)
+def _says(group: list[Problem]) -> str:
+    first, count = group[0], len(group)
+    if closer(first):
+        return f"`{group[-1].detail}` is opened here and never closed"
+    if first.kind == "unclosed":
+        return f"a {'comment' if first.detail == '/*' else 'string'} is never closed, {quoted(first.detail)}"
+    places = f", in {count} places" if count > 1 else ""
+    if json_word(first):
+        words = one_of(dict.fromkeys(f"`{python_word(problem)}`" for problem in group), "and")
+        return f"{words} {'is' if count == 1 else 'are'} written as in Python{places}"
+    return (meaning(first) if count > 1 else says(first)) + places
+
+
+def _elsewhere(ctx: Context, group: list[Problem]) -> list[tuple[str, Span]]:
+    """Other places of the same kind; of brackets, those around the one and where its content ends."""
+    if not closer(group[0]):
+        return [("here too", problem.span) for problem in group[1 : 1 + _SHOWN]]
+    around = [("this one is open as well", problem.span) for problem in group[-2 : -2 - _SHOWN : -1]]
+    return [*around, _end(ctx, group[-1])]
+
+
+_SHOWN = 3
+
+
+def _end(ctx: Context, bracket: Problem) -> tuple[str, Span]:
+    """Where the bracket ought to have been closed: behind the last that it holds."""
+    document = ctx.document
+    length = len(document.text.rstrip())
+    for path in (bracket.path, bracket.path[:-1]):
+        node = document.node(path)
+        if node is not None and node.span.start == bracket.span.start and node.span.end < length:
+            return "what it holds ends here", Span(max(node.span.end - 1, 0), node.span.end)
+    return "the text ends here", Span(max(length - 1, 0), length)
+
+
+def _help(ctx: Context, group: list[Problem]) -> str | None:
+    advice = _advice(group)
+    if "hjson" in group[0].refused_by or "yaml" in group[0].refused_by:
+        return advice
     if ctx.consumer == "deepspeed":
         return "upgrade to DeepSpeed 0.8.1 or later, or write strict JSON"
-    return f"write strict JSON: {_MEND.get(problem.kind, 'only plain JSON is read')}"
+    return f"write strict JSON: {advice or 'only plain JSON is read'}"
+
+
+def _advice(group: list[Problem]) -> str | None:
+    if right := closer(group[-1]):
+        return f"close it with `{right}`"
+    words = {python_word(problem): json_word(problem) for problem in group if json_word(problem)}
+    if words:
+        return f"write {', '.join(f'`{right}` for `{word}`' for word, right in words.items())}"
+    return _MEND.get(group[0].kind)
+
+
+def _fix(ctx: Context, group: list[Problem]) -> Fix | None:
+    """One fix for all the places."""
+    fixes = [fix for problem in group if (fix := repair(ctx, problem))]
+    if len(fixes) < 2:
+        return fixes[0] if fixes else None
+    places = tuple(operation for fix in fixes for operation in fix.operations)
+    what = "write JSON's words" if json_word(group[0]) else fixes[0].title
+    title = f"{what}, in {len(fixes)} places"
+    return Fix(title, places, safe=all(fix.safe for fix in fixes))
 
 
 _MEND = {
@@ -64,6 +127,7 @@ _MEND = {
     "multiline-string": 'write the string on one line in double quotes, with "\\n" for line ends',
     "missing-root-braces": "put the entries in braces",
     "unclosed": "close what was opened",
+    "unexpected": "remove it, or write what is missing before it",
     "missing-colon": "put a colon after the key",
     "missing-value": "give the key a value, or remove it",
     "control-character": 'write it as an escape, for example "\\t"',

@@ -63,7 +63,7 @@ def _says(value: Any) -> bool | None:
     """The boolean that a string plainly means."""
     if not isinstance(value, str):
         return None
-    return _SAID.get(value.strip().lower())
+    return _SAID.get(value.strip(" \t,").lower())  # Hjson takes the comma behind a bare word for a part of it
 
 
 _SAID = {
@@ -102,14 +102,23 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
             path,
             f"{name_of(found.place)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
             f"as {expected(verdict.expected)}{unchecked(ctx, found)}",
-            help=f"write {quoted(meant)}, without quotes"
+            help=f"write {quoted(meant)}, without quotes{_or_comma(verdict.value)}"
             if meant is not None
-            else f"give {expected(verdict.expected)}",
+            else _instead(verdict.value) + expected(verdict.expected),
             effect=effect_of(ctx, found),
             fix=Fix(f"replace by {quoted(meant)}", (Set(path, meant),), safe=stops(ctx, found))
             if meant is not None
             else None,
         )
+
+
+def _instead(text: str) -> str:
+    is_none = text.strip(" \t,").lower() in ("none", "null")
+    return "remove the key to have no value, or give " if is_none else "give "
+
+
+def _or_comma(text: str) -> str:
+    return " or a comma in them" if text.rstrip().endswith(",") else ""
 
 
 def _meant(spec: tuple[Any, ...], text: str) -> Any:
