@@ -94,11 +94,16 @@ def _unread(text: str, name: str, format: Format, kind: str, detail: str = "") -
 
 def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeError) -> Document:
     """Bytes that no parser gets to see. What is text around the bad ones is still located."""
-    if b"\0" in data[:1024]:
-        return _unread("", name, format, "not-text")
+    from dsconfig.document.encoding import in_latin, wide_encoding
+
+    wide = wide_encoding(data[:1024].decode("latin-1"))
+    if wide or b"\0" in data[:1024]:
+        return _unread("", name, format, "other-encoding" if wide else "not-text", wide or "")
     text = data.decode(errors="replace")
     start = len(data[: error.start].decode())
-    detail = f"byte 0x{data[error.start]:02x}"
+    byte = data[error.start]
+    latin = in_latin(byte)
+    detail = f"byte 0x{byte:02x}" + (f", `{latin}` in Windows-1252" if latin else "")
     found = read_text(text, name, format).tree
     problem = Problem("invalid-utf8", Span(start, start + 1), (), detail, EVERYBODY)
     return Document(name, text, format, found._replace(problems=(problem, *found.problems)))

@@ -51,7 +51,7 @@ def certain(context: Context, findings: list[tuple[Rule, Finding]]) -> list[tupl
     return [
         (rule, finding)
         for rule, finding in findings
-        if rule.reads == "text"
+        if rule.reads in ("text", "template")
         or ((rule.general or not lost) and _is_intact(context.document, finding, starts))
     ]
 

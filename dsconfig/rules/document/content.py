@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.document import MAX_DEPTH, MAX_SIZE, MAX_VALUES
+from dsconfig.document.encoding import wide_encoding
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.document._oddities import BEYOND, READ, is_binary, problems, says
@@ -18,13 +20,33 @@ def not_utf8(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
+    for problem in problems(ctx, "other-encoding"):
+        yield ctx.spot(problem, f"the file is {problem.detail} text, not UTF-8", help=_resave(problem.detail))
     if is_binary(ctx):
+        wide = wide_encoding(ctx.document.text)
         yield ctx.at(
-            (), "the file holds binary data, not text", help="check the path: a config is a text file"
+            (),
+            f"the file is {wide} text, not UTF-8" if wide else "the file holds binary data, not text",
+            help=_resave(wide) if wide else "check the path: a config is a text file",
         )
         return
-    for problem in problems(ctx, "invalid-utf8", "not-text"):
-        yield ctx.spot(problem, f"the file holds {says(problem)}", help="save the file as UTF-8 text")
+    for problem in problems(ctx, "not-text"):
+        yield ctx.spot(
+            problem,
+            f"the file holds {says(problem)}",
+            help="check the path: a config is a text file",
+        )
+    for problem in problems(ctx, "invalid-utf8"):
+        yield ctx.spot(
+            problem,
+            f"the file holds {says(problem)}",
+            help="save it as UTF-8: it looks like Latin-1 or another encoding of one byte a letter",
+        )
+
+
+def _resave(encoding: str) -> str:
+    by = "; Windows PowerShell writes UTF-16 unless it is told otherwise" if encoding == "UTF-16" else ""
+    return f"save it as UTF-8{by}"
 
 
 @rule("DSC005", effect="rejected", source=READ, reads="text")
@@ -80,12 +102,14 @@ def beyond_limits(ctx: Context) -> Iterator[Finding]:
         yield ctx.spot(
             problem,
             says(problem),
-            help=_SHRINK.get(problem.kind, "make it smaller"),
+            help=_SHRINK[problem.kind],
             effect="rejected" if ctx.parser in problem.refused_by else "altered",
         )
 
 
 _SHRINK = {
+    "too-large": f"stay within {MAX_SIZE // 2**20} MiB, {MAX_VALUES:,} values and {MAX_VALUES:,} comments",
+    "too-deep": f"nest objects and lists at most {MAX_DEPTH} levels deep",
     "huge-number": "write a number that fits",
     "lone-surrogate": "write the whole character, or both halves of its escape",
     "alias-bomb": "write the values out instead of multiplying aliases",

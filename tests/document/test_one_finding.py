@@ -1,0 +1,24 @@
+"""A file full of comments is one finding, and one fix takes them all out."""
+
+from __future__ import annotations
+
+import dsconfig
+from dsconfig.fixing.fix import fix
+
+LINES = [f'  "key_{number}": {number}, // {number}' for number in range(278)]
+TEXT = "{\n" + "\n".join(LINES) + '\n  "train_batch_size": 8, "zero_optimization": {"stage": 0}\n}\n'
+
+
+def test_comments_are_one_finding() -> None:
+    report = dsconfig.check(TEXT, "0.19.8", consumer="transformers")
+    (finding,) = (finding for finding in report if finding.code == "DSC001")
+    assert "in 278 places" in finding.message
+    assert len(finding.related) == 3
+    assert finding.fix is not None
+    assert len(finding.fix.operations) == 278
+
+
+def test_the_fix_removes_them_all() -> None:
+    fixed = fix(TEXT, unsafe=True, target="0.19.8", consumer="transformers")
+    assert "//" not in fixed
+    assert not [f for f in dsconfig.check(fixed, "0.19.8", consumer="transformers") if f.code == "DSC001"]
