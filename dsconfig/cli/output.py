@@ -29,9 +29,7 @@ def replace(name: str, document: Document, text: str) -> None:
 
 def is_whole(document: Document) -> bool:
     """Whether the text is all of the file: bytes that are not UTF-8 would be lost in writing it."""
-    return not any(
-        problem.kind in ("invalid-utf8", "not-text", "other-encoding") for problem in document.problems
-    )
+    return not any(problem.kind in ("invalid-utf8", "not-text") for problem in document.problems)
 
 
 def difference(name: str, old: str, new: str) -> Iterator[str]:

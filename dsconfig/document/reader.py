@@ -98,7 +98,7 @@ def _undecodable(data: bytes, name: str, format: Format, error: UnicodeDecodeErr
 
     wide = wide_encoding(data[:1024].decode("latin-1"))
     if wide or b"\0" in data[:1024]:
-        return _unread("", name, format, "other-encoding" if wide else "not-text", wide or "")
+        return _unread("", name, format, "not-text", wide or "")
     text = data.decode(errors="replace")
     start = len(data[: error.start].decode())
     byte = data[error.start]

@@ -32,7 +32,6 @@ KINDS: Final = {
     # the text as a whole
     "empty": "nothing but white space and comments",
     "not-text": "binary data",
-    "other-encoding": "text in another encoding than UTF-8",
     "invalid-utf8": "bytes that are not UTF-8",
     "bom": "a byte order mark at the start",
     "too-large": "longer, or with more values, than is read",

@@ -23,6 +23,8 @@ _BEFORE_ENTRY: Final = re.compile(
     r"(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?:[ \t]*(?=[\"'{\[])|[ \t]+(?=[\w.]+[ \t]*:))"
 )
 """A number or literal that the next entry follows without a comma."""
+_OF_PYTHON: Final[dict[str, bool | None]] = {"true": True, "false": False, "none": None}
+"""What bare words are meant to be that hjson knows in lower case only."""
 _LINE_END: Final = re.compile(r"[\r\n]")
 _COLON: Final = re.compile(r"[ \t]*:")
 _WHOLE: Final = re.compile(r"[ \t]*,?[ \t]*(?=[\r\n]|\Z)")
@@ -200,5 +202,9 @@ def _read_word(build: TreeBuilder, start: int) -> int:
     else:
         refused: frozenset[Parser] = NOBODY if _WHOLE.match(text, end) else ONLY_HJSON
         build.note(kind_of_word(word), start, end, word[:80], ONLY_JSON | refused)
+        if word.lower() in _OF_PYTHON:
+            meant = _OF_PYTHON[word.lower()]
+            build.scalar("null" if meant is None else "boolean", start, end, meant)
+            return end
     build.scalar("string", start, end, word)
     return end

@@ -10,9 +10,7 @@ from dsconfig.evaluation.context import Context
 from dsconfig.words import quoted
 
 READ = "runtime/config.py:DeepSpeedConfig.__init__"
-OWN = frozenset(
-    ("duplicate-key", "placeholder", "empty", "root-not-object", "invalid-utf8", "not-text", "other-encoding")
-)
+OWN = frozenset({"duplicate-key", "placeholder", "empty", "root-not-object", "invalid-utf8", "not-text"})
 """Kinds with a rule of their own."""
 BEYOND = frozenset({"too-large", "too-deep", "huge-number", "alias-bomb", "lone-surrogate"})
 """Kinds beyond which nothing is claimed of DeepSpeed's verdict."""

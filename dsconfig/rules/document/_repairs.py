@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from dsconfig.diagnostic import Fix, Replace
+from dsconfig.diagnostic import Fix, Replace, Set
 from dsconfig.document import Document, Node, Problem
 from dsconfig.rules.document._groups import json_word, python_word
 
@@ -25,7 +25,7 @@ def repaired(document: Document, problem: Problem) -> Fix | None:
         case "missing-root-braces":
             return _braced(document)
         case "unquoted-string" if right := json_word(problem):
-            return _fix(f"write `{right}`", start, start + len(python_word(problem)), right)
+            return _in_json(document, problem, right)
         case "unquoted-string" if _AMBIGUOUS.search(text):
             return None
         case "unquoted-key" | "unquoted-string":
@@ -38,6 +38,14 @@ def repaired(document: Document, problem: Problem) -> Fix | None:
             return _fix("remove the comma", start, end, "")
     title, wrong, right = _SIGNS.get(problem.kind, ("", None, ""))
     return _fix(title, start, end, right) if wrong is not None and text in wrong else None
+
+
+def _in_json(document: Document, problem: Problem, word: str) -> Fix:
+    """The word as JSON writes it. Where Hjson reads the text, it reads a string: a value is changed."""
+    start = problem.span.start
+    if document.readable():
+        return Fix(f"write `{word}`", (Set(problem.path, json.loads(word)),), safe=True)
+    return _fix(f"write `{word}`", start, start + len(python_word(problem)), word)
 
 
 _WORDS = ("unquoted-string", "bad-number", "nan", "placeholder")

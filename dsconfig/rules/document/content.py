@@ -20,8 +20,6 @@ def not_utf8(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for problem in problems(ctx, "other-encoding"):
-        yield ctx.spot(problem, f"the file is {problem.detail} text, not UTF-8", help=_resave(problem.detail))
     if is_binary(ctx):
         wide = wide_encoding(ctx.document.text)
         yield ctx.at(
@@ -31,11 +29,11 @@ def not_utf8(ctx: Context) -> Iterator[Finding]:
         )
         return
     for problem in problems(ctx, "not-text"):
-        yield ctx.spot(
-            problem,
-            f"the file holds {says(problem)}",
-            help="check the path: a config is a text file",
-        )
+        if problem.detail.startswith("UTF-"):
+            said, advice = f"the file is {problem.detail} text, not UTF-8", _resave(problem.detail)
+        else:
+            said, advice = f"the file holds {says(problem)}", "check the path: a config is a text file"
+        yield ctx.spot(problem, said, help=advice)
     for problem in problems(ctx, "invalid-utf8"):
         yield ctx.spot(
             problem,
