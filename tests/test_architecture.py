@@ -120,7 +120,7 @@ MEDIAN_FILE, MEDIAN_RULES, TENTH_FUNCTION = 100, 130, 28
 REPEATED = 6
 """So many lines of code in a row stand in one place only."""
 STILL_REPEATED = 4  # to go
-ANY = 205  # to become 120
+ANY = 40
 """Lines that say `Any`. A config's own data is `Json`, which is not counted."""
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context
+from dsconfig.json_types import JsonObject
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import KeyView, TypeInfo, type_named, types_of, view
 from dsconfig.rules._offload import offloaded
@@ -46,7 +47,7 @@ def written_type(ctx: Context, section: str) -> str | None:
     return word if isinstance(word, str) else None
 
 
-def params(ctx: Context, section: str) -> dict[str, Any]:
+def params(ctx: Context, section: str) -> JsonObject:
     """The written params of the section; empty where there are none."""
     found = ctx.written(f"{section}.params")
     return found if isinstance(found, dict) else {}

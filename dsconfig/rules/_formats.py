@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dsconfig.evaluation.context import Context
+from dsconfig.json_types import Json
 from dsconfig.rules._offload import OPTIMIZER, device
 from dsconfig.rules._stage import stage
 
@@ -20,7 +19,7 @@ _SECTION = "data_types"
 _ACCUMULATION = f"{_SECTION}.grad_accum_dtype"
 
 
-def format_of(word: Any) -> str | None:
+def format_of(word: Json) -> str | None:
     """`"torch.float16"` as `fp16`; None where DeepSpeed knows no such format."""
     return _FORMATS.get(word) if isinstance(word, str) else None
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dsconfig.evaluation.context import Context, SkipRule
+from dsconfig.json_types import JsonObject
 
 ZERO = "zero_optimization"
 STAGE = f"{ZERO}.stage"
@@ -38,7 +37,7 @@ def stage_set_here(ctx: Context) -> list[tuple[str, str]]:
     return [("the stage is set here", stage_place(ctx))] if ctx.has(stage_place(ctx)) else []
 
 
-def zero(ctx: Context) -> dict[str, Any]:
+def zero(ctx: Context) -> JsonObject:
     """The section's values by canonical names.
 
     Raises:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dsconfig.batch import triplet
 from dsconfig.batch.triplet import Failure, Impossible
 from dsconfig.batch.world_sizes import working_sizes
 from dsconfig.evaluation.context import Context
+from dsconfig.json_types import Json
 from dsconfig.rules.batch.reading import data_parallel_size, written
 
 
@@ -15,7 +16,7 @@ class Failed(NamedTuple):
     """Written values of which no triplet can be derived."""
 
     why: Impossible
-    values: tuple[Any, Any, Any]
+    values: tuple[Json, Json, Json]
     world: float | None
     """The size at which there is none; None: there is none at any."""
 

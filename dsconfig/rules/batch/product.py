@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.batch.triplet import MICRO, STEPS, TRAIN, Triplet
 from dsconfig.batch.world_sizes import nearest_multiples, working_sizes
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules.batch._failed import failed, plain
 
 _DERIVE = "runtime/config.py:DeepSpeedConfig._set_batch_related_parameters"
@@ -71,11 +71,11 @@ def _mismatch_help(found: Triplet, world: float) -> str:
     return ", or ".join(options)
 
 
-def _whole(number: Any, divisor: Any) -> bool:
+def _whole(number: Json, divisor: Json) -> bool:
     return bool(divisor) and number % divisor == 0 and number >= divisor
 
 
-def _multiples_help(train: Any, step: Any) -> str:
+def _multiples_help(train: Json, step: Json) -> str:
     near = nearest_multiples(train, step)
     return f"set `{TRAIN}` to a multiple of {plain(step)}" + (
         f", for example {' or '.join(plain(number) for number in near)}" if near else ""
@@ -114,7 +114,7 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
     )
 
 
-def _product(key: str, given: Any, world: float | None) -> str:
+def _product(key: str, given: Json, world: float | None) -> str:
     """What the total is to be a multiple of, factor by factor."""
     parts = [] if given is None else [f"{plain(given)} ({key.replace('train_', '').replace('_', ' ')})"]
     if world is not None:
@@ -123,7 +123,7 @@ def _product(key: str, given: Any, world: float | None) -> str:
     return " × ".join(parts) + (f" = {plain(given * world)}" if both else "")
 
 
-def _divisible_help(train: Any, step: Any, given: Any, world: float | None) -> str:
+def _divisible_help(train: Json, step: Json, given: Json, world: float | None) -> str:
     text = _multiples_help(train, step)
     if world is None:
         return text

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dsconfig.batch import triplet
 from dsconfig.batch.triplet import STEPS
 from dsconfig.batch.world_sizes import described, working_sizes
 from dsconfig.evaluation.context import MISSING, Context, SkipRule
+from dsconfig.json_types import Json
 
 
-def written(ctx: Context) -> tuple[Any, Any, Any]:
+def written(ctx: Context) -> tuple[Json, Json, Json]:
     """The three values as written, None where a key is absent or null.
 
     Raises:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.batch import triplet
 from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules._fixes import removal
 from dsconfig.rules.batch._failed import failed
 from dsconfig.words import described, quoted
@@ -123,7 +123,7 @@ def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _number_help(value: Any, number: int | None) -> str:
+def _number_help(value: Json, number: int | None) -> str:
     if number is not None:
         return f"write {number}, without quotes"
     if value == "auto":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.words import kind, one_of, quoted
 
 
@@ -54,7 +55,7 @@ def unknown_checkpoint_word(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Json) -> str:
     return quoted(value) if isinstance(value, str) or value is None else f"{kind(value)}, {quoted(value)}"
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dsconfig.evaluation.context import Context, SkipRule
+from dsconfig.json_types import Json, JsonObject
 
 _DEEP = "compile.deepcompile"
 _PASSES = "compile.passes"
 
 
-def section_of(ctx: Context) -> dict[str, Any]:
+def section_of(ctx: Context) -> JsonObject:
     """The section as written.
 
     Raises:
@@ -43,6 +42,6 @@ def passes_of(ctx: Context) -> list[str]:
     return passes if isinstance(passes, list) else []
 
 
-def device_of(ctx: Context, path: str) -> Any:
+def device_of(ctx: Context, path: str) -> Json:
     """The device of one of ZeRO's offload sections; "none" where it is not an object."""
     return ctx.value(f"{path}.device") if isinstance(ctx.written(path), dict) else "none"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.words import described, kind, one_of, quoted
 
 _FILE = "compression/config.py"
@@ -104,7 +104,7 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
 _WORDS = {"quantization_type": ("symmetric", "asymmetric"), "rounding": ("nearest", "stochastic")}
 
 
-def _mistaken(shared: Any) -> Iterator[tuple[str, str]]:
+def _mistaken(shared: Json) -> Iterator[tuple[str, str]]:
     """Where in the misplaced object DeepSpeed stumbles, and over what."""
     if not isinstance(shared, dict):
         yield "", f"`shared_parameters` is {kind(shared)} instead of an object"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.words import quoted
 
 _FILE = "compression/config.py"
@@ -128,7 +128,7 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
     )
 
 
-def _holds(condition: Any) -> bool:
+def _holds(condition: Json) -> bool:
     """Whether what DeepSpeed asserts is true; a comparison that Python refuses is not."""
     try:
         return bool(condition())

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules.consumers._reader import FILL, INIT, overwritten, reader
 
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
 
 
-def _autos(section: Mapping[str, Any], path: KeyPath) -> Iterator[KeyPath]:
+def _autos(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPath]:
     """Every "auto" in objects; lists are not looked into, as Accelerate does not."""
     for key, value in section.items():
         if isinstance(value, dict):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.diagnostic import EffectName
 from dsconfig.evaluation.context import Context
+from dsconfig.json_types import JsonObject
 
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
@@ -20,12 +21,12 @@ class Curriculum(NamedTuple):
     """One scheduler in the making: where its keys stand, and what becomes of a mistake."""
 
     path: KeyPath
-    data: dict[str, Any]
+    data: JsonObject
     effect: EffectName
     keys: tuple[str, ...]
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> JsonObject:
         """Its `schedule_config`; empty where that is missing or no object."""
         config = self.data.get("schedule_config")
         return config if isinstance(config, dict) else {}
@@ -45,7 +46,7 @@ def curricula(ctx: Context) -> Iterator[Curriculum]:
 _BOUNDS = ("min_difficulty", "max_difficulty", "schedule_type")
 
 
-def _metric_keys(metric: dict[str, Any]) -> Iterator[str]:
+def _metric_keys(metric: JsonObject) -> Iterator[str]:
     yield from ("difficulty_type", "clustering_type")
     if metric.get("clustering_type") != "single_cluster":
         yield "index_to_sample_path"
@@ -53,7 +54,7 @@ def _metric_keys(metric: dict[str, Any]) -> Iterator[str]:
             yield "index_to_metric_path"
 
 
-def metrics_of(ctx: Context) -> dict[str, Any]:
+def metrics_of(ctx: Context) -> JsonObject:
     """The metrics of data efficiency's curriculum, where it is on."""
     section = ctx.written(NEW)
     if not isinstance(section, dict) or not section.get("enabled") or ctx.before("0.8.0"):

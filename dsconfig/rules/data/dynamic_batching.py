@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules.data._needs import needs
 from dsconfig.words import kind, quoted
 
@@ -67,7 +67,7 @@ def dynamic_batching_size_not_a_number(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def _converts(value: Any) -> bool:
+def _converts(value: Json) -> bool:
     try:
         int(value)
     except (TypeError, ValueError, OverflowError):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import JsonObject
 from dsconfig.rules._fixes import removal
 from dsconfig.words import one_of, quoted
 
@@ -19,7 +19,7 @@ _NEEDED_TO_SCHEDULE = ("min_value", "max_value", "schedule_config", "schedule_ty
 _NEEDED_TO_PACE = ("require_steps", "seq_per_step")
 
 
-def _section(ctx: Context) -> dict[str, Any]:
+def _section(ctx: Context) -> JsonObject:
     """The section, where it is switched on.
 
     Raises:
@@ -60,13 +60,13 @@ def incomplete_random_ltd(ctx: Context) -> Iterator[Finding]:
         yield from _lacking(ctx, f"{_LTD}.random_ltd_schedule.schedule_config", pace, _NEEDED_TO_PACE)
 
 
-def _grows(schedule: dict[str, Any]) -> bool:
+def _grows(schedule: JsonObject) -> bool:
     """Whether the schedule computes anything: with equal bounds it stays where it is."""
     low, high = schedule.get("min_value"), schedule.get("max_value")
     return isinstance(low, int | float) and isinstance(high, int | float) and low < high
 
 
-def _lacking(ctx: Context, path: str, section: dict[str, Any], keys: tuple[str, ...]) -> Iterator[Finding]:
+def _lacking(ctx: Context, path: str, section: JsonObject, keys: tuple[str, ...]) -> Iterator[Finding]:
     missing = [f"`{key}`" for key in keys if key not in section]
     if missing:
         name = path.rsplit(".", 1)[-1]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from dsconfig.json_types import Json, JsonObject
 from dsconfig.releases import number
 from dsconfig.words import described, quoted
 from elastic.deepspeed.semantics import Semantics
@@ -28,19 +29,19 @@ class Fault(NamedTuple):
     help: str
 
 
-def faults(block: dict[str, Any], semantics: Semantics) -> list[Fault]:
+def faults(block: JsonObject, semantics: Semantics) -> list[Fault]:
     """Every fault of the section; the later checks calculate with what the earlier ones have found sound."""
     found = [*_missing(block), *_micro_batches(block), *_numbers(block, semantics)]
     return found or list(_version(block, semantics)) or list(_cap(block, semantics))
 
 
-def _missing(block: dict[str, Any]) -> Iterator[Fault]:
+def _missing(block: JsonObject) -> Iterator[Fault]:
     for key in _NEEDED:
         if key not in block:
             yield Fault("DSC601", key, f"`elasticity` is enabled, but `{key}` is not given", f"give `{key}`")
 
 
-def _micro_batches(block: dict[str, Any]) -> Iterator[Fault]:
+def _micro_batches(block: JsonObject) -> Iterator[Fault]:
     sizes = block.get("micro_batch_sizes", [1])
     if not isinstance(sizes, list):
         message = f"`micro_batch_sizes` is {described(sizes)} where DeepSpeed expects a list of integers"
@@ -59,7 +60,7 @@ def _micro_batches(block: dict[str, Any]) -> Iterator[Fault]:
     )
 
 
-def _numbers(block: dict[str, Any], semantics: Semantics) -> Iterator[Fault]:
+def _numbers(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
     found = [] if isinstance(block.get("max_train_batch_size", 1), int | float) else ["max_train_batch_size"]
     bounds = [(key, bound) for key, bound, since in _BOUNDS if number(since) <= number(semantics.until)]
     found.extend(key for key, _ in bounds if not isinstance(block.get(key, 1), int | float))
@@ -78,7 +79,7 @@ def _numbers(block: dict[str, Any], semantics: Semantics) -> Iterator[Fault]:
         yield Fault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, "raise `max_gpus`")
 
 
-def _version(block: dict[str, Any], semantics: Semantics) -> Iterator[Fault]:
+def _version(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
     written = block.get("version", semantics.latest_version)
     known, version = ((0.1, 0.2) if semantics.latest_version >= 0.2 else (0.1,)), _float(written)
     model, node = block.get("model_parallel_size", 1), block.get("num_gpus_per_node", 1)
@@ -102,14 +103,14 @@ def _version(block: dict[str, Any], semantics: Semantics) -> Iterator[Fault]:
         )
 
 
-def _float(value: Any) -> float | None:
+def _float(value: Json) -> float | None:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
 
 
-def _cap(block: dict[str, Any], semantics: Semantics) -> Iterator[Fault]:
+def _cap(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
     cap, largest = block["max_train_batch_size"], max(block["micro_batch_sizes"])
     ranks = ranks_per_node(block, semantics)
     try:
@@ -129,7 +130,7 @@ def _cap(block: dict[str, Any], semantics: Semantics) -> Iterator[Fault]:
         )
 
 
-def ranks_per_node(block: dict[str, Any], semantics: Semantics) -> Any:
+def ranks_per_node(block: JsonObject, semantics: Semantics) -> Json:
     """Data-parallel ranks of a machine in version 0.2; None in version 0.1, which knows no machines."""
     if float(block.get("version", semantics.latest_version)) != 0.2:
         return None

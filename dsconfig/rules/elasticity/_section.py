@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dsconfig.batch import triplet
 from dsconfig.evaluation.context import MISSING, Context, SkipRule
+from dsconfig.json_types import Json, JsonObject
 from dsconfig.rules.elasticity._faults import faults
 from dsconfig.rules.elasticity._solver import Solver, endless
 from elastic.deepspeed.semantics import SEMANTICS, Semantics
 
 
-def block_of(ctx: Context) -> dict[str, Any]:
+def block_of(ctx: Context) -> JsonObject:
     """The section, where it is switched on.
 
     Raises:
@@ -42,7 +41,7 @@ def solver_of(ctx: Context) -> Solver:
 
 def works_somewhere(ctx: Context, solver: Solver) -> bool:
     """Whether there is a number of GPUs at which DeepSpeed accepts the section."""
-    shared: Any = ctx.written("sequence_parallel_size")
+    shared: Json = ctx.written("sequence_parallel_size")
     shared = triplet.ABSENT if shared is MISSING else shared
     divides = not ctx.from_file and ctx.since("0.17.0") and isinstance(shared, int | float) and shared > 0
     for size in solver.candidates():

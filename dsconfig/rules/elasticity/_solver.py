@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dsconfig.batch import triplet
 from dsconfig.batch.triplet import Impossible
+from dsconfig.json_types import Json, JsonObject
 from dsconfig.rules.elasticity._faults import ranks_per_node
 from elastic.deepspeed.semantics import Semantics
 
@@ -16,7 +17,7 @@ _TOO_MANY = 128
 """Micro batch sizes, for the same reason."""
 
 
-def endless(block: dict[str, Any], semantics: Semantics) -> bool:
+def endless(block: JsonObject, semantics: Semantics) -> bool:
     """Whether the numbers are larger than any release could work with."""
     micro_batches = set(block["micro_batch_sizes"])
     if len(micro_batches) > _TOO_MANY:
@@ -33,11 +34,11 @@ def endless(block: dict[str, Any], semantics: Semantics) -> bool:
 class Solver(NamedTuple):
     """A sound section in the hands of one release."""
 
-    block: dict[str, Any]
+    block: JsonObject
     semantics: Semantics
     release: str
 
-    def _answer(self, world: float) -> Any:
+    def _answer(self, world: float) -> Json:
         """The release's answer for a world size, or the error it raises."""
         from elastic.deepspeed.solver import as_released
         from elastic.errors import ElasticityError

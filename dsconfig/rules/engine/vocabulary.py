@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules._numbers import division, is_integer
 from dsconfig.words import described
 
@@ -39,7 +39,7 @@ def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _has_remainder(value: Any) -> bool:
+def _has_remainder(value: Json) -> bool:
     """Whether `value % 8` works: for numbers, and for strings into which a single number can be formatted."""
     if isinstance(value, int | float):
         return True

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dsconfig.evaluation.context import Context, SkipRule
+from dsconfig.json_types import Json
 
 EP = "expert_parallel"
 TP = "tensor_parallel.autotp_size"
@@ -25,12 +24,12 @@ def on_here() -> tuple[str, str]:
     return "expert parallelism is switched on here", f"{EP}.enabled"
 
 
-def value_of(ctx: Context, key: str) -> Any:
+def value_of(ctx: Context, key: str) -> Json:
     """The value of a key of the section."""
     return ctx.value(f"{EP}.{key}")
 
 
-def bad_integer(value: Any, least: int) -> bool:
+def bad_integer(value: Json, least: int) -> bool:
     """Whether the engine refuses the value as a size."""
     return not isinstance(value, int) or value < least
 

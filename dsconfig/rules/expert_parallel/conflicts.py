@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules.expert_parallel._section import EP, TP, requires_autoep, tensor_parallel_size, value_of
 from dsconfig.words import quoted
 
@@ -17,7 +18,7 @@ class _Conflict(NamedTuple):
     """Two options that exclude each other: `key` with `value`, where `holds`."""
 
     key: str
-    value: Any
+    value: Json
     since: str
     holds: Callable[[Context], bool]
     why: str

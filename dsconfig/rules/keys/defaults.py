@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.diagnostic import Fix, Set, dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json, JsonObject
 from dsconfig.model.keyinfo import ROOT, KeyInfo, SectionView, child_section, section_keys
 from dsconfig.releases import NEVER, NUMBERS, name
 from dsconfig.rules._formats import bf16_optimizer
@@ -23,8 +24,8 @@ class _Change(NamedTuple):
     """A key with more than one default in a range: the first one, and each later one with its release."""
 
     info: KeyInfo
-    first: Any
-    later: tuple[tuple[int, Any], ...]
+    first: Json
+    later: tuple[tuple[int, Json], ...]
 
 
 @cache
@@ -90,8 +91,8 @@ def default_changed_in_range(ctx: Context) -> Iterator[Finding]:
 
 
 def _opened(
-    ctx: Context, path: KeyPath, data: dict[str, Any], seen: SectionView
-) -> Iterator[tuple[KeyPath, dict[str, Any], SectionView]]:
+    ctx: Context, path: KeyPath, data: JsonObject, seen: SectionView
+) -> Iterator[tuple[KeyPath, JsonObject, SectionView]]:
     """The sections that are written, do something, and are not aliases, each with its data."""
     yield path, data, seen
     for word, value in data.items():
@@ -101,7 +102,7 @@ def _opened(
             yield from _opened(ctx, (*path, word), value, ctx.walk.view(inner))
 
 
-def _works(ctx: Context, path: KeyPath, data: dict[str, Any], section: str) -> bool:
+def _works(ctx: Context, path: KeyPath, data: JsonObject, section: str) -> bool:
     """Whether the section is switched on: by `enabled`, by a stage above 0, by a device."""
     if path == (ZERO,):
         return stage(ctx) > 0

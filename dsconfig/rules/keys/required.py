@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json, JsonObject, Spec
 from dsconfig.model.keyinfo import ROOT, KeyView, child_section
 from dsconfig.words import expected, one_of
 
@@ -74,7 +75,7 @@ class _Incomplete(NamedTuple):
     """An object that lacks required keys."""
 
     path: KeyPath
-    data: dict[str, Any]
+    data: JsonObject
     missing: list[KeyView]
     removable: bool
     """Whether leaving the object out repairs the file; not where it is required itself."""
@@ -108,7 +109,7 @@ def _empty_groups(found: _Incomplete) -> Set | None:
 
 
 def _incomplete(
-    ctx: Context, key: KeyView, value: Any, path: KeyPath, spec: tuple[Any, ...] | None = None
+    ctx: Context, key: KeyView, value: Json, path: KeyPath, spec: Spec | None = None
 ) -> Iterator[_Incomplete]:
     """Every object in here that lacks required keys; what is not an object is a finding of its own."""
     spec = spec or key.type

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.evaluation.context import MISSING, Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules._fixes import removal
 from dsconfig.words import described
 
@@ -37,7 +37,7 @@ def optimizer_type_not_a_name(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _params(ctx: Context) -> Any:
+def _params(ctx: Context) -> Json:
     """The params that DeepSpeed looks at: it does so only where the optimizer has a type.
 
     Raises:

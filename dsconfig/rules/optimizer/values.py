@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules._built_class import optimizer, params
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import is_number
@@ -78,11 +78,11 @@ def value_that_torch_refuses(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def _may_be_refused(value: Any) -> bool:
+def _may_be_refused(value: Json) -> bool:
     return isinstance(value, list) or (is_number(value) and value < 0)
 
 
-def _bound(word: str, value: Any) -> tuple[tuple[int, ...], str] | None:
+def _bound(word: str, value: Json) -> tuple[tuple[int, ...], str] | None:
     """Where a value is out of bounds, and what is taken instead."""
     if word in _NOT_NEGATIVE and is_number(value) and value < 0:
         return (), "a number of at least 0"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules.precision._autocast import autocasts
 from dsconfig.words import quoted
 
@@ -79,5 +79,5 @@ def autocast_modules_not_importable(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def _bare(word: Any) -> bool:
+def _bare(word: Json) -> bool:
     return isinstance(word, str) and "." not in word

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.words import kind, quoted
 
 _FP16 = "runtime/precision_config.py:DeepSpeedFP16Config"
@@ -41,7 +41,7 @@ def initial_scale_power_not_an_exponent(ctx: Context) -> Iterator[Finding]:
         )
 
 
-def _is_exponent(power: Any) -> bool:
+def _is_exponent(power: Json) -> bool:
     if not isinstance(power, int | float):
         return False
     try:

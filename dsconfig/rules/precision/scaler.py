@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import is_number
 from dsconfig.rules._stage import stage
@@ -137,7 +138,7 @@ def loss_scale_far_off(ctx: Context) -> Iterator[Finding]:
         return
     for row in _RANGES:
         path = f"fp16.{row.key}"
-        value: Any = ctx.value(path) if ctx.has(path) else None
+        value: Json = ctx.value(path) if ctx.has(path) else None
         # Below 1 the window is refused, or divided by, which is more than a waste.
         if is_number(value) and (value > row.most or (value < row.least and row.least == 0)):
             yield ctx.at(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.words import described
 
 _SWITCHES = ("wall_clock_breakdown", "flops_profiler.enabled")
@@ -46,7 +47,7 @@ def timer_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def _combine(left: Any, right: Any) -> bool:
+def _combine(left: Json, right: Json) -> bool:
     try:
         left | right
     except TypeError:
@@ -83,7 +84,7 @@ class _Cost(NamedTuple):
 
     path: str
     cost: str
-    off: Any = False
+    off: Json = False
 
 
 _COSTS = (

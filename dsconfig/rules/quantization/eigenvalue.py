@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.words import described, quoted
 
 _MOQ = "quantize_training"
@@ -53,7 +53,7 @@ def eigenvalue_not_an_object(ctx: Context) -> Iterator[Finding]:
         yield _no_object(ctx, _EIGENVALUE, section["eigenvalue"], switch)
 
 
-def _no_object(ctx: Context, path: str, value: Any, switch: str) -> Finding:
+def _no_object(ctx: Context, path: str, value: Json, switch: str) -> Finding:
     return ctx.at(
         path,
         f"`{path.rsplit('.', 1)[-1]}` is {described(value)} where DeepSpeed expects an object",

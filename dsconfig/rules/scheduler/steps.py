@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules._built_class import Chosen, params, scheduler
 from dsconfig.words import kind, quoted
 
@@ -57,7 +57,7 @@ def step_count_that_is_none(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Json) -> str:
     return (
         quoted(value)
         if value is None or isinstance(value, int | float)
@@ -82,7 +82,7 @@ def _fault(ctx: Context, chosen: Chosen, word: str) -> str | None:
     return None
 
 
-def _half(ctx: Context, word: str, value: Any) -> bool:
+def _half(ctx: Context, word: str, value: Json) -> bool:
     if value is None:
         return word == "cycle_second_step_size"
     try:
@@ -95,7 +95,7 @@ def _half(ctx: Context, word: str, value: Any) -> bool:
     return number > 0 or (number == 0 and word == "cycle_second_step_size")
 
 
-def _rewritten(word: str, value: Any) -> Fix | None:
+def _rewritten(word: str, value: Json) -> Fix | None:
     path = ("scheduler", "params", word)
     if isinstance(value, float) and value.is_integer() and value > 0 and word in _STRICT:
         return Fix(f"write {quoted(int(value))}", (Set(path, int(value)),), safe=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import isqrt
-from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules._built_class import params, scheduler
 from dsconfig.rules._numbers import as_number, is_number
 from dsconfig.words import quoted
@@ -21,7 +21,7 @@ _NOTABLE = 500
 """Warm-ups of fewer steps are over before the shape of their curve matters."""
 
 
-def _warm_up(ctx: Context) -> Any:
+def _warm_up(ctx: Context) -> Json:
     """The steps of warm-up as a number, written or by default.
 
     Raises:

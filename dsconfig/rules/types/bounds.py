@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.events import Refusal
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules.types._refusals import effect_of, name_of, refusals, stops, unchecked
 from dsconfig.words import expected, one_of, quoted
 
@@ -72,22 +72,22 @@ _MANY = 8
 """Nobody reads a longer list."""
 
 
-def _short(members: tuple[Any, ...]) -> tuple[Any, ...]:
+def _short(members: tuple[Json, ...]) -> tuple[Json, ...]:
     """Of many members only the plain words: `bf16`, without `torch.bfloat16`."""
     plain = tuple(member for member in members if "." not in str(member))
     return plain if len(members) > _MANY and plain else members
 
 
-def _folded(members: tuple[Any, ...]) -> set[str]:
+def _folded(members: tuple[Json, ...]) -> set[str]:
     return {str(member).lower() for member in members}
 
 
-def _same_word(value: Any, members: tuple[Any, ...]) -> Any:
+def _same_word(value: Json, members: tuple[Json, ...]) -> Json:
     """The member that differs in case or in spaces around it alone, or is the same number in another type."""
     word = str(value).strip().lower()
     return next((member for member in members if str(member).lower() == word), None)
 
 
-def _replace(ctx: Context, found: Refusal, value: Any) -> Fix:
+def _replace(ctx: Context, found: Refusal, value: Json) -> Fix:
     operations = (Set(found.place, value),)
     return Fix(f"replace by {quoted(value)}", operations, safe=stops(ctx, found))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.events import Coercion
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json, Spec
 from dsconfig.rules.types._refusals import effect_of, name_of, refusals, stops, unchecked
 from dsconfig.words import expected, kind, quoted
 
@@ -36,13 +36,13 @@ def coerced_value(ctx: Context) -> Iterator[Finding]:
             yield _coerced(ctx, found, found.verdict.value)
 
 
-def _equal(written: Any, value: Any) -> bool:
+def _equal(written: Json, value: Json) -> bool:
     """The same number in another type (4.0 for 4) is nothing to report."""
     numbers = isinstance(written, int | float) and isinstance(value, int | float)
     return numbers and isinstance(written, bool) == isinstance(value, bool) and written == value
 
 
-def _coerced(ctx: Context, found: Coercion, value: Any) -> Finding:
+def _coerced(ctx: Context, found: Coercion, value: Json) -> Finding:
     by_hand = found.section.dialect == "hand"
     says = _says(found.value)
     wrong = by_hand and says is not None and says != value
@@ -59,7 +59,7 @@ def _coerced(ctx: Context, found: Coercion, value: Any) -> Finding:
     )
 
 
-def _says(value: Any) -> bool | None:
+def _says(value: Json) -> bool | None:
     """The boolean that a string plainly means."""
     if not isinstance(value, str):
         return None
@@ -72,7 +72,7 @@ _SAID = {
 }
 
 
-def _loses(written: Any, value: Any) -> bool:
+def _loses(written: Json, value: Json) -> bool:
     """Whether more is written than what DeepSpeed makes of it."""
     if isinstance(written, list | dict):
         return True
@@ -121,7 +121,7 @@ def _or_comma(text: str) -> str:
     return " or a comma in them" if text.rstrip().endswith(",") else ""
 
 
-def _meant(spec: tuple[Any, ...], text: str) -> Any:
+def _meant(spec: Spec, text: str) -> Json:
     """The number or boolean that a string plainly means, or None."""
     if spec[0] == "bool":
         return _says(text)

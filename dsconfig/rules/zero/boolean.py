@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix, Operation, Remove, Set
 from dsconfig.dialect import Refused, read
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import JsonObject
 from dsconfig.rules._stage import ZERO
 from dsconfig.words import expected, quoted
 
@@ -36,7 +36,7 @@ def zero_optimization_as_boolean(ctx: Context) -> Iterator[Finding]:
     switch = ctx.data.get(ZERO)
     if not isinstance(switch, bool) or ctx.consumer in HUGGING_FACE:  # which fail on it: DSC807
         return
-    section: dict[str, Any] = {"stage": int(switch)}
+    section: JsonObject = {"stage": int(switch)}
     operations: tuple[Operation, ...] = ()
     size = ctx.written("allgather_size")
     if switch and size is not MISSING:

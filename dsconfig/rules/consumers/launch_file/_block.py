@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsconfig.consumers.launch_file import BLOCK, block
 from dsconfig.evaluation.context import Context
+from dsconfig.json_types import JsonObject
 
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
@@ -15,7 +16,7 @@ ENVIRONMENT = "accelerate utils/launch.py:prepare_deepspeed_cmd_env"
 PLUGIN = "accelerate utils/dataclasses.py:DeepSpeedPlugin"
 
 
-def launched(ctx: Context) -> dict[str, Any]:
+def launched(ctx: Context) -> JsonObject:
     """The block, empty where DeepSpeed is not what is launched."""
     return block(ctx.data) if ctx.data.get("distributed_type") == "DEEPSPEED" else {}
 

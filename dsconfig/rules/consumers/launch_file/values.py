@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from dsconfig.consumers.launch_config import stage
 from dsconfig.consumers.launch_file import BLOCK, LAUNCHERS, LINK, PRECISIONS
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
 from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_block, launched
 from dsconfig.words import described, one_of, quoted
 
@@ -117,7 +117,7 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: Json) -> bool:
     try:
         int(str(value))
     except ValueError:
@@ -125,18 +125,18 @@ def _is_whole(value: Any) -> bool:
     return True
 
 
-def _digits(value: Any) -> bool:
+def _digits(value: Json) -> bool:
     return str(value).isdigit() or value == "auto"
 
 
-def _number(value: Any) -> bool:
+def _number(value: Json) -> bool:
     try:
         return value == "auto" or float(str(value)) >= float("-inf")
     except ValueError:
         return False
 
 
-def _launcher(value: Any) -> bool:
+def _launcher(value: Json) -> bool:
     return value in LAUNCHERS
 
 
