@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.checking.locate import location, location_of
-from dsconfig.diagnostic import Diagnostic, Location, Related
+from dsconfig.diagnostic import Diagnostic, Fix, Location, Move, Related, Rename
 from dsconfig.evaluation.evaluate import Outcome, evaluate
 from dsconfig.releases import NUMBERS
 from dsconfig.rules import Rule
@@ -44,13 +44,19 @@ def _add(found: dict[Hashable, Merged], rule: Rule, finding: Finding, release: s
     key = (rule.code, finding.path, finding.effect, finding.span, finding.part)
     known = found.setdefault(key, Merged(rule, finding, []))
     if known.finding.fix != finding.fix:  # what is right here may be wrong there
-        known.finding = _with_unsafe_fix(known.finding)
+        known.finding = _with_unsafe_fix(known.finding, finding.fix)
     if not known.releases or known.releases[-1] != release:
         known.releases.append(release)
 
 
-def _with_unsafe_fix(finding: Finding) -> Finding:
-    return finding if finding.fix is None else finding._replace(fix=finding.fix._replace(safe=False))
+def _with_unsafe_fix(finding: Finding, other: Fix | None) -> Finding:
+    """The finding where another release has another fix, or none: a key that is taken under its new name here
+    may not be there.
+    """
+    fix = finding.fix
+    if fix is None or (other is None and any(isinstance(step, Rename | Move) for step in fix.operations)):
+        return finding._replace(fix=None)
+    return finding._replace(fix=fix._replace(safe=False))
 
 
 def diagnostics(document: Document, found: Iterable[Merged]) -> list[Diagnostic]:

@@ -17,10 +17,11 @@ def removal(path: KeyPath, *, safe: bool = False) -> Fix:
 
 def loss(path: KeyPath, value: Json) -> Fix:
     """Take out one key that says something to somebody; the title names what is thrown away."""
-    word = str(path[-1])
-    if word in secrets() or _SECRET.search(word):
+    word, said = str(path[-1]), quoted(value)
+    inside = said if isinstance(value, dict | list) else ""
+    if word in secrets() or _SECRET.search(word + inside):
         return removal(path)
-    return Fix(f"remove `{word}` with its value, {quoted(value)}", (Remove(path),))
+    return Fix(f"remove `{word}` with its value, {said}", (Remove(path),))
 
 
 _SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)

@@ -50,11 +50,13 @@ def _common(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> Iterator[
 
 
 def named(path: KeyPath) -> str:
-    """A key as messages name it: its last word, or the whole path where keys of that name stand in several
-    sections.
+    """A key in backticks as messages name it: by its last word, with the index where the path leads to an
+    element, or by the whole path where keys of that name stand in several sections.
     """
-    word = str(path[-1])
-    return dotted(path) if isinstance(path[-1], int) or len(_homes().get(word, ())) > 1 else word
+    word = next(part for part in reversed(path) if isinstance(part, str))
+    if len(_homes().get(word, ())) > 1:
+        return f"`{dotted(path)}`"
+    return f"`{word}`" if word == path[-1] else f"`{word}[{path[-1]}]`"
 
 
 def places_of(ctx: Context, word: str) -> list[str]:

@@ -151,7 +151,9 @@ def _part_by_part(parts: tuple[_Part, ...], others: tuple[_Part, ...]) -> int | 
     for (part, letters), (other, other_letters) in zip(parts, others, strict=True):
         if part == other:
             continue
+        # In two letters, one too few or an exchange is a slip, and another letter is another word.
         most = _slips_allowed(max(len(part), len(other)))
+        most = most or int(len(part) != len(other) or part == other[::-1])
         if (letters & ~other_letters).bit_count() > most or (other_letters & ~letters).bit_count() > most:
             return None
         own = distance(part, other, most)
@@ -247,9 +249,15 @@ def _within(few: _Entry, many: _Entry, share: float) -> bool:
     """
     if len(few.plain) < share * len(many.plain):
         return False
+    if any(part.text in _ANOTHER and part not in few.parts for part in many.parts):
+        return False
     if len(few.parts) == 1:
         return len(few.plain) > 5 and few.parts[0] == many.parts[0]
     if len(few.parts) == 2:
         return few.parts in pairwise(many.parts)
     rest = iter(many.parts)
     return all(part in rest for part in few.parts)
+
+
+_ANOTHER = frozenset({"max", "min", "no", "not", "disable"})
+"""Parts that make another key of one: `max_loss_scale` is not `loss_scale`."""

@@ -11,6 +11,7 @@ from dsconfig.evaluation.condition import Condition, Needed
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._homes import named
 from dsconfig.rules.consumers._reader import FILL, INIT, reader
 from dsconfig.words import quoted
 
@@ -77,7 +78,7 @@ def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
         if ctx.written(dotted(path)) is None and path not in refused:
             yield ctx.at(
                 path,
-                f"`{path[-1]}` is `null`: DeepSpeed takes that, but {reader(ctx)} opens it and fails",
+                f"{named(path)} is `null`: DeepSpeed takes that, but {reader(ctx)} opens it and fails",
                 help="remove it",
                 fix=removal(path, safe=True),
             )

@@ -10,6 +10,7 @@ from dsconfig.diagnostic import dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json
+from dsconfig.rules._homes import named
 from dsconfig.rules.consumers._reader import FILL, INIT, overwritten, reader
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
         elsewhere = ctx.consumer == "accelerate" and BY_NAME["transformers"].origin(dotted(path))
         yield ctx.at(
             path,
-            f'`{path[-1]}` is `"auto"`, which {reader(ctx)} does not fill: it raises that '
+            f'{named(path)} is `"auto"`, which {reader(ctx)} does not fill: it raises that '
             f"`{dotted(path)}` is not found in kwargs",
             help=f"give a value; only Transformers' Trainer fills it, from {elsewhere}"
             if elsewhere

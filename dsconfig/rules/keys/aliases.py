@@ -8,6 +8,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.events import KnownKey
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._homes import named
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
 
@@ -28,7 +29,7 @@ def key_under_two_names(ctx: Context) -> Iterator[Finding]:
     for entry in ctx.walk.doubles:
         yield ctx.at(
             entry.path,
-            f"`{entry.path[-1]}` is another name of `{entry.key.info.name}`, and both are written",
+            f"{named(entry.path)} is another name of `{entry.key.info.name}`, and both are written",
             help=f"keep `{entry.key.info.name}` alone",
             part="key",
             fix=removal(entry.path, safe=_said_twice(ctx, entry)),

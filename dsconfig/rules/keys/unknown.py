@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.model.keyinfo import view
 from dsconfig.rules._fixes import loss
 from dsconfig.rules._relocation import moved, renamed
+from dsconfig.rules._similar import guess
 from dsconfig.rules.keys._successors import instead, said_today
 from dsconfig.rules.keys._unknown import Misplaced, Misspelt, NeverRead, Unexplained, Unknown, unknowns
 from dsconfig.words import expected, one_of
@@ -44,8 +46,18 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
             effect=found.effect,
             part="key",
             # What may have been meant for a key is the reader's to decide, not to be thrown away.
-            fix=None if unfit or elsewhere else loss(found.path, found.entry.value),
+            fix=None
+            if unfit or elsewhere or _explained_at_an_end(ctx, found)
+            else loss(found.path, found.entry.value),
         )
+
+
+def _explained_at_an_end(ctx: Context, found: Unknown) -> bool:
+    """Whether the first or the last release of the target has a key that may be meant."""
+    others = set(ctx.target) - {ctx.release}
+    return any(
+        guess(found.word, found.entry.value, view(found.section.name, other)).meant for other in others
+    )
 
 
 def _without_a_guess(found: Unknown, unfit: tuple[str, ...], elsewhere: tuple[str, ...]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._homes import named
 from dsconfig.rules.keys._successors import instead
 
 
@@ -26,7 +27,7 @@ def key_without_effect(ctx: Context) -> Iterator[Finding]:
         info = entry.key.info
         yield ctx.at(
             entry.path,
-            f"`{entry.path[-1]}` has no effect: DeepSpeed takes it and never looks at it",
+            f"{named(entry.path)} has no effect: DeepSpeed takes it and never looks at it",
             help=instead(ctx, info),
             part="key",
         )

@@ -11,6 +11,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import KeyInfo
 from dsconfig.releases import name
 from dsconfig.rules._fixes import loss, removal
+from dsconfig.rules._homes import named
 from dsconfig.rules.keys._successors import instead, is_off, is_path, lives, successor
 from dsconfig.rules.keys._unknown import Future, Removed, Unknown, unknowns
 
@@ -110,7 +111,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             entry.path,
-            f"`{entry.path[-1]}` is deprecated since DeepSpeed {name(info.deprecated)}",
+            f"{named(entry.path)} is deprecated since DeepSpeed {name(info.deprecated)}",
             help=instead(ctx, info),
             part="key",
             # Before 0.7.0 the section is read by hand, and not every old name as its successor.

@@ -200,7 +200,7 @@ def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
         path = f"{OPTIMIZER}.device"
         yield ctx.at(
             path,
-            f'`device` is `"nvme"` and counts as `"cpu"`: only stage 3 offloads to NVMe, and'
+            f'`{path}` is `"nvme"` and counts as `"cpu"`: only stage 3 offloads to NVMe, and'
             f" {stage_words(ctx)}",
             help='use stage 3, or write `"cpu"`',
             related=stage_set_here(ctx),

@@ -42,8 +42,8 @@ def adagrad_that_is_adam(ctx: Context) -> Iterator[Finding]:
     if word is not None and word.lower() == "adagrad" and not offloaded(ctx):
         yield ctx.at(
             _TYPE,
-            f"`type` is {quoted(word)}, but DeepSpeed {ctx.release_name} builds FusedAdam for it unless the"
-            " optimizer is offloaded",
+            f"`optimizer.type` is {quoted(word)}, but DeepSpeed {ctx.release_name} builds FusedAdam for it"
+            " unless the optimizer is offloaded",
             help="upgrade DeepSpeed to 0.9.2 or later, or hand `torch.optim.Adagrad` to"
             " `deepspeed.initialize`",
         )

@@ -80,8 +80,8 @@ def lamb_offloaded(ctx: Context) -> Iterator[Finding]:
     if "zero_optimization" in ctx.data and own_type(ctx) == "Lamb" and offloaded(ctx) and zero_stage(ctx) > 0:
         yield ctx.at(
             _TYPE,
-            f"`type` is {quoted(ctx.written(_TYPE))}, which works on the GPU alone, and the optimizer is"
-            " offloaded",
+            f"`optimizer.type` is {quoted(ctx.written(_TYPE))}, which works on the GPU alone, and the"
+            " optimizer is offloaded",
             help='use `"AdamW"`, or do not offload the optimizer',
             related=offload_place(ctx),
         )

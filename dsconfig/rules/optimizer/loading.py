@@ -32,7 +32,7 @@ def optimizer_type_not_a_name(ctx: Context) -> Iterator[Finding]:
     if name is not None and not isinstance(name, str):
         yield ctx.at(
             "optimizer.type",
-            f"`type` is {described(name)} where DeepSpeed expects the name of an optimizer",
+            f"`optimizer.type` is {described(name)} where DeepSpeed expects the name of an optimizer",
             help='give a name such as `"AdamW"`',
         )
 

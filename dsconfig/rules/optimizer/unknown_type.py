@@ -48,7 +48,7 @@ def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
     meant = _meant(word, ctx)
     yield ctx.at(
         _TYPE,
-        f"`type` is {quoted(word)}: {_reason(ctx, kind, word)}",
+        f"`optimizer.type` is {quoted(word)}: {_reason(ctx, kind, word)}",
         help=(f"write {quoted(meant)}; " if meant else "")
         + f"DeepSpeed knows {one_of((f'`{known}`' for known in known_names(ctx, 'Optimizer')), 'and')} in any"
         " case of letters, and the classes of `torch.optim` as they are spelt",

@@ -46,8 +46,8 @@ def adam_that_is_adamw(ctx: Context) -> Iterator[Finding]:
         return
     yield ctx.at(
         _TYPE,
-        f"`type` is {quoted(ctx.written(_TYPE))}, and DeepSpeed runs AdamW: it takes the weight decay of"
-        f" {quoted(decay)} from the weights, not through the gradient",
+        f"`optimizer.type` is {quoted(ctx.written(_TYPE))}, and DeepSpeed runs AdamW: it takes the"
+        f" weight decay of {quoted(decay)} from the weights, not through the gradient",
         help='write `"AdamW"` if that is meant, else add `"adam_w_mode": false`',
         related=[("the weight decay is set here", "optimizer.params.weight_decay")],
         fix=Fix('write `"AdamW"`', (Set(("optimizer", "type"), "AdamW"),), safe=True),

@@ -62,8 +62,8 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
         word = quoted(written_type(ctx, "optimizer"))
         yield ctx.at(
             "optimizer.type",
-            f"`type` is {word}, that is {built}, and ZeRO refuses optimizers that it has not been tested with"
-            f" unless `{_FLAG}` is `true`",
+            f"`optimizer.type` is {word}, that is {built}, and ZeRO refuses optimizers that it has not"
+            f" been tested with unless `{_FLAG}` is `true`",
             help=f'add `"{_FLAG}": true`, or use `"AdamW"`',
             related=stage_place_if_written(ctx),
             fix=Fix(f'add `"{_FLAG}": true`', (Set((_FLAG,), True),)),

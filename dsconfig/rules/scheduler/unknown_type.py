@@ -56,7 +56,7 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
     other = _OTHER_WORDS.get(word.lower())
     yield ctx.at(
         _TYPE,
-        f"`type` is {quoted(word)}: {_reason(ctx, word)}",
+        f"`scheduler.type` is {quoted(word)}: {_reason(ctx, word)}",
         help=(f"write {quoted(meant)}; " if meant else f"perhaps {quoted(other)}; " if other in own else "")
         + f"DeepSpeed knows {one_of((f'`{known}`' for known in own), 'and')}, and the classes of"
         " `torch.optim.lr_scheduler`, all as they are spelt",

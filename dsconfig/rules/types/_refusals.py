@@ -13,7 +13,7 @@ from dsconfig.model.keyinfo import child_section
 from dsconfig.rules.types._dormant import dormant
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+    pass
 
 
 def refusals(ctx: Context, *why: Why) -> Iterator[Refusal]:
@@ -28,12 +28,6 @@ def refusals(ctx: Context, *why: Why) -> Iterator[Refusal]:
 def is_section(found: Refusal) -> bool:
     """Whether a section belongs where the value stands."""
     return child_section(found.key.type) is not None
-
-
-def name_of(path: KeyPath) -> str:
-    """The key in backticks, with the index of the element where the path leads to one."""
-    last = [part for part in path if isinstance(part, str)][-1]
-    return f"`{last}`" if last == path[-1] else f"`{last}[{path[-1]}]`"
 
 
 def effect_of(ctx: Context, found: KnownKey | Refusal) -> EffectName:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.events import KnownKey
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.types._refusals import effect_of, name_of
+from dsconfig.rules._homes import named
+from dsconfig.rules.types._refusals import effect_of
 from dsconfig.words import expected, quoted
 
 
@@ -30,7 +31,7 @@ def unfilled_auto(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     for entry in ctx.walk.autos:
-        unfilled = f'{name_of(entry.path)} is `"auto"`, which nobody fills here'
+        unfilled = f'{named(entry.path)} is `"auto"`, which nobody fills here'
         if entry.section.drops_auto:
             default = f", {quoted(entry.key.default)}" if entry.key.default is not None else ""
             yield ctx.at(

@@ -9,7 +9,8 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.events import Refusal
 from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json
-from dsconfig.rules.types._refusals import effect_of, name_of, refusals, stops, unchecked
+from dsconfig.rules._homes import named
+from dsconfig.rules.types._refusals import effect_of, refusals, stops, unchecked
 from dsconfig.words import expected, one_of, quoted
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
@@ -33,7 +34,7 @@ def out_of_bounds(ctx: Context) -> Iterator[Finding]:
             continue
         yield ctx.at(
             found.place,
-            f"{name_of(found.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
+            f"{named(found.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}"
             f"{unchecked(ctx, found)}",
             help=f"give {expected(verdict.expected)}",
             effect=effect_of(ctx, found),
@@ -60,7 +61,7 @@ def unknown_value(ctx: Context) -> Iterator[Finding]:
         meant = _same_word(verdict.value, members)
         yield ctx.at(
             found.place,
-            f"{name_of(found.place)} is {quoted(verdict.value)}, but DeepSpeed knows only "
+            f"{named(found.place)} is {quoted(verdict.value)}, but DeepSpeed knows only "
             f"{one_of(_short(members), 'and')}{unchecked(ctx, found)}",
             help=f"write {quoted(meant)}" if meant is not None else f"use {one_of(_short(members)[:_MANY])}",
             effect=effect_of(ctx, found),

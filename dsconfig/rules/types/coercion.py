@@ -10,7 +10,8 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.events import Coercion
 from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json, Spec
-from dsconfig.rules.types._refusals import effect_of, name_of, refusals, stops, unchecked
+from dsconfig.rules._homes import named
+from dsconfig.rules.types._refusals import effect_of, refusals, stops, unchecked
 from dsconfig.words import expected, kind, quoted
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
@@ -48,7 +49,7 @@ def _coerced(ctx: Context, found: Coercion, value: Json) -> Finding:
     wrong = by_hand and says is not None and says != value
     return ctx.at(
         found.path,
-        f"{name_of(found.path)} is {kind(found.value)}, {quoted(found.value)}, and counts as {quoted(value)}"
+        f"{named(found.path)} is {kind(found.value)}, {quoted(found.value)}, and counts as {quoted(value)}"
         + (": DeepSpeed only tests whether it is empty" if wrong else ""),
         help=f"write {quoted(says if wrong else value)}",
         fix=Fix(
@@ -100,7 +101,7 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
         path = found.place
         yield ctx.at(
             path,
-            f"{name_of(found.place)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
+            f"{named(found.place)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
             f"as {expected(verdict.expected)}{unchecked(ctx, found)}",
             help=f"write {quoted(meant)}, without quotes{_or_comma(verdict.value)}"
             if meant is not None

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.types._refusals import effect_of, is_section, name_of, refusals, stops, unchecked
+from dsconfig.rules._homes import named
+from dsconfig.rules.types._refusals import effect_of, is_section, refusals, stops, unchecked
 from dsconfig.words import described, expected, kind, quoted
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
@@ -33,7 +34,7 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
         verdict = found.verdict
         yield ctx.at(
             found.place,
-            f"{name_of(found.place)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
+            f"{named(found.place)} is {kind(verdict.value)}, {quoted(verdict.value)}, where DeepSpeed "
             f"expects {expected(verdict.expected)}{unchecked(ctx, found)}",
             help=f"give {expected(verdict.expected)}",
             effect=effect_of(ctx, found),
@@ -60,7 +61,7 @@ def fractional_integer(ctx: Context) -> Iterator[Finding]:
         whole = int(verdict.value) or 1  # below 1, 0 would often be refused as well
         yield ctx.at(
             found.place,
-            f"{name_of(found.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
+            f"{named(found.place)} is {quoted(verdict.value)}, but must be {expected(verdict.expected)}",
             help=f"round it, for example to {quoted(whole)}",
             effect="altered" if found.section.dialect == "hand" else "rejected",
             fix=Fix(f"cut the fraction off: {quoted(whole)}", (Set(found.place, whole),)),
@@ -90,7 +91,7 @@ def null_value(ctx: Context) -> Iterator[Finding]:
         default = found.key.default
         yield ctx.at(
             found.place,
-            f"{name_of(found.place)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
+            f"{named(found.place)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
             f"{unchecked(ctx, found)}",
             help="remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
             effect=effect_of(ctx, found),
@@ -120,7 +121,7 @@ def misshapen_section(ctx: Context) -> Iterator[Finding]:
             off = found.value in (None, False)
             yield ctx.at(
                 found.path,
-                f"{name_of(found.path)} is {described(found.value)} where DeepSpeed expects an object",
+                f"{named(found.path)} is {described(found.value)} where DeepSpeed expects an object",
                 help="remove the section to leave it at its defaults"
                 if off
                 else "write an object with its keys",
