@@ -49,7 +49,7 @@ def test_github_annotations() -> None:
     first, *_ = shown("github", report()).splitlines()
     assert first.startswith(
         "::warning title=DSC113 coerced-value (altered),file=configs/ds zero.json,"
-        "line=3,endLine=3,col=23,endColumn=29::`enabled` is a string"
+        "line=3,endLine=3,col=23,endColumn=29::`fp16.enabled` is a string"
     )
     assert first.endswith("%0Ahelp: write `true`")
 
