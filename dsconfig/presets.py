@@ -15,7 +15,7 @@ from dsconfig import releases
 from dsconfig.consumers import CONSUMERS, HUGGING_FACE
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.json_types import Json, JsonObject
-from dsconfig.model.keyinfo import along
+from dsconfig.model.paths import along
 
 _OPTIMIZER: JsonObject = {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}}
 _BATCH: JsonObject = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}

@@ -19,9 +19,11 @@ _TOOLS = {
     "key",
     "keyinfo",
     "openers",
+    "paths",
     "section",
     "spec",
     "torch_classes",
+    "views",
     "walk",
 }
 """Modules of the model that declare no section."""

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from dsconfig.json_types import Json
-from dsconfig.model.keyinfo import ROOT, view
+from dsconfig.model.keyinfo import ROOT
+from dsconfig.model.views import view
 from dsconfig.releases import NUMBERS
 from dsconfig.rules._similar import guess
 from dsconfig.words.spelling import distance, lexicon, near

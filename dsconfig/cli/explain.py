@@ -78,9 +78,9 @@ def _unknown(word: str) -> str:
 
 
 def _paths() -> list[str]:
-    from dsconfig.model import keyinfo
+    from dsconfig.model.paths import keys
 
-    return list(dict.fromkeys(".".join(path) for path, _ in keyinfo.keys()))  # noqa: SIM118  a function, no dict
+    return list(dict.fromkeys(".".join(path) for path, _ in keys()))
 
 
 def _listed(words: list[str]) -> str:

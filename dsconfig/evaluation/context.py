@@ -12,7 +12,8 @@ from dsconfig.diagnostic import Effect, EffectName, Fix
 from dsconfig.document import Document, Parser, Part, Problem, Span
 from dsconfig.evaluation.walk import UNREADABLE, Walk
 from dsconfig.json_types import Json, JsonObject, KeyPath
-from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find
+from dsconfig.model.keyinfo import ROOT, child_section
+from dsconfig.model.views import KeyView, SectionView, find
 from dsconfig.releases import EVERY_RELEASE, Interval, name, number
 
 Root = Literal["config", "launch file", "text"]

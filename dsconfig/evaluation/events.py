@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dsconfig.dialect import Coerced, Refused
 from dsconfig.json_types import Json, KeyPath
-from dsconfig.model.keyinfo import KeyView, SectionView
+from dsconfig.model.views import KeyView, SectionView
 
 
 class UnknownKey(NamedTuple):

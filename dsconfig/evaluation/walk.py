@@ -10,7 +10,8 @@ from dsconfig.dialect import Coerced, Refused, read
 from dsconfig.evaluation.events import Coercion, KnownKey, Refusal, UnknownKey
 from dsconfig.evaluation.shapes import as_mapping, shapes_of
 from dsconfig.json_types import Json, JsonObject, KeyPath, Spec
-from dsconfig.model.keyinfo import KeyView, SectionView, child_section, type_named, view
+from dsconfig.model.keyinfo import child_section, type_named
+from dsconfig.model.views import KeyView, SectionView, view
 from dsconfig.releases import EVERY_RELEASE, Interval
 
 

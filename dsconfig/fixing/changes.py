@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from dsconfig.checking.patches import same
 from dsconfig.diagnostic import dotted
 from dsconfig.evaluation.context import Context
-from dsconfig.model.keyinfo import ROOT, child_section, view
+from dsconfig.model.keyinfo import ROOT, child_section
+from dsconfig.model.views import view
 from dsconfig.words import quoted
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from itertools import pairwise
 
 from dsconfig import model
 from dsconfig.model import walk
-from dsconfig.model.keyinfo import KeyInfo, TypeInfo, keys, types_of
+from dsconfig.model.keyinfo import KeyInfo, TypeInfo, types_of
+from dsconfig.model.paths import keys
 from dsconfig.model.section import Section
 from dsconfig.releases import EVERY_RELEASE, NEVER, name
 from dsconfig.words import expected, one_of, quoted

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from dsconfig.json_types import Json
-from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, type_named, view
+from dsconfig.model.keyinfo import ROOT, child_section, type_named
+from dsconfig.model.views import KeyView, SectionView, view
 from dsconfig.resolving.origins import Origins, Value
 
 _HIDDEN = frozenset({"internal", "not_json", "unread"})

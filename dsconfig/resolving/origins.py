@@ -13,7 +13,8 @@ from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.evaluation.events import Coercion, Refusal
 from dsconfig.json_types import Json, JsonObject
-from dsconfig.model.keyinfo import KeyView, SectionView, secrets
+from dsconfig.model.keyinfo import secrets
+from dsconfig.model.views import KeyView, SectionView
 from dsconfig.resolving.run import Run
 
 ValueOrigin: TypeAlias = Literal[

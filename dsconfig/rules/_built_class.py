@@ -8,7 +8,8 @@ from typing import NamedTuple
 from dsconfig.evaluation.context import Context
 from dsconfig.json_types import JsonObject
 from dsconfig.model import torch_classes
-from dsconfig.model.keyinfo import KeyView, TypeInfo, type_named, types_of, view
+from dsconfig.model.keyinfo import TypeInfo, type_named, types_of
+from dsconfig.model.views import KeyView, view
 from dsconfig.rules._offload import offloaded
 
 _IN_TORCH = {"Optimizer": "torch.optim", "Scheduler": "torch.optim.lr_scheduler"}

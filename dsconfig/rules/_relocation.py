@@ -13,7 +13,8 @@ from dsconfig.diagnostic import Fix, Move, Operation, Remove, Rename, Set, dotte
 from dsconfig.evaluation.context import MISSING, Context
 from dsconfig.evaluation.walk import Walk
 from dsconfig.json_types import Json, JsonObject, KeyPath
-from dsconfig.model.keyinfo import ROOT, child_section, find, view
+from dsconfig.model.keyinfo import ROOT, child_section
+from dsconfig.model.views import find, view
 from dsconfig.words import quoted
 
 _DECIDES = ("type", "strict")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from dsconfig.dialect import read
 from dsconfig.evaluation.shapes import shapes_of
 from dsconfig.json_types import Json, Spec
-from dsconfig.model.keyinfo import KeyView, SectionView, view
+from dsconfig.model.views import KeyView, SectionView, view
 from dsconfig.words.spelling import Lexicon, Near, lexicon, near, nearest, plain
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from dsconfig.evaluation.condition import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written
-from dsconfig.model.keyinfo import SectionView
+from dsconfig.model.views import SectionView
 from dsconfig.releases import Interval
 from dsconfig.rules import RULES
 from dsconfig.schema.keywords import Schema, needs

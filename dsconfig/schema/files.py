@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dsconfig.document.pretty import pretty_file
 from dsconfig.model._table import SECTIONS, TYPES
-from dsconfig.model.keyinfo import view
+from dsconfig.model.views import view
 from dsconfig.releases import LATEST, NUMBERS, RELEASES, Target
 from dsconfig.schema import json_schema
 from dsconfig.schema.accelerate import launch_schema

@@ -7,9 +7,10 @@ from functools import cache
 from dsconfig.model import walk
 from dsconfig.model.config import Config
 from dsconfig.model.describe import prose
-from dsconfig.model.keyinfo import KeyInfo, KeyView
+from dsconfig.model.keyinfo import KeyInfo
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
 from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
+from dsconfig.model.views import KeyView
 from dsconfig.releases import name
 from dsconfig.schema.additions import Auto
 from dsconfig.schema.keywords import Schema

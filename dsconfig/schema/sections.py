@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.model.keyinfo import KeyInfo, KeyView, SectionView, child_section, types_of, view
+from dsconfig.model.keyinfo import KeyInfo, child_section, types_of
+from dsconfig.model.views import KeyView, SectionView, view
 from dsconfig.schema import additions, conditions, hover, snippets, typed, values
 from dsconfig.schema.additions import Auto
 from dsconfig.schema.keywords import Schema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.model.keyinfo import KeyView, SectionView
+from dsconfig.model.views import KeyView, SectionView
 from dsconfig.schema.additions import Auto
 from dsconfig.schema.keywords import AUTO_PATTERN, Schema
 from dsconfig.schema.values import ANY_SHAPE, ANYTHING

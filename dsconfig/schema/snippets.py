@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig import presets
-from dsconfig.model.keyinfo import SectionView, child_section, view
+from dsconfig.model.keyinfo import child_section
+from dsconfig.model.views import SectionView, view
 from dsconfig.releases import Target, name
 from dsconfig.schema.keywords import Schema
 

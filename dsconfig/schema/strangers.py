@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.model.keyinfo import SectionView, section_keys
+from dsconfig.model.keyinfo import section_keys
+from dsconfig.model.views import SectionView
 from dsconfig.releases import name
 from dsconfig.schema.hover import instead
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dsconfig.model.keyinfo import SectionView, types_of
+from dsconfig.model.keyinfo import types_of
 from dsconfig.model.scheduler import SCHEDULERS
+from dsconfig.model.views import SectionView
 from dsconfig.schema import values
 from dsconfig.schema.hover import description
 from dsconfig.schema.keywords import Schema, any_case, needs

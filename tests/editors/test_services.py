@@ -14,7 +14,8 @@ import yaml
 
 import dsconfig
 from dsconfig.document import read_text
-from dsconfig.model.keyinfo import KeyView, child_section, types_of, view
+from dsconfig.model.keyinfo import child_section, types_of
+from dsconfig.model.views import KeyView, view
 from dsconfig.releases import LATEST, NUMBERS
 from dsconfig.schema import files
 from tests.editors.conftest import Services

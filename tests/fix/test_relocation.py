@@ -11,7 +11,7 @@ from dsconfig import check
 from dsconfig.checking.patches import carried_out
 from dsconfig.diagnostic import Diagnostic, KeyPath, Move, Rename
 from dsconfig.json_types import Json, JsonObject
-from dsconfig.model.keyinfo import keys
+from dsconfig.model.paths import keys
 
 PATHS = [path for path, _ in keys() if "*" not in path]
 WORDS = sorted({path[-1] for path in PATHS})

@@ -13,8 +13,9 @@ from dsconfig.model import Config, Key, Section, spec, walk
 from dsconfig.model._table import MISWRITTEN, SECTIONS, VARIANTS
 from dsconfig.model.describe import describe, prose
 from dsconfig.model.key import HAND
-from dsconfig.model.keyinfo import child_section, keys, secrets, section_keys
+from dsconfig.model.keyinfo import child_section, secrets, section_keys
 from dsconfig.model.openers import HALF, SCRIPT
+from dsconfig.model.paths import keys
 from dsconfig.releases import NEVER, RELEASES, number
 
 TAGS = ("0.1.0", "0.2.0", "0.3.0", "0.3.11", "0.6.2")

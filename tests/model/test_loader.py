@@ -22,7 +22,9 @@ from dsconfig.model import (
     OffloadOptimizer,
     WarmupLRParams,
 )
-from dsconfig.model.keyinfo import child_section, keys, view
+from dsconfig.model.keyinfo import child_section
+from dsconfig.model.paths import keys
+from dsconfig.model.views import view
 from dsconfig.releases import LATEST, NUMBERS
 from tests.model import strategies
 

@@ -11,7 +11,7 @@ from dsconfig import ResolveError, resolve
 from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.training_args import hidden_size, read_mapping
-from dsconfig.model.keyinfo import keys
+from dsconfig.model.paths import keys
 
 BATCH = {
     "train_batch_size": "auto",

@@ -12,7 +12,8 @@ import pytest
 
 import dsconfig
 from dsconfig.consumers import CONSUMERS
-from dsconfig.model.keyinfo import section_keys, view
+from dsconfig.model.keyinfo import section_keys
+from dsconfig.model.views import view
 from dsconfig.releases import LATEST, NUMBERS, RELEASES
 from dsconfig.schema import files
 from dsconfig.schema.keywords import DRAFT

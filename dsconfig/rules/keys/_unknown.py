@@ -9,7 +9,9 @@ from dsconfig.diagnostic import EffectName, dotted
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.events import UnknownKey
 from dsconfig.json_types import KeyPath
-from dsconfig.model.keyinfo import KeyInfo, SectionView, meant_in, section_keys
+from dsconfig.model.keyinfo import KeyInfo, section_keys
+from dsconfig.model.paths import meant_in
+from dsconfig.model.views import SectionView
 from dsconfig.releases import NEVER
 from dsconfig.rules._homes import home_of, places_of, reads
 from dsconfig.rules._similar import fits, guess

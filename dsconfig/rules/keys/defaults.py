@@ -10,7 +10,8 @@ from dsconfig.diagnostic import Fix, Set, dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json, JsonObject
-from dsconfig.model.keyinfo import ROOT, KeyInfo, SectionView, child_section, section_keys
+from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, section_keys
+from dsconfig.model.views import SectionView
 from dsconfig.releases import NEVER, NUMBERS, name
 from dsconfig.rules._formats import bf16_optimizer
 from dsconfig.rules._stage import ZERO, stage

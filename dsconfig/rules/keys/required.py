@@ -9,7 +9,8 @@ from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json, JsonObject, Spec
-from dsconfig.model.keyinfo import ROOT, KeyView, child_section
+from dsconfig.model.keyinfo import ROOT, child_section
+from dsconfig.model.views import KeyView
 from dsconfig.words import expected, one_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.model.keyinfo import view
+from dsconfig.model.views import view
 from dsconfig.rules._fixes import loss
 from dsconfig.rules._relocation import moved, renamed
 from dsconfig.rules._similar import guess

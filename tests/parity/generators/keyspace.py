@@ -61,7 +61,7 @@ def modelled_as(release: str) -> str:
 @cache
 def slots(release: str | None = None) -> tuple[Slot, ...]:
     """Every key that the release reads (None: that any release reads), parents first."""
-    from dsconfig.model.keyinfo import keys
+    from dsconfig.model.paths import keys
     from dsconfig.releases import NUMBERS
 
     found: dict[tuple[Step, ...], Slot] = {}
