@@ -50,8 +50,9 @@ def _add(found: dict[Hashable, Merged], rule: Rule, finding: Finding, release: s
 
 
 def _with_unsafe_fix(finding: Finding, other: Fix | None) -> Finding:
-    """The finding where another release has another fix, or none: a key that is taken under its new name here
-    may not be there.
+    """The finding where another release has another fix, or none.
+
+    A key that is taken under its new name here may not be there.
     """
     fix = finding.fix
     if fix is None or (other is None and any(isinstance(step, Rename | Move) for step in fix.operations)):

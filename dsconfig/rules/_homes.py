@@ -50,8 +50,10 @@ def _common(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> Iterator[
 
 
 def named(path: KeyPath) -> str:
-    """A key in backticks as messages name it: by its last word, with the index where the path leads to an
-    element, or by the whole path where keys of that name stand in several sections.
+    """A key in backticks as messages name it.
+
+    By its last word, with the index where the path leads to an element, or by the whole path where keys of
+    that name stand in several sections.
     """
     word = next(part for part in reversed(path) if isinstance(part, str))
     if len(_homes().get(word, ())) > 1:

@@ -171,8 +171,9 @@ def _begins_alike(word: str, other: str, slips: int) -> bool:
 
 
 def distance(word: str, other: str, most: int) -> int:
-    """The slips that lead from one word to the other (optimal string alignment); any number above `most`
-    where there are more.
+    """The slips that lead from one word to the other (optimal string alignment).
+
+    Any number above `most` where there are more.
     """
     word, other = _where_they_differ(word, other)
     beyond = most + 1
@@ -244,8 +245,9 @@ def _abbreviates(part: str, other: str) -> bool:
 
 
 def _within(few: _Entry, many: _Entry, share: float) -> bool:
-    """Whether the parts of one stand together in the other, and make up such a share of it; from three parts
-    on, others may stand between them.
+    """Whether the parts of one stand together in the other, and make up such a share of it.
+
+    From three parts on, others may stand between them.
     """
     if len(few.plain) < share * len(many.plain):
         return False
