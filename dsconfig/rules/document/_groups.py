@@ -31,7 +31,7 @@ def closer(problem: Problem) -> str | None:
 def groups(problems: Iterable[Problem]) -> list[list[Problem]]:
     """The oddities that have one cause together; without those that only follow from others."""
     together: dict[object, list[Problem]] = {}
-    for number, problem in enumerate(_causes(list(problems))):
+    for number, problem in enumerate(causes(list(problems))):
         together.setdefault(_cause(problem, number), []).append(problem)
     return list(together.values())
 
@@ -44,7 +44,7 @@ def _cause(problem: Problem, number: int) -> object:
     return problem.kind if problem.refused_by == {"json"} else number
 
 
-def _causes(found: list[Problem]) -> Iterator[Problem]:
+def causes(found: list[Problem]) -> Iterator[Problem]:
     """Without a comma missed behind what is odd itself, and what is odd only by the reader's guess."""
     ends = {problem.span.end for problem in found if problem.kind in _WORDS or closer(problem)}
     open_text = any(problem.kind == "unclosed" and not closer(problem) for problem in found)

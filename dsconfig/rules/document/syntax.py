@@ -8,7 +8,7 @@ from dsconfig.diagnostic import Fix
 from dsconfig.document import KINDS, Problem, Span
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.document._groups import closer, groups, json_word, python_word
+from dsconfig.rules.document._groups import causes, closer, groups, json_word, python_word
 from dsconfig.rules.document._oddities import BEYOND, OWN, READ, meaning, repair, says
 from dsconfig.words import one_of, quoted
 
@@ -160,7 +160,8 @@ def only_hjson(ctx: Context) -> Iterator[Finding]:
     """
     if ctx.parser != "hjson" or not ctx.is_config:
         return
-    found = [p for p in ctx.document.problems if p.refused_by == {"json"} and p.kind not in OWN | BEYOND]
+    odd = [p for p in ctx.document.problems if p.refused_by == {"json"} and p.kind not in OWN | BEYOND]
+    found = list(causes(odd))
     if found and ctx.document.readable("hjson"):
         kinds = list(dict.fromkeys(KINDS[problem.kind].split(";")[0] for problem in found))
         more = f" ({len(found)} places)" if len(found) > 1 else ""
