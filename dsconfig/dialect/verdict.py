@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dsconfig.json_types import Json, JsonObject, KeyPath, Spec
 
 
-Why: TypeAlias = Literal["type", "null", "fraction", "bound", "member", "text", "length"]
+Why: TypeAlias = Literal["type", "null", "fraction", "bound", "member", "text"]
 
 
 class Coerced(NamedTuple):

@@ -28,22 +28,22 @@ _NAN: Final = re.compile(r"-?(?:NaN|Infinity)\b")
 _LIKE_NUMBER: Final = re.compile(r"[-+]?\.?\d[\w.+-]*")
 
 
-def skip_mark(build: TreeBuilder) -> int:
+def skip_mark(builder: TreeBuilder) -> int:
     """Step over a byte order mark at the start of the text, or its three bytes read as Latin-1."""
     for mark in ("\ufeff", "\xef\xbb\xbf"):
-        if build.text.startswith(mark):
-            build.note("bom", 0, len(mark))
+        if builder.text.startswith(mark):
+            builder.note("bom", 0, len(mark))
             return len(mark)
     return 0
 
 
-def skip(build: TreeBuilder, pos: int) -> tuple[str, int]:
+def skip(builder: TreeBuilder, pos: int) -> tuple[str, int]:
     """Step over white space and comments (`getNext`). The character that follows is empty at the end.
 
     Raises:
         ReadError: a comment is never closed, or there are too many of them.
     """
-    text = build.text
+    text = builder.text
     while True:
         pos = _SPACE.match(text, pos).end()  # type: ignore[union-attr]  # it matches the empty string
         char = text[pos : pos + 1]
@@ -52,7 +52,7 @@ def skip(build: TreeBuilder, pos: int) -> tuple[str, int]:
         end = _comment_end(text, pos)
         if end == pos:
             return char, pos
-        build.comment(pos, end)
+        builder.comment(pos, end)
         pos = end
 
 

@@ -30,22 +30,22 @@ _COLON: Final = re.compile(r"[ \t]*:")
 _WHOLE: Final = re.compile(r"[ \t]*,?[ \t]*(?=[\r\n]|\Z)")
 
 
-def skip_any(build: TreeBuilder, pos: int) -> tuple[str, int]:
+def skip_any(builder: TreeBuilder, pos: int) -> tuple[str, int]:
     """Step over white space and comments; a comment that is never closed takes the rest."""
     try:
-        return skip(build, pos)
+        return skip(builder, pos)
     except ReadError as fault:
         if fault.kind == "too-large":
             raise
-        build.note(fault.kind, fault.start, fault.end, fault.detail, BOTH_JSON)
-        return "", len(build.text)
+        builder.note(fault.kind, fault.start, fault.end, fault.detail, BOTH_JSON)
+        return "", len(builder.text)
 
 
-def step_over(build: TreeBuilder, pos: int, length: int) -> int:
+def step_over(builder: TreeBuilder, pos: int, length: int) -> int:
     """Leave out what does not belong here."""
-    piece = build.text[pos : pos + length]
+    piece = builder.text[pos : pos + length]
     kind = "placeholder" if TEMPLATE.fullmatch(piece) else "unexpected"
-    build.note(kind, pos, pos + length, piece[:80], BOTH_JSON)
+    builder.note(kind, pos, pos + length, piece[:80], BOTH_JSON)
     return pos + length
 
 
@@ -54,157 +54,157 @@ def same_line(text: str, start: int, end: int) -> bool:
     return not _LINE_END.search(text, start, end)
 
 
-def read_entry(build: TreeBuilder, frame: Frame, pos: int) -> int:
+def read_entry(builder: TreeBuilder, frame: Frame, pos: int) -> int:
     """One entry of an object or array, as far as there is one."""
-    if match := TEMPLATE.match(build.text, pos):
+    if match := TEMPLATE.match(builder.text, pos):
         if frame.is_object:
-            return step_over(build, pos, match.end() - pos)
+            return step_over(builder, pos, match.end() - pos)
     elif frame.is_object:
-        if build.text[pos] in ":[{=":
+        if builder.text[pos] in ":[{=":
             return pos
-        pos = _read_key(build, frame, pos)
+        pos = _read_key(builder, frame, pos)
         if frame.key is None:
             return pos
-    return read_value(build, pos)
+    return read_value(builder, pos)
 
 
 # -- keys ------------------------------------------------------------------------------------------
 
 
-def _read_key(build: TreeBuilder, frame: Frame, start: int) -> int:
+def _read_key(builder: TreeBuilder, frame: Frame, start: int) -> int:
     """The key and its colon. The frame gets none where what stands here is no key."""
-    found = _key(build, start)
+    found = _key(builder, start)
     if found is None:
         return start
     key, end = found
-    has_colon, pos = _read_colon(build, end)
+    has_colon, pos = _read_colon(builder, end)
     if not has_colon:
-        return _leave_out(build, start, end)
+        return _leave_out(builder, start, end)
     frame.key, frame.key_span = key, Span(start, end)
     return pos
 
 
-def _key(build: TreeBuilder, start: int) -> tuple[str, int] | None:
+def _key(builder: TreeBuilder, start: int) -> tuple[str, int] | None:
     """A key with or without quotes, and its end."""
-    if build.text[start] in "\"'":
-        key, end, oddities = read_string(build.text, start, is_key=True)
+    if builder.text[start] in "\"'":
+        key, end, oddities = read_string(builder.text, start, is_key=True)
         for oddity in oddities:
-            build.note(*oddity)
+            builder.note(*oddity)
         return key, end
-    match = _KEY_WORD.match(build.text, start)
+    match = _KEY_WORD.match(builder.text, start)
     if match is None:
         return None
     word, end = match.group(), match.end()
     key = word.rstrip("\"'")
     if key != word:
-        build.note("unclosed", end - 1, end, word[-1], BOTH_JSON)
+        builder.note("unclosed", end - 1, end, word[-1], BOTH_JSON)
     else:
-        build.note("unquoted-key", start, end, word[:80])
+        builder.note("unquoted-key", start, end, word[:80])
     return key, end
 
 
-def _read_colon(build: TreeBuilder, key_end: int) -> tuple[bool, int]:
+def _read_colon(builder: TreeBuilder, key_end: int) -> tuple[bool, int]:
     """The colon behind a key. False: there is none, and no value either."""
-    text = build.text
-    char, pos = skip_any(build, key_end)
+    text = builder.text
+    char, pos = skip_any(builder, key_end)
     if char in ("'", '"') and _COLON.match(text, pos + 1):
-        char, pos = skip_any(build, step_over(build, pos, 1))
+        char, pos = skip_any(builder, step_over(builder, pos, 1))
     if char in (":", "="):
         if char == "=":
-            build.note("missing-colon", pos, pos + 1, "=", BOTH_JSON)
-        char, pos = skip_any(build, pos + 1)
+            builder.note("missing-colon", pos, pos + 1, "=", BOTH_JSON)
+        char, pos = skip_any(builder, pos + 1)
         while char == ":":
-            char, pos = skip_any(build, step_over(build, pos, 1))
+            char, pos = skip_any(builder, step_over(builder, pos, 1))
         return True, pos
     if char and char not in ",}]" and same_line(text, key_end, pos):
-        build.note("missing-colon", key_end, key_end, "", BOTH_JSON)
+        builder.note("missing-colon", key_end, key_end, "", BOTH_JSON)
         return True, pos
     return False, pos
 
 
-def _leave_out(build: TreeBuilder, start: int, end: int) -> int:
+def _leave_out(builder: TreeBuilder, start: int, end: int) -> int:
     """Step over a key without colon and value; of a quote that opens nothing, over the quote only."""
-    text = build.text
+    text = builder.text
     lone_quote = text[start : start + 1] in ("'", '"') and text[end - 1] not in "'\""
     if lone_quote or end - start == 1:
-        return step_over(build, start, 1)
-    build.note("unexpected", start, end, text[start:end][:80], BOTH_JSON)
+        return step_over(builder, start, 1)
+    builder.note("unexpected", start, end, text[start:end][:80], BOTH_JSON)
     return end
 
 
 # -- values ----------------------------------------------------------------------------------------
 
 
-def read_value(build: TreeBuilder, start: int) -> int:
+def read_value(builder: TreeBuilder, start: int) -> int:
     """Whatever value starts here, or a null that stands for none."""
-    text = build.text
+    text = builder.text
     char = text[start : start + 1]
     if not char or char in ",}]":
-        build.note("missing-value", start, start, char, BOTH_JSON)
-        build.scalar("null", start, start, None)
+        builder.note("missing-value", start, start, char, BOTH_JSON)
+        builder.scalar("null", start, start, None)
         return start
     if text.startswith("'''", start):
-        return _read_multiline(build, start)
+        return _read_multiline(builder, start)
     if char in "{[" and not TEMPLATE.match(text, start):
-        build.open(start, is_object=char == "{")
+        builder.open(start, is_object=char == "{")
         return start + 1
     if char in "\"'":
         value, end, oddities = read_string(text, start)
         for oddity in oddities:
-            build.note(*oddity)
-        build.scalar("string", start, end, value)
+            builder.note(*oddity)
+        builder.scalar("string", start, end, value)
         return end
-    return start if char == ":" else _read_bare(build, start)
+    return start if char == ":" else _read_bare(builder, start)
 
 
-def _read_multiline(build: TreeBuilder, start: int) -> int:
+def _read_multiline(builder: TreeBuilder, start: int) -> int:
     """A string in triple quotes; one that is never closed takes its line."""
     try:
-        value, end = multiline(build.text, start, translate=build.translate)
-        build.note("multiline-string", start, end)
+        value, end = multiline(builder.text, start, translate=builder.translate)
+        builder.note("multiline-string", start, end)
     except ReadError as fault:
-        build.note(fault.kind, start, start + 3, fault.detail, BOTH_JSON)
+        builder.note(fault.kind, start, start + 3, fault.detail, BOTH_JSON)
         end = max(fault.end, start + 3)
-        value = build.text[start + 3 : end].strip("'")
-    build.scalar("string", start, end, value)
+        value = builder.text[start + 3 : end].strip("'")
+    builder.scalar("string", start, end, value)
     return end
 
 
-def _read_bare(build: TreeBuilder, start: int) -> int:
+def _read_bare(builder: TreeBuilder, start: int) -> int:
     """A number, true, false or null; else a word, up to the comma or bracket behind it."""
-    text = build.text
+    text = builder.text
     ahead = _BEFORE_ENTRY.match(text, start)  # only a comma is missing
     try:
         found = literal(text, start, ahead.end() if ahead else len(text))
     except ReadError as fault:  # hjson overflows where json gives infinity
-        build.note(fault.kind, start, fault.end, fault.detail, BOTH_JSON)
-        build.scalar("number", start, fault.end, float("-inf" if text[start] == "-" else "inf"))
+        builder.note(fault.kind, start, fault.end, fault.detail, BOTH_JSON)
+        builder.scalar("number", start, fault.end, float("-inf" if text[start] == "-" else "inf"))
         return fault.end
     if found is None:
-        return _read_word(build, start)
+        return _read_word(builder, start)
     value, end, word = found
     kind: NodeKind = "null" if value is None else "boolean" if isinstance(value, bool) else "number"
-    build.scalar(kind, start, start + len(word), value)
+    builder.scalar(kind, start, start + len(word), value)
     return end
 
 
-def _read_word(build: TreeBuilder, start: int) -> int:
+def _read_word(builder: TreeBuilder, start: int) -> int:
     """A word without quotes. hjson takes the whole line: it refuses unless the word is the whole line."""
-    text = build.text
+    text = builder.text
     match = TEMPLATE.match(text, start) or _WORD.match(text, start)
     end = start + len(match.group().rstrip()) if match else start
     if end == start:
         end = max(start + 1, line_end(text, start))
     word = text[start:end]
     if word[-1] in "\"'" and len(word) > 1:
-        build.note("unclosed", end - 1, end, word[-1], BOTH_JSON)
+        builder.note("unclosed", end - 1, end, word[-1], BOTH_JSON)
         word = word[:-1].rstrip()
     else:
         refused: frozenset[Parser] = NOBODY if _WHOLE.match(text, end) else ONLY_HJSON
-        build.note(kind_of_word(word), start, end, word[:80], ONLY_JSON | refused)
+        builder.note(kind_of_word(word), start, end, word[:80], ONLY_JSON | refused)
         if word.lower() in _OF_PYTHON:
             meant = _OF_PYTHON[word.lower()]
-            build.scalar("null" if meant is None else "boolean", start, end, meant)
+            builder.scalar("null" if meant is None else "boolean", start, end, meant)
             return end
-    build.scalar("string", start, end, word)
+    builder.scalar("string", start, end, word)
     return end

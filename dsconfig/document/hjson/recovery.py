@@ -47,10 +47,10 @@ class _Attempt:
     `by_indent`: an entry that is indented no more than the line that opened its section closes that section.
     """
 
-    __slots__ = ("build", "by_indent", "closed_by_indent", "lines", "unclosed")
+    __slots__ = ("builder", "by_indent", "closed_by_indent", "lines", "unclosed")
 
     def __init__(self, text: str, *, translate: bool, by_indent: bool = False) -> None:
-        self.build = TreeBuilder(text, translate=translate)
+        self.builder = TreeBuilder(text, translate=translate)
         self.by_indent, self.closed_by_indent = by_indent, False
         self.lines = line_starts(text) if by_indent else []
         self.unclosed = False
@@ -61,80 +61,82 @@ class _Attempt:
         try:
             self.read_root()
         except ReadError as fault:  # too deep or too large
-            path = self.build.path()
-            self.build.stack.clear()
-            self.build.note(fault.kind, fault.start, fault.end, fault.detail, EVERYBODY, path)
-            self.build.root = None
-        return self.build.tree()
+            path = self.builder.path()
+            self.builder.stack.clear()
+            self.builder.note(fault.kind, fault.start, fault.end, fault.detail, EVERYBODY, path)
+            self.builder.root = None
+        return self.builder.tree()
 
     def read_root(self) -> None:
         """The root, and whatever follows it."""
-        build = self.build
-        first, pos = skip_any(build, skip_mark(build))
+        builder = self.builder
+        first, pos = skip_any(builder, skip_mark(builder))
         if not first:
-            build.note("empty", 0, pos, refused_by=BOTH_JSON)
+            builder.note("empty", 0, pos, refused_by=BOTH_JSON)
         try:
-            pos = self.read_entries(_start_root(build, first, pos))
+            pos = self.read_entries(_start_root(builder, first, pos))
         except GiveUpError:
-            while build.stack:
-                build.close(build.stack[-1].last_end())
+            while builder.stack:
+                builder.close(builder.stack[-1].last_end())
             return
-        char, pos = skip_any(build, pos)
+        char, pos = skip_any(builder, pos)
         if char:
-            build.note("unexpected", pos, len(build.text), "after the end", BOTH_JSON)
+            builder.note("unexpected", pos, len(builder.text), "after the end", BOTH_JSON)
 
     def read_entries(self, pos: int) -> int:
         """Read until every open bracket is closed; each turn moves on."""
-        stack = self.build.stack
+        stack = self.builder.stack
         while stack:
             frame = stack[-1]
             is_closed, pos = self.close_or_go_on(frame, pos)
             if not is_closed:
                 before = pos
-                pos = read_entry(self.build, frame, pos)
+                pos = read_entry(self.builder, frame, pos)
                 if pos == before and stack and stack[-1] is frame:
-                    pos = step_over(self.build, pos, 1)
+                    pos = step_over(self.builder, pos, 1)
         return pos
 
     def close_or_go_on(self, frame: Frame, pos: int) -> tuple[bool, int]:
         """Read the commas; close the frame where it ends, or where it should have ended. True: closed."""
-        build = self.build
+        builder = self.builder
         frame.key = None
         comma = -1
         while True:
-            char, pos = skip_any(build, pos)
+            char, pos = skip_any(builder, pos)
             if char == "," and comma < 0 and len(frame):
                 comma = pos
                 pos += 1
-            elif char and (char == "," or _is_stray(build, char, frame, pos)):
-                pos = step_over(build, pos, 1)
+            elif char and (char == "," or _is_stray(builder, char, frame, pos)):
+                pos = step_over(builder, pos, 1)
             else:
                 break
         if char == frame.closer and (char or len(frame)):
             if comma >= 0 and char:
-                build.note("trailing-comma", comma, comma + 1)
+                builder.note("trailing-comma", comma, comma + 1)
             pos += len(char)
-            build.close(pos if frame.braces else frame.last_end())
+            builder.close(pos if frame.braces else frame.last_end())
             return True, pos
         if not char or char in "]}" or self.ends_by_indent(frame, pos):
             self.close_unclosed(frame)
             return True, comma if comma >= 0 else pos  # the comma is the next frame's
         if len(frame) and comma < 0:
-            _note_missing_comma(build, frame, pos)
+            _note_missing_comma(builder, frame, pos)
         return False, pos
 
     def close_unclosed(self, frame: Frame) -> None:
         """The frame's bracket never comes."""
         if frame.braces:
             self.unclosed = True
-            self.build.note("unclosed", frame.start, frame.start + 1, self.build.text[frame.start], BOTH_JSON)
-        self.build.close(frame.last_end())
+            self.builder.note(
+                "unclosed", frame.start, frame.start + 1, self.builder.text[frame.start], BOTH_JSON
+            )
+        self.builder.close(frame.last_end())
 
     def ends_by_indent(self, frame: Frame, pos: int) -> bool:
         """Whether what comes next starts its line no further right than the line that opened this section."""
-        if not self.by_indent or len(self.build.stack) < 2:
+        if not self.by_indent or len(self.builder.stack) < 2:
             return False
-        text = self.build.text
+        text = self.builder.text
         here = pos
         while here > frame.start and text[here - 1] in " \t":
             here -= 1
@@ -147,34 +149,34 @@ class _Attempt:
         return ends
 
 
-def _start_root(build: TreeBuilder, first: str, pos: int) -> int:
+def _start_root(builder: TreeBuilder, first: str, pos: int) -> int:
     """Go into the root, with or without its braces."""
-    text = build.text
+    text = builder.text
     if first == "[" or (first == "{" and not TEMPLATE.match(text, pos)):
-        return read_value(build, pos)
+        return read_value(builder, pos)
     if first == "{" or _ENTRY.match(text, pos) or KEY.match(text, pos):
-        build.open(pos, is_object=True, braces=False)
+        builder.open(pos, is_object=True, braces=False)
         return pos
     if not first:
         return pos
     brace = text.find("{", pos)
     if brace > 0:
-        pos = step_over(build, pos, brace - pos)  # words before the root's brace
-    return read_value(build, pos)
+        pos = step_over(builder, pos, brace - pos)  # words before the root's brace
+    return read_value(builder, pos)
 
 
-def _is_stray(build: TreeBuilder, char: str, frame: Frame, pos: int) -> bool:
+def _is_stray(builder: TreeBuilder, char: str, frame: Frame, pos: int) -> bool:
     """Whether this bracket closes nothing, or closes the root before its last entry."""
     if char not in "]}":
         return False
-    if char == frame.closer and len(build.stack) == 1:
-        return _ENTRY.match(build.text, pos + 1) is not None
-    return not any(char == outer.closer for outer in build.stack)
+    if char == frame.closer and len(builder.stack) == 1:
+        return _ENTRY.match(builder.text, pos + 1) is not None
+    return not any(char == outer.closer for outer in builder.stack)
 
 
-def _note_missing_comma(build: TreeBuilder, frame: Frame, pos: int) -> None:
+def _note_missing_comma(builder: TreeBuilder, frame: Frame, pos: int) -> None:
     """hjson needs no comma after a string or bracket, nor at the end of a line."""
     end = frame.last_end()
-    closed = build.text[end - 1 : end] in ("'", '"', "}", "]")
-    needed = same_line(build.text, end, pos) and not closed
-    build.note("missing-comma", end, end, refused_by=BOTH_JSON if needed else ONLY_JSON)
+    closed = builder.text[end - 1 : end] in ("'", '"', "}", "]")
+    needed = same_line(builder.text, end, pos) and not closed
+    builder.note("missing-comma", end, end, refused_by=BOTH_JSON if needed else ONLY_JSON)

@@ -30,7 +30,7 @@ def wrong_type(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": 3}}
     """
-    for found in refusals(ctx, "type", "length"):
+    for found in refusals(ctx, "type"):
         verdict = found.verdict
         yield ctx.at(
             found.place,
