@@ -96,7 +96,7 @@ def _key(builder: TreeBuilder, frame: Frame, start: int) -> int:
         key, end = word.rstrip() if space else word, start + len(word)
         builder.note("unquoted-key", start, end, word)
     frame.key, frame.key_span = key, Span(start, end)
-    char, pos = skip(builder, end)
+    char, pos = (":", end) if text.startswith(":", end) else skip(builder, end)
     if char != ":":
         raise ReadError("missing-colon", pos, pos + 1, char)
     return skip(builder, pos + 1)[1]
