@@ -36,7 +36,7 @@ def recover(text: str, *, translate: bool) -> Tree:
     if attempt.unclosed:
         again = _Attempt(text, translate=translate, by_indent=True)
         by_indent = again.read()
-        better = again.closed_by_indent and again.build.errors <= attempt.build.errors
+        better = again.closed_by_indent and again.builder.errors <= attempt.builder.errors
         return by_indent if better else tree
     return tree
 
