@@ -10,6 +10,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from dsconfig.document import Document, Problem
+from dsconfig.document.tree import MAX_PROBLEMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +47,8 @@ def certain(context: Context, findings: list[tuple[Rule, Finding]]) -> list[tupl
     doubtful = [problem for problem in context.document.problems if _is_doubtful(context, problem)]
     if not doubtful:
         return findings
+    if len(context.document.problems) >= MAX_PROBLEMS:  # the rest of the oddities is not kept
+        return [(rule, finding) for rule, finding in findings if rule.reads in ("text", "template")]
     starts = [problem.span.start for problem in doubtful]
     lost = any(problem.kind in _LOST or _swallows_an_entry(problem) for problem in doubtful)
     return [
