@@ -1,7 +1,8 @@
 """The checks, a folder or file per domain with the model's names; `RULES` holds them all by code.
 
 Importing this package imports every module below it, and so registers every rule: a new file needs no mention
-anywhere. Modules whose name begins with an underscore hold what several rules ask of a config.
+anywhere. Modules whose name begins with an underscore hold no rule, but what several rules ask of a config;
+they load where they are needed.
 """
 
 from __future__ import annotations
@@ -14,4 +15,5 @@ from dsconfig.evaluation.rule import RULES, Rule
 __all__ = ["RULES", "Rule"]
 
 for _module in walk_packages(__path__, f"{__name__}."):
-    import_module(_module.name)
+    if not _module.name.rpartition(".")[2].startswith("_"):
+        import_module(_module.name)
