@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dsconfig import document as reader
 from dsconfig import releases
 from dsconfig.checking import suppress
@@ -68,12 +66,12 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
         return report
     written, path = found
     if path is None:
-        return replace(report, notes=(f"{document.name}: {written} is not found from here, and not checked",))
+        return report.replaced(notes=(f"{document.name}: {written} is not found from here, and not checked",))
     # The script may have a Trainer, which fills more than Accelerate alone.
     reads = consumer if consumer in HUGGING_FACE else "transformers"
     with open(path, "rb") as file:
         config = reader.read_bytes(file.read(reader.MAX_SIZE + 1), path, "json")  # whatever its name says
-    return replace(report, children=(_report(config, target, world_size, reads),))
+    return report.replaced(children=(_report(config, target, world_size, reads),))
 
 
 def _report(document: Document, target: Target, world_size: int | None, consumer: str) -> Report:
@@ -86,9 +84,9 @@ def _report(document: Document, target: Target, world_size: int | None, consumer
         consumer,
         world_size,
         tuple(sorted((*result.kept, *result.unused), key=_place)),
-        tuple(result.suppressed),
-        world_sizes(newest.context),
-        document,
+        suppressed=tuple(result.suppressed),
+        world_sizes=world_sizes(newest.context),
+        document=document,
         notes=notes(document, newest, consumer),
     )
 

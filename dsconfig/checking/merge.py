@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.checking.locate import location, location_of
 from dsconfig.diagnostic import Diagnostic, Fix, Location, Move, Related, Rename
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from dsconfig.evaluation.context import Finding, Source
 
 
-@dataclass(slots=True)
-class Merged:
+class Merged(NamedTuple):
     """One finding over the releases that share it, newest first; its words are the newest release's."""
 
     rule: Rule
@@ -44,7 +42,7 @@ def _add(found: dict[Hashable, Merged], rule: Rule, finding: Finding, release: s
     key = (rule.code, finding.path, finding.effect, finding.span, finding.part)
     known = found.setdefault(key, Merged(rule, finding, []))
     if known.finding.fix != finding.fix:  # what is right here may be wrong there
-        known.finding = _with_unsafe_fix(known.finding, finding.fix)
+        known = found[key] = known._replace(finding=_with_unsafe_fix(known.finding, finding.fix))
     if not known.releases or known.releases[-1] != release:
         known.releases.append(release)
 

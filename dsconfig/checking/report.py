@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import Diagnostic
@@ -14,23 +13,54 @@ if TYPE_CHECKING:
     from dsconfig.document import Document
 
 
-@dataclass(frozen=True, slots=True)
 class Report:
     """What was found in one config, and under which assumptions."""
 
-    name: str
-    target: Target
-    consumer: str
-    world_size: int | None
-    diagnostics: tuple[Diagnostic, ...]
-    suppressed: tuple[Diagnostic, ...] = ()
-    world_sizes: str | None = None
-    """In words, the world sizes at which the batch triplet works; None where any does, or one was given."""
-    document: Document | None = None
-    children: tuple[Report, ...] = ()
-    """The reports of the files that this one names: the config of a launch file."""
-    notes: tuple[str, ...] = ()
-    """Remarks on the assumptions, which are not findings."""
+    def __init__(  # noqa: PLR0913  a plain class: importing `dataclasses` costs a tenth of a check
+        self,
+        name: str,
+        target: Target,
+        consumer: str,
+        world_size: int | None,
+        diagnostics: tuple[Diagnostic, ...],
+        *,
+        suppressed: tuple[Diagnostic, ...] = (),
+        world_sizes: str | None = None,
+        document: Document | None = None,
+        children: tuple[Report, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.name, self.document = name, document
+        self.target, self.consumer, self.world_size = target, consumer, world_size
+        self.diagnostics, self.suppressed = diagnostics, suppressed
+        self.world_sizes = world_sizes
+        """In words, those at which the batch triplet works; None where any does, or one was given."""
+        self.children = children
+        """The reports of the files that this one names: the config of a launch file."""
+        self.notes = notes
+        """Remarks on the assumptions, which are not findings."""
+
+    def replaced(
+        self,
+        *,
+        diagnostics: tuple[Diagnostic, ...] | None = None,
+        suppressed: tuple[Diagnostic, ...] | None = None,
+        children: tuple[Report, ...] | None = None,
+        notes: tuple[str, ...] | None = None,
+    ) -> Report:
+        """The report with other findings, children or notes."""
+        return Report(
+            self.name,
+            self.target,
+            self.consumer,
+            self.world_size,
+            self.diagnostics if diagnostics is None else diagnostics,
+            suppressed=self.suppressed if suppressed is None else suppressed,
+            world_sizes=self.world_sizes,
+            document=self.document,
+            children=self.children if children is None else children,
+            notes=self.notes if notes is None else notes,
+        )
 
     @property
     def ok(self) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dsconfig.checking.check import check_document
 from dsconfig.checking.report import Report
 from dsconfig.cli.options import Options
@@ -16,7 +14,7 @@ def judge(document: Document, options: Options) -> Report:
         document, options.target, world_size=options.world_size, consumer=options.consumer
     )
     if report.children:
-        report = replace(report, children=tuple(_selected(child, options) for child in report.children))
+        report = report.replaced(children=tuple(_selected(child, options) for child in report.children))
     return _selected(report, options)
 
 
@@ -27,7 +25,7 @@ def _selected(report: Report, options: Options) -> Report:
     if not silenced:
         return report
     kept = tuple(found for found in report.diagnostics if found.code not in off)
-    return replace(report, diagnostics=kept, suppressed=(*report.suppressed, *silenced))
+    return report.replaced(diagnostics=kept, suppressed=(*report.suppressed, *silenced))
 
 
 def _ignored(name: str, options: Options) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.checking.check import check_document
@@ -52,7 +52,7 @@ class Transition:
             for each in report.diagnostics
             if _identity(each) not in known or each.severity == "error" or meant.differs(each, new)
         ]
-        return replace(report, diagnostics=tuple(found))
+        return report.replaced(diagnostics=tuple(found))
 
 
 def _identity(found: Diagnostic) -> tuple[str, KeyPath, str]:

@@ -60,6 +60,12 @@ def test_nothing_heavy_to_check_a_file(here: Path, style: str) -> None:
     assert not imported("check", "clean.json", "refused.json", "--output-format", style) & HEAVY
 
 
+def test_a_clean_check_needs_no_introspection(here: Path) -> None:
+    """A tenth of the whole time: `dataclasses` and `pkgutil` import `inspect`, which imports `ast`."""
+    (here / "clean.json").write_text(CLEAN)
+    assert not imported("check", "clean.json") & {"dataclasses", "inspect", "ast", "pkgutil", "fractions"}
+
+
 @pytest.mark.parametrize("argv", [["--version"], ["--help"]])
 def test_help_needs_little_of_the_standard_library(argv: list[str]) -> None:
     assert not imported(*argv) & {"dataclasses", "inspect", "shutil", "json", "difflib"}

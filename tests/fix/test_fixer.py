@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -234,7 +233,7 @@ def _mended_by(rule: Rule, example: Example) -> str:
 
     def judge(document: Document) -> Report:
         report = check_document(document, target, world_size=example.world_size, consumer=example.consumer)
-        return replace(report, diagnostics=tuple(found for found in report if found.code == rule.code))
+        return report.replaced(diagnostics=tuple(found for found in report if found.code == rule.code))
 
     text = fix_document(read_text(example.text), judge, unsafe=True).text
     return text if read_text(text).readable("json") else "null"
