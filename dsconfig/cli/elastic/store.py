@@ -41,8 +41,12 @@ def _serve(listen: str, run_id: str | None, linger: float) -> None:
     host, port = parse_endpoint(listen)
     waited = {signal.SIGTERM, signal.SIGINT}
     # Blocked before the store starts its thread, which inherits it: then only this thread takes them.
-    signal.pthread_sigmask(signal.SIG_BLOCK, waited)
-    server = store.host_store(host, port, RendezvousSettings())
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    try:
+        server = store.host_store(host, port, RendezvousSettings())
+    except BaseException:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        raise
     print(f"dsconfig: the store listens on {host}:{server.port}", flush=True)
     if run_id is None:
         signal.sigwait(waited)
