@@ -68,7 +68,7 @@ def shaped(shapes: frozenset[str]) -> Schema:
         found["maxItems"] = 0
     if "auto" in shapes and "string" not in shapes:
         found |= {"pattern": AUTO_PATTERN, "patternErrorMessage": "expected an object"}
-    if "string" in shapes:  # that word is meant for somebody who is not here
+    if "string" in shapes:  # that word is for a consumer, who does not fill it here
         found["not"] = {"const": "auto"}
     if "mapping" in shapes:
         found |= {"maxLength": 0, "items": {"type": "array", "minItems": 2, "maxItems": 2}}

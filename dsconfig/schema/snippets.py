@@ -1,4 +1,4 @@
-"""Blocks that editors offer to write: `defaultSnippets`. A caret makes a placeholder that is no string."""
+"""Blocks that editors offer to write: `defaultSnippets`. A caret makes a placeholder that is not a string."""
 
 from __future__ import annotations
 

@@ -1,0 +1,73 @@
+"""Intervals of releases, and how asking narrows the one for which an outcome holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dsconfig.document import read_dict
+from dsconfig.evaluation.context import Context, Source
+from dsconfig.releases import EVERY_RELEASE, NEVER, NUMBERS, Interval
+
+SPAN = Interval(NUMBERS["0.9.0"], NUMBERS["0.14.5"])
+
+
+def context(release: str) -> Context:
+    seen = Context(Source(read_dict({}), "deepspeed", None), NUMBERS[release])
+    seen.alike = EVERY_RELEASE
+    return seen
+
+
+def test_both_ends_belong_to_an_interval() -> None:
+    assert NUMBERS["0.9.0"] in SPAN
+    assert NUMBERS["0.14.5"] in SPAN
+    assert NUMBERS["0.8.3"] not in SPAN
+    assert NUMBERS["0.15.0"] not in SPAN
+    assert all(number in EVERY_RELEASE for number in NUMBERS.values())
+
+
+def test_two_intervals_meet_in_the_releases_of_both() -> None:
+    open_end = Interval(NUMBERS["0.12.0"])
+    assert SPAN.meet(open_end) == open_end.meet(SPAN) == Interval(NUMBERS["0.12.0"], NUMBERS["0.14.5"])
+    assert SPAN.meet(EVERY_RELEASE) is SPAN
+
+
+@pytest.mark.parametrize("release", ["0.3.1", "0.8.3", "0.9.0", "0.12.6", "0.14.5", "0.15.0", "0.19.8"])
+def test_the_sides_of_an_interval_are_told_apart_by_it(release: str) -> None:
+    number = NUMBERS[release]
+    side = SPAN.side(number)
+    assert number in side
+    assert {other for other in NUMBERS.values() if other in side} == {
+        other
+        for other in NUMBERS.values()
+        if (other in SPAN, other < SPAN.first) == (number in SPAN, number < SPAN.first)
+    }
+
+
+ASKED: dict[str, Callable[[Context], object]] = {
+    "since": lambda ctx: ctx.since("0.9.0"),
+    "before": lambda ctx: ctx.before("0.9.0"),
+    "between": lambda ctx: ctx.between("0.9.0", "0.14.5"),
+    "twice": lambda ctx: (ctx.since("0.9.0"), ctx.since("0.15.0")),
+    "a key": lambda ctx: ctx.key("zero_optimization.stage") and ctx.default("gradient_clipping"),
+}
+
+
+@pytest.mark.parametrize("question", ASKED)
+@pytest.mark.parametrize("release", ["0.5.0", "0.9.0", "0.14.5", "0.15.0", "0.19.8"])
+def test_whoever_asks_hears_the_same_in_all_releases_that_are_alike(question: str, release: str) -> None:
+    ask, seen = ASKED[question], context(release)
+    answer = ask(seen)
+    for other, number in NUMBERS.items():
+        if number in seen.alike:
+            assert ask(context(other)) == answer
+
+
+def test_a_dependence_can_be_said_without_asking() -> None:
+    seen = context("0.18.0")
+    seen.depends_on("0.17.0", "0.19.3")
+    assert seen.alike == Interval(NUMBERS["0.17.0"], NUMBERS["0.19.3"] - 1)
+    seen = context("0.19.3")
+    seen.depends_on("0.17.0", "0.19.3")
+    assert seen.alike == Interval(NUMBERS["0.19.3"], NEVER)
