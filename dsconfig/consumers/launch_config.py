@@ -55,7 +55,7 @@ def _plugin_config(written: Mapping[str, Json]) -> JsonObject:
     made: JsonObject = {
         "train_batch_size": "auto",
         "train_micro_batch_size_per_gpu": "auto",
-        "gradient_accumulation_steps": int(steps) if steps.isdigit() else "auto",
+        "gradient_accumulation_steps": int(steps) if steps.isdecimal() and len(steps) < 20 else "auto",
         "zero_optimization": zero,
     }
     if clipping == "auto" or float(clipping):

@@ -20,6 +20,17 @@ def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def spelled(value: object) -> int | None:
+    """The integer that a string spells in decimal digits, where it is one that somebody may have meant."""
+    if not isinstance(value, str) or not value.strip().isdecimal() or len(value) > _LONGEST:
+        return None
+    return int(value)
+
+
+_LONGEST = 20
+"""Characters of the longest string that is read as a number: Python refuses to convert some thousands."""
+
+
 def division(number: int, divisor: int) -> str:
     """A division with its remainder: `12 = 1 × 8 + 4`."""
     return f"{number} = {number // divisor} × {divisor} + {number % divisor}"

@@ -159,3 +159,27 @@ def test_a_reader_that_has_gone(here: Path) -> None:
         assert process.stderr is not None
         err = process.stderr.read()
     assert (process.returncode, err) == (141, b"")
+
+
+@pytest.mark.parametrize(
+    "verb", [("check",), ("check", "--target", ">=0.16"), ("resolve", "--world-size", "8"), ("show",)]
+)
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"train_batch_size": "' + "9" * 5000 + '"}',
+        '{"train_batch_size": 1' + "0" * 400 + "}",
+        '{"train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1' + "0" * 400 + "}",
+        '{"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": 1000000000000000}',
+        '{"train_micro_batch_size_per_gpu": false}',
+        '{"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": "'
+        + "9" * 5000
+        + '"}}}',
+    ],
+    ids=["digits in a string", "10^400", "10^400 steps", "text × number", "false", "digits of a schedule"],
+)
+def test_numbers_out_of_the_ordinary(run: Runs, here: Path, verb: str, text: str) -> None:
+    (here / "odd.json").write_text(text)
+    result = run(*verb.split(), "odd.json")
+    assert result.code in (0, 1), result.err
+    assert "internal error" not in result.err

@@ -11,6 +11,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._numbers import spelled
 from dsconfig.rules.batch._failed import failed
 from dsconfig.words import described, quoted
 
@@ -113,7 +114,7 @@ def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     for key, value in zip(triplet.KEYS, found.values, strict=True):
         if value is None or (isinstance(value, int | float) and found.why.key is not None):
             continue
-        number = int(value) if isinstance(value, str) and value.strip().isdecimal() else None
+        number = spelled(value)
         fix = Fix(f"replace by {number}", (Set((key,), number),), safe=True)
         yield ctx.at(
             key,

@@ -9,6 +9,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json
 from dsconfig.rules._built_class import Chosen, params, scheduler
+from dsconfig.rules._numbers import spelled
 from dsconfig.words import kind, quoted
 
 _FILE = "runtime/lr_schedules.py"
@@ -99,8 +100,8 @@ def _rewritten(word: str, value: Json) -> Fix | None:
     path = ("scheduler", "params", word)
     if isinstance(value, float) and value.is_integer() and value > 0 and word in _STRICT:
         return Fix(f"write {quoted(int(value))}", (Set(path, int(value)),), safe=True)
-    if isinstance(value, str) and value.isdecimal() and int(value) > 0:
-        return Fix(f"write {quoted(int(value))}, without quotes", (Set(path, int(value)),), safe=True)
+    if (number := spelled(value)) is not None and number > 0:
+        return Fix(f"write {quoted(number)}, without quotes", (Set(path, number),), safe=True)
     if word == "warmup_num_steps" and isinstance(value, int) and value == 0:
         return Fix("write 1", (Set(path, 1),))
     return None
