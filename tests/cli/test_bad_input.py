@@ -161,9 +161,7 @@ def test_a_reader_that_has_gone(here: Path) -> None:
     assert (process.returncode, err) == (141, b"")
 
 
-@pytest.mark.parametrize(
-    "verb", [("check",), ("check", "--target", ">=0.16"), ("resolve", "--world-size", "8"), ("show",)]
-)
+@pytest.mark.parametrize("verb", ["check", "check --target >=0.16", "resolve --world-size 8", "show"])
 @pytest.mark.parametrize(
     "text",
     [
