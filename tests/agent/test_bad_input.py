@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -32,12 +33,23 @@ def outcome(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(arguments, "PATIENCE", 0.5)
 
     def run(*argv: str) -> tuple[int, str]:
+        before = signals()
         code = main(["elastic", *argv])
+        assert signals() == before
         complaint = capfd.readouterr().err
         assert len(complaint.splitlines()) == 1, complaint
         return code, complaint
 
     return run
+
+
+def signals() -> tuple[object, ...]:
+    """What later tests of this process would inherit."""
+    return (
+        signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        signal.getsignal(signal.SIGTERM),
+        signal.getsignal(signal.SIGINT),
+    )
 
 
 def outcome_of_process(*argv: str) -> tuple[int, str]:
@@ -67,10 +79,11 @@ def test_unreachable_job(outcome: Outcome, verb: str) -> None:
     assert outcome(verb, "--rdzv-endpoint", f"127.0.0.1:{free_port()}")[0] == 4
 
 
-def test_port_in_use(config: str, outcome: Outcome) -> None:
+def test_port_in_use(config: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         endpoint = f"127.0.0.1:{taken.getsockname()[1]}"
-        code, line = outcome("store", "--listen", endpoint)
+        # A process each: `store` blocks the signals that it waits for.
+        code, line = outcome_of_process("store", "--listen", endpoint)
         assert (code, "already in use" in line) == (2, True)
         code, _ = outcome_of_process(
             "run", "--host-store", "--rdzv-endpoint", endpoint, config, script(config)
