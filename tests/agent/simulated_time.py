@@ -20,6 +20,13 @@ class Over(BaseException):
     """The simulation has ended: so do its threads."""
 
 
+def _closed() -> threading.Lock:
+    """A lock that one thread waits for and another opens, once; it takes far less time than a semaphore."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
 class World:
     """The clock, and whose turn it is."""
 
@@ -27,11 +34,12 @@ class World:
         self.random = random.Random(seed)
         self.clock = 1000.0
         self.freezes = True
-        self._queue: list[tuple[float, int, threading.Semaphore]] = []
+        self._queue: list[tuple[float, int, threading.Lock]] = []
         self._order = itertools.count()
-        self._back = threading.Semaphore(0)
+        self._until = 0.0
+        self._back = _closed()
         self._of = threading.local()
-        self._asleep: set[threading.Semaphore] = set()
+        self._asleep: set[threading.Lock] = set()
         self._over = False
         self.errors: list[Exception] = []
 
@@ -42,11 +50,11 @@ class World:
 
     def sleep(self, seconds: float) -> None:
         """Let the others run for so long; for ever if the host of this thread has died."""
-        own = threading.Semaphore(0)
+        own = _closed()
         if not getattr(self._of, "dead", lambda: False)():
             heapq.heappush(self._queue, (self.clock + seconds, next(self._order), own))
         self._asleep.add(own)
-        self._back.release()
+        self._pass_on()
         own.acquire()
         if self._over:
             raise Over
@@ -59,7 +67,7 @@ class World:
 
     def start(self, life: Callable[[], None], dead: Callable[[], bool] = lambda: False) -> None:
         """Begin a thread of a host."""
-        begin = threading.Semaphore(0)
+        begin = _closed()
         heapq.heappush(self._queue, (self.clock, next(self._order), begin))
 
         def run() -> None:
@@ -72,16 +80,24 @@ class World:
             except Exception as error:
                 self.errors.append(error)
             finally:
-                self._back.release()
+                if not self._over:
+                    self._pass_on()
 
         threading.Thread(target=run, daemon=True).start()
 
     def run(self, until: float = float("inf")) -> None:
         """Go on until nobody is left, or until this moment."""
-        while self._queue and self._queue[0][0] <= until:
+        self._until = until
+        self._pass_on()
+        self._back.acquire()
+
+    def _pass_on(self) -> None:
+        """Give the turn to the thread whose time comes first, or back to `run` where there is none."""
+        if self._queue and self._queue[0][0] <= self._until:
             self.clock, _, turn = heapq.heappop(self._queue)
             turn.release()
-            self._back.acquire()
+        else:
+            self._back.release()
 
     def end(self) -> None:
         """End all threads."""
