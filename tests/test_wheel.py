@@ -35,7 +35,8 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("empty")
     run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
     interpreter = folder / "venv" / "bin" / "python"
-    run(interpreter, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=folder)
+    options = ("--quiet", "--disable-pip-version-check", "--no-compile")
+    run(interpreter, "-m", "pip", "install", *options, wheel, cwd=folder)
     return interpreter
 
 
