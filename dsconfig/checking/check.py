@@ -76,8 +76,8 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
 
 def _report(document: Document, target: Target, world_size: int | None, consumer: str) -> Report:
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
-    found, newest = merged(Source(document, consumer, world_size, span), target.releases)
-    result = suppress.apply(document, diagnostics(document, found))
+    found, newest, cut = merged(Source(document, consumer, world_size, span), target.releases)
+    result = suppress.apply(document, diagnostics(document, found), cut=cut)
     return Report(
         document.name,
         target,
@@ -87,7 +87,8 @@ def _report(document: Document, target: Target, world_size: int | None, consumer
         suppressed=tuple(result.suppressed),
         world_sizes=world_sizes(newest.context),
         document=document,
-        notes=notes(document, newest, consumer),
+        notes=notes(document, newest, consumer, cut=result.cut),
+        cut=result.cut,
     )
 
 

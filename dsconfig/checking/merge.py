@@ -11,7 +11,7 @@ from dsconfig.releases import NUMBERS
 from dsconfig.rules import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Iterator
 
     from dsconfig.document import Document
     from dsconfig.evaluation.context import Finding, Source
@@ -25,26 +25,40 @@ class Merged(NamedTuple):
     releases: list[str]
 
 
-def merged(source: Source, releases: tuple[str, ...]) -> tuple[list[Merged], Outcome]:
-    """The findings over all releases, and the outcome at the newest, which speaks for all in the notes."""
+def merged(source: Source, releases: tuple[str, ...]) -> tuple[list[Merged], Outcome, bool]:
+    """The findings over all releases, the outcome at the newest, and whether there is more than was listed.
+
+    The newest speaks for all in the notes.
+    """
     found: dict[Hashable, Merged] = {}
-    outcome = newest = evaluate(source, NUMBERS[releases[-1]])
-    for release in reversed(releases):
-        number = NUMBERS[release]
-        if number not in outcome.alike:
-            outcome = evaluate(source, number)
+    newest, cut = None, False
+    for outcome, alike in _outcomes(source, releases):
+        newest = newest or outcome
+        cut = cut or outcome.context.cut
         for rule, finding in outcome.findings:
-            _add(found, rule, finding, release)
-    return list(found.values()), newest
+            _add(found, rule, finding, alike)
+    assert newest is not None
+    return list(found.values()), newest, cut
 
 
-def _add(found: dict[Hashable, Merged], rule: Rule, finding: Finding, release: str) -> None:
+def _outcomes(source: Source, releases: tuple[str, ...]) -> Iterator[tuple[Outcome, list[str]]]:
+    """One outcome for neighbours that behave alike, with their names; newest first."""
+    left = list(releases)
+    while left:
+        outcome = evaluate(source, NUMBERS[left[-1]])
+        alike = [left.pop()]
+        while left and NUMBERS[left[-1]] in outcome.alike:
+            alike.append(left.pop())
+        yield outcome, alike
+
+
+def _add(found: dict[Hashable, Merged], rule: Rule, finding: Finding, releases: list[str]) -> None:
     key = (rule.code, finding.path, finding.effect, finding.span, finding.part)
     known = found.setdefault(key, Merged(rule, finding, []))
     if known.finding.fix != finding.fix:  # what is right here may be wrong there
         known = found[key] = known._replace(finding=_with_unsafe_fix(known.finding, finding.fix))
-    if not known.releases or known.releases[-1] != release:
-        known.releases.append(release)
+    if not known.releases or known.releases[-1] != releases[-1]:
+        known.releases.extend(releases)
 
 
 def _with_unsafe_fix(finding: Finding, other: Fix | None) -> Finding:

@@ -13,7 +13,14 @@ def world_sizes(context: Context) -> str | None:
     return sizes(context) if context.is_config and context.world_size is None else None
 
 
-def notes(document: Document, newest: Outcome, consumer: str) -> tuple[str, ...]:
+def notes(document: Document, newest: Outcome, consumer: str, *, cut: bool) -> tuple[str, ...]:
+    """What else is to be said of the file as a whole."""
+    most = f"{newest.context.most:,}"
+    more = f"{document.name}: only the first {most} findings of a rule are listed: there are more"
+    return (*_unfilled(document, newest, consumer), *([more] if cut else []))
+
+
+def _unfilled(document: Document, newest: Outcome, consumer: str) -> tuple[str, ...]:
     """How many values are "auto", where the consumer does not fill them."""
     if consumer != "deepspeed" or not newest.autos:
         return ()

@@ -29,6 +29,7 @@ class Report:
         document: Document | None = None,
         children: tuple[Report, ...] = (),
         notes: tuple[str, ...] = (),
+        cut: bool = False,
     ) -> None:
         self.name, self.document = name, document
         self.target, self.consumer, self.world_size = target, consumer, world_size
@@ -39,6 +40,8 @@ class Report:
         """The reports of the files that this one names: the config of a launch file."""
         self.notes = notes
         """Remarks on the assumptions, which are not findings."""
+        self.cut = cut
+        """Whether a rule found more than is listed."""
 
     def replaced(
         self,
@@ -60,6 +63,7 @@ class Report:
             document=self.document,
             children=self.children if children is None else children,
             notes=self.notes if notes is None else notes,
+            cut=self.cut,
         )
 
     @property

@@ -6,11 +6,12 @@ nothing is itself a finding (DSC008), so that none outlives its reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.checking.suppressions import CODE, Suppression, finding, written
+from dsconfig.checking.suppressions import CODE, Place, Suppression, finding, places, written
 from dsconfig.diagnostic import Diagnostic
+from dsconfig.evaluation.context import MOST
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
@@ -22,44 +23,71 @@ class Silenced(NamedTuple):
     kept: tuple[Diagnostic, ...]
     suppressed: tuple[Diagnostic, ...]
     unused: tuple[Diagnostic, ...]
+    cut: bool
+    """Whether there is more to find than is listed."""
 
 
-def apply(document: Document, diagnostics: Sequence[Diagnostic]) -> Silenced:
-    """Part the findings into those that are kept and those that the document silences."""
+def apply(document: Document, diagnostics: Sequence[Diagnostic], *, cut: bool = False) -> Silenced:
+    """Part the findings into those that are kept and those that the document silences.
+
+    `cut`: there are more than these, so that nobody knows what a suppression silences.
+    """
     found = list(written(document))
     if not found:
-        return Silenced(tuple(diagnostics), (), ())
+        return Silenced(tuple(diagnostics), (), (), cut)
     entries = [entry for entry in found if isinstance(entry, Suppression)]
-    malformed = [entry for entry in found if isinstance(entry, Diagnostic)]
-    return _part(diagnostics, entries, malformed)
-
-
-def _part(
-    diagnostics: Sequence[Diagnostic], entries: list[Suppression], malformed: list[Diagnostic]
-) -> Silenced:
-    from dsconfig.checking.select import catalogue, match
-
-    rules = catalogue()
-    codes = {entry: match(entry.selector, rules) for entry in entries}
+    silencers = _Silencers(entries)
     kept: list[Diagnostic] = []
     suppressed: list[Diagnostic] = []
-    used: set[Suppression] = set()
-    for found in diagnostics:
-        silencing = [entry for entry in entries if found.code in codes[entry] and entry.covers(found)]
-        used.update(silencing)
-        (suppressed if silencing else kept).append(found)
+    for each in diagnostics:
+        (suppressed if silencers.silence(each) else kept).append(each)
+    about = [entry for entry in found if isinstance(entry, Diagnostic)]
+    idle = [entry for entry in entries if not silencers.serves(entry, cut=cut)]
+    about += [_unused(entry, silencers) for entry in idle[: MOST + 1]]
     unused: list[Diagnostic] = []
-    idle = [entry for entry in entries if entry not in used and CODE not in codes[entry]]
-    for found in malformed + [_unused(entry, codes[entry], rules) for entry in idle]:
-        silent = any(CODE in codes[entry] and entry.covers(found) for entry in entries)
-        (suppressed if silent else unused).append(found)
-    return Silenced(tuple(kept), tuple(suppressed), tuple(unused))
+    for each in about[:MOST]:
+        (suppressed if silencers.silence(each) else unused).append(each)
+    return Silenced(tuple(kept), tuple(suppressed), tuple(unused), cut or len(about) > MOST)
 
 
-def _unused(entry: Suppression, codes: frozenset[str], rules: Mapping[str, str]) -> Diagnostic:
+class _Silencers:
+    """The suppressions by the place that they cover, each selector once."""
+
+    def __init__(self, entries: Iterable[Suppression]) -> None:
+        from dsconfig.checking.select import catalogue, match
+
+        self.rules = catalogue()
+        self.codes = {each: match(each, self.rules) for each in {entry.selector for entry in entries}}
+        self.at: dict[Place, set[str]] = {}
+        self.used: set[tuple[Place, str]] = set()
+        for entry in entries:
+            if self.codes[entry.selector]:
+                self.at.setdefault(entry.place, set()).add(entry.selector)
+        self.lengths = {len(place) for place in self.at if isinstance(place, str)}
+
+    def silence(self, found: Diagnostic) -> bool:
+        """Whether a suppression covers the finding; all that do are used."""
+        silencing = list(self._covering(found))
+        self.used.update(silencing)
+        return bool(silencing)
+
+    def _covering(self, found: Diagnostic) -> Iterator[tuple[Place, str]]:
+        for place in places(found, self.lengths):
+            for selector in self.at.get(place, ()):
+                if found.code in self.codes[selector]:
+                    yield place, selector
+
+    def serves(self, entry: Suppression, *, cut: bool) -> bool:
+        """Whether the suppression is used, or speaks of findings like the one that it is unused."""
+        codes = self.codes[entry.selector]
+        return (entry.place, entry.selector) in self.used or CODE in codes or (cut and bool(codes))
+
+
+def _unused(entry: Suppression, silencers: _Silencers) -> Diagnostic:
     from dsconfig.checking.select import suggest
 
-    if codes:
-        return finding(f"the suppression `{entry.selector}` silences nothing", entry.path, entry.location)
-    hint = suggest(entry.selector, rules)
-    return finding(f"the suppression `{entry.selector}` names no rule{hint}", entry.path, entry.location)
+    said = f"the suppression `{entry.selector}`"
+    if silencers.codes[entry.selector]:
+        return finding(f"{said} silences nothing", entry.path, entry.location)
+    hint = suggest(entry.selector, silencers.rules)
+    return finding(f"{said} names no rule{hint}", entry.path, entry.location)

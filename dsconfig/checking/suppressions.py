@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Container, Iterator
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.checking.locate import location, location_of
 from dsconfig.diagnostic import Diagnostic, Effect, Location
@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 CODE, NAME = "DSC008", "unused-suppression"
 KEY = "$dsconfig"
-_COMMENT = re.compile(r"dsconfig:\s*(ignore-file|ignore)\b(?:\s*\[([^\]]*)\])?")
+_COMMENT = re.compile(r"dsconfig:\s*(ignore-file|ignore)\b(?:\s*\[([^][]*)\])?")
 _COMMENT_MARKS = ("#", "//", "/*")
+
+
+Place: TypeAlias = "int | str"
+"""A line, a key with all below it, or the whole file, which is the empty key."""
 
 
 class Suppression(NamedTuple):
@@ -34,11 +38,21 @@ class Suppression(NamedTuple):
     line: int | None = None
     below: str = ""
 
-    def covers(self, found: Diagnostic) -> bool:
-        """Whether the finding is at the place that this entry covers."""
-        if self.line is not None:
-            return found.location is not None and found.location.line == self.line
-        return not self.below or f"{found.dotted}.".startswith((f"{self.below}.", f"{self.below}["))
+    @property
+    def place(self) -> Place:
+        """What it covers."""
+        return self.below if self.line is None else self.line
+
+
+def places(found: Diagnostic, lengths: Container[int]) -> Iterator[Place]:
+    """The places that a finding is at: the file, its line, and the keys that lead to it, of these lengths."""
+    yield ""
+    if found.location is not None:
+        yield found.location.line
+    dotted = found.dotted
+    for end in range(1, len(dotted) + 1):
+        if end in lengths and dotted[end : end + 1] in ("", ".", "["):
+            yield dotted[:end]
 
 
 def written(document: Document) -> Iterator[Suppression | Diagnostic]:
@@ -101,6 +115,7 @@ def _malformed(document: Document, path: KeyPath, expected: str) -> Diagnostic:
 
 
 def _comments(document: Document) -> Iterator[Suppression | Diagnostic]:
+    lines = _Lines(document)
     for span, text in document.comments:
         for found in _COMMENT.finditer(text) if "dsconfig:" in text else ():
             place = location(document, span)
@@ -108,18 +123,45 @@ def _comments(document: Document) -> Iterator[Suppression | Diagnostic]:
             if not selectors:
                 example = f"name the rules: `dsconfig: {found[1]}[DSC401]`"
                 yield finding("this suppression names no rule", (), place, example)
-            line = None if found[1] == "ignore-file" else _line_meant(document, span)
+            line = None if found[1] == "ignore-file" else lines.meant(span)
             yield from (Suppression(selector, (), place, line) for selector in selectors)
 
 
-def _line_meant(document: Document, span: Span) -> int:
-    """The comment's own line, or the next with something on it where the comment stands alone."""
-    start, end = document.position(span.start), document.position(span.end)
-    before = document.line(start.line)[: start.column - 1]
-    after = document.line(end.line)[end.column - 1 :]
-    if before.strip() or after.strip():
-        return start.line
-    line, last = end.line + 1, document.position(len(document.text)).line
-    while line < last and (not (text := document.line(line).strip()) or text.startswith(_COMMENT_MARKS)):
-        line += 1
-    return line
+class _Lines:
+    """Which line each comment speaks of."""
+
+    def __init__(self, document: Document) -> None:
+        self.document, self.text = document, document.text
+        self.said: list[int] = []
+        """By line, the first from there on with something else on it than a comment, or the last."""
+
+    def meant(self, span: Span) -> int:
+        """The comment's own line, or the next with something on it where the comment stands alone."""
+        start, end = self.document.position(span.start), self.document.position(span.end)
+        if not self._starts_line(span.start) or not self._ends_line(span.end):
+            return start.line
+        return self._next(end.line + 1)
+
+    def _starts_line(self, at: int) -> bool:
+        while at and self.text[at - 1] not in "\r\n":
+            at -= 1
+            if not self.text[at].isspace():
+                return False
+        return True
+
+    def _ends_line(self, at: int) -> bool:
+        while at < len(self.text) and self.text[at] not in "\r\n":
+            if not self.text[at].isspace():
+                return False
+            at += 1
+        return True
+
+    def _next(self, line: int) -> int:
+        if not self.said:
+            last = self.document.position(len(self.text)).line
+            self.said = [last] * (last + 1)
+            for number in range(last - 1, 0, -1):
+                text = self.document.line(number).strip()
+                alone = not text or text.startswith(_COMMENT_MARKS)
+                self.said[number] = self.said[number + 1] if alone else number
+        return self.said[line] if line < len(self.said) else line

@@ -19,6 +19,8 @@ from dsconfig.releases import EVERY_RELEASE, Interval, name, number
 Root = Literal["config", "launch file", "text"]
 """What stands at the root: an object, one that `accelerate launch` reads, or neither."""
 Fact = TypeVar("Fact")
+MOST, MOST_OVER_ALL = 1000, 200
+"""Findings of one rule with one effect that are listed: of one release, and of each over many."""
 MISSING = object()
 """Returned where nothing is written; never a value of a config."""
 
@@ -71,6 +73,9 @@ class Context:
         """From the first to the last release of the target, of which the one judged is part."""
         self.alike = EVERY_RELEASE
         """Releases that nothing asked so far tells from the one judged."""
+        self.most = MOST if self.target.first == self.target.last else MOST_OVER_ALL
+        self.cut = False
+        """Whether there is more to find than is listed."""
         self.parser: Parser = self._parser()
         data = source.document.value(self.parser)
         empty = any(problem.kind == "empty" for problem in source.document.problems)

@@ -60,8 +60,15 @@ def _of_block(context: Context, release: int) -> Outcome:
 
 def _found(rules: tuple[Rule, ...], context: Context) -> Iterator[tuple[Rule, Finding]]:
     for rule in rules:
+        said: dict[Effect, int] = {}
         try:
-            for finding in rule.check(context):
-                yield rule, finding if finding.effect else finding._replace(effect=rule.effect)
-        except SkipRule:  # noqa: PERF203  a generator of its own for each rule would cost more
+            for found in rule.check(context):
+                finding = found if found.effect else found._replace(effect=rule.effect)
+                effect = finding.effect or rule.effect
+                said[effect] = said.get(effect, 0) + 1
+                if said[effect] <= context.most:
+                    yield rule, finding
+                else:
+                    context.cut = True
+        except SkipRule:
             continue

@@ -93,7 +93,7 @@ class Pass:
         self.trials += 1
         report = self.judge(new)
         # What stands behind a mistake in the text is seen only once it is gone.
-        if not _is_textual(taken[0].found) and _more(report) - _more(self.report):
+        if not _is_textual(taken[0].found) and _is_worse(report, self.report):
             return False
         self.made, self.result = taken, (new, report)
         return True
@@ -107,9 +107,22 @@ def _is_textual(found: Diagnostic) -> bool:
     return found.fix is not None and isinstance(found.fix.operations[0], Replace)
 
 
-def _more(report: Report) -> Counter[str]:
-    """How often each rule spoke: a renamed section takes its findings along, so their paths do not count."""
+def _is_worse(new: Report, old: Report) -> bool:
+    """Whether a rule speaks more often: a renamed section takes its findings along, so paths do not count.
+
+    Where not all is listed, what a fix makes room for is no news: only the number of errors counts.
+    """
+    if old.cut:
+        return _errors(new) > _errors(old)
+    return bool(_spoken(new) - _spoken(old))
+
+
+def _spoken(report: Report) -> Counter[str]:
     return Counter(found.code for found in (*report.diagnostics, *report.suppressed))
+
+
+def _errors(report: Report) -> int:
+    return sum(found.severity == "error" for found in (*report.diagnostics, *report.suppressed))
 
 
 def _edited(document: Document, taken: list[Taken]) -> Document | None:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from dsconfig.dialect import read
 from dsconfig.evaluation.shapes import shapes_of
 from dsconfig.json_types import Json, Spec
-from dsconfig.model.views import KeyView, SectionView, view
-from dsconfig.words.spelling import Lexicon, Near, lexicon, near, nearest, plain
+from dsconfig.model.keyinfo import section_keys
+from dsconfig.model.views import KeyView, SectionView
+from dsconfig.words.spelling import LONGEST, Lexicon, Near, lexicon, nearest, plain, ways
 
 
 class Guess(NamedTuple):
@@ -26,7 +27,10 @@ class Guess(NamedTuple):
 
 def guess(word: str, value: Json, section: SectionView) -> Guess:
     """Which keys of the section may be meant by the word."""
-    found = near(word, _keys_of(section.name, section.releases.first))
+    ranked = (
+        [each for each in way if each.word in section.keys] for way in _ways(word[:LONGEST], section.name)
+    )
+    found = next(filter(None, ranked), None)
     if not found:
         return Guess()
     fit = _by_key([each for each in found if fits(section.keys[each.word], value)], section)
@@ -41,10 +45,18 @@ _MOST = 3
 """Keys that a help names."""
 
 
+@lru_cache(maxsize=4096)
+def _ways(word: str, section: str) -> tuple[tuple[Near, ...], ...]:
+    """The keys of any release that are near the word: found once for all releases."""
+    return ways(word, _keys_of(section))
+
+
 @cache
-def _keys_of(name: str, release: int) -> Lexicon:
-    keys = view(name, release).keys
-    return lexicon(word for word, key in keys.items() if not key.info.flags & {"internal", "not_json"})
+def _keys_of(section: str) -> Lexicon:
+    keys = (info for info in section_keys(section).values() if not info.flags & {"internal", "not_json"})
+    return lexicon(
+        dict.fromkeys(word for info in keys for word in (info.name, *(name for name, _ in info.aliases)))
+    )
 
 
 def _by_key(found: Iterable[Near], section: SectionView) -> list[Near]:

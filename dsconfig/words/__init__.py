@@ -53,9 +53,9 @@ def one_of(values: Iterable[object], conjunction: str = "or") -> str:
 
 def closest(word: str, known: Iterable[str], count: int = 1) -> list[str]:
     """The words of `known` that are spelled most like `word`, best first: what may have been meant."""
-    from dsconfig.words.spelling import lexicon, near
+    from dsconfig.words.spelling import near, ready
 
-    return [each.word for each in near(word, lexicon(known))][:count]
+    return [each.word for each in near(word, ready(tuple(known)))][:count]
 
 
 def expected(spec: Spec) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -60,16 +61,28 @@ def lexicon(words: Iterable[str]) -> Lexicon:
     return known
 
 
+@lru_cache(maxsize=8)
+def ready(words: tuple[str, ...]) -> Lexicon:
+    """The same, kept for those who ask again and again with the same words."""
+    return lexicon(words)
+
+
 def near(word: str, known: Lexicon) -> list[Near]:
     """The known words near this one, nearest first; the first of equals is the one that came first."""
-    asked = _entry(word[:_LONGEST])
+    return next((list(found) for found in ways(word, known) if found), [])
+
+
+def ways(word: str, known: Lexicon) -> tuple[tuple[Near, ...], ...]:
+    """The known words with the same letters, those that slips lead to, and those that share parts.
+
+    The first way that leads anywhere counts. Each is in the order of nearness.
+    """
+    asked = _entry(word[:LONGEST])
     if not asked.letters:
-        return []
-    same = known.same.get(asked.plain)
-    if same:
-        return [Near(each, 0) for each in same]
-    found = list(_slips(asked, known)) or list(_related(asked, known))
-    return sorted(found, key=lambda each: each.cost)
+        return ()
+    same = (Near(each, 0) for each in known.same.get(asked.plain, ()))
+    slips = sorted(_slips(asked, known), key=lambda each: each.cost)
+    return tuple(same), tuple(slips), tuple(_related(asked, known))
 
 
 def nearest(word: str, known: Lexicon) -> str | None:
@@ -85,7 +98,8 @@ def plain(word: str) -> str:
     return word.lower().replace("_", "").replace("-", "").replace(" ", "").replace(".", "")
 
 
-_LONGEST = 100
+LONGEST = 100
+"""Letters of a word that are looked at."""
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+")
 _BITS = {letter: 1 << index for index, letter in enumerate("abcdefghijklmnopqrstuvwxyz0123456789")}
 
@@ -209,8 +223,8 @@ def _where_they_differ(word: str, other: str) -> tuple[str, str]:
 
 
 def _related(asked: _Entry, known: Lexicon) -> Iterator[Near]:
-    for entries in known.entries.values():
-        for entry in entries:
+    for length in sorted(known.entries):
+        for entry in known.entries[length]:
             if asked.letters & ~entry.letters and entry.letters & ~asked.letters & ~_PLURAL:
                 continue  # neither has all letters of the other
             if len(asked.parts) == len(entry.parts):

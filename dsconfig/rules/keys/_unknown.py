@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -84,15 +85,10 @@ class Unknown(NamedTuple):
 
     @property
     def refused(self) -> bool:
-        """Whether the file is refused for it.
-
-        Strict sections refuse what they do not know, unless its value is "auto", which they drop unseen.
-        """
+        """Whether the file is refused for it."""
         if isinstance(self.reason, Removed) and self.reason.info.refused_from < NEVER:
             return True
-        return self.section.unknown == "rejected" and not (
-            self.section.drops_auto and self.entry.value == "auto"
-        )
+        return _is_refused(self.entry)
 
     @property
     def effect(self) -> EffectName:
@@ -124,8 +120,23 @@ def unknowns(ctx: Context, kind: type[R]) -> Iterator[tuple[Unknown, R]]:
 
 def _classified(ctx: Context) -> list[Unknown]:
     """Every unknown key that a rule speaks of."""
-    found = ((entry, _reason(ctx, entry)) for entry in ctx.walk.unknown)
-    return [Unknown(entry, reason) for entry, reason in found if reason is not None]
+    found: list[Unknown] = []
+    seen: Counter[tuple[str, bool]] = Counter()
+    for entry in ctx.walk.unknown:
+        kind = entry.section.name, _is_refused(entry)
+        if seen[kind] >= ctx.most and str(entry.path[-1]) not in section_keys(entry.section.name):
+            ctx.cut = True
+            continue
+        reason = _reason(ctx, entry)
+        if reason is not None:
+            seen[kind] += 1
+            found.append(Unknown(entry, reason))
+    return found
+
+
+def _is_refused(entry: UnknownKey) -> bool:
+    """Strict sections refuse what they do not know, unless its value is "auto", which they drop unseen."""
+    return entry.section.unknown == "rejected" and not (entry.section.drops_auto and entry.value == "auto")
 
 
 def _reason(ctx: Context, entry: UnknownKey) -> Reason | None:
