@@ -34,13 +34,6 @@ def is_whole(document: Document) -> bool:
 
 def difference(name: str, old: str, new: str) -> Iterator[str]:
     """The unified diff of two texts, as patch tools read it."""
-    from difflib import unified_diff
+    from dsconfig.render.diff import unified
 
-    lines = unified_diff(_lines(old), _lines(new), f"a/{name}", f"b/{name}")
-    for line in lines:
-        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-
-
-def _lines(text: str) -> list[str]:
-    *lines, last = text.split("\n")
-    return [f"{line}\n" for line in lines] + [last] * bool(last)
+    return unified(old, new, f"a/{name}", f"b/{name}")

@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from itertools import accumulate
 from textwrap import dedent
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -24,25 +23,29 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """One log with one run. It names only the rules that spoke."""
-    rules: dict[str, dict[str, object]] = {}
+    """One log with one run, a line for each result. It names only the rules that spoke."""
+    rules: dict[str, tuple[int, dict[str, object]]] = {}
     fingerprints = Fingerprints()
-    results = []
+    yield f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{"results": ['
+    comma = "\n"
     for report in reports:
+        regions = _Regions(report.document.text if report.document else "")
         for found in report.diagnostics:
-            rules.setdefault(found.code, _rule(found, report.rule(found.code)))
-            result = _result(report, found, list(rules).index(found.code))
+            if found.code not in rules:
+                rules[found.code] = len(rules), _rule(found, report.rule(found.code))
+            result = _result(report, found, rules[found.code][0], regions)
             result["partialFingerprints"] = {"dsconfig/v1": fingerprints.of(report.name, found)}
-            results.append(result)
-    driver = {"name": "dsconfig", "version": __version__, "rules": list(rules.values())}
-    run = {
-        "tool": {"driver": driver},
+            yield comma + json.dumps(result)
+            comma = ",\n"
+    rest = {
+        "tool": {
+            "driver": {"name": "dsconfig", "version": __version__, "rules": [r for _, r in rules.values()]}
+        },
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"SRCROOT": {"description": {"text": "the directory that was checked from"}}},
         "properties": {"target": target.text, "releases": list(target.releases)},
-        "results": results,
     }
-    yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+    yield f"\n],\n{json.dumps(rest)[1:]}]}}\n"
 
 
 def _rule(found: Diagnostic, page: RulePage | None) -> dict[str, object]:
@@ -69,7 +72,7 @@ def _summary(doc: str) -> str:
     return " ".join(re.split(r"\n\s*(?:Bad|Good|Fixed)\b[^\n]*:\n", doc)[0].split())
 
 
-def _result(report: Report, found: Diagnostic, index: int) -> dict[str, object]:
+def _result(report: Report, found: Diagnostic, index: int, regions: _Regions) -> dict[str, object]:
     result: dict[str, object] = {
         "ruleId": found.code,
         "ruleIndex": index,
@@ -83,7 +86,7 @@ def _result(report: Report, found: Diagnostic, index: int) -> dict[str, object]:
             {**_location(report.name, other.location, dotted(other.path)), "message": {"text": other.message}}
             for other in found.related
         ]
-    fixes = list(_fixes(report, found))
+    fixes = list(_fixes(report, found, regions))
     if fixes:
         result["fixes"] = fixes
     return result
@@ -112,11 +115,10 @@ def _artifact(name: str) -> dict[str, object]:
     return {"uri": uri, "uriBaseId": "SRCROOT"}
 
 
-def _fixes(report: Report, found: Diagnostic) -> Iterator[dict[str, object]]:
+def _fixes(report: Report, found: Diagnostic, regions: _Regions) -> Iterator[dict[str, object]]:
     edits = report.edits(found)
-    if found.fix is None or not edits or report.document is None:
+    if found.fix is None or not edits:
         return
-    regions = _Regions(report.document.text)
     replacements = [
         {"deletedRegion": regions.between(start, end), "insertedContent": {"text": text}}
         for start, end, text in edits
@@ -131,8 +133,7 @@ class _Regions:
     """Lines and columns of stretches of a text."""
 
     def __init__(self, text: str) -> None:
-        lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
-        self.starts = [0, *accumulate(len(line) for line in lines[:-1])]
+        self.starts = [0, *(end.end() for end in re.finditer(r"\r\n?|\n", text))]
 
     def between(self, start: int, end: int) -> dict[str, int]:
         """The region; one that is empty says where something is put in."""
