@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dsconfig import document as reader
 from dsconfig import releases
 from dsconfig.checking import suppress
 from dsconfig.checking.merge import diagnostics, merged
 from dsconfig.checking.notes import notes, world_sizes
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import ConfigSource, read
-from dsconfig.consumers import CONSUMERS, HUGGING_FACE, launch_file
+from dsconfig.consumers import CONSUMERS, launch_file
+from dsconfig.consumers.named import named
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Source
@@ -61,17 +61,13 @@ def check_document(
 def _check_launch_file(document: Document, target: Target, world_size: int | None, consumer: str) -> Report:
     """Check a launch file of Accelerate, and the config that it names."""
     report = _report(document, target, world_size, "accelerate")
-    found = launch_file.linked(document)
+    found = named(document, consumer)
     if found is None:
         return report
-    written, path = found
-    if path is None:
-        return report.replaced(notes=(f"{document.name}: {written} is not found from here, and not checked",))
-    # The script may have a Trainer, which fills more than Accelerate alone.
-    reads = consumer if consumer in HUGGING_FACE else "transformers"
-    with open(path, "rb") as file:
-        config = reader.read_bytes(file.read(reader.MAX_SIZE + 1), path, "json")  # whatever its name says
-    return report.replaced(children=(_report(config, target, world_size, reads),))
+    if found.document is None:
+        note = f"{document.name}: {found.written} is not found from here, and not checked"
+        return report.replaced(notes=(note,))
+    return report.replaced(children=(_report(found.document, target, world_size, found.consumer),))
 
 
 def _report(document: Document, target: Target, world_size: int | None, consumer: str) -> Report:

@@ -63,29 +63,33 @@ def run(args: argparse.Namespace) -> int:
         return FINDINGS
     except ValueError as error:
         refuse(str(error))
+    refused = any(message.kind == "refused" for message in found.messages)
+    if found.mismatches or refused:
+        _report(found, sys.stderr)
+        return FINDINGS
     text = _json(found.config)
     if args.output:
         write(args.output, text.encode())
     else:
         sys.stdout.write(text)
     _report(found, sys.stdout if args.output else sys.stderr)
-    refused = any(message.kind == "refused" for message in found.messages)
-    return FINDINGS if found.mismatches or refused else CLEAN
+    return CLEAN
 
 
 def _resolve(args: argparse.Namespace) -> Run:
     from dsconfig.cli.options import in_force
+    from dsconfig.resolving.reading import processes
     from dsconfig.resolving.resolve import resolve
     from dsconfig.resolving.runtime import WORLD_SIZE
 
     target, consumer, configured = in_force(args)
-    given = args.world_size
+    document, given = read(args.file), args.world_size
     if given is None and WORLD_SIZE not in os.environ:
         given = configured
-        if given is None:
+        if given is None and processes(document) is None:
             refuse(f"no world size: give --world-size, or set {WORLD_SIZE} in the environment")
     return resolve(
-        read(args.file),
+        document,
         given,
         target,
         consumer,

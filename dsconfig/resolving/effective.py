@@ -13,9 +13,11 @@ from dsconfig.releases import Target
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.listing import Listing
 from dsconfig.resolving.origins import Origins, Value
-from dsconfig.resolving.resolve import resolve
+from dsconfig.resolving.reading import processes, reading
+from dsconfig.resolving.resolve import derive_run
 from dsconfig.resolving.run import Message
-from dsconfig.resolving.written import context
+from dsconfig.resolving.runtime import runtime
+from dsconfig.resolving.written import context, read_written
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +60,17 @@ def effective(
     """
     chosen = target if isinstance(target, Target) else releases.resolve(target)
     document = source if isinstance(source, Document) else read(source)
-    release, who = chosen.releases[-1], consumer or "deepspeed"
-    written = context(document, release, who)
-    run, messages = None, tuple[Message, ...]()
+    release = chosen.releases[-1]
+    seen = reading(document, release, consumer or "deepspeed")
+    written = context(seen.document, release, seen.consumer)
+    run, messages, size = None, seen.messages, world_size or processes(document)
     try:
-        if world_size is not None:
-            run = resolve(
-                document, world_size, chosen, who, training_args=training_args, model_config=model_config
-            )
+        if size is not None:
+            circumstances = runtime(seen.consumer, (1, 1, 1, 1), size, chosen)
+            config = read_written(seen.document, release, seen.consumer, {})
+            run = derive_run(seen, config, circumstances, training_args, model_config)
             messages = run.messages
     except ResolveError as error:
-        messages = (Message("note", f"no batch at world size {world_size}: {error.reason}"),)
-    return Shown(tuple(Listing(Origins(written, run), every, tuple(keys)).values()), release, messages)
+        messages = (*messages, Message("note", f"no batch at world size {size}: {error.reason}"))
+    origins = Origins(written, run, seen.place)
+    return Shown(tuple(Listing(origins, every, tuple(keys)).values()), release, messages)

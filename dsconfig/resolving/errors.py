@@ -29,9 +29,9 @@ class ResolveError(ValueError):
         super().__init__("\n".join((reason, *(f"  {hint}" for hint in self.hints))))
 
     @classmethod
-    def of(cls, diagnostics: Sequence[Diagnostic], hints: Iterable[str] = ()) -> Self:
+    def of(cls, diagnostics: Sequence[Diagnostic], hints: Iterable[str] = (), *, place: str = "") -> Self:
         """The error of what `check` finds: the first is the reason, the others stand among the hints."""
-        return cls(diagnostics[0].message, (*_hints(diagnostics), *hints), diagnostics)
+        return cls(place + diagnostics[0].message, (*_hints(diagnostics), *hints), diagnostics)
 
 
 def _hints(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -37,8 +38,9 @@ class Value:
 class Origins:
     """The origins of one config's values, before a run (None) or in one."""
 
-    def __init__(self, written: Context, run: Run | None) -> None:
+    def __init__(self, written: Context, run: Run | None, place: Callable[[_Path], str]) -> None:
         self.written, self.resolved, self.release = written, run, written.release_name
+        self.place = place
         self.data: JsonObject = deepcopy(run.config if run else written.data)
         if run is not None:
             self.data |= dict(zip(KEYS, run.triplet, strict=True))
@@ -51,7 +53,7 @@ class Origins:
 
     def of_key(self, key: KeyView, value: Json, path: _Path) -> Value:
         """A key that the release reads."""
-        dotted, place = ".".join(path), self._place(path)
+        dotted, place = ".".join(path), self.place(path)
         verdict = self.verdicts.get(path)
         filled = next((name for name in self.filled if f"{dotted}.".startswith(f"{name}.")), None)
         if filled is not None:
@@ -68,7 +70,7 @@ class Origins:
         return _value(dotted, value, "written", place)
 
     def _of_auto(self, key: KeyView, path: _Path) -> Value:
-        dotted, place = ".".join(path), self._place(path)
+        dotted, place = ".".join(path), self.place(path)
         consumer = self.written.consumer
         origin = BY_NAME[consumer].origin(dotted)
         if self.resolved is None and origin is not None:
@@ -81,7 +83,7 @@ class Origins:
 
     def of_unknown(self, section: SectionView, value: Json, path: _Path) -> Value:
         """A key that the release does not know in this section."""
-        dotted, place = ".".join(path), self._place(path)
+        dotted, place = ".".join(path), self.place(path)
         if section.unknown == "rejected":
             return _value(dotted, value, "refused", f"{place}, no key of {self.release}")
         if section.unknown == "ignored":
@@ -91,12 +93,6 @@ class Origins:
     def of_default(self, key: KeyView, path: _Path) -> Value:
         """A key that is not written."""
         return _value(".".join(path), key.default, "default", f"default of {self.release}")
-
-    def _place(self, path: _Path) -> str:
-        document = self.written.document
-        if document.is_data or not document.located(path):
-            return "written"
-        return f"line {document.position(document.span(path, 'key').start).line}"
 
 
 def _value(key: str, value: Json, origin: ValueOrigin, note: str) -> Value:

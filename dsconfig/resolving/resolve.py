@@ -18,6 +18,8 @@ from dsconfig.resolving.batch import derive_batch
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.filling import fill
 from dsconfig.resolving.filling.state import Filling
+from dsconfig.resolving.findings import refuse_result, refuse_written
+from dsconfig.resolving.reading import Reading, processes, reading
 from dsconfig.resolving.run import Run
 from dsconfig.resolving.runtime import Runtime, runtime
 from dsconfig.resolving.written import Written, read_written
@@ -61,12 +63,28 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
-    chosen = runtime(consumer, (tp, pp, sp, ep), world_size, target)
     document = source if isinstance(source, Document) else read(source)
-    written = read_written(document, chosen.release, chosen.consumer, set or {})
-    arguments, model = _mapping(training_args), _mapping(model_config)
-    filling = fill(written.config, BY_NAME[chosen.consumer], chosen.ranks, arguments, model, sp=sp)
-    return _run(written, filling, chosen)
+    chosen = runtime(consumer, (tp, pp, sp, ep), world_size, target, processes(document))
+    changes = set or {}
+    seen = reading(document, chosen.release, chosen.consumer)
+    written = read_written(seen.document, chosen.release, seen.consumer, changes)
+    silenced = refuse_written(document, seen, written.config, changes, chosen)
+    run = derive_run(seen, written, chosen, _mapping(training_args), _mapping(model_config))
+    refuse_result(run, silenced)
+    return run
+
+
+def derive_run(
+    seen: Reading,
+    written: Written,
+    chosen: Runtime,
+    training_args: Mapping[str, Json] | None,
+    model_config: Mapping[str, Json] | None,
+) -> Run:
+    """The run of a config, whatever `check` finds in it."""
+    consumer = BY_NAME[seen.consumer]
+    filling = fill(written.config, consumer, chosen.ranks, training_args, model_config, sp=chosen.parallel.sp)
+    return _run(written, filling, chosen, seen)
 
 
 def _mapping(source: MappingSource) -> Mapping[str, Json] | None:
@@ -77,7 +95,7 @@ def _mapping(source: MappingSource) -> Mapping[str, Json] | None:
     return read_mapping(source)
 
 
-def _run(written: Written, filling: Filling, chosen: Runtime) -> Run:
+def _run(written: Written, filling: Filling, chosen: Runtime, seen: Reading) -> Run:
     """The run of a config that is filled; where it fails, mismatches stand among the hints."""
     try:
         batch = derive_batch(written, chosen)
@@ -88,10 +106,10 @@ def _run(written: Written, filling: Filling, chosen: Runtime) -> Run:
         *batch.triplet.values(),
         config=batch.config,
         release=chosen.release,
-        consumer=chosen.consumer,
+        consumer=seen.consumer,
         world_size=chosen.ranks,
         data_parallel_size=batch.size,
-        messages=(*chosen.messages, *filling.messages, *batch.messages),
+        messages=(*seen.messages, *chosen.messages, *filling.messages, *batch.messages),
         mismatches=tuple(filling.mismatches),
         filled=tuple(filling.filled),
         elastic=batch.elastic,

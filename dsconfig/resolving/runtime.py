@@ -50,8 +50,11 @@ def runtime(
     degrees: tuple[int, int, int, int],
     world_size: int | None,
     target: str | Target | None,
+    launched: int | None = None,
 ) -> Runtime:
     """The circumstances that the arguments of `resolve` lead to; `degrees` are tp, pp, sp and ep.
+
+    `launched` is the world size that a launch file asks for, where nothing else says one.
 
     Raises:
         UnknownReleaseError: the target names no release.
@@ -62,16 +65,19 @@ def runtime(
         raise ValueError(f"unknown consumer {consumer!r}: expected one of {', '.join(CONSUMERS)}")
     parallel = Parallel(*degrees)
     messages: list[Message] = []
-    ranks, release = _ranks(world_size, messages), _release(target, messages)
+    ranks, release = _ranks(world_size, launched, messages), _release(target, messages)
     return Runtime(release, consumer, ranks, parallel, tuple(messages))
 
 
-def _ranks(world_size: int | None, messages: list[Message]) -> int:
+def _ranks(world_size: int | None, launched: int | None, messages: list[Message]) -> int:
     if world_size is not None:
         if type(world_size) is not int or world_size < 1:
             raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
         return world_size
     text = os.environ.get(WORLD_SIZE)
+    if text is None and launched is not None:
+        messages.append(Message("note", f"world size {launched} is the launch file's `num_processes`"))
+        return launched
     if text is None:
         raise ValueError(f"no world size: give one, or set {WORLD_SIZE} in the environment")
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 
-from dsconfig.checking.check import check_document
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.json_types import Json, JsonObject
-from dsconfig.releases import NUMBERS, Target
+from dsconfig.releases import NUMBERS
 from dsconfig.resolving.errors import ResolveError
-
-_OF_TEXT = "DSC0"
-"""How the codes of the rules begin that judge the text itself."""
+from dsconfig.resolving.findings import OF_TEXT, report_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +45,8 @@ def context(document: Document, release: str, consumer: str) -> Context:
     seen = Context(Source(document, consumer, None), NUMBERS[release])
     if seen.is_config and document.readable(seen.parser):
         return seen
-    report = check_document(document, Target((release,), release, "argument"), consumer=consumer)
-    errors = [found for found in report if found.severity == "error" and found.code.startswith(_OF_TEXT)]
+    report = report_on(document, release, consumer)
+    errors = [found for found in report if found.severity == "error" and found.code.startswith(OF_TEXT)]
     why = f"{errors[0].code} {errors[0].message}" if errors else "it is not an object"
     raise ResolveError(f"{document.name} cannot be read: {why}", (), errors)
 

@@ -1,0 +1,117 @@
+"""What `check` finds that stops a run: a config with such a finding is not resolved, whoever asks.
+
+`rejected` and `crashes` stop it. Batch keys and the elasticity block of what is written are judged in what
+came out, since they are derived or replaced on the way; whatever came out is judged as DeepSpeed gets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dsconfig.batch.triplet import KEYS, SEQUENCE
+from dsconfig.checking.check import check_document
+from dsconfig.checking.report import Report
+from dsconfig.diagnostic import Diagnostic, dotted
+from dsconfig.document import Document, read_dict
+from dsconfig.json_types import Json, JsonObject, KeyPath
+from dsconfig.releases import Target
+from dsconfig.resolving.errors import ResolveError
+from dsconfig.resolving.reading import Reading
+from dsconfig.resolving.run import Run
+from dsconfig.resolving.runtime import Runtime
+
+OF_TEXT = "DSC0"
+"""How the codes of the rules begin that judge the text itself."""
+_DERIVED = frozenset({*KEYS, SEQUENCE, "elasticity"})
+_BY_OTHERS = (OF_TEXT, "DSC8")
+"""What is refused before DeepSpeed derives anything: by the parser, by the consumer."""
+_OF_BATCH = ("DSC2", "DSC6")
+_UNREAD = frozenset({"DSC101", "DSC102", "DSC103", "DSC104", "DSC105", "DSC107"})
+"""The rules about keys that the release does not look at."""
+_Named = tuple[str, KeyPath]
+"""A finding's code and path."""
+
+
+def report_on(document: Document, release: str, consumer: str, size: int | None = None) -> Report:
+    """What `check` says of a document for one release."""
+    return check_document(
+        document, Target((release,), release, "argument"), world_size=size, consumer=consumer
+    )
+
+
+def refuse_written(
+    asked: Document, seen: Reading, config: JsonObject, changes: Mapping[str, Json], chosen: Runtime
+) -> frozenset[_Named]:
+    """Stop at what is written, in the file or by `changes`; returns what the file silences.
+
+    Args:
+        asked: what was given: the config, or the launch file that leads to it.
+        seen: the config that it leads to.
+        config: the values of it, with `changes`.
+        changes: values set first, by dotted path.
+        chosen: what it is resolved for.
+
+    Raises:
+        ResolveError: there is a finding that stops the run.
+    """
+    reports = [report_on(asked, chosen.release, chosen.consumer, chosen.ranks)]
+    reports += reports[0].children
+    silenced = frozenset(_named(found) for report in reports for found in report.suppressed)
+    stops = [(report, found) for report in reports for found in report if found.severity == "error"]
+    if changes:
+        stops = [(report, found) for report, found in stops if found.code.startswith(OF_TEXT)]
+        changed = report_on(read_dict(config), chosen.release, seen.consumer, chosen.ranks)
+        stops += [
+            (changed, found)
+            for found in changed
+            if (found.severity == "error" and _named(found) not in silenced) or _unread(found, changes)
+        ]
+    _stop((report.name, found) for report, found in stops if not _derived(found))
+    return silenced
+
+
+def refuse_result(run: Run, silenced: frozenset[_Named]) -> None:
+    """Stop at what came out, as DeepSpeed gets it, or the consumer where it has yet to fill some.
+
+    Raises:
+        ResolveError: there is a finding that stops the run.
+    """
+    document = read_dict(run.config)
+    by_key = SEQUENCE in run.config
+    sizes = {run.world_size, run.world_size if by_key else int(run.data_parallel_size)}
+    unfilled = any(message.kind == "unfilled" for message in run.messages)
+    reader = run.consumer if unfilled else "deepspeed"
+    reports = [report_on(document, run.release, reader, size) for size in sorted(sizes)]
+    # Without an mpu the batch is not what the script will have, with one the ranks are not all there are.
+    everywhere = frozenset.intersection(*(frozenset(map(_named, report)) for report in reports))
+    stops = (found for found in reports[0] if found.severity == "error" and _named(found) in everywhere)
+    told = [message.text for message in run.messages if message.kind == "refused"]
+    hints = (*told, *map(str, run.mismatches))
+    _stop(((document.name, found) for found in stops if _named(found) not in silenced), hints)
+
+
+def _stop(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) -> None:
+    """Raise the error of these findings, each with the name of its file, if there are any."""
+    found = list(stops)
+    if found:
+        name, first = found[0]
+        place = f"{name}:{first.location.line}: {first.code} " if first.location else ""
+        raise ResolveError.of([each for _, each in found], hints, place=place)
+
+
+def _named(found: Diagnostic) -> _Named:
+    return found.code, found.path
+
+
+def _derived(found: Diagnostic) -> bool:
+    """Whether it is about what DeepSpeed derives, so that the result has to be judged."""
+    if found.code.startswith(_BY_OTHERS):
+        return False
+    return found.code.startswith(_OF_BATCH) or bool(_DERIVED.intersection(found.path[:1]))
+
+
+def _unread(found: Diagnostic, changes: Mapping[str, Json]) -> bool:
+    """Whether a key that nobody reads is one that was set."""
+    return found.code in _UNREAD and dotted(found.path) in {
+        ".".join(key.split(".")[:length]) for key in changes for length in range(1, key.count(".") + 2)
+    }

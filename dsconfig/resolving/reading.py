@@ -1,0 +1,83 @@
+"""Where the config stands that is asked about: in the file itself, or where a launch file leads to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dsconfig.checking.check import check_document
+from dsconfig.consumers import launch_config, launch_file
+from dsconfig.consumers.named import named
+from dsconfig.document import Document, read_dict
+from dsconfig.json_types import JsonObject, KeyPath
+from dsconfig.releases import Target
+from dsconfig.resolving.errors import ResolveError
+from dsconfig.resolving.run import Message
+
+
+class Reading(NamedTuple):
+    """A config, who reads it, and the launch file in which its values stand, if they do."""
+
+    document: Document
+    consumer: str
+    launch: Document | None = None
+    messages: tuple[Message, ...] = ()
+
+    def place(self, path: KeyPath) -> str:
+        """Where a value stands, in words."""
+        document, where = self.document, path
+        if self.launch is not None:
+            found = launch_config.place(path, _data(self.launch))
+            if found is None:
+                return "made by accelerate"
+            document, where = self.launch, found
+        if document.is_data or not document.located(where):
+            return "written"
+        return f"line {document.position(document.span(where, 'key').start).line}"
+
+
+def processes(document: Document) -> int | None:
+    """The world size that a launch file asks for; None for any other document."""
+    data = document.value()
+    return launch_file.processes(data) if launch_file.is_launch_file(data) else None
+
+
+def reading(document: Document, release: str, consumer: str) -> Reading:
+    """The config that the document holds, names, or is the block of.
+
+    Raises:
+        OSError: the config that a launch file names cannot be read.
+        ResolveError: a launch file leads to none.
+    """
+    if not launch_file.is_launch_file(document.value()):
+        return Reading(document, consumer)
+    found = named(document, consumer)
+    if found is None:
+        made = launch_config.config(_data(document))
+        if made is None:
+            raise _leads_nowhere(document, release, consumer)
+        text = f"accelerate makes this config of the block `{launch_file.BLOCK}` of {document.name}"
+        config = read_dict(made)
+        return Reading(config, "accelerate", document, (Message("note", text),))
+    if found.document is None:
+        hint = "a relative path counts from where `accelerate launch` is called"
+        raise ResolveError(f"{found.written}, which {document.name} names, is not found from here", (hint,))
+    text = f"{document.name} names {found.document.name}, which {found.consumer} reads"
+    return Reading(found.document, found.consumer, messages=(Message("note", text),))
+
+
+def _data(launch: Document) -> JsonObject:
+    data = launch.value()
+    return data if isinstance(data, dict) else {}
+
+
+def _leads_nowhere(document: Document, release: str, consumer: str) -> ResolveError:
+    """What `check` finds in a launch file whose block is not looked at, or cannot be read."""
+    found = list(check_document(document, Target((release,), release, "argument"), consumer=consumer))
+    stops = [one for one in found if one.severity == "error"] or [one for one in found if one.code == _OFF]
+    if stops:
+        return ResolveError.of(stops)
+    return ResolveError(f"{document.name} holds no DeepSpeed config, and names none")
+
+
+_OFF = "DSC823"
+"""The rule about launch files that launch something else."""

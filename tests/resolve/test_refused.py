@@ -1,0 +1,99 @@
+"""`resolve` ends with the finding wherever `check` says that the run stops, and never with a config."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsconfig import ResolveError, check, resolve
+from dsconfig.resolving.effective import effective
+
+BATCH = {"train_micro_batch_size_per_gpu": 2}
+
+
+def told(source: Any, size: int | None = 2, target: str = "0.19.8", **options: Any) -> ResolveError:
+    with pytest.raises(ResolveError) as caught:
+        resolve(source, size, target, **options)
+    assert caught.value.diagnostics
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("part", "code"),
+    [
+        ({"zero_optimization": {"stge": 2}}, "DSC102"),
+        ({"zero_optimization": {"stage": 3, "reduce_bucket_size": "1e9"}}, "DSC115"),
+        ({"zero_optimization": {"stage": 4}}, "DSC"),
+        ({"zero_optimization": {"stage": 2}, "optimizer": {"type": "AdamW", "params": {"lrr": 1}}}, "DSC5"),
+        ({"fp16": {"enabled": True}, "bf16": {"enabled": True}}, "DSC3"),
+    ],
+)
+def test_a_config_that_is_refused(part: dict[str, Any], code: str) -> None:
+    error = told({**BATCH, **part})
+    assert {found.severity for found in error.diagnostics} == {"error"}
+    assert any(found.code.startswith(code) for found in error.diagnostics), error
+
+
+def test_the_place_and_the_help_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "ds.yaml"
+    path.write_text("train_batch_size: 8\nzero_optimization:\n  stage: 2\n  reduce_bucket_size: 1e9\n")
+    error = told(str(path))
+    assert error.reason.startswith(f"{path}:4: DSC115 `reduce_bucket_size` is the string")
+    assert error.hints == ("write `1000000000`, without quotes",)
+
+
+def test_what_only_a_file_can_hold() -> None:
+    error = told('{"train_batch_size": 8, "train_batch_size": 8}')
+    assert "twice" in error.reason
+
+
+def test_what_the_consumer_refuses() -> None:
+    assert (
+        "Lightning refuses" in told({**BATCH, "gradient_accumulation_steps": 2}, consumer="lightning").reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("zero_optimization.stge", 2, "did you mean `stage`?"),
+        ("zero_optimisation.stage", 2, "did you mean `zero_optimization`?"),
+        ("train_micro_batch_size", 2, "use `train_micro_batch_size_per_gpu`"),
+        ("stage", 2, "zero_optimization"),
+        ("nothing_like_it", 2, "remove it"),
+        ("zero_optimization.stage", "two", "use `0`, `1`, `2` or `3`"),
+    ],
+)
+@pytest.mark.parametrize("release", ["0.14.5", "0.19.8"])
+def test_a_misspelt_set(key: str, value: Any, said: str, release: str) -> None:
+    error = told(BATCH, 2, release, set={key: value})
+    assert said in str(error)
+
+
+def test_set_repairs_what_is_written() -> None:
+    config = {**BATCH, "zero_optimization": {"stage": 7}}
+    assert "stage" in told(config).reason
+    run = resolve(config, 2, "0.19.8", set={"zero_optimization.stage": 2})
+    assert run.config["zero_optimization"] == {"stage": 2}
+
+
+def test_what_the_file_silences_stays_silent() -> None:
+    config = {"train_batch_size": 8, "fp16": {"enabled": True}, "bf16": {"enabled": True}}
+    codes = [found.code for found in told(json.dumps(config)).diagnostics]
+    silent = json.dumps({"$dsconfig": {"ignore": codes}} | config)
+    assert check(silent, "0.19.8", 2).ok
+    assert resolve(silent, 2, "0.19.8").triplet == (8, 4, 1)
+
+
+def test_the_ranks_that_share_a_model_do_not_count_as_batches() -> None:
+    run = resolve({"train_batch_size": 4}, 8, "0.19.8", tp=2)
+    assert run.triplet == (4, 1, 1)
+
+
+def test_show_tells_refused_values() -> None:
+    shown = effective({**BATCH, "zero_optimization": {"stge": 2}}, 2, "0.19.8")
+    assert {value.key: value.origin for value in shown.values}["zero_optimization.stge"] == "refused"
+    assert {value.key: value.value for value in shown.values}["train_batch_size"] == 4
