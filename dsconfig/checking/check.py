@@ -42,13 +42,25 @@ def check(
     """
     chosen = target if isinstance(target, Target) else releases.resolve(target)
     consumer = "deepspeed" if consumer is None else consumer
-    return check_document(read(source), chosen, world_size=world_size, consumer=consumer)
+    return with_proven_fixes(check_document(read(source), chosen, world_size=world_size, consumer=consumer))
+
+
+def with_proven_fixes(report: Report) -> Report:
+    """The report, and those of the files that it names, with the fixes that were tried and do no harm."""
+    if not any(found.fix for found in report):
+        return report.replaced(children=tuple(map(with_proven_fixes, report.children)))
+    from dsconfig.checking.proven import proven  # edits of texts, which most files need not
+
+    def judge(document: Document) -> Report:
+        return _report(document, report.target, report.world_size, report.consumer)
+
+    return proven(report, judge).replaced(children=tuple(map(with_proven_fixes, report.children)))
 
 
 def check_document(
     document: Document, target: Target, *, world_size: int | None = None, consumer: str = "deepspeed"
 ) -> Report:
-    """Check a document that was read already; see `check`."""
+    """Check a document that was read already; see `check`. Its fixes are not tried yet."""
     if consumer not in CONSUMERS:
         raise ValueError(f"unknown consumer {consumer!r}: expected one of {', '.join(CONSUMERS)}")
     if world_size is not None and (isinstance(world_size, bool) or world_size < 1):
@@ -81,7 +93,7 @@ def _report(document: Document, target: Target, world_size: int | None, consumer
         world_size,
         tuple(sorted((*result.kept, *result.unused), key=_place)),
         suppressed=tuple(result.suppressed),
-        world_sizes=world_sizes(newest.context),
+        sizes=world_sizes(newest.context),
         document=document,
         notes=notes(document, newest, consumer, cut=result.cut),
         cut=result.cut,

@@ -8,8 +8,8 @@ from dsconfig.evaluation.evaluate import Outcome
 from dsconfig.rules.batch.reading import sizes
 
 
-def world_sizes(context: Context) -> str | None:
-    """In words, the world sizes at which the batch works; None where any does, or one is given."""
+def world_sizes(context: Context) -> tuple[int, ...] | None:
+    """The world sizes at which the batch works; None where any does, or one is given."""
     return sizes(context) if context.is_config and context.world_size is None else None
 
 

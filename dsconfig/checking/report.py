@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.releases import Target
 from dsconfig.rules import RULES, Rule
+from dsconfig.rules.batch.reading import in_words
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
@@ -25,7 +26,7 @@ class Report:
         diagnostics: tuple[Diagnostic, ...],
         *,
         suppressed: tuple[Diagnostic, ...] = (),
-        world_sizes: str | None = None,
+        sizes: tuple[int, ...] | None = None,
         document: Document | None = None,
         children: tuple[Report, ...] = (),
         notes: tuple[str, ...] = (),
@@ -34,8 +35,8 @@ class Report:
         self.name, self.document = name, document
         self.target, self.consumer, self.world_size = target, consumer, world_size
         self.diagnostics, self.suppressed = diagnostics, suppressed
-        self.world_sizes = world_sizes
-        """In words, those at which the batch triplet works; None where any does, or one was given."""
+        self.sizes = sizes
+        """World sizes at which the batch triplet works; None where any does, or one was given."""
         self.children = children
         """The reports of the files that this one names: the config of a launch file."""
         self.notes = notes
@@ -59,12 +60,17 @@ class Report:
             self.world_size,
             self.diagnostics if diagnostics is None else diagnostics,
             suppressed=self.suppressed if suppressed is None else suppressed,
-            world_sizes=self.world_sizes,
+            sizes=self.sizes,
             document=self.document,
             children=self.children if children is None else children,
             notes=self.notes if notes is None else notes,
             cut=self.cut,
         )
+
+    @property
+    def world_sizes(self) -> str | None:
+        """In words, those at which the batch triplet works; None where any does, or one was given."""
+        return in_words(self.sizes)
 
     @property
     def ok(self) -> bool:

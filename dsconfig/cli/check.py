@@ -75,9 +75,9 @@ def _checker(args: argparse.Namespace, options: Options) -> Checker:
         from dsconfig.cli.fixer import Fixer
 
         return Checker(options, Fixer(options, unsafe=args.unsafe_fixes, diff=args.diff).fix)
-    from dsconfig.cli.judge import judge
+    from dsconfig.cli.judge import shown
 
-    return Checker(options, lambda _, document: judge(document, options))
+    return Checker(options, lambda _, document: shown(document, options))
 
 
 def _show(args: argparse.Namespace, checker: Checker, names: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from dsconfig.checking.check import with_proven_fixes
 from dsconfig.checking.report import Report
 from dsconfig.cli.judge import judge
 from dsconfig.cli.options import Options
@@ -34,8 +35,9 @@ class Fixer:
             self.applied += [(document.name, found) for found in fixed.applied]
         elif name == "-" and not self.diff:
             put(document.text)
-        self.more += sum(found.fix is not None for found in fixed.report)
-        return fixed.report
+        left = with_proven_fixes(fixed.report)
+        self.more += sum(found.fix is not None for found in left)
+        return left
 
     def _keep(self, name: str, document: Document, text: str) -> None:
         """Do with the new text what was asked for."""

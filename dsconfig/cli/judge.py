@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.checking.check import check_document
+from dsconfig.checking.check import check_document, with_proven_fixes
 from dsconfig.checking.report import Report
 from dsconfig.cli.options import Options
 from dsconfig.document import Document
@@ -16,6 +16,11 @@ def judge(document: Document, options: Options) -> Report:
     if report.children:
         report = report.replaced(children=tuple(_selected(child, options) for child in report.children))
     return _selected(report, options)
+
+
+def shown(document: Document, options: Options) -> Report:
+    """The same, with the fixes that were tried and do no harm."""
+    return with_proven_fixes(judge(document, options))
 
 
 def _selected(report: Report, options: Options) -> Report:

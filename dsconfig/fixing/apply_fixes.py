@@ -6,21 +6,19 @@ one. A fix that the text does not carry, or that brings a finding which was not 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from dsconfig.checking.patches import again, carried_out, same
+from dsconfig.checking.harm import does_harm
 from dsconfig.checking.report import Report
-from dsconfig.diagnostic import SEVERITIES, Diagnostic, Replace
+from dsconfig.checking.safety import is_safe
+from dsconfig.checking.together import Taken, edited, is_textual, together
+from dsconfig.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.document import Document
-from dsconfig.document.edit import apply
-from dsconfig.fixing.safety import is_safe
-from dsconfig.fixing.together import Taken, together
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import Json, KeyPath
+    from dsconfig.json_types import KeyPath
 
 Judge: TypeAlias = Callable[[Document], Report]
 _MOST_TRIALS = 64
@@ -62,7 +60,7 @@ class Pass:
             and _name(each) not in self.withdrawn
             and (unsafe or is_safe(each, self.report))
         ]
-        yield [each for each in found if _is_textual(each)]
+        yield [each for each in found if is_textual(each)]
         if self.document.readable():
             yield sorted(found, key=lambda each: SEVERITIES.index(each.severity))
 
@@ -87,13 +85,14 @@ class Pass:
             return True
         if self.trials >= _MOST_TRIALS:
             return False
-        new = _edited(self.document, taken)
+        new = edited(self.document, taken)
         if new is None:
             return False
         self.trials += 1
         report = self.judge(new)
         # What stands behind a mistake in the text is seen only once it is gone.
-        if not _is_textual(taken[0].found) and _is_worse(report, self.report):
+        steps = [step for each in taken for step in each.fix.operations]
+        if not is_textual(taken[0].found) and does_harm(self.report, report, steps):
             return False
         self.made, self.result = taken, (new, report)
         return True
@@ -101,41 +100,3 @@ class Pass:
 
 def _name(found: Diagnostic) -> tuple[str, KeyPath, str]:
     return found.code, found.path, found.fix.title if found.fix else ""
-
-
-def _is_textual(found: Diagnostic) -> bool:
-    return found.fix is not None and isinstance(found.fix.operations[0], Replace)
-
-
-def _is_worse(new: Report, old: Report) -> bool:
-    """Whether a rule speaks more often: a renamed section takes its findings along, so paths do not count.
-
-    Where not all is listed, what a fix makes room for is no news: only the number of errors counts.
-    """
-    if old.cut:
-        return _errors(new) > _errors(old)
-    return bool(_spoken(new) - _spoken(old))
-
-
-def _spoken(report: Report) -> Counter[str]:
-    return Counter(found.code for found in (*report.diagnostics, *report.suppressed))
-
-
-def _errors(report: Report) -> int:
-    return sum(found.severity == "error" for found in (*report.diagnostics, *report.suppressed))
-
-
-def _edited(document: Document, taken: list[Taken]) -> Document | None:
-    """The document with the fixes in it, where it holds what they make of its value."""
-    try:
-        steps = [step for each in taken for step in each.fix.operations]
-        value: Json = carried_out(document.value(), steps)
-    except (KeyError, IndexError, TypeError, AttributeError):
-        return None
-    new = again(document, apply(document.text, [edit for each in taken for edit in each.edits]))
-    if document.readable() and not new.readable():
-        return None
-    # A text past help grows comma by comma.
-    if _is_textual(taken[0].found) and len(new.problems) >= len(document.problems):
-        return None
-    return new if same(new.value(), value) else None

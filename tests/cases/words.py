@@ -7,10 +7,10 @@ from typing import Any
 
 from dsconfig.checking.check import Report
 from dsconfig.checking.patches import edits
+from dsconfig.checking.safety import is_safe
 from dsconfig.diagnostic import Diagnostic, Fix
 from dsconfig.document import read_text
 from dsconfig.document.edit import apply
-from dsconfig.fixing.safety import is_safe
 from tests.cases import Case
 
 

@@ -271,9 +271,58 @@ def test_a_second_run_changes_nothing(text: str, unsafe: bool, release: str) -> 
 def test_a_fix_that_brings_a_finding_is_withdrawn() -> None:
     """Naming the stage would lay open that the section's old key is refused there."""
     text = '{"train_batch_size": 8, "zero_optimization": true, "allgather_size": -1}'
-    report = dsconfig.check(text, "0.19.8")
+    report = check_document(read_text(text), resolve("0.19.8"))
     assert any(found.code == "DSC140" and found.fix is not None for found in report)
     assert dsconfig.fix(text, unsafe=True, target="0.19.8") == text
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "world_size", "path"),
+    [
+        # A rule of several keys speaks only once the fix is made.
+        ('{"train_batch_size": 8, "zero_optimization": true, "allgather_size": -1}', "0.19.8", None, ()),
+        ('{"train_batch_size": 8, "offload_param": {"device": "cpu"}}', "0.19.8", None, ("offload_param",)),
+        # Fewer world sizes work than before: at 8 ranks the config is refused then.
+        ('{"train_batch_size": 8, "train_micro_batch_size": 4}', "0.19.8", None, ("train_micro_batch_size",)),
+        ('{"train_batch_size": 8, "train_micro_batch_size": 4}', "0.19.8", 8, ("train_micro_batch_size",)),
+        # One release of the range takes the file as it is.
+        ('{"elasticity": {"enabled": true, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4]}}',
+         ">=0.16.9", None, ("elasticity",)),
+    ],
+)  # fmt: skip
+def test_a_fix_that_does_harm_is_not_shown(
+    text: str, target: str, world_size: int | None, path: tuple[str, ...]
+) -> None:
+    plain = check_document(read_text(text), resolve(target), world_size=world_size)
+    assert any(found.fix is not None and found.path[: len(path)] == path for found in plain)
+    for source in (text, json.loads(text)):
+        report = dsconfig.check(source, target, world_size)
+        for found in report:
+            if found.path[: len(path)] == path:
+                assert found.fix is None, found.fix
+                assert found.help, "what it would have done is said in words"
+    assert dsconfig.fix(text, unsafe=True, target=target, world_size=world_size) == text
+
+
+def test_a_fix_that_holds_is_shown() -> None:
+    text = '{"train_batch_size": 8, "train_micro_batch_size": 4}'
+    (found,) = dsconfig.check(text, "0.19.8", world_size=2)
+    assert found.fix is not None
+    assert found.fix.title == "rename to `train_micro_batch_size_per_gpu`"
+
+
+def test_what_is_safe_for_each_release_and_comment_is_marked_so() -> None:
+    text = '{"train_batch_size": 8, "amp": {"enabled": false // why\n}}'
+    marks = [
+        found.fix.safe for found in dsconfig.check(text, "0.19.8") if found.code == "DSC104" and found.fix
+    ]
+    assert marks == [False]
+
+
+def test_many_fixes_are_proven_together() -> None:
+    text = json.dumps({"train_batch_size": 8, **{f"nobody_knows_{i}": i for i in range(3000)}})
+    report = dsconfig.check(text, "0.19.8")
+    assert sum(found.fix is not None for found in report) == 3000
 
 
 def test_all_entries_of_one_name_are_one_finding() -> None:

@@ -48,10 +48,14 @@ def data_parallel_size(ctx: Context) -> float | None:
         raise SkipRule from None
 
 
-def sizes(context: Context) -> str | None:
-    """In words, the world sizes at which the triplet works; None where all do, or that cannot be said."""
+def sizes(context: Context) -> tuple[int, ...] | None:
+    """The world sizes at which the triplet works; None where all do, or that cannot be said."""
     try:
-        found = working_sizes(*written(context))
+        return working_sizes(*written(context)) or None
     except SkipRule:
         return None
-    return described(found) if found else None
+
+
+def in_words(found: tuple[int, ...] | None) -> str | None:
+    """The world sizes as a note says them."""
+    return described(found)

@@ -1,28 +1,49 @@
-"""Which fixes can be made together: those that speak of different places, in the text and in the config."""
+"""Fixes made together: those that speak of different places, in the text and in the config."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.checking.patches import edits
+from dsconfig.checking.patches import again, carried_out, edits, same
 from dsconfig.diagnostic import Diagnostic, Fix, Move, Operation, Remove, Replace
-from dsconfig.document import Document
-from dsconfig.document.edit import Edit, EditError
+from dsconfig.document import Document, read_dict
+from dsconfig.document.edit import Edit, EditError, apply
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+    from dsconfig.json_types import Json, KeyPath
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """A fix on its way into the text."""
 
     found: Diagnostic
     fix: Fix
     edits: list[Edit]
+
+
+def is_textual(found: Diagnostic) -> bool:
+    """Whether the finding's fix changes the text itself, and not what stands at a path."""
+    return found.fix is not None and isinstance(found.fix.operations[0], Replace)
+
+
+def edited(document: Document, taken: list[Taken]) -> Document | None:
+    """The document with the fixes in it, where it holds what they make of its value."""
+    try:
+        steps = [step for each in taken for step in each.fix.operations]
+        value: Json = carried_out(document.value(), steps)
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return None
+    if document.is_data:
+        return read_dict(value, document.name)
+    new = again(document, apply(document.text, [edit for each in taken for edit in each.edits]))
+    if document.readable() and not new.readable():
+        return None
+    # A text past help grows comma by comma.
+    if is_textual(taken[0].found) and len(new.problems) >= len(document.problems):
+        return None
+    return new if same(new.value(), value) else None
 
 
 def together(document: Document, wanted: Iterable[Diagnostic]) -> list[Taken]:
@@ -32,7 +53,7 @@ def together(document: Document, wanted: Iterable[Diagnostic]) -> list[Taken]:
     for found in wanted:
         assert found.fix is not None
         try:
-            own = Taken(found, found.fix, edits(document, found.fix))
+            own = Taken(found, found.fix, [] if document.is_data else edits(document, found.fix))
         except EditError:
             continue
         if places.claim(_paths(found.fix), own.edits):

@@ -1,0 +1,94 @@
+"""Which fixes of a report are shown: those that were tried, each by itself, and do no harm.
+
+A fix is what editors and bots carry out unasked. One that brings a finding, perhaps of a rule that looks at
+other keys as well, stays in words alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dsconfig.checking.harm import does_harm
+from dsconfig.checking.report import Report
+from dsconfig.checking.safety import is_safe
+from dsconfig.checking.together import edited, is_textual, together
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsconfig.diagnostic import Diagnostic
+    from dsconfig.document import Document
+
+    Judge = Callable[[Document], Report]
+
+_MOST_TEXT = 1 << 19
+"""Code points judged at most to prove the fixes of one report, once for each release of a range."""
+_CLASSES = 16
+"""Releases behave alike in classes: so many evaluations, about, the longest range costs."""
+
+
+def proven(report: Report, judge: Judge) -> Report:
+    """The report with the fixes that hold, marked safe where that is certain; `judge` is what made it."""
+    document = report.document
+    wanted = [found for found in report if found.fix is not None and found.fix.operations]
+    if document is None or not wanted:
+        return report
+    kept = set(map(id, _Proof(report, document, judge).of(wanted)))
+    return report.replaced(
+        diagnostics=tuple(_shown(found, report, proven=id(found) in kept) for found in report.diagnostics)
+    )
+
+
+def _shown(found: Diagnostic, report: Report, *, proven: bool) -> Diagnostic:
+    fix = found.fix
+    if fix is None or (proven and (not fix.safe or is_safe(found, report))):
+        return found
+    if proven:
+        return found._replace(fix=fix._replace(safe=False))
+    return found._replace(fix=None, help=found.help or fix.title)
+
+
+class _Proof:
+    """Tries fixes, as long as that costs little: one by one, or many at once where there are many."""
+
+    def __init__(self, report: Report, document: Document, judge: Judge) -> None:
+        self.report, self.document, self.judge = report, document, judge
+        each = (len(document.text) + 64) * min(len(report.target.releases), _CLASSES)
+        self.left = max(_MOST_TEXT // each, 1)
+
+    def of(self, wanted: Sequence[Diagnostic]) -> list[Diagnostic]:
+        """Those that hold."""
+        if len(wanted) <= self.left:
+            return [found for found in wanted if self._holds([found])]
+        kept: list[Diagnostic] = []
+        while wanted and self.left > 0:
+            taken = [each.found for each in together(self.document, wanted)]
+            if not taken:
+                break
+            kept += self._by_halves(taken)
+            tried = set(map(id, taken))
+            wanted = [found for found in wanted if id(found) not in tried]
+        return kept
+
+    def _by_halves(self, taken: list[Diagnostic]) -> list[Diagnostic]:
+        if self.left <= 0 or not taken:
+            return []
+        if self._holds(taken):
+            return taken
+        middle = len(taken) // 2
+        return [*self._by_halves(taken[:middle]), *self._by_halves(taken[middle:])] if middle else []
+
+    def _holds(self, taken: list[Diagnostic]) -> bool:
+        self.left -= 1
+        new = edited(self.document, together(self.document, taken))
+        if new is None:
+            return False
+        if is_textual(taken[0]) and _is_refused(self.document):
+            return True  # what stands behind a mistake in the text is seen only once it is gone
+        steps = [step for found in taken if found.fix for step in found.fix.operations]
+        return not does_harm(self.report, self.judge(new), steps)
+
+
+def _is_refused(document: Document) -> bool:
+    return any(problem.refused_by for problem in document.problems)
