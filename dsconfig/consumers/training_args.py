@@ -6,18 +6,56 @@ import math
 import os
 from collections.abc import Mapping
 
+from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, ROOT_KEYS
 from dsconfig.json_types import Json, JsonObject
 from dsconfig.words import quoted
+from dsconfig.words.spelling import lexicon, near
+
+_OTHER_WORDS: Mapping[str, str] = {
+    "lr": "learning_rate",
+    "wd": "weight_decay",
+    "batch_size": "per_device_train_batch_size",
+    "micro_batch_size": "per_device_train_batch_size",
+    "per_device_bs": "per_device_train_batch_size",
+    "per_gpu_train_batch_size": "per_device_train_batch_size",
+    "train_micro_batch_size_per_gpu": "per_device_train_batch_size",
+    "grad_clip": "max_grad_norm",
+    "gradient_clipping": "max_grad_norm",
+    "betas": "adam_beta1",
+    "eps": "adam_epsilon",
+    "warmup_num_steps": "warmup_steps",
+    "total_num_steps": "max_steps",
+}
+"""What DeepSpeed, other trainers and scripts call some of the arguments."""
 
 
 class Arguments:
-    """Training arguments, as written, else the consumer's default; asked for by name and type."""
+    """Training arguments, as written, else the consumer's default; asked for by name and type.
+
+    Raises:
+        ValueError: an argument is not one that is read, and its name is like that of one that is.
+    """
 
     def __init__(self, written: Mapping[str, Json], defaults: Mapping[str, Json]) -> None:
         self.written, self.defaults = dict(written), defaults
-        plugin = self.written.get("deepspeed_config")
+        plugin = self.written.get(BLOCK)
         if isinstance(plugin, Mapping):  # a file of `accelerate config` keeps the plugin's fields in here
             self.written.update({key: value for key, value in plugin.items() if value != "auto"})
+        if defaults:
+            read = frozenset({"per_device_train_batch_size", *defaults})
+            of_launcher = ROOT_KEYS | BLOCK_KEYS if BLOCK in self.written else frozenset[str]()
+            self._refuse_misspelt(read, read | of_launcher)
+
+    def _refuse_misspelt(self, read: frozenset[str], right: frozenset[str]) -> None:
+        """Refuse a name that is like one that is read; all others are arguments that fill nothing."""
+        known = lexicon(sorted(read))
+        for name, value in self.written.items():
+            if name in right or value is None:
+                continue
+            other = _OTHER_WORDS.get(name)
+            meant = other if other in read else next((each.word for each in near(str(name), known)), None)
+            if meant is not None:
+                raise ValueError(f"training argument {quoted(name)} is unknown: did you mean `{meant}`?")
 
     def number(self, name: str) -> Json:
         """A number; None where it is neither written nor has a default."""

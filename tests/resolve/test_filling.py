@@ -10,7 +10,7 @@ import pytest
 from dsconfig import ResolveError, resolve
 from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.by_name import BY_NAME
-from dsconfig.consumers.training_args import hidden_size, read_mapping
+from dsconfig.consumers.training_args import Arguments, hidden_size, read_mapping
 from dsconfig.model.paths import keys
 
 BATCH = {
@@ -259,3 +259,32 @@ def test_files(tmp_path: Path) -> None:
     for name in ("list.json", "broken.yaml"):
         with pytest.raises(ValueError, match=f"{name} holds no (JSON|YAML) object"):
             read_mapping(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("consumer", "name", "meant"),
+    [
+        ("transformers", "learning_rat", "learning_rate"),
+        ("transformers", "per_device_train_batchsize", "per_device_train_batch_size"),
+        ("transformers", "gradient_acc_steps", "gradient_accumulation_steps"),
+        ("transformers", "gradient_clipping", "max_grad_norm"),
+        ("transformers", "lr", "learning_rate"),
+        ("accelerate", "micro_batch_size", "per_device_train_batch_size"),
+        ("accelerate", "mixed_precison", "mixed_precision"),
+    ],
+)
+def test_a_misspelt_training_argument_is_refused(consumer: str, name: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f'`"{name}"` is unknown: did you mean `{meant}`'):
+        Arguments({"per_device_train_batch_size": 1, name: 2}, BY_NAME[consumer].defaults)
+
+
+@pytest.mark.parametrize("consumer", ["transformers", "accelerate"])
+def test_arguments_that_fill_nothing_are_taken(consumer: str) -> None:
+    others = (
+        "output_dir eval_accumulation_steps per_device_eval_batch_size logging_steps fp16_backend seed optim"
+    )
+    names = [*others.split(), "gradient_checkpointing", "model_name_or_path", "eval_steps", "hub_strategy"]
+    Arguments({"per_gpu_train_batch_size": None, **dict.fromkeys(names, 1)}, BY_NAME[consumer].defaults)
+    Arguments({"deepspeed_config": {"zero3_init_flag": True}, "num_processes": 2}, BY_NAME[consumer].defaults)
+    with pytest.raises(ValueError, match="zero_stage"):
+        Arguments({"deepspeed_config": {"zero_stag": 2}}, BY_NAME[consumer].defaults)
