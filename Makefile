@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: demo test lint parity crashes cases census generate agent soak latency bench clean
+.PHONY: demo test lint parity crashes cases census generate agent soak fuzz latency bench clean
 
 # Checks realistic configs with the ten most common mistakes.
 demo: $(VENV)/.installed
@@ -68,6 +68,13 @@ MINUTES ?= 20
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak.run --minutes $(MINUTES) --seed $(SEED)
 
+# Hostile input without end, half of the time led by coverage: `make fuzz MINUTES=10`. atheris has wheels for some
+# Pythons only; without one, all inputs are made from the project's own texts.
+fuzz: $(VENV)/.dev
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--only-binary atheris -c constraints.txt -e '.[fuzz]' || echo 'there is no wheel of atheris for this Python'
+	nice $(BIN)/python -m tests.fuzz.run --minutes $(MINUTES)
+
 # How long an elastic job stands still after a fault, compared with stock torchrun; about half an hour.
 latency: $(VENV)/.dev
 	$(BIN)/python -m tests.agent.latency
@@ -91,4 +98,4 @@ $(VENV)/.dev: pyproject.toml constraints.txt tests/editors/package-lock.json | $
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) .parity build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .parity .fuzz build dist .mypy_cache .pytest_cache .ruff_cache

@@ -28,8 +28,10 @@ class Fixer:
 
     def fix(self, name: str, document: Document) -> Report:
         """Fix the document read from `name`; the report is that of its new text."""
+        if not is_whole(document):  # nothing can be written, so the report is that of the file as it is
+            return judge(document, self.options)
         fixed = fix_document(document, lambda text: judge(text, self.options), unsafe=self.unsafe)
-        if fixed.text != document.text and is_whole(document):
+        if fixed.text != document.text:
             self._keep(name, document, fixed.text)
             self.changed += 1
             self.applied += [(document.name, found) for found in fixed.applied]

@@ -1,0 +1,127 @@
+"""A few hundred inputs of each kind for every change; `make fuzz` runs as many as there is time for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+
+from dsconfig.cli import main
+from tests.fuzz import material
+from tests.fuzz.choices import HEADER, VERBS, Input, decode
+from tests.fuzz.targets import BrokenError, caught, fault, one, run
+
+HEADERS = st.binary(min_size=HEADER, max_size=HEADER)
+SPREADS = st.randoms(use_true_random=False)
+QUICK = settings(max_examples=250, suppress_health_check=list(HealthCheck))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty working directory without settings; the environment as it was, afterwards."""
+    before, environment = Path.cwd(), dict(os.environ)
+    folder = tmp_path_factory.mktemp("fuzz")
+    os.chdir(folder)
+    (folder / ".git").mkdir()
+    os.environ.pop("DSCONFIG_TARGET", None)
+    yield folder
+    os.chdir(before)
+    os.environ.clear()
+    os.environ.update(environment)
+
+
+def damaged(spread: Random) -> bytes:
+    """One of the project's own texts, damaged."""
+    return material.mutate(spread.choice(material.seeds()), spread)
+
+
+MAKERS = {make.__name__: make for make in (material.config, material.launch, material.soup, damaged)}
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@QUICK
+@given(header=HEADERS, spread=SPREADS)
+def test_what_looks_like_a_config(make: Callable[[Random], bytes], header: bytes, spread: Random) -> None:
+    tried(header + make(spread))
+
+
+@QUICK
+@given(header=HEADERS, text=st.text())
+def test_any_text(header: bytes, text: str) -> None:
+    tried(header + text.encode(errors="surrogatepass"))
+
+
+@QUICK
+@given(header=HEADERS, content=st.binary())
+def test_any_bytes(header: bytes, content: bytes) -> None:
+    tried(header + content)
+
+
+def tried(data: bytes) -> None:
+    note(f"{decode(data).argv} on {data[HEADER:]!r}")
+    one(data)
+
+
+# -- the suite itself --------------------------------------------------------------------------------------
+
+SAMPLE = b'{"train_batch_size": 8, "fp16": {"enabled": "yes"}, "no_such_key": 1,}'
+
+
+def test_every_verb_is_chosen_by_a_byte() -> None:
+    verbs = {decode(bytes([number])).argv[0] for number in range(len(VERBS))}
+    assert verbs == {"check", "fix", "migrate", "resolve", "show", "compat", "python"}
+
+
+@pytest.mark.parametrize("number", range(0, len(VERBS), 3))
+def test_a_run_is_that_of_the_command(number: int) -> None:
+    given = decode(bytes([number, 1, 0, 2, 0, 1]) + SAMPLE)
+    if given.argv[0] == "python":
+        return
+    quick, whole = (_run(given, how) for how in (run, _main))
+    assert quick == whole
+
+
+def _run(given: Input, how: Callable[..., tuple[object, ...]]) -> tuple[object, ...]:
+    for name, content in given.files:
+        Path(name).write_bytes(content)
+    found = how(given.argv, given.content if given.stdin else b"")
+    for name in os.listdir():
+        if name != ".git":
+            os.unlink(name)
+    return found[:3]
+
+
+def _main(argv: tuple[str, ...], stdin: bytes) -> tuple[object, ...]:
+    with caught(stdin) as (out, err):
+        code = main(argv)
+    return code, out.getvalue().decode(), err.getvalue().decode()
+
+
+@pytest.mark.parametrize(
+    ("number", "broken", "name"),
+    [
+        (0, "dsconfig.cli.judge.check_document", "check full: ValueError"),
+        (20, "dsconfig.cli.fixer.fix_document", "fix: ValueError"),
+        (36, "dsconfig.resolving.resolve.resolve", "resolve: ValueError"),
+    ],
+)
+def test_what_is_raised_is_seen(monkeypatch: pytest.MonkeyPatch, number: int, broken: str, name: str) -> None:
+    monkeypatch.setattr(broken, lambda *_, **__: int("9" * 5000))
+    data = bytes([number]) + bytes(HEADER - 1) + SAMPLE
+    with pytest.raises((BrokenError, ValueError)) as seen:
+        one(data)
+    assert name.partition(": ")[2] in fault(seen.value)
+
+
+def test_a_place_outside_the_text_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "dsconfig.render.json._place",
+        lambda _: dict.fromkeys(("line", "column", "end_line", "end_column"), 9),
+    )
+    with pytest.raises(BrokenError, match="a line outside the text"):
+        one(bytes([0, 0, 0, 0, 0, 2]) + SAMPLE)
