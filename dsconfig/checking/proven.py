@@ -81,7 +81,8 @@ class _Proof:
 
     def _holds(self, taken: list[Diagnostic]) -> bool:
         self.left -= 1
-        new = edited(self.document, together(self.document, taken))
+        placed = together(self.document, taken)
+        new = edited(self.document, placed) if placed else None
         if new is None:
             return False
         if is_textual(taken[0]) and _is_refused(self.document):

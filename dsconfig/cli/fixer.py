@@ -11,7 +11,7 @@ from dsconfig.cli.options import Options
 from dsconfig.cli.output import difference, is_whole, put, replace
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
-from dsconfig.fixing.fix import fix_document
+from dsconfig.fixing.fix import Fixed, fix_document
 
 
 class Fixer:
@@ -28,9 +28,10 @@ class Fixer:
 
     def fix(self, name: str, document: Document) -> Report:
         """Fix the document read from `name`; the report is that of its new text."""
-        if not is_whole(document):  # nothing can be written, so the report is that of the file as it is
-            return judge(document, self.options)
-        fixed = fix_document(document, lambda text: judge(text, self.options), unsafe=self.unsafe)
+        if is_whole(document):
+            fixed = fix_document(document, lambda text: judge(text, self.options), unsafe=self.unsafe)
+        else:  # nothing can be written, so the report is that of the text as it is
+            fixed = Fixed(document.text, (), judge(document, self.options))
         if fixed.text != document.text:
             self._keep(name, document, fixed.text)
             self.changed += 1

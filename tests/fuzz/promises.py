@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 from dsconfig.checking.check import check_document
 from dsconfig.diagnostic import Effect
-from dsconfig.document import Document, read_bytes
+from dsconfig.document import Document, read_bytes, read_dict
 from dsconfig.releases import resolve as releases
 from tests.fuzz.choices import Input
 from tests.fuzz.targets import BrokenError, Result, run
@@ -231,6 +231,9 @@ def _resolve(given: Input, result: Result) -> None:
         return
     config = _parsed(result.out)
     require(isinstance(config, dict), "resolved into something else than an object")
+    if given.name != "args.yaml" and not {"--tp", "--sp"} & set(given.argv) and result.code == 0:
+        codes = _refused(read_dict(config), given, "deepspeed")
+        require(not codes, f"resolved into what the release refuses: {codes[:1]}")
 
 
 def _show(given: Input, result: Result) -> None:
