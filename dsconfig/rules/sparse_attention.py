@@ -70,7 +70,7 @@ def sparse_attention_key_of_other_mode(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 f"sparse_attention.{key}",
                 f"`{key}` has no effect in mode {quoted(mode)}: it belongs to {one_of(home, 'and')}",
-                help="remove it, or choose another `mode`",
+                help=f"remove it, or set `mode` to {one_of(home)}",
                 part="key",
                 fix=removal(("sparse_attention", key)),
             )

@@ -104,7 +104,7 @@ def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         TRAIN,
         f"`{MICRO}` is derived by a true division beside `{_SEQUENCE}`, and is not an integer: {shown}",
-        help=f"give `{MICRO}`, and let `{TRAIN}` be derived",
+        help=f"set `{MICRO}`, and remove `{TRAIN}`, which is then derived",
         related=[("this divides the ranks", _SEQUENCE)],
     )
 
@@ -134,6 +134,6 @@ def batch_counts_tensor_parallel_ranks(ctx: Context) -> Iterator[Finding]:
         TRAIN,
         f"`{TRAIN}` {train} counts each sample {size} times, once for each rank of a tensor-parallel group: "
         f"a step takes {train} / {size} = {train / size:g} different samples",
-        help=f"give `{MICRO}` and `{STEPS}` instead: the batch is their product × ranks / {size}",
+        help=f"remove it, and add `{MICRO}` and `{STEPS}`: the batch is their product × ranks / {size}",
         related=[("the groups are made here", _AUTOTP)],
     )

@@ -79,7 +79,7 @@ def communication_format_of_sequence_parallel(ctx: Context) -> Iterator[Finding]
             _FORMAT,
             f"`{_FORMAT}` is {quoted(wanted)}, but `{key}` takes its place while {size} ranks share a "
             f"sequence: gradients travel as {quoted(used)}" + ("" if ctx.has(key) else ", its default"),
-            help=f"say it as `{key}`",
+            help=f"rename it to `{key}`",
             related=[("sequences are shared here", _SEQUENCE)],
             fix=renamed(ctx, (_FORMAT,), key, wanted),
         )

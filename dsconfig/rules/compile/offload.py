@@ -78,7 +78,7 @@ def _kinds_of_offload(ctx: Context, on: dict[str, str]) -> Finding:
         on[first],
         f"`{first}` and {one_of([f'`{other}`' for other in others], 'and')} exclude each other"
         + (", and ZeRO offloads the parameters to the CPU" if by_zero else ""),
-        help="keep one kind of offload",
+        help=f"remove it, or remove {one_of((f'`{on[other]}`' for other in others), 'and')}",
         related=[(f"`{other}` is on here", on[other]) for other in others],
     )
 

@@ -8,7 +8,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._stage import stage, stage_set_here, stage_words
 from dsconfig.rules.compile._section import on_here, passes_of, requires_deepcompile
-from dsconfig.words import one_of
+from dsconfig.words import one_of, quoted
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 _DEEP = "compile.deepcompile"
@@ -39,7 +39,7 @@ def autotp_pass_with_others(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _PASSES,
             f'`passes` lists `"autotp"` with {one_of(others, "and")}, and `engine.compile()` raises',
-            help='list `"autotp"` alone, or leave it out',
+            help=f'write `["autotp"]`, or {quoted(others)} without it',
         )
 
 
@@ -65,11 +65,19 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
     if "autotp" in passes and ctx.since("0.19.6"):
         if isinstance(size, int) and size <= 1 and passes == ["autotp"]:
             yield _fallback(
-                ctx, f'the pass `"autotp"` needs an `autotp_size` above 1, and it is {size}', _PASSES
+                ctx,
+                f'the pass `"autotp"` needs an `autotp_size` above 1, and it is {size}',
+                _PASSES,
+                f"set `{_TP}` to 2 or more",
             )
     elif "autosp" in passes:
         if stage(ctx) > 1:
-            yield _fallback(ctx, f'the pass `"autosp"` needs stage 0 or 1, and {stage_words(ctx)}', _PASSES)
+            yield _fallback(
+                ctx,
+                f'the pass `"autosp"` needs stage 0 or 1, and {stage_words(ctx)}',
+                _PASSES,
+                "use stage 0 or 1",
+            )
     elif ctx.before("0.17.1") and stage(ctx) not in (1, 3):
         yield ctx.at(
             _DEEP,
@@ -79,13 +87,15 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
             related=stage_set_here(ctx),
         )
     elif stage(ctx) not in (1, 2, 3):
-        yield _fallback(ctx, f"its passes need ZeRO stage 1, 2 or 3, and {stage_words(ctx)}", _DEEP)
+        yield _fallback(
+            ctx, f"its passes need ZeRO stage 1, 2 or 3, and {stage_words(ctx)}", _DEEP, "use stage 1, 2 or 3"
+        )
 
 
-def _fallback(ctx: Context, why: str, path: str) -> Finding:
+def _fallback(ctx: Context, why: str, path: str, way: str) -> Finding:
     return ctx.at(
         path,
         f"`deepcompile` falls back to plain torch.compile: {why}",
-        help="give it what it needs, or set `deepcompile` to `false`",
+        help=f"{way}, or set `deepcompile` to `false`",
         related=[on_here(), *stage_set_here(ctx)] if path != _DEEP else stage_set_here(ctx),
     )

@@ -90,14 +90,14 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             f"{_OUTSIDE}{key}",
             f"{wrong}: outside of a technique, DeepSpeed reads it as that of `weight_quantization`",
-            help="move it into the technique that it is meant for",
+            help="remove it, and write it in the technique meant",
         )
     if isinstance(shared, dict) and shared.get("enabled") and ctx.before("0.19.3"):
         yield ctx.at(
             f"{_OUTSIDE}.enabled",
             f"`enabled` is {quoted(shared['enabled'])} outside of a technique, which DeepSpeed takes for the "
             "switch of MoQ, whose code is gone",
-            help="move `shared_parameters` into the technique that it is meant for",
+            help="remove `compression_training.shared_parameters`, and write them in the technique meant",
         )
 
 

@@ -123,7 +123,9 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
         wrong,
         f"`schedule_offset_end`, {quoted(end)}, {relation} `schedule_offset`, {quoted(begin)}"
         + ("" if ctx.has(first) else ", its default"),
-        help="give two integers, the end not before the beginning",
+        help=f"set `{last}` to an integer of at least {begin}"
+        if isinstance(begin, int)
+        else f"set `{first}` to an integer that `schedule_offset_end` reaches",
         related=[("pruning begins here", first)] if wrong is last else (),
     )
 

@@ -40,7 +40,7 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             ("zero_optimization",),
             f"`zero_optimization` is absent, and {reader(ctx)} refuses a config without it",
-            help='write `"zero_optimization": {"stage": 0}` to train as DeepSpeed does without the section',
+            help='add `"zero_optimization": {"stage": 0}` to train as DeepSpeed does without the section',
             part="key",
             fix=Fix(
                 "add `zero_optimization` with stage 0", (Set(("zero_optimization",), {"stage": 0}),), True

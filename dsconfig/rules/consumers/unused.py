@@ -28,9 +28,9 @@ _ROWS = (
         "activation_checkpointing",
         HUGGING_FACE,
         "it calls no `deepspeed.checkpointing.configure`, for which the section is",
-        "remove it, and use `gradient_checkpointing` of the model",
+        "remove it; `gradient_checkpointing` of the model takes its place",
     ),
-    _Idle("dataloader_drop_last", _ALL, _DATA, "remove it, and set `drop_last` of the data loader"),
+    _Idle("dataloader_drop_last", _ALL, _DATA, "remove it; `drop_last` of the data loader takes its place"),
     _Idle(
         "data_efficiency.data_sampling.curriculum_learning.enabled",
         _ALL,

@@ -66,10 +66,18 @@ def curriculum_steps_of_wrong_length(ctx: Context) -> Iterator[Finding]:
         if found.data.get("schedule_type") != "fixed_discrete":
             continue
         if isinstance(levels, list) and isinstance(steps, list) and not 0 < len(steps) == len(levels) - 1:
+            need = len(levels) - 1
             yield ctx.at(
                 (*found.path, "schedule_config", "max_step"),
-                f"`max_step` has {len(steps)} entries, and {len(levels)} difficulties need {len(levels) - 1}",
-                help=f"give {max(len(levels) - 1, 1)}, the last step of every difficulty but the last",
+                f"`max_step` has {len(steps)} {'entry' if len(steps) == 1 else 'entries'}, and "
+                + (
+                    f"{len(levels)} difficulties need {need}"
+                    if need > 0
+                    else "two difficulties or more need it"
+                ),
+                help=f"list {need}: the last step of every difficulty but the last"
+                if need > 0
+                else "list two difficulties or more, and one step fewer",
                 effect=found.effect,
                 related=[("the difficulties stand here", (*found.path, "schedule_config", "difficulty"))],
             )

@@ -50,7 +50,7 @@ def outer_switch_without_effect(ctx: Context) -> Iterator[Finding]:
                 yield ctx.at(
                     path,
                     f"`enabled` is {quoted(ctx.written(path))} here, which nothing reads: `{name}` stays on",
-                    help=f"set `{inner}.enabled` to `false` to switch it off",
+                    help=f"set `{inner}.enabled` to `false`",
                     related=[(f"`{name}` is switched on here", f"{inner}.enabled")],
                     fix=Fix(f"switch `{name}` off", (Set(ctx.place(f"{inner}.enabled"), False),)),
                 )

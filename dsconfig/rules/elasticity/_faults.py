@@ -38,7 +38,7 @@ def faults(block: JsonObject, semantics: Semantics) -> list[Fault]:
 def _missing(block: JsonObject) -> Iterator[Fault]:
     for key in _NEEDED:
         if key not in block:
-            yield Fault("DSC601", key, f"`elasticity` is enabled, but `{key}` is not given", f"give `{key}`")
+            yield Fault("DSC601", key, f"`elasticity` is enabled, but `{key}` is not given", f"add `{key}`")
 
 
 def _micro_batches(block: JsonObject) -> Iterator[Fault]:
@@ -76,7 +76,8 @@ def _numbers(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
             return
     if not {"min_gpus", "max_gpus"} & set(found) and high < low:
         message = f"`max_gpus` {quoted(high)} is less than `min_gpus` {quoted(low)}"
-        yield Fault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, "raise `max_gpus`")
+        wider = f"set `max_gpus` to {quoted(low)} or more"
+        yield Fault("DSC602", "max_gpus" if "max_gpus" in block else "min_gpus", message, wider)
 
 
 def _version(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
@@ -99,7 +100,10 @@ def _version(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
             f"`num_gpus_per_node` {quoted(node)} is not a multiple of `model_parallel_size` {quoted(model)}"
         )
         yield Fault(
-            "DSC604", "num_gpus_per_node", message, "give a multiple, so that models do not straddle machines"
+            "DSC604",
+            "num_gpus_per_node",
+            message,
+            f"give a multiple of {model}, so that models do not straddle machines",
         )
 
 
@@ -119,14 +123,15 @@ def _cap(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
         share = 2**63
     if isinstance(share, int) and share >= 2**63 and number(semantics.until) >= number("0.5.8"):
         message = f"`max_train_batch_size` is {quoted(cap)}, more than DeepSpeed can calculate with"
-        yield Fault("DSC605", "max_train_batch_size", message, "give a batch size that a job can have")
+        yield Fault("DSC605", "max_train_batch_size", message, "give an integer of at most 1000000000")
     elif not largest <= share:
         each = "" if ranks in (None, 1) else f", {share} for each of {ranks} ranks of a machine"
         message = (
             f"`max_train_batch_size` is {quoted(cap)}{each}: less than micro batch size {quoted(largest)}"
         )
+        least = f"raise it to {quoted(largest * (ranks or 1))} or more"
         yield Fault(
-            "DSC605", "max_train_batch_size", message, "raise it, or drop the larger micro batch sizes"
+            "DSC605", "max_train_batch_size", message, f"{least}, or list smaller `micro_batch_sizes`"
         )
 
 

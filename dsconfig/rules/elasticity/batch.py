@@ -10,6 +10,7 @@ from dsconfig.evaluation.condition import Absent, Condition, Counts, Is
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.elasticity._section import block_of
+from dsconfig.words import one_of
 
 _ENGINE = "runtime/config.py:DeepSpeedConfig.__init__"
 
@@ -56,7 +57,8 @@ def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             first,
             f"`{first}` is given, but `elasticity` is enabled and works the batch sizes out",
-            help="remove the batch keys, or set `elasticity.ignore_non_elastic_batch_info` to `true`",
+            help=f"remove {one_of((f'`{key}`' for key in given), 'and')}, or set "
+            "`elasticity.ignore_non_elastic_batch_info` to `true`",
             part="key",
             related=[(f"`{key}` is given too", key) for key in others],
             fix=Fix("remove the batch keys", tuple(Remove((key,)) for key in given)),

@@ -38,7 +38,7 @@ def negative_gradient_clipping(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _CLIPPING,
             f"`{_CLIPPING}` is {quoted(value)}, and only a norm above 0 is clipped to: nothing is clipped",
-            help="write 0 to clip nothing, or the norm to clip to",
+            help="write 0 to clip nothing, or a number greater than 0, the norm to clip to",
             fix=Fix("write 0", (Set((_CLIPPING,), 0),)),
         )
 
@@ -83,7 +83,7 @@ def max_grad_norm_beside_optimizer(ctx: Context) -> Iterator[Finding]:
         "anything else",
         help=f"remove it: `{_CLIPPING}` is set already"
         if taken
-        else f"say it as `{_CLIPPING}`, at the top level",
+        else f"move it to `{_CLIPPING}`, at the top level",
         part="key",
         related=[(f"`{_CLIPPING}` is set here", _CLIPPING)] if taken else [],
         fix=Fix(

@@ -56,7 +56,7 @@ _CONFLICTS = (
         "0.19.8",
         lambda ctx: value_of(ctx, "comm_backend") == "deepep" and value_of(ctx, "autoep_size") == 1,
         "needs an `autoep_size` above 1, and it is {}",
-        "raise `autoep_size`, or remove `row_weighting_impl`",
+        "set `autoep_size` to 2 or more, or remove `row_weighting_impl`",
         f"{EP}.autoep_size",
     ),
     _Conflict(
@@ -65,7 +65,8 @@ _CONFLICTS = (
         "0.19.7",
         lambda ctx: value_of(ctx, "comm_max_tokens_per_rank") == 0,
         "needs `comm_max_tokens_per_rank`, which is {}",
-        "set `comm_max_tokens_per_rank` to `train_micro_batch_size_per_gpu` × the longest padded sequence",
+        "set `comm_max_tokens_per_rank` to a number greater than 0: `train_micro_batch_size_per_gpu` × the"
+        " longest padded sequence",
         f"{EP}.comm_max_tokens_per_rank",
     ),
     _Conflict(

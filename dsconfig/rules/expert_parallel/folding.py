@@ -57,7 +57,7 @@ def expert_parallel_with_tensor_parallel(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             f"{EP}.autoep_size",
             f"`autoep_size` is `1` beside `autotp_size` {size}, and together with it must be above 1",
-            help="raise `autoep_size`, or set `autotp_size` to 1",
+            help="set `autoep_size` to 2 or more, or set `autotp_size` to 1",
             related=[beside],
         )
     else:
@@ -113,7 +113,7 @@ def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`preset_model` is {quoted(tensor)} here and {quoted(expert)} in `expert_parallel`",
-            help="name the same family in both, or remove one",
+            help=f"write {quoted(expert)}, or remove it",
             related=[("the other preset stands here", f"{EP}.preset_model")],
         )
 

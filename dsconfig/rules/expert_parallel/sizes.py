@@ -113,6 +113,6 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
             "`autoep_size` is `1`"
             + ("" if ctx.has(f"{EP}.autoep_size") else ", its default,")
             + " and every rank keeps all experts",
-            help="raise it to a number that divides both the experts and the ranks",
+            help="give a number greater than 1 that divides both the experts and the ranks",
             related=[on_here()],
         )

@@ -10,6 +10,7 @@ from dsconfig.evaluation.events import KnownKey, UnknownKey
 from dsconfig.model.keyinfo import KeyInfo, section_keys
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._relocation import renamed, said_elsewhere
+from dsconfig.words import quoted
 
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
@@ -44,12 +45,31 @@ def said_today(
     return said_elsewhere(ctx, path, to, on, safe=safe) if value else removal(path, safe=safe)
 
 
-def instead(ctx: Context, info: KeyInfo) -> str:
+def instead(ctx: Context, info: KeyInfo, entry: KnownKey | UnknownKey) -> str:
     """What to do about a key that is gone, in words; never a key that the release does not read either."""
     replaced = info.replaced_by
     if replaced is None or (is_path(replaced) and not lives(ctx, replaced)):
         return info.advice or "remove it"
-    return f"use `{replaced}` instead" if is_path(replaced) else f"use {replaced} instead"
+    if not is_path(replaced):
+        return f"remove it, and use {replaced} instead"
+    if ctx.has(replaced):
+        return f"remove it: `{replaced}` is set already"
+    return (
+        _said_anew(info, entry, replaced)
+        or f"remove it, and say it anew in `{replaced}`, whose form is another"
+    )
+
+
+def _said_anew(info: KeyInfo, entry: KnownKey | UnknownKey, replaced: str) -> str | None:
+    """How the value is said under the new name; None where the form is another."""
+    how, on = info.rewrite or ("", None)
+    if how == "rename":
+        return f"use `{replaced}` instead"
+    if how and isinstance(entry.value, bool):
+        if how == "switch" and not entry.value:
+            return "remove it"
+        return f"write `{replaced}`: {quoted(on if how == 'switch' else not entry.value)} instead"
+    return f"use `{replaced}` instead" if how else None
 
 
 def is_path(text: str) -> bool:

@@ -112,10 +112,15 @@ def _meant(ctx: Context, found: Unknown, reason: Misspelt) -> tuple[str, Fix | N
     if any(ctx.has(dotted((*found.path[:-1], word))) for word in meant):
         return f"{asked} It is set already: remove one of the two", None
     if "unread" in info.flags:
-        return f"{instead(ctx, info)}: {words}, which is spelt like it, has no effect either", None
+        return (
+            f"{instead(ctx, info, found.entry)}: {words}, which is spelt like it, has no effect either",
+            None,
+        )
     if info.deprecated <= ctx.release and info.rewrite and info.replaced_by:
         to = tuple(info.replaced_by.split("."))
-        return f"{asked} It is deprecated: {instead(ctx, info)}", said_today(ctx, info, found.entry, to)
+        return f"{asked} It is deprecated: {instead(ctx, info, found.entry)}", said_today(
+            ctx, info, found.entry, to
+        )
     if len(meant) > 1:
         return asked, None
     return asked, renamed(ctx, found.path, meant[0], found.entry.value, safe=found.refused and sure)
@@ -151,7 +156,7 @@ def _to_move(ctx: Context, found: Unknown, home: str) -> tuple[str, Fix | None]:
     key = ctx.key(home)
     if key is not None and key.info.deprecated <= ctx.release and key.info.replaced_by:
         to = tuple(key.info.replaced_by.split("."))
-        return instead(ctx, key.info), said_today(ctx, key.info, found.entry, to)
+        return instead(ctx, key.info, found.entry), said_today(ctx, key.info, found.entry, to)
     return f"move it to `{home}`", moved(ctx, found.path, tuple(home.split(".")), found.entry.value)
 
 
@@ -172,7 +177,7 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             found.path,
             f"`{found.word}` was never a DeepSpeed key {found.where}, though examples show it: {found.fate}",
-            help=f"use `{dotted(to)}`" if to else "remove it",
+            help=f"use `{dotted(to)}` instead" if to else "remove it",
             effect=found.effect,
             part="key",
             fix=moved(ctx, found.path, to, value) if to else loss(found.path, value),

@@ -28,6 +28,6 @@ def key_without_effect(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             entry.path,
             f"{named(entry.path)} has no effect: DeepSpeed takes it and never looks at it",
-            help=instead(ctx, info),
+            help=instead(ctx, info, entry),
             part="key",
         )

@@ -48,7 +48,9 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             found.path,
             f"`{found.word}` was removed from DeepSpeed after {name(last)}: {found.fate}",
-            help="remove it, even though it is switched off" if found.refused and off else instead(ctx, info),
+            help="remove it, even though it is switched off"
+            if found.refused and off
+            else instead(ctx, info, found.entry),
             effect=found.effect,
             part="key",
             fix=successor(ctx, found.entry, safe=found.refused) or _dropped(ctx, found, info),
@@ -112,7 +114,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             entry.path,
             f"{named(entry.path)} is deprecated since DeepSpeed {name(info.deprecated)}",
-            help=instead(ctx, info),
+            help=instead(ctx, info, entry),
             part="key",
             # Before 0.7.0 the section is read by hand, and not every old name as its successor.
             fix=successor(ctx, entry, safe=entry.section.name == "Config" or ctx.since("0.7.0")),

@@ -44,7 +44,7 @@ def _without_device(ctx: Context, section: str, so: str) -> Finding:
     return ctx.at(
         section,
         f"`{section.rpartition('.')[2]}` has no `device`, {so}",
-        help='add `"device": "cpu"` or `"nvme"`, or remove the section',
+        help='add `"device": "cpu"`, add `"device": "nvme"` and `nvme_path`, or remove the section',
         part="key",
         fix=Fix('add `"device": "cpu"`', (Set((*ctx.place(section), "device"), "cpu"),)),
     )

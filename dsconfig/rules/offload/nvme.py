@@ -97,7 +97,8 @@ def nvme_key_without_nvme(ctx: Context) -> Iterator[Finding]:
                 ctx,
                 unread,
                 f'the device is `"cpu"`, and only `"nvme"` uses {them}',
-                help=f'remove {them}, or use the device `"nvme"` at stage 3',
+                help=f'remove {them}, or set `{section}.device` to `"nvme"`'
+                + ("" if stage(ctx) == 3 else ", and use stage 3"),
                 related=[("the device is chosen here", f"{section}.device")],
             )
 

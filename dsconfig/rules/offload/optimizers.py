@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -48,19 +49,27 @@ def partial_offload_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`ratio` is {quoted(ctx.written(path))}, but partial offload needs DeepSpeed's CPU Adam,"
-            f" and {other}",
-            help="use `AdamW` without `torch_adam`, or remove `ratio` to offload all of the optimizer",
+            f" and {other.says}",
+            help=f"{other.way}remove `ratio` to offload all of the optimizer",
             related=[("the optimizer is chosen here", "optimizer.type")],
             fix=removal(ctx.place(path)),
         )
 
 
-def _other_than_cpu_adam(ctx: Context) -> str | None:
+class _Other(NamedTuple):
+    """What takes the place of DeepSpeed's CPU Adam, and the beginning of what to do about it."""
+
+    says: str
+    way: str = ""
+
+
+def _other_than_cpu_adam(ctx: Context) -> _Other | None:
     if type_of(ctx) not in ("adam", "adamw"):
-        return f"the optimizer is `{ctx.value('optimizer.type')}`"
+        name = ctx.value("optimizer.type")
+        return _Other(f"the optimizer is `{name}`", 'set `optimizer.type` to `"AdamW"`, or ')
     if asks_for_torch_adam(ctx):
-        return "`torch_adam` takes torch's"
-    return "ZenFlow takes its own" if ctx.value(f"{ZERO}.zenflow") is not None else None
+        return _Other("`torch_adam` takes torch's", "remove `optimizer.params.torch_adam`, or ")
+    return _Other("ZenFlow takes its own") if ctx.value(f"{ZERO}.zenflow") is not None else None
 
 
 _OF_DEEPSPEED = frozenset(
@@ -119,7 +128,7 @@ def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             ("optimizer", "params", "torch_adam") if torch_adam else "optimizer.type",
             f"the optimizer is offloaded, and {said}: far slower there than DeepSpeed's own",
-            help="remove `torch_adam`" if torch_adam else "use `AdamW`, `Adagrad` or `Lion`",
+            help="remove `torch_adam`" if torch_adam else 'write `"AdamW"`, `"Adagrad"` or `"Lion"`',
             related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
             fix=removal(("optimizer", "params", "torch_adam")) if torch_adam else None,
         )

@@ -99,7 +99,7 @@ def super_offload_without_adam(ctx: Context) -> Iterator[Finding]:
             _SUPER,
             f"`super_offload` takes `{lacks}` from the optimizer, and `{ctx.value('optimizer.type')}` has"
             " none",
-            help="use `AdamW`, or remove `super_offload`",
+            help='set `optimizer.type` to `"AdamW"`, or remove `super_offload`',
             related=[("the optimizer is chosen here", "optimizer.type")],
             fix=removal(ctx.place(_SUPER)),
         )

@@ -55,7 +55,7 @@ def lamb_with_fixed_loss_scale(ctx: Context) -> Iterator[Finding]:
             place,
             f"bf16 is on, which counts as a fixed loss scale of 1, and {quoted(word)} needs dynamic loss"
             " scaling",
-            help="use fp16, another optimizer, or DeepSpeed 0.17.1 or later",
+            help='set `optimizer.type` to `"AdamW"`, or upgrade DeepSpeed to 0.17.1 or later',
             related=chosen,
         )
 
@@ -82,6 +82,6 @@ def lamb_offloaded(ctx: Context) -> Iterator[Finding]:
             _TYPE,
             f"`optimizer.type` is {quoted(ctx.written(_TYPE))}, which works on the GPU alone, and the"
             " optimizer is offloaded",
-            help='use `"AdamW"`, or do not offload the optimizer',
+            help='use `"AdamW"`, or remove `zero_optimization.offload_optimizer`',
             related=offload_place(ctx),
         )

@@ -35,7 +35,7 @@ def lion_with_betas_of_adam(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _TYPE,
             "`betas` is not written: DeepSpeed's Lion takes [0.9, 0.999], not the usual [0.9, 0.99]",
-            help='write `"betas": [0.9, 0.99]`, or the ones that you mean',
+            help='add `"betas": [0.9, 0.99]`, or the ones that you mean',
             fix=Fix("write [0.9, 0.99]", (Set(("optimizer", "params", "betas"), [0.9, 0.99]),))
             if written
             else None,

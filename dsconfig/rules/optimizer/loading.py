@@ -100,6 +100,6 @@ def max_grad_norm_not_a_number(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _NORM,
             f"`max_grad_norm` is {described(norm)} and DeepSpeed compares it with 0",
-            help="remove it, and set `gradient_clipping` at the top level instead",
+            help="remove it; to clip gradients, set `gradient_clipping` at the top level",
             fix=removal(("optimizer", "params", "max_grad_norm")),
         )

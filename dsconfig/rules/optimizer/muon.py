@@ -83,5 +83,5 @@ def muon_with_one_learning_rate(ctx: Context) -> Iterator[Finding]:
             "optimizer.params.lr",
             f"`lr` is {quoted(written['lr'])} for both halves of Muon: left alone, matrices train at 0.02 and"
             " the rest, by Adam, at 0.0003",
-            help="write `muon_lr` and `adam_lr`",
+            help="remove it, and add `muon_lr` and `adam_lr`",
         )

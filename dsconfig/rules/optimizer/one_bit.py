@@ -42,7 +42,7 @@ def one_bit_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _TYPE,
             f"{quoted(ctx.written(_TYPE))} does not work with ZeRO, and the stage is {stage(ctx):g}",
-            help="use stage 0, or another optimizer: 0.19.7 has no 1-bit ones any more",
+            help='use stage 0, or write `"AdamW"`; 0.19.7 has no 1-bit optimizers any more',
             related=stage_set_here(ctx),
         )
 

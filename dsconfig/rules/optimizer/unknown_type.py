@@ -49,9 +49,7 @@ def unknown_optimizer(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         _TYPE,
         f"`optimizer.type` is {quoted(word)}: {_reason(ctx, kind, word)}",
-        help=(f"write {quoted(meant)}; " if meant else "")
-        + f"DeepSpeed knows {one_of((f'`{known}`' for known in known_names(ctx, 'Optimizer')), 'and')} in any"
-        " case of letters, and the classes of `torch.optim` as they are spelt",
+        help=_help(meant, [f"`{known}`" for known in known_names(ctx, "Optimizer")]),
         fix=Fix(
             f"write {quoted(meant)}", (Set(("optimizer", "type"), meant),), safe=meant.lower() == word.lower()
         )
@@ -86,3 +84,10 @@ _MAKERS = re.compile(r"^(deepspeed|torch(optim)?|fused|cpu|onebit|zeroone|bnb|hf
 
 def _bare(word: str) -> str:
     return _MAKERS.sub("", plain(word))
+
+
+def _help(meant: str | None, known: list[str]) -> str:
+    if meant:
+        others = f"DeepSpeed knows {one_of(known, 'and')} in any case of letters"
+        return f"write {quoted(meant)}; {others}, and the classes of `torch.optim` as they are spelt"
+    return f"use {one_of(known)}, in any case of letters, or a class of `torch.optim` as it is spelt"

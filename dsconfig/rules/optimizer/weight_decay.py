@@ -48,7 +48,7 @@ def adam_that_is_adamw(ctx: Context) -> Iterator[Finding]:
         _TYPE,
         f"`optimizer.type` is {quoted(ctx.written(_TYPE))}, and DeepSpeed runs AdamW: it takes the"
         f" weight decay of {quoted(decay)} from the weights, not through the gradient",
-        help='write `"AdamW"` if that is meant, else add `"adam_w_mode": false`',
+        help='write `"AdamW"`, or add `"adam_w_mode": false` for the weight decay of Adam',
         related=[("the weight decay is set here", "optimizer.params.weight_decay")],
         fix=Fix('write `"AdamW"`', (Set(("optimizer", "type"), "AdamW"),), safe=True),
     )
@@ -110,7 +110,7 @@ def weight_decay_of_torch(ctx: Context) -> Iterator[Finding]:
             "optimizer.params.torch_adam",
             "`weight_decay` is not written: with `torch_adam` it is 0.01, `torch.optim.AdamW`'s default,"
             " instead of 0",
-            help="write the weight decay that you mean",
+            help='add `"weight_decay": 0.01`, or the weight decay that you mean',
             fix=Fix(
                 "write the 0.01 that applies",
                 (Set(("optimizer", "params", "weight_decay"), 0.01),),

@@ -43,12 +43,15 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         return
     if not sharded and (model, chosen) == ("bf16", "fp32") and ctx.before("0.18.5"):
         return
+    remove = "or remove the key"
+    if not sharded and ctx.since("0.10.1"):
+        remove = "remove the key, or use ZeRO stage 1 or higher"
     where = "with ZeRO" if sharded else "without ZeRO"
     yield ctx.at(
         _ACCUMULATION,
         f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}, but the model trains in {model}, and "
         f"{where} DeepSpeed {ctx.release_name} accumulates in the model's format",
-        help=f'write "{model}", remove the key' + ("" if sharded else ", or use ZeRO stage 1 or higher"),
+        help=f'write "{model}", {remove}',
         related=[*format_place(ctx), *stage_set_here(ctx)],
         fix=removal(ctx.place(_ACCUMULATION)),
     )
@@ -104,7 +107,7 @@ def pipeline_accumulates_in_bf16(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             there,
             "the pipeline adds up the gradients of its micro batches in bfloat16, which keeps 8 bits",
-            help='set `data_types.grad_accum_dtype` to "fp32" and `zero_optimization.stage` to 1',
+            help='set `data_types.grad_accum_dtype` to "fp32", and set `zero_optimization.stage` to 1',
             related=[("the pipeline is set up here", "pipeline")],
             fix=Fix(
                 "accumulate in fp32 at ZeRO stage 1",

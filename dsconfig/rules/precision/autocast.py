@@ -39,7 +39,7 @@ def autocast_with_quantized_weights(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _WEIGHTS,
             "`zero_quantized_weights` does not work with `torch_autocast`, and both are on",
-            help="switch one of them off",
+            help="remove it, or set `torch_autocast.enabled` to `false`",
             related=[("autocast is enabled here", _ENABLED)],
             fix=removal(ctx.place(_WEIGHTS)),
         )

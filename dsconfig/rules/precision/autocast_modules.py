@@ -66,7 +66,7 @@ def autocast_modules_not_importable(ctx: Context) -> Iterator[Finding]:
             _MODULES,
             f"`lower_precision_safe_modules` is a string, {quoted(modules)}, of which the engine imports "
             "every letter",
-            help=f"write a list: `[{quoted(modules).strip('`')}]`",
+            help=f"write `[{quoted(modules).strip('`')}]`",
             fix=Fix("put it in a list", (Set(ctx.place(_MODULES), [modules]),), safe="." in modules),
         )
     elif isinstance(modules, list):

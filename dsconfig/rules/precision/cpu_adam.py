@@ -24,7 +24,9 @@ class _Lack(NamedTuple):
     """What keeps DeepSpeed from using its CPU Adam, and where that is said."""
 
     says: str
-    place: str | None = None
+    place: str | None
+    way: str
+    """What to do about it."""
 
 
 def _asks(ctx: Context) -> str | None:
@@ -35,20 +37,32 @@ def _asks(ctx: Context) -> str | None:
     if there is None or not bf16_place(ctx, _STATES):
         return there
     # The states may stay on the GPU in bf16; 0.19.1 began to look at them where they are offloaded.
-    return there if ctx.since("0.19.1") and device(ctx, OPTIMIZER) != "none" else None
+    return None if _states_help(ctx) else there
+
+
+def _states_help(ctx: Context) -> bool:
+    """Whether the weights may stay in 16 bits once the moments are in bfloat16."""
+    return ctx.before("0.19.1") or device(ctx, OPTIMIZER) == "none"
 
 
 def _lack(ctx: Context) -> _Lack | None:
     if device(ctx, OPTIMIZER) == "none":
-        return _Lack("the optimizer is not offloaded", device_place(ctx, OPTIMIZER))
+        return _Lack(
+            "the optimizer is not offloaded",
+            device_place(ctx, OPTIMIZER),
+            f'set `{OPTIMIZER}.device` to `"cpu"`',
+        )
     name = ctx.written("optimizer.type")
     if not isinstance(name, str):  # the script may hand over a DeepSpeedCPUAdam
         return None
     if name.lower() not in _CPU_ADAM:
-        return _Lack(f"the optimizer is {quoted(name)}", "optimizer.type")
+        return _Lack(
+            f"the optimizer is {quoted(name)}", "optimizer.type", 'set `optimizer.type` to `"AdamW"`'
+        )
     torch = ctx.written("optimizer.params.torch_adam")
     if torch is not MISSING and torch:
-        return _Lack(f"`torch_adam` {quoted(torch)} asks for PyTorch's own", "optimizer.params.torch_adam")
+        place = "optimizer.params.torch_adam"
+        return _Lack(f"`torch_adam` {quoted(torch)} asks for PyTorch's own", place, f"remove `{place}`")
     return None
 
 
@@ -77,11 +91,12 @@ def half_precision_master_weights_without_cpu_adam(ctx: Context) -> Iterator[Fin
     lack = _lack(ctx)
     if lack is not None:
         key = there.rpartition(".")[2]
-        way = f"; or add `{_STATES}`" if key == _BF16 and not bf16_place(ctx, _STATES) else ""
+        states = key == _BF16 and not bf16_place(ctx, _STATES) and _states_help(ctx)
+        way = f", or set `{_STATES}` to `true`" if states else ""
         yield ctx.at(
             there,
             f"`{key}` needs DeepSpeed's CPU Adam, but {lack.says}",
-            help=f'offload the optimizer to "cpu" and take `Adam` or `AdamW` without `torch_adam`{way}',
+            help=f"{lack.way}{way}",
             related=[("this is said here", lack.place)] if lack.place and ctx.has(lack.place) else [],
             fix=removal(ctx.place(there)),
         )
@@ -116,7 +131,7 @@ def fp32_optimizer_states_overridden(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             f"`fp32_optimizer_states` is `true`, but `{_STATES}` overrides it: the moments are in bfloat16",
-            help="remove one of the two",
+            help=f"remove it, or set `{states}` to `false`",
             related=[("overridden here", states)],
             fix=removal(ctx.place(path)),
         )

@@ -47,7 +47,8 @@ def parameter_format_contradicts_precision(ctx: Context) -> Iterator[Finding]:
         _PARAM,
         f"`param_dtype` is {quoted(ctx.value(_PARAM))}, but the model trains in {model}"
         + ("" if model != "fp32" else ": neither `fp16` nor `bf16` is enabled"),
-        help="remove the key" + (f", or enable `{chosen}`" if enable else f", or do not enable `{model}`"),
+        help="remove the key"
+        + (f", or set `{chosen}.enabled` to `true`" if enable else f", or set `{model}.enabled` to `false`"),
         related=format_place(ctx),
         fix=removal(ctx.place(_PARAM)),
     )
@@ -77,7 +78,7 @@ def buffer_format_without_mixed_precision(ctx: Context) -> Iterator[Finding]:
             ctx,
             [_BUFFER],
             "neither `fp16` nor `bf16` is enabled, so nothing is cast",
-            help="remove the key, or enable one of the two",
+            help="remove the key, or set `fp16.enabled` or `bf16.enabled` to `true`",
         )
 
 

@@ -86,7 +86,7 @@ def bf16_optimizer_states_without_master_weights(ctx: Context) -> Iterator[Findi
         yield ctx.at(
             there,
             "`bf16_optimizer_states` is on, but `bf16_master_weights_and_grads` is not",
-            help="switch on both, or neither",
+            help="set `bf16_master_weights_and_grads` to `true`, or remove `bf16_optimizer_states`",
             fix=Fix(
                 "switch on `bf16_master_weights_and_grads`",
                 (Set((*ctx.place(there)[:-1], "bf16_master_weights_and_grads"), True),),

@@ -50,7 +50,8 @@ def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "fp16.enabled",
             f"`fp16` and `{section}` are both enabled",
-            help=f"disable one: `{section}` needs no loss scaling, `fp16` runs on older GPUs",
+            help=f"set `fp16.enabled` or `{there}` to `false`: `{section}` needs no loss "
+            "scaling, `fp16` runs on older GPUs",
             related=[(f"`{section}` is enabled here", there)],
             fix=Fix("disable `fp16`", (Set(ctx.place("fp16.enabled"), False),)),
         )
@@ -78,7 +79,7 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             there,
             f"`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {stage_words(ctx)}",
-            help=f"use ZeRO {needed}, or DeepSpeed 0.6.3 or later",
+            help=f"use ZeRO {needed}, or upgrade DeepSpeed to 0.6.3 or later",
             related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
         )
 
@@ -125,11 +126,13 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
     """`fp16.auto_cast` is on, and `fp16` is not enabled.
 
     The engine casts every floating-point input to fp16 all the same, and the first layer, whose weights are
-    in another format, fails ("must have the same dtype"); token ids, which are integers, pass. Up to 0.17.0
-    DeepSpeed looked at `auto_cast` only where `fp16` is enabled.
+    in another format, fails ("must have the same dtype"). It casts what the engine is called with by
+    position, `engine(images)`; inputs by name, `engine(pixel_values=images)`, stay as they are, and so do
+    token ids, which are integers. Up to 0.17.0 DeepSpeed looked at `auto_cast` only where `fp16` is enabled.
 
     An `enabled` that Transformers or Accelerate fills is true in runs with fp16 mixed precision alone, and
-    false in all others, those with the Trainer's defaults among them.
+    false in all others, those with the Trainer's defaults among them. The Trainer's own `compute_loss` hands
+    inputs over by name, so that `auto_cast` does nothing there; other loops fail.
 
     Bad:
 
@@ -145,14 +148,15 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
     filled = ctx.written(enabled) == "auto" and ctx.consumer in HUGGING_FACE
     if (not filled and ctx.on(enabled)) or ctx.on("torch_autocast.enabled"):
         return
+    in_bf16 = any(ctx.written(f"{section}.enabled") is True for section in ("bf16", "bfloat16"))
     yield ctx.at(
         path,
         f"`auto_cast` casts inputs to fp16, and `{enabled}` is filled with `false` in every run but those"
-        " with fp16 mixed precision: the first floating-point input fails there"
+        " with fp16 mixed precision: the first floating-point input given by position fails there"
         if filled
-        else f"`auto_cast` casts inputs to fp16 though `fp16` is not enabled: the model is in "
-        f"{model_format(ctx)}, and its layers do not take them",
-        help=f"remove `auto_cast`, or set `{enabled}` to `true`",
+        else f"`auto_cast` casts inputs given by position to fp16, though `fp16` is not "
+        f"enabled: the model is in {model_format(ctx)}, and its layers do not take them",
+        help="remove `auto_cast`" + ("" if in_bf16 else f", or set `{enabled}` to `true`"),
         related=[("`fp16` is left to fill here", enabled)] if filled else [],
         fix=removal(ctx.place(path)),
     )

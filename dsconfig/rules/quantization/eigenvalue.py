@@ -85,6 +85,6 @@ def eigenvalue_switched_on(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             f"{_EIGENVALUE}.enabled",
             f"`eigenvalue.enabled` is {quoted(enabled)}, but DeepSpeed no longer quantises by eigenvalues",
-            help="remove `quantize_training`; move `shared_parameters` into the technique that it belongs to",
+            help="remove `quantize_training`, and write `shared_parameters` in the technique meant",
             related=[("DeepSpeed looks at it because this is true", switch)],
         )

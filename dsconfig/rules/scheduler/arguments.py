@@ -59,7 +59,7 @@ def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
         f"`{word}` is not an argument of {chosen.built}{_why(ctx, chosen, word)}",
         help=f"did you mean `{near}`?"
         if near
-        else f"remove it, or use {one_of(others)}, which takes it"
+        else f"remove it, or set `scheduler.type` to {one_of(others)}, which takes it"
         if others
         else f"remove it; taken are {known}",
         part="key",
@@ -106,6 +106,6 @@ def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
             "scheduler.params",
             f"{one_of((f'`{key}`' for key in missing), 'and')} {'is' if len(missing) == 1 else 'are'} absent,"
             f" and {chosen.built} needs {'it' if len(missing) == 1 else 'them'}",
-            help=f"add {'it' if len(missing) == 1 else 'them'}",
+            help=f"add {one_of((f'`{key}`' for key in missing), 'and')}",
             part="key",
         )

@@ -53,7 +53,7 @@ def cycled_momentum_over_betas(ctx: Context) -> Iterator[Finding]:
         "optimizer.params.betas",
         f"`betas` is {quoted(betas)} and never used: `OneCycle` moves the first between {quoted(low)} and"
         f" {quoted(high)}, and sets the second to 0.99",
-        help='add `"cycle_momentum": false` to the scheduler, or remove `betas`',
+        help="set `scheduler.params.cycle_momentum` to `false`, or remove `betas`",
         related=[("the schedule is chosen here", "scheduler.type")],
         fix=Fix("leave the momentum alone", (Set(_SWITCH, False),)),
     )
@@ -137,5 +137,5 @@ def decay_without_step_size(ctx: Context) -> Iterator[Finding]:
             f"{names} {'has' if len(rates) == 1 else 'have'} no effect: `decay_step_size` is 0"
             + ("" if "decay_step_size" in written else ", its default")
             + ", and so nothing decays",
-            help="write a `decay_step_size`, the steps from one decay to the next",
+            help="add `decay_step_size`, the steps from one decay to the next",
         )

@@ -44,7 +44,7 @@ def warm_up_that_falls(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             f"scheduler.params.{low}",
             f"`{low}` is {quoted(first)}, more than `{high}`, {quoted(last)}: the way up leads down",
-            help="swap the two",
+            help=f"swap `{low}` and `{high}`",
             related=[("the other end is set here", f"scheduler.params.{high}")],
             fix=Fix(
                 "swap the two",

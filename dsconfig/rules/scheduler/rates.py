@@ -54,7 +54,7 @@ def learning_rate_replaced_by_schedule(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             _LR,
             f"`lr` is {quoted(lr)} and never used: the schedule rises to another rate, for {by}",
-            help=f"write {quoted(lr)} for `warmup_max_lr`, or the same in both places",
+            help=f"set `scheduler.params.warmup_max_lr` to {quoted(lr)}, or write the same in both places",
             related=[("the schedule's rate is set here", _MAX if written else "scheduler.type")],
             fix=Fix("take the optimizer's rate", (Set(("scheduler", "params", "warmup_max_lr"), lr),))
             if isinstance(ctx.written("scheduler.params"), dict)
@@ -89,7 +89,7 @@ def cosine_of_unwritten_rate(ctx: Context) -> Iterator[Finding]:
         "optimizer.params",
         f"`lr` is not written, and `WarmupCosineLR` scales it: it rises to {chosen.built}'s own default"
         + (f", {default:g}" if default is not None else ""),
-        help="write `lr`",
+        help="add `lr`",
         related=[("the schedule is chosen here", "scheduler.type")],
         part="key",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
@@ -57,9 +57,7 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         _TYPE,
         f"`scheduler.type` is {quoted(word)}: {_reason(ctx, word)}",
-        help=(f"write {quoted(meant)}; " if meant else f"perhaps {quoted(other)}; " if other in own else "")
-        + f"DeepSpeed knows {one_of((f'`{known}`' for known in own), 'and')}, and the classes of"
-        " `torch.optim.lr_scheduler`, all as they are spelt",
+        help=_help(quoted(meant) if meant else None, other if other in own else None, own),
         fix=Fix(f"write {quoted(meant)}", (Set(("scheduler", "type"), meant),), safe=alike(word, meant))
         if meant
         else None,
@@ -76,3 +74,12 @@ def _reason(ctx: Context, word: str) -> str:
         f"DeepSpeed {ctx.release_name} knows no such scheduler, nor is it a class of"
         " `torch.optim.lr_scheduler`"
     )
+
+
+def _help(meant: str | None, other: str | None, own: Iterable[str]) -> str:
+    known = [f"`{name}`" for name in own]
+    likely = f"write {meant}" if meant else f"perhaps {quoted(other)}" if other else None
+    if likely is None:
+        return f"use {one_of(known)}, or a class of `torch.optim.lr_scheduler`, all as they are spelt"
+    others = f"{one_of(known, 'and')}, and the classes of `torch.optim.lr_scheduler`"
+    return f"{likely}; DeepSpeed knows {others}, all as they are spelt"

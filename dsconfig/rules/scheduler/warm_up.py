@@ -88,7 +88,8 @@ def schedule_shorter_than_warm_up(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             f"{_PARAMS}.total_num_steps",
             f"`total_num_steps` is {quoted(total)}, and warm-up alone takes {steps}{default}",
-            help="write a `warmup_num_steps` below `total_num_steps`",
+            help=f"set `warmup_num_steps` to less than {quoted(total)}, or set `total_num_steps` to "
+            f"more than {steps}",
             related=[("warm-up is set here", _WARM_UP)] if ctx.has(_WARM_UP) else [],
         )
 

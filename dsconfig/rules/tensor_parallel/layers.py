@@ -37,8 +37,8 @@ def unknown_tensor_parallel_preset(ctx: Context) -> Iterator[Finding]:
     if isinstance(value, str) and value and value.lower() not in _PRESETS:
         yield ctx.at(
             path,
-            f"`preset_model` is {quoted(value)}, but there are presets only for {one_of(_PRESETS, 'and')}",
-            help="use one of them, or describe the layers in `partition_config`",
+            f"`preset_model` is {quoted(value)}: DeepSpeed has no such preset",
+            help=f"use {one_of(_PRESETS)}, or remove it, and describe the layers in `partition_config`",
         )
 
 
@@ -103,6 +103,6 @@ def liger_without_split_head(ctx: Context) -> Iterator[Finding]:
             backend,
             '`vocab_parallel_ce_backend` is `"liger"`, which needs a split LM head, and '
             "`vocab_parallel_lm_head` is `false`",
-            help='set `vocab_parallel_lm_head` to `true`, or the backend to `"torch"`',
+            help='set `vocab_parallel_lm_head` to `true`, or set `vocab_parallel_ce_backend` to `"torch"`',
             related=[("the head is kept whole here", head)],
         )

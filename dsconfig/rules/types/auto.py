@@ -54,4 +54,5 @@ def _auto_help(entry: KnownKey) -> str:
         return (
             f"give a value, or check with `--consumer {fillers[0]}` if {' or '.join(fillers)} reads the file"
         )
-    return f"give {expected(entry.key.type)}, or remove the key"
+    taken = "" if entry.key.type == ("never",) else f"give {expected(entry.key.type)}, or "
+    return f"{taken}remove the key"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -118,12 +119,16 @@ def misshapen_section(ctx: Context) -> Iterator[Finding]:
     """
     for found in ctx.walk.refused:
         if is_section(found):
-            off = found.value in (None, False)
+            # Transformers and Accelerate refuse a config without it.
+            needed = found.path == ("zero_optimization",) and ctx.consumer in HUGGING_FACE
+            off = found.value in (None, False) and not needed
             yield ctx.at(
                 found.path,
                 f"{named(found.path)} is {described(found.value)} where DeepSpeed expects an object",
                 help="remove the section to leave it at its defaults"
                 if off
+                else 'write `{"stage": 0}`'
+                if needed
                 else "write an object with its keys",
                 fix=Fix("remove the section", (Remove(found.path),), safe=True) if off else None,
             )

@@ -39,7 +39,7 @@ def zenflow_update_left_to_auto(ctx: Context) -> Iterator[Finding]:
             _UPDATE if ctx.has(_UPDATE) else ZENFLOW,
             f'`update_interval` is `"auto"`{said}: DeepSpeed sets gradient accumulation to 0 and divides'
             " every loss by it, and all weights turn NaN",
-            help="write a number, the same as `gradient_accumulation_steps`",
+            help=f"set `{_UPDATE}` to a number, the same as `gradient_accumulation_steps`",
             part="value" if ctx.has(_UPDATE) else "key",
         )
 
@@ -77,7 +77,7 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
             path,
             f"`{path}` is {written} and counts as {update}, the `update_interval` of ZenFlow;"
             " `train_batch_size` is not worked out again",
-            help=f"write {update} in both places, or {written}",
+            help=f"write {update}, or set `{_UPDATE}` to {written}",
             related=[("the interval is set here", _UPDATE)],
             fix=Fix(f"replace by {update}", (Set((path,), update),)),
         )

@@ -107,7 +107,7 @@ def zenflow_without_adam(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             "optimizer.type",
             f"the optimizer is {quoted(kind)}, but ZenFlow works with `Adam` and `AdamW` alone",
-            help="use `AdamW`, or remove `zenflow`",
+            help='write `"AdamW"`, or remove `zenflow`',
             related=[("ZenFlow is switched on here", ZENFLOW)],
         )
 
@@ -140,7 +140,9 @@ def zenflow_without_params(ctx: Context) -> Iterator[Finding]:
             "optimizer" if there else ZENFLOW,
             f"{'`optimizer` has no `params`' if there else 'the config has no `optimizer`'}, and from its"
             " params ZenFlow builds an AdamW of its own at stages 1 and 2",
-            help='add `"params": {"lr": …}`' if there else "add `optimizer` with its `params`",
+            help='add `"params": {"lr": 1e-4}`, or the rate that you mean'
+            if there
+            else 'add `"optimizer": {"type": "AdamW", "params": {"lr": 1e-4}}`, or the one that you mean',
             part="key",
             related=[("ZenFlow is switched on here", ZENFLOW)],
         )

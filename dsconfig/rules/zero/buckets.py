@@ -81,7 +81,7 @@ def overlapping_buckets_of_gigabytes(ctx: Context) -> Iterator[Finding]:
             path,
             f"`reduce_bucket_size` is {size:,.0f}, and `overlap_comm` keeps two: 2 × {size:,.0f} × 2 bytes ="
             f" {4 * size / 1e9:,.1f} GB of 16-bit gradients on each GPU",
-            help="write 500000000, the default, or less",
+            help="give at most 500000000, the default",
             related=[("overlap is switched on here", _OVERLAP)],
         )
 

@@ -10,6 +10,9 @@ from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import ZERO, stage, stage_set_here
 
+_SCALING = (("prescale_gradients", False), ("gradient_predivide_factor", 1))
+"""Keys of the top level that stage 2 takes without `reduce_scatter` alone, and their defaults."""
+
 
 @rule(
     "DSC443",
@@ -37,13 +40,14 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
     """
     path = f"{ZERO}.reduce_scatter"
     if ctx.has(path) and not ctx.on(path) and stage(ctx) == 2:
+        needing = [key for key, none in _SCALING if ctx.value(key) != none]
         yield ctx.at(
             path,
             "`reduce_scatter` is `false`: at stage 2 gradients are all-reduced to every rank, twice the"
             " traffic",
-            help="remove it",
+            help="remove it" + "".join(f", and remove `{key}`, which needs it" for key in needing),
             related=stage_set_here(ctx),
-            fix=removal(ctx.place(path)),
+            fix=None if needing else removal(ctx.place(path)),
         )
 
 

@@ -109,7 +109,7 @@ def unmanaged_accumulation_with_deepcompile(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             path,
             "`managed_gradient_accumulation` is `false`, which `compile.deepcompile` does not work with",
-            help="remove it, or switch `deepcompile` off",
+            help="remove it, or set `compile.deepcompile` to `false`",
             related=[("DeepCompile is switched on here", "compile.deepcompile")],
             fix=removal((path,)),
         )

@@ -124,7 +124,7 @@ def quantized_gradients_without_reduce_scatter(ctx: Context) -> Iterator[Finding
             scatter,
             "`reduce_scatter` is `false`, but `zero_quantized_gradients` stands in for the reduce-scatter and"
             " needs it",
-            help="remove it",
+            help="remove it, or set `zero_quantized_gradients` to `false`",
             related=[("gradients are quantised here", path)],
             fix=removal(ctx.place(scatter)),
         )

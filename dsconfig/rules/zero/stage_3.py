@@ -45,7 +45,7 @@ def prefetch_beside_sequential_gather(ctx: Context) -> Iterator[Finding]:
             path,
             f"`{ctx.place(path)[-1]}` is {quoted(ctx.value(path))} and counts as 1, because"
             f" `{ctx.place(sequential)[-1]}` is on",
-            help="remove it, or gather without `stage3_allgather_sequential`",
+            help="remove it, or set `stage3_allgather_sequential` to `false`",
             related=[("parameters are gathered one by one here", sequential)],
             fix=removal(ctx.place(path)),
         )

@@ -82,14 +82,15 @@ def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
     unread = [path for path in unread if not _taken_at_stage_0(ctx, path)] if level == 0 else unread
     if unread and ctx.has(f"{ZERO}.stage"):
         them = "them" if len(unread) > 1 else "it"
-        wanted = {number for path in unread for number in _READ_BY[path.rpartition(".")[2]]}
+        readers = [set(_READ_BY[path.rpartition(".")[2]]) for path in unread]
+        wanted, shared = set().union(*readers), sorted({1, 2, 3}.intersection(*readers))
         stages = _stages(sorted(wanted))
         off = f"{stage_words(ctx)}, and nothing reads {them}"
         yield without_effect(
             ctx,
             unread,
             f"{stage_words(ctx)}, and only {stages} {_reads(wanted)} {them}" if level else off,
-            help=f"use {_stages(sorted(wanted), 'or') if level else 'stage 1, 2 or 3'}, or remove {them}",
+            help=(f"use {_stages(shared, 'or')}, or " if shared else "") + f"remove {them}",
             related=stage_set_here(ctx),
         )
 
@@ -100,7 +101,8 @@ def _reads(stages: set[int]) -> str:
 
 def _stages(numbers: list[int], conjunction: str = "and") -> str:
     plural = "s" if len(numbers) > 1 and conjunction == "and" else ""
-    return f"stage{plural} {f' {conjunction} '.join(map(str, numbers))}"
+    *first, last = map(str, numbers)
+    return f"stage{plural} {', '.join(first)}{f' {conjunction} ' if first else ''}{last}"
 
 
 def _taken_at_stage_0(ctx: Context, path: str) -> bool:

@@ -1,0 +1,181 @@
+"""Carries out what the help of a finding says, and judges what comes of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+from dsconfig.checking.check import Report, check
+from dsconfig.diagnostic import Diagnostic
+from dsconfig.evaluation.context import Context, Source
+from dsconfig.json_types import KeyPath
+from dsconfig.releases import NUMBERS
+from dsconfig.rules import RULES
+from tests.fuzz.advice.places import Scene, at, default, named, place, spec, written
+from tests.fuzz.advice.sentences import ALL, Beyond, Move, Put, Remove, Rename, Step, Swap, Unread, Way, ways
+from tests.fuzz.advice.values import NOTHING, value
+
+
+class Attempt(NamedTuple):
+    """One way out of a finding that a help names, and where it led."""
+
+    found: Diagnostic
+    way: Way
+    outcome: str
+    """`ended`, `in steps`, `renewed` (in other words), `stays`, `error`, `beyond`, `unread`, `impossible`."""
+    data: Any = None
+    errors: tuple[str, ...] = ()
+
+    @property
+    def fault(self) -> bool:
+        """Whether the help has led astray."""
+        return self.outcome in ("stays", "error", "unread", "impossible")
+
+
+class ImpossibleError(Exception):
+    """A step that cannot be done."""
+
+
+def attempts(data: dict[str, Any], target: str, world_size: int | None, consumer: str) -> Iterator[Attempt]:
+    """Follow each way of each help that a check of the config gives."""
+    report = check(data, target, world_size, consumer)
+    assert report.document is not None
+    context = Context(Source(report.document, consumer, world_size), NUMBERS[report.target.releases[-1]])
+    for found in report:
+        if found.help is None or (found.code in RULES and RULES[found.code].reads != "config"):
+            continue
+        for way in ways(found.help):
+            yield _attempt(Scene(data, found, context), way, report)
+
+
+def _attempt(scene: Scene, way: Way, before: Report) -> Attempt:
+    if any(isinstance(step, Unread) for step in way):
+        return Attempt(scene.found, way, "unread")
+    if all(isinstance(step, Beyond) for step in way):
+        return Attempt(scene.found, way, "beyond")
+    data = _done(scene, way)
+    if data is None:
+        return Attempt(scene.found, way, "impossible")
+    after = _judged(data, before)
+    code, path = scene.found.code, scene.found.path
+    if any((each.code, each.path, each.message) == (code, path, scene.found.message) for each in after):
+        return Attempt(scene.found, way, "stays", data)
+    if any((each.code, each.path) == (code, path) for each in after):
+        return Attempt(scene.found, way, "renewed", data)
+    new = tuple(sorted((_errors(after) - _errors(before)).elements()))
+    outcome = "ended" if not new else "in steps" if _leads_on(scene.found, after, before, _STEPS) else "error"
+    return Attempt(scene.found, way, outcome, data, new)
+
+
+_STEPS = 2
+"""Helps of errors that came in the stead of a finding, followed one after another."""
+
+
+def _leads_on(found: Diagnostic, now: Report, before: Report, steps: int) -> bool:
+    """Whether the helps of the errors that came lead to a config without them, and without the finding."""
+    new = _errors(now) - _errors(before)
+    if not new:
+        return not any((each.code, each.path) == (found.code, found.path) for each in now)
+    if not steps or now.document is None:
+        return False
+    data = now.document.value()
+    context = Context(Source(now.document, now.consumer, now.world_size), NUMBERS[now.target.releases[-1]])
+    for each in now:
+        for way in ways(each.help or "") if each.code in new else ():
+            made = _done(Scene(data, each, context), way)
+            if made is not None and _leads_on(found, _judged(made, before), before, steps - 1):
+                return True
+    return False
+
+
+def _judged(data: Any, before: Report) -> Report:
+    return check(data, before.target, before.world_size, before.consumer)
+
+
+def _done(scene: Scene, way: Way) -> Any:
+    """The config after the steps; None where one cannot be done."""
+    data = deepcopy(scene.data)
+    if any(isinstance(step, Unread) for step in way) or all(isinstance(step, Beyond) for step in way):
+        return None
+    try:
+        for step in way:
+            _do(scene, data, step)
+    except ImpossibleError:
+        return None
+    return data
+
+
+def _errors(report: Report) -> Counter[str]:
+    return Counter(each.code for each in report if each.severity == "error")
+
+
+def _do(scene: Scene, data: dict[str, Any], step: Step) -> None:
+    match step:
+        case Remove(names):
+            paths = (
+                named(scene)
+                if names == (ALL,)
+                else [place(scene, name, here=True) for name in names or ("",)]
+            )
+            for path in paths:
+                if path is None or not written(scene, path):
+                    raise ImpossibleError
+                _take(data, path)
+        case Put(name, words):
+            path = place(scene, name, here=False)
+            assert path is not None
+            made = value(words, spec(scene, path), default(scene, path))
+            if made is NOTHING:
+                raise ImpossibleError
+            _put(data, path, made)
+        case Swap(one, other):
+            ends = [place(scene, name, here=True) for name in (one, other)]
+            if ends[0] is None or ends[1] is None:
+                raise ImpossibleError
+            first, second = at(data, ends[0]), at(data, ends[1])
+            _put(data, ends[0], second)
+            _put(data, ends[1], first)
+        case Rename(old, new):
+            path = place(scene, old, here=True)
+            if path is None:
+                raise ImpossibleError
+            item = _take(data, path)
+            _put(data, (*path[:-1], new), item)
+        case Move(to):
+            _move(scene, data, to)
+
+
+def _move(scene: Scene, data: dict[str, Any], to: str) -> None:
+    """Say it at another place; by the finding's fix, where it knows how the value is said there."""
+    path = tuple(to.split("."))
+    item = _take(data, scene.found.path)
+    if at(data, path) is None:
+        _put(data, path, item)
+
+
+def _take(data: Any, path: KeyPath) -> Any:
+    parent = at(data, path[:-1])
+    if not path or not isinstance(parent, dict | list):
+        raise ImpossibleError
+    try:
+        return parent.pop(path[-1])
+    except (KeyError, IndexError):
+        raise ImpossibleError from None
+
+
+def _put(data: Any, path: KeyPath, item: Any) -> None:
+    if not path:
+        raise ImpossibleError
+    for part in path[:-1]:
+        if isinstance(data, dict):
+            data = data.setdefault(part, {})
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            raise ImpossibleError
+    try:
+        data[path[-1]] = item
+    except (TypeError, IndexError):
+        raise ImpossibleError from None
