@@ -6,7 +6,7 @@ import json
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dsconfig.document.text import LINE_END
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from dsconfig.json_types import Json
 
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.$-]*")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,99})(?:\.\d{1,99})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_YAML_FLOAT: Final = re.compile(r"-?\d+\.\d+(?:[eE][+-]\d+)?")
 _YAML_WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
 
 
@@ -43,17 +45,39 @@ class Raw:
     """Whether it is YAML in block style, which cannot stand in brackets."""
 
 
+class Manner(NamedTuple):
+    """How the entries around a place are written; `key` and `word` are samples, of which the quote counts."""
+
+    key: str = '"'
+    word: str = '"'
+    colon: str = ": "
+    gap: str = " "
+    """Behind a comma, on one line."""
+    padding: str = ""
+    """Inside the braces of an object on one line."""
+    comma: str = ","
+    """Between entries on lines of their own; Hjson does without."""
+    trailing: str = ""
+    """Behind the last of them."""
+    spread: bool = True
+    """Whether objects take lines of their own."""
+    flow: bool = True
+    """Whether objects stand in brackets, as they need not in YAML."""
+
+
 def _unit(document: Document) -> str:
     """The blanks by which the first indented entry stands further in than what holds it."""
-    todo = [document.root] if document.root else []
+    todo = [(document.root, 0)] if document.root else []
     while todo:
-        node = todo.pop(0)
-        todo += (*(member.node for member in node.members), *node.items)
+        node, holder = todo.pop(0)
+        todo += ((member.node, member.key_span.start) for member in node.members)
+        todo += ((item, item.span.start) for item in node.items)
         if node.members:
             start = node.members[0].key_span.start
             line = document.position(start)
             before = document.line(line.line)[: line.column - 1]
-            outer = document.line(document.position(node.span.start).line)
+            at = node.span.start if document.text[node.span.start] in "{[" else holder
+            outer = document.line(document.position(at).line)
             outer = outer[: len(outer) - len(outer.lstrip())]
             if before and not before.strip(" \t") and before != outer and before.startswith(outer):
                 return before[len(outer) :]
@@ -69,7 +93,7 @@ def quoted_like(sample: str, name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
 
 
-def dump(value: Json, layout: Layout, indent: str | None) -> str:
+def dump(value: Json, layout: Layout, indent: str | None, manner: Manner) -> str:
     """The value as text: on one line where `indent` is None, else objects on lines below `indent`.
 
     Raises:
@@ -80,25 +104,53 @@ def dump(value: Json, layout: Layout, indent: str | None) -> str:
             raise ValueError("YAML in block style cannot stand in brackets")
         return moved(value, layout, indent or "")
     if isinstance(value, dict) and value:
-        pairs = [(json.dumps(str(key), ensure_ascii=False), item) for key, item in value.items()]
-        if indent is None:
-            return "{" + ", ".join(f"{key}: {dump(item, layout, None)}" for key, item in pairs) + "}"
+        pairs = [(f"{quoted_like(manner.key, str(key))}{manner.colon}", item) for key, item in value.items()]
+        if indent is None or not manner.spread:
+            inside = [f"{key}{dump(item, layout, None, manner)}" for key, item in pairs]
+            return f"{{{manner.padding}{f',{manner.gap}'.join(inside)}{manner.padding}}}"
         inner = indent + layout.unit
-        lines = f",{layout.newline}".join(f"{inner}{key}: {dump(item, layout, inner)}" for key, item in pairs)
-        return f"{{{layout.newline}{lines}{layout.newline}{indent}}}"
+        lines = [_line(key, item, layout, inner, manner) for key, item in pairs]
+        return f"{{{layout.newline}{joined(lines, layout, manner)}{layout.newline}{indent}}}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(dump(item, layout, None) for item in value) + "]"
-    return scalar(value, layout)
+        return "[" + f",{manner.gap}".join(dump(item, layout, None, manner) for item in value) + "]"
+    return scalar(value, layout, manner.word if layout.yaml or manner.word in QUOTES else '"')
 
 
-def scalar(value: Json, layout: Layout) -> str:
-    """A value without entries."""
+def _line(key: str, value: Json, layout: Layout, indent: str, manner: Manner) -> str:
+    """A line of an object, without its comma."""
+    if isinstance(value, str) and not (manner.comma or manner.trailing):
+        return f"{indent}{key}{scalar(value, layout, manner.word)}"
+    return f"{indent}{key}{dump(value, layout, indent, manner)}"
+
+
+def joined(lines: list[str], layout: Layout, manner: Manner) -> str:
+    """The lines of an object one below the other."""
+    return f"{manner.comma}{layout.newline}".join(lines) + manner.trailing
+
+
+QUOTES: Final = ("'", '"')
+
+
+def scalar(value: Json, layout: Layout, sample: str = '"') -> str:
+    """A value without entries; a string in the quotes of the sample, or bare as the sample is."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{value} has no text in JSON")
+    if isinstance(value, str):
+        return quoted_like(sample, value)
     text = json.dumps(value, ensure_ascii=False)
     if layout.yaml and isinstance(value, float) and "." not in text:
         return text.replace("e", ".0e")  # YAML 1.1 takes 1e-05 for text
     return text
+
+
+def as_written(text: object, value: object, *, yaml: bool) -> bool:
+    """Whether the text of a string, without its quotes, is this number."""
+    if not isinstance(text, str) or not _NUMBER.fullmatch(text):
+        return False
+    if yaml and isinstance(value, float) and not _YAML_FLOAT.fullmatch(text):
+        return False
+    read = int(text) if text.lstrip("-").isdigit() else float(text)
+    return type(read) is type(value) and read == value
 
 
 def moved(raw: Raw, layout: Layout, indent: str) -> str:

@@ -123,9 +123,9 @@ def test_entries_are_added_in_the_manner_of_the_text() -> None:
     assert edited('{\r\n\t"a": 1\r\n}', Set(("b",), {"c": 2})) == (
         '{\r\n\t"a": 1,\r\n\t"b": {\r\n\t\t"c": 2\r\n\t}\r\n}'
     )
-    assert edited("{'a': 1}", Set(("b",), "x")) == "{'a': 1, 'b': \"x\"}"
+    assert edited("{'a': 1}", Set(("b",), "x")) == "{'a': 1, 'b': 'x'}"
     assert edited(HJSON, Set(("fp16", "new"), 1)) == HJSON.replace("comma\n", "comma\n\tnew: 1\n")
-    assert edited(HJSON, Set(("new",), 1)) == HJSON.rstrip() + ",\nnew: 1\n"
+    assert edited(HJSON, Set(("new",), 1)) == HJSON.rstrip() + "\nnew: 1\n"
     assert edited("{ // c\n}", Set(("a",), 1)) == '{ // c\n  "a": 1\n}'
 
 

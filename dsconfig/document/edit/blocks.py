@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from dsconfig.document.edit import brackets
 from dsconfig.document.edit.edits import Edit, EditError
+from dsconfig.document.edit.manner import manner_of
 from dsconfig.document.edit.surroundings import Surroundings
-from dsconfig.document.layout import Raw, dump, moved, quoted_like
+from dsconfig.document.layout import Manner, Raw, dump, moved, quoted_like
 from dsconfig.document.tree import Member, Node, Span
 
 if TYPE_CHECKING:
@@ -107,17 +108,30 @@ def added(around: Surroundings, parent: Node, key: str, value: Json) -> list[Edi
         raise EditError("the entry does not end with its line")
     indent = text[around.line_start(first) : first]
     indent = indent if not indent.strip() else " " * len(indent)
+    manner = manner_of(around, parent)
     word = quoted_like(text[first : first + 1], key)
-    return [Edit(at, at, f"{around.layout.newline}{indent}{word}:{_value(around, value, indent)}")]
+    return [Edit(at, at, f"{around.layout.newline}{indent}{word}:{_value(around, value, indent, manner)}")]
 
 
-def _value(around: Surroundings, value: Json, indent: str) -> str:
+def replaced(around: Surroundings, parent: Node, member: Member, value: Json) -> Edit:
+    """The value behind the colon of a key, in the place of a scalar or of nothing."""
+    start = member.key_span.start
+    indent = around.text[around.line_start(start) : start]
+    at = after_colon(around, member.key_span)
+    end = max(at, member.node.span.end)
+    return Edit(at, end, _value(around, value, " " * len(indent), manner_of(around, parent)))
+
+
+def _value(around: Surroundings, value: Json, indent: str, manner: Manner) -> str:
     """What stands behind the colon of a key that is indented by `indent`."""
     layout = around.layout
     inner = indent + layout.unit
     if isinstance(value, Raw) and value.block:
         return f"{layout.newline}{inner}{moved(value, layout, inner)}"
-    if isinstance(value, dict) and value:
-        lines = (f"{inner}{quoted_like('x', str(k))}:{_value(around, v, inner)}" for k, v in value.items())
+    if isinstance(value, dict) and value and not manner.flow:
+        lines = (
+            f"{inner}{quoted_like(manner.key, str(key))}:{_value(around, item, inner, manner)}"
+            for key, item in value.items()
+        )
         return layout.newline + layout.newline.join(lines)
-    return f" {dump(value, layout, indent)}"
+    return f" {dump(value, layout, indent if manner.spread and not manner.flow else None, manner)}"

@@ -26,7 +26,10 @@ class JsonEditor:
     def set(self, path: KeyPath, value: Json) -> list[Edit]:
         """Give the key this value; sections on the way to it are made where they are missing."""
         node = self.document.node(path)
-        return self._add(path, value) if node is None else [brackets.replaced(self.around, node, value)]
+        if node is None:
+            return self._add(path, value)
+        parent = self.document.node(path[:-1]) if path else node
+        return brackets.replaced(self.around, parent or node, node, value)
 
     def remove(self, path: KeyPath) -> list[Edit]:
         """Take the entry out, with its comma, and with its lines where it has them to itself."""

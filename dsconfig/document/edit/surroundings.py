@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from dsconfig.document.layout import Layout
 from dsconfig.document.text import LINE_END, line_start
+from dsconfig.document.tree import Span
 
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
     from dsconfig.document.tree import Node
 
 _BLANKS: Final = re.compile(r"[ \t]*")
+_LEADING: Final = re.compile(r"[ \t]*(,)[ \t]*")
 _SPACE: Final = re.compile(r"[ \t\r\n\ufeff]*")
 
 
@@ -63,6 +65,11 @@ class Surroundings:
         while at in self.comments:
             at = self.after_space(self.comments[at])
         return at if self.text[at : at + 1] == "," else None
+
+    def leading_comma(self, at: int) -> Span | None:
+        """The comma with which the line of an entry begins, where it does not end the line before."""
+        found = _LEADING.fullmatch(self.text, self.line_start(at), at)
+        return Span(*found.span(1)) if found else None
 
     def has_comment(self, start: int, end: int) -> bool:
         """Whether a comment begins in this stretch."""

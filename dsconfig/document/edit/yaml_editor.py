@@ -9,7 +9,6 @@ from dsconfig.document.edit import blocks, brackets
 from dsconfig.document.edit.edits import Edit, EditError, apart
 from dsconfig.document.edit.places import entry, movable, nearest, new_entry, renamed
 from dsconfig.document.edit.surroundings import Surroundings
-from dsconfig.document.layout import dump
 
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
@@ -31,13 +30,16 @@ class YamlEditor:
         if node.items and not self.around.has_brackets(node):
             raise EditError("a list in block style may stand where no other value can")
         self._check_own(path)
-        if node.span.start < node.span.end:
-            return [brackets.replaced(self.around, node, value)]
+        if not path:
+            return brackets.replaced(self.around, node, node, value)
         parent, index = entry(self.document, path)
-        if parent.kind != "object":
+        empty = node.span.start == node.span.end
+        if parent.kind == "object" and not self.around.has_brackets(parent) and (empty or value):
+            if empty or (isinstance(value, dict) and node.kind != "object"):
+                return [blocks.replaced(self.around, parent, parent.members[index], value)]
+        elif empty:
             raise EditError("the item has no text")
-        at = blocks.after_colon(self.around, parent.members[index].key_span)
-        return [Edit(at, at, f" {dump(value, self.around.layout, None)}")]
+        return brackets.replaced(self.around, parent, node, value)
 
     def remove(self, path: KeyPath) -> list[Edit]:
         """Take the entry out, with its comma, or with its lines where it has them to itself."""
