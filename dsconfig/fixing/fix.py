@@ -71,10 +71,15 @@ def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> F
     applied: list[Diagnostic] = []
     seen = {document.text}
     withdrawn: set[tuple[str, KeyPath, str]] = set()
+    settled = 0
     for _ in range(MOST_PASSES):
         trial = Pass(document, report, judge, withdrawn)
         if not trial.run(unsafe=unsafe) or trial.result is None:
-            break
+            if not withdrawn or len(applied) == settled:
+                break
+            settled = len(applied)
+            withdrawn.clear()  # what did harm at first may do none beside what was fixed since
+            continue
         if trial.result[0].text in seen:  # two fixes undo each other
             break
         document, report = trial.result
