@@ -63,7 +63,7 @@ def load(
     report = check(source, target, world_size, consumer)
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
-    seen = Context(Source(report.document, report.consumer, world_size), release)
+    seen = Context(Source(report.document, report.consumer, report.world_size), release)
     if _rejected(report.diagnostics) or not seen.is_config:
         raise ConfigError(report)
     return construct(Config, seen.data, release)

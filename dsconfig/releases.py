@@ -65,7 +65,7 @@ class Interval(NamedTuple):
 EVERY_RELEASE = Interval()
 
 
-Origin = Literal["argument", "environment", "settings", "installed", "latest"]
+Origin = Literal["argument", "environment", "file", "settings", "installed", "latest"]
 
 
 class UnknownReleaseError(ValueError):

@@ -1,20 +1,22 @@
 """Settings: `dsconfig.toml`, or `[tool.dsconfig]` in `pyproject.toml`.
 
-One file serves a run: the nearest one from the working directory upwards, the repository's root (where `.git`
-is) being the last looked at. In one directory `dsconfig.toml` goes before `pyproject.toml`, and a
-`pyproject.toml` without the table is passed over. Patterns are relative to the settings file's directory.
+For each config the nearest file counts, from its own directory upwards, the repository's root (where `.git`
+is) being the last looked at; where there is none, that of the working directory. In one directory
+`dsconfig.toml` goes before `pyproject.toml`; one of the latter without the table is passed over. Patterns are
+relative to the settings file's directory. `[[overrides]]` says something else for the `files` that it names.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
 
 from dsconfig.consumers import CONSUMERS
 from dsconfig.json_types import JsonObject
 
-FILE, PROJECT = "dsconfig.toml", "pyproject.toml"
+FILE, PROJECT, OVERRIDES = "dsconfig.toml", "pyproject.toml", "overrides"
+_Setting: TypeAlias = "tuple[Callable[[object], object], str]"
 FAIL_ON = ("error", "warning", "info", "never")
 
 
@@ -35,6 +37,10 @@ class Settings(NamedTuple):
     fail_on: str | None = None
     exclude: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    overrides: tuple[Settings, ...] = ()
+    """What is said of some files only; of two that speak of one file, the later has the last word."""
+    files: tuple[str, ...] = ()
+    """Of an override, the patterns of its files."""
 
     @property
     def where(self) -> str:
@@ -106,21 +112,39 @@ def _parsed(path: str, text: str, *, own: bool) -> JsonObject | None:
 
 
 def _settings(path: str, table: JsonObject) -> Settings:
+    where = f"{os.path.relpath(path)}: {'' if os.path.basename(path) == FILE else 'tool.dsconfig.'}"
+    own = {key: value for key, value in table.items() if key != OVERRIDES}
+    tables = table.get(OVERRIDES, [])
+    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+        raise SettingsFileError(f"{where}{OVERRIDES}: expected a list of tables, got {_shown(tables)}")
+    overrides = tuple(
+        _override(path, each, f"{where}{OVERRIDES}[{index}]") for index, each in enumerate(tables)
+    )
+    return Settings(path, **_values(own, where, KEYS), overrides=overrides)
+
+
+def _override(path: str, table: JsonObject, where: str) -> Settings:
+    if "files" not in table:
+        raise SettingsFileError(f"{where}: `files` is missing, the patterns of those that it is for")
+    return Settings(path, **_values(table, f"{where}.", {"files": _PATTERNS, **KEYS}))
+
+
+def _values(table: JsonObject, where: str, keys: Mapping[str, _Setting]) -> JsonObject:
     values: JsonObject = {}
     for key, value in table.items():
-        where = f"{os.path.relpath(path)}: {'' if os.path.basename(path) == FILE else 'tool.dsconfig.'}{key}"
-        if key not in KEYS:
+        if key not in keys:
             from dsconfig.words import closest
 
-            close = closest(key.replace("_", "-"), KEYS)
-            hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(KEYS)}"
-            raise SettingsFileError(f"{where}: unknown setting, {hint}")
-        read, expected = KEYS[key]
+            known = (*keys, *([OVERRIDES] if keys is KEYS else []))
+            close = closest(key.replace("_", "-"), known)
+            hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(known)}"
+            raise SettingsFileError(f"{where}{key}: unknown setting, {hint}")
+        read, expected = keys[key]
         try:
             values[key.replace("-", "_")] = read(value)
         except ValueError:
-            raise SettingsFileError(f"{where}: expected {expected}, got {_shown(value)}") from None
-    return Settings(path, **values)
+            raise SettingsFileError(f"{where}{key}: expected {expected}, got {_shown(value)}") from None
+    return values
 
 
 def _shown(value: object) -> str:
@@ -164,7 +188,8 @@ def _by_pattern(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 _RULES = (_texts, "a list of rules")
-KEYS: dict[str, tuple[Callable[[object], object], str]] = {
+_PATTERNS = (_texts, "a list of patterns")
+KEYS: dict[str, _Setting] = {
     "target": (_text, "a release or a range of releases as a string"),
     "world-size": (_size, "a whole number above 0"),
     "consumer": (_one_of(CONSUMERS), f"one of {', '.join(CONSUMERS)}"),
@@ -172,7 +197,7 @@ KEYS: dict[str, tuple[Callable[[object], object], str]] = {
     "ignore": _RULES,
     "extend-select": _RULES,
     "fail-on": (_one_of(FAIL_ON), f"one of {', '.join(FAIL_ON)}"),
-    "exclude": (_texts, "a list of patterns"),
+    "exclude": _PATTERNS,
     "per-file-ignores": (_by_pattern, "a table of lists of rules by pattern"),
 }
 """Every setting, how it is read, and what it takes."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dsconfig import releases
 from dsconfig.checking import suppress
+from dsconfig.checking.circumstances import circumstances
 from dsconfig.checking.merge import diagnostics, merged
 from dsconfig.checking.notes import notes, world_sizes
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers import CONSUMERS, launch_file
 from dsconfig.consumers.named import named
+from dsconfig.consumers.reader import Reader, given
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Source
@@ -30,19 +31,22 @@ def check(
 
     Args:
         source: a path, text, bytes, base64 or a dict.
-        target: a release (`0.19.8`), a range (`>=0.14,<0.19.8`) or `installed`; None: the installed
-            DeepSpeed, else the latest release known.
-        world_size: number of ranks (GPUs); None: only what fails at every world size is an error.
-        consumer: who reads the file: `deepspeed` (default), `transformers`, `accelerate` or `lightning`.
+        target: a release (`0.19.8`), a range (`>=0.14,<0.19.8`) or `installed`; None: what the file's
+            `"$dsconfig"` says, else the installed DeepSpeed, else the latest release known.
+        world_size: number of ranks (GPUs); None: what the file's `"$dsconfig"` says; where it says nothing,
+            only what fails at every world size is an error.
+        consumer: who reads the file: `deepspeed`, `transformers`, `accelerate` or `lightning`; None: it is
+            found out, and `report.reader` says why.
 
     Raises:
         OSError: the path cannot be read.
         UnknownReleaseError: the target names no release.
         ValueError: the consumer or the world size is impossible.
     """
-    chosen = target if isinstance(target, Target) else releases.resolve(target)
-    consumer = "deepspeed" if consumer is None else consumer
-    return with_proven_fixes(check_document(read(source), chosen, world_size=world_size, consumer=consumer))
+    document = read(source)
+    under = circumstances(document, target, world_size, consumer)
+    report = check_document(document, under.target, world_size=under.world_size, consumer=under.reader)
+    return with_proven_fixes(report)
 
 
 def with_proven_fixes(report: Report) -> Report:
@@ -52,50 +56,55 @@ def with_proven_fixes(report: Report) -> Report:
     from dsconfig.checking.proven import proven  # edits of texts, which most files need not
 
     def judge(document: Document) -> Report:
-        return _report(document, report.target, report.world_size, report.consumer)
+        return _report(document, report.target, report.world_size, report.reader)
 
     return proven(report, judge).replaced(children=tuple(map(with_proven_fixes, report.children)))
 
 
 def check_document(
-    document: Document, target: Target, *, world_size: int | None = None, consumer: str = "deepspeed"
+    document: Document,
+    target: Target,
+    *,
+    world_size: int | None = None,
+    consumer: str | Reader = "deepspeed",
 ) -> Report:
-    """Check a document that was read already; see `check`. Its fixes are not tried yet."""
-    if consumer not in CONSUMERS:
-        raise ValueError(f"unknown consumer {consumer!r}: expected one of {', '.join(CONSUMERS)}")
+    """Check a document under circumstances that are known; see `check`. Its fixes are not tried yet."""
+    reader = given(consumer) if isinstance(consumer, str) else consumer
+    if reader.name not in CONSUMERS:
+        raise ValueError(f"unknown consumer {reader.name!r}: expected one of {', '.join(CONSUMERS)}")
     if world_size is not None and (isinstance(world_size, bool) or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
     if launch_file.is_launch_file(data := document.value()):
-        return _check_launch_file(document, target, world_size or launch_file.processes(data), consumer)
-    return _report(document, target, world_size, consumer)
+        return _check_launch_file(document, target, world_size or launch_file.processes(data), reader)
+    return _report(document, target, world_size, reader)
 
 
-def _check_launch_file(document: Document, target: Target, world_size: int | None, consumer: str) -> Report:
+def _check_launch_file(document: Document, target: Target, world_size: int | None, reader: Reader) -> Report:
     """Check a launch file of Accelerate, and the config that it names."""
-    report = _report(document, target, world_size, "accelerate")
-    found = named(document, consumer)
+    report = _report(document, target, world_size, reader._replace(name="accelerate"))
+    found = named(document, reader.said)
     if found is None:
         return report
     if found.document is None:
         note = f"{document.name}: {found.written} is not found from here, and not checked"
         return report.replaced(notes=(note,))
-    return report.replaced(children=(_report(found.document, target, world_size, found.consumer),))
+    return report.replaced(children=(_report(found.document, target, world_size, found.reader),))
 
 
-def _report(document: Document, target: Target, world_size: int | None, consumer: str) -> Report:
+def _report(document: Document, target: Target, world_size: int | None, reader: Reader) -> Report:
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
-    found, newest, cut = merged(Source(document, consumer, world_size, span), target.releases)
+    found, newest, cut = merged(Source(document, reader.name, world_size, span), target.releases)
     result = suppress.apply(document, diagnostics(document, found), cut=cut)
     return Report(
         document.name,
         target,
-        consumer,
+        reader,
         world_size,
         tuple(sorted((*result.kept, *result.unused), key=_place)),
         suppressed=tuple(result.suppressed),
         sizes=world_sizes(newest.context),
         document=document,
-        notes=notes(document, newest, consumer, cut=result.cut),
+        notes=notes(document, newest, reader, cut=result.cut),
         cut=result.cut,
     )
 

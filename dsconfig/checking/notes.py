@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dsconfig.consumers.reader import Reader
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.evaluate import Outcome
@@ -13,16 +14,16 @@ def world_sizes(context: Context) -> tuple[int, ...] | None:
     return sizes(context) if context.is_config and context.world_size is None else None
 
 
-def notes(document: Document, newest: Outcome, consumer: str, *, cut: bool) -> tuple[str, ...]:
+def notes(document: Document, newest: Outcome, reader: Reader, *, cut: bool) -> tuple[str, ...]:
     """What else is to be said of the file as a whole."""
     most = f"{newest.context.most:,}"
     more = f"{document.name}: only the first {most} findings of a rule are listed: there are more"
-    return (*_unfilled(document, newest, consumer), *([more] if cut else []))
+    return (*_unfilled(document, newest, reader), *([more] if cut else []))
 
 
-def _unfilled(document: Document, newest: Outcome, consumer: str) -> tuple[str, ...]:
+def _unfilled(document: Document, newest: Outcome, reader: Reader) -> tuple[str, ...]:
     """How many values are "auto", where the consumer does not fill them."""
-    if consumer != "deepspeed" or not newest.autos:
+    if reader.name != "deepspeed" or not newest.autos:
         return ()
     values = "1 value is" if newest.autos == 1 else f"{newest.autos} values are"
     advice = "if one of them reads the file, check with --consumer transformers"

@@ -11,6 +11,7 @@ from dsconfig.rules import RULES, Rule
 from dsconfig.rules.batch.reading import in_words
 
 if TYPE_CHECKING:
+    from dsconfig.consumers.reader import Reader
     from dsconfig.document import Document
 
 
@@ -21,7 +22,7 @@ class Report:
         self,
         name: str,
         target: Target,
-        consumer: str,
+        reader: Reader,
         world_size: int | None,
         diagnostics: tuple[Diagnostic, ...],
         *,
@@ -33,7 +34,7 @@ class Report:
         cut: bool = False,
     ) -> None:
         self.name, self.document = name, document
-        self.target, self.consumer, self.world_size = target, consumer, world_size
+        self.target, self.reader, self.world_size = target, reader, world_size
         self.diagnostics, self.suppressed = diagnostics, suppressed
         self.sizes = sizes
         """World sizes at which the batch triplet works; None where any does, or one was given."""
@@ -56,7 +57,7 @@ class Report:
         return Report(
             self.name,
             self.target,
-            self.consumer,
+            self.reader,
             self.world_size,
             self.diagnostics if diagnostics is None else diagnostics,
             suppressed=self.suppressed if suppressed is None else suppressed,
@@ -71,6 +72,11 @@ class Report:
     def world_sizes(self) -> str | None:
         """In words, those at which the batch triplet works; None where any does, or one was given."""
         return in_words(self.sizes)
+
+    @property
+    def consumer(self) -> str:
+        """Who reads the config; `reader` says why that is believed, too."""
+        return self.reader.name
 
     @property
     def ok(self) -> bool:

@@ -2,6 +2,7 @@
 
 "$dsconfig": {"ignore": ["DSC401", "unknown-key"]}                     the whole file
 "$dsconfig": {"ignore": {"zero_optimization.stage": ["DSC4"]}}         a key and all below it
+"$dsconfig": {"consumer": "transformers", "target": "0.16.9"}          see dsconfig.consumers.own_words
 // dsconfig: ignore[DSC401, unknown-key]     at the end of a line, or alone above one
 # dsconfig: ignore-file[DSC401]              the whole file, from any line
 """
@@ -9,18 +10,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.checking.locate import location, location_of
+from dsconfig.consumers.own_words import EXPECTED, KEY, fits
 from dsconfig.diagnostic import Diagnostic, Effect, Location
+from dsconfig.releases import UnknownReleaseError, resolve
 
 if TYPE_CHECKING:
     from dsconfig.document import Document, Span
     from dsconfig.json_types import KeyPath
 
 CODE, NAME = "DSC008", "unused-suppression"
-KEY = "$dsconfig"
 _COMMENT = re.compile(r"dsconfig:\s*(ignore-file|ignore)\b(?:\s*\[([^][]*)\])?")
 _COMMENT_MARKS = ("#", "//", "/*")
 
@@ -75,8 +77,7 @@ def _block(document: Document, block: object) -> Iterator[Suppression | Diagnost
     if not isinstance(block, dict):
         yield _malformed(document, (KEY,), "an object with the key `ignore`")
         return
-    others = [key for key in block if key != "ignore"]
-    yield from (_malformed(document, (KEY, key), "`ignore`, the only key") for key in others)
+    yield from _circumstances(document, block)
     match block.get("ignore", []):
         case list() as selectors:
             yield from _selectors(document, (KEY, "ignore"), selectors)
@@ -85,6 +86,31 @@ def _block(document: Document, block: object) -> Iterator[Suppression | Diagnost
                 yield from _selectors(document, (KEY, "ignore", below), selectors, below)
         case _:
             yield _malformed(document, (KEY, "ignore"), "a list of rules, or an object of such lists by key")
+
+
+def _circumstances(document: Document, block: Mapping[object, object]) -> Iterator[Diagnostic]:
+    """What is wrong with the keys beside `ignore`, which say how the config is read."""
+    for key, value in block.items():
+        path, where = (KEY, str(key)), location_of(document, (KEY, str(key)), "key")
+        if key in EXPECTED:
+            problem = None if fits(str(key), value) else f"expected {EXPECTED[str(key)]}"
+            if key == "target" and problem is None:
+                problem = _unknown_release(str(value))
+            if problem:
+                yield finding(
+                    f"`{key}` is not understood: {problem}", path, where, "correct it, or remove it"
+                )
+        elif key != "ignore":
+            told = f"expected one of {', '.join(('ignore', *EXPECTED))}"
+            yield finding(f"`{key}` is not understood: {told}", path, where, "remove it")
+
+
+def _unknown_release(text: str) -> str | None:
+    try:
+        resolve(text)
+    except UnknownReleaseError as error:
+        return str(error)
+    return None
 
 
 def _selectors(

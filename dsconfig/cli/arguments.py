@@ -12,6 +12,8 @@ TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from argparse import _ActionsContainer as Container
 
+_READER = "who reads the file (default: found out from it and what names it)"
+
 
 def rule_list(text: str) -> list[str]:
     """The words of a list joined by commas."""
@@ -40,7 +42,7 @@ def add_circumstances(parser: Container) -> None:
     """Declare the world size and the consumer, for the verbs that have their own idea of releases."""
     add = parser.add_argument
     add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
-    add("--consumer", choices=CONSUMERS, default="deepspeed", help="who reads the file (default: deepspeed)")
+    add("--consumer", choices=CONSUMERS, help=_READER)
 
 
 def add_schema_choice(parser: Container) -> None:
@@ -53,7 +55,7 @@ def add_schema_choice(parser: Container) -> None:
 def add_filling(parser: Container) -> None:
     """Declare who reads the file, and what it fills "auto" from."""
     add = parser.add_argument_group("who reads the file").add_argument
-    add("--consumer", choices=CONSUMERS, help="who fills `auto` (default: deepspeed, which does not)")
+    add("--consumer", choices=CONSUMERS, help=_READER)
     add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
     add("--model-config", metavar="FILE", help="the model's config.json, for its hidden size")
 
@@ -66,7 +68,7 @@ def add_checking(parser: Container) -> None:
     add = parser.add_argument_group("what it is checked against").add_argument
     add("--target", metavar="RELEASE", help="a release, a range such as '>=0.14,<0.19.8', or installed")
     add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
-    add("--consumer", choices=CONSUMERS, help="who reads the file (default: deepspeed)")
+    add("--consumer", choices=CONSUMERS, help=_READER)
     told = "RULES: codes, starts of codes, or names, joined by commas"
     which = parser.add_argument_group("which rules", told)
     for option, what in (

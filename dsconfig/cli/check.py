@@ -51,12 +51,12 @@ def run(args: argparse.Namespace) -> int:
     checker = _checker(args, options)
     names = checker.gather(args.paths or ["."])
     if args.show_files:
-        sys.stdout.writelines(f"{name}\n" for name in names)
+        sys.stdout.writelines(f"{name}: {checker.reader(name)}\n" for name in names)
     else:
         _show(args, checker, names)
     if checker.failed:
         return FAILED
-    return FINDINGS if checker.tally.reaches(options.fail_on) and not args.exit_zero else CLEAN
+    return FINDINGS if checker.tally.failed and not args.exit_zero else CLEAN
 
 
 def _check_usage(args: argparse.Namespace) -> None:

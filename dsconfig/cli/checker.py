@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from dsconfig.checking.report import Report
-from dsconfig.cli.errors import complain, complain_internal
+from dsconfig.cli.errors import UsageError, complain, complain_internal
 from dsconfig.cli.files import read_stdin, reason
 from dsconfig.cli.options import Options
 from dsconfig.cli.tally import Tally
@@ -56,12 +56,25 @@ class Checker:
             if (report := self._attempt(name)) is not None:
                 yield from self.tally.counted(report)
 
+    def reader(self, name: str) -> str:
+        """Who reads a file, in words."""
+        from dsconfig.cli.judge import circumstances
+
+        try:
+            return str(circumstances(self._read(name), self.options).reader)
+        except OSError as error:
+            return reason(error)
+
+    def _read(self, name: str) -> Document:
+        return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
+
     def _attempt(self, name: str) -> Report | None:
         try:
-            document = read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
-            return self.report_on(name, document)
+            return self.report_on(name, self._read(name))
         except OSError as error:
             self._refuse(f"{name}: {reason(error)}")
+        except UsageError as error:
+            self._refuse(str(error))
         except Exception as error:  # the fault is ours; the other files are still worth checking
             self.failed = True
             complain_internal(error, name)

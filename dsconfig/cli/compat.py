@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show what the releases do."""
     from dsconfig.checking.compat import EVERY, compat, newest_taking
+    from dsconfig.cli.options import in_force
     from dsconfig.releases import UnknownReleaseError, resolve
     from dsconfig.render.style import style_of
 
@@ -43,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
     except UnknownReleaseError as error:
         refuse(str(error))
     document = read(args.file)
-    stretches = compat(document, target, world_size=args.world_size, consumer=args.consumer)
+    under = in_force(args, document)
+    stretches = compat(document, target, world_size=under.world_size, consumer=under.reader.name)
     if args.output_format == "json":
         sys.stdout.write(_json(document.name, stretches))
     else:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         (sys.stderr if args.diff or names == ["-"] else sys.stdout).write(_told(fixer, left))
     if checker.failed:
         return FAILED
-    to_do = checker.tally.reaches(options.fail_on) or (args.diff and fixer.changed)
+    to_do = checker.tally.failed or (args.diff and fixer.changed)
     return FINDINGS if to_do and not args.exit_zero else CLEAN
 
 

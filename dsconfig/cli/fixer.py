@@ -6,7 +6,7 @@ import sys
 
 from dsconfig.checking.check import with_proven_fixes
 from dsconfig.checking.report import Report
-from dsconfig.cli.judge import judge
+from dsconfig.cli.judge import circumstances, judge
 from dsconfig.cli.options import Options
 from dsconfig.cli.output import difference, is_whole, put, replace
 from dsconfig.diagnostic import Diagnostic
@@ -28,10 +28,11 @@ class Fixer:
 
     def fix(self, name: str, document: Document) -> Report:
         """Fix the document read from `name`; the report is that of its new text."""
+        under = circumstances(document, self.options)  # those of the text as it was: a fix moves the evidence
         if is_whole(document):
-            fixed = fix_document(document, lambda text: judge(text, self.options), unsafe=self.unsafe)
+            fixed = fix_document(document, lambda text: judge(text, self.options, under), unsafe=self.unsafe)
         else:  # nothing can be written, so the report is that of the text as it is
-            fixed = Fixed(document.text, (), judge(document, self.options))
+            fixed = Fixed(document.text, (), judge(document, self.options, under))
         if fixed.text != document.text:
             self._keep(name, document, fixed.text)
             self.changed += 1

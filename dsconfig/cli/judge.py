@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dsconfig.checking.check import check_document, with_proven_fixes
+from dsconfig.checking.circumstances import Circumstances
 from dsconfig.checking.report import Report
-from dsconfig.cli.options import Options
+from dsconfig.cli.options import Options, judged_under
 from dsconfig.document import Document
 
 
-def judge(document: Document, options: Options) -> Report:
+def circumstances(document: Document, options: Options) -> Circumstances:
+    """Release, world size and reader of one document."""
+    own = options.of(document.name)
+    return judged_under(document, own.target, options.args.world_size, own.world_size, own.reader)
+
+
+def judge(document: Document, options: Options, under: Circumstances | None = None) -> Report:
     """The report of one document, and of those that it names."""
-    report = check_document(
-        document, options.target, world_size=options.world_size, consumer=options.consumer
-    )
+    target, size, reader = under or circumstances(document, options)
+    report = check_document(document, target, world_size=size, consumer=reader)
     if report.children:
         report = report.replaced(children=tuple(_selected(child, options) for child in report.children))
     return _selected(report, options)
@@ -25,7 +31,8 @@ def shown(document: Document, options: Options) -> Report:
 
 def _selected(report: Report, options: Options) -> Report:
     """The report with what the selection and the per-file ignores silence moved to `suppressed`."""
-    off = options.off | _ignored(report.name, options)
+    own = options.of(report.name)
+    off = own.off | _ignored(report.name, own)
     silenced = tuple(found for found in report.diagnostics if found.code in off)
     if not silenced:
         return report

@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Migrate the file."""
+    from dsconfig.cli.options import in_force
     from dsconfig.fixing.migrate import migrate
     from dsconfig.releases import UnknownReleaseError
     from dsconfig.render.style import style_of
@@ -42,7 +43,8 @@ def run(args: argparse.Namespace) -> int:
     document = read(args.file)
     try:
         to, origin = _single(args.to), None if args.origin is None else _single(args.origin)
-        done = migrate(document, to, origin, world_size=args.world_size, consumer=args.consumer)
+        under = in_force(args, document)
+        done = migrate(document, to, origin, world_size=under.world_size, consumer=under.reader.name)
     except (UnknownReleaseError, ValueError) as error:
         refuse(str(error))
     # The text or the diff has stdout to itself.

@@ -82,8 +82,8 @@ def _resolve(args: argparse.Namespace) -> Run:
     from dsconfig.resolving.resolve import resolve
     from dsconfig.resolving.runtime import WORLD_SIZE
 
-    target, consumer, configured = in_force(args)
     document, given = read(args.file), args.world_size
+    target, configured, reader = in_force(args, document)
     if given is None and WORLD_SIZE not in os.environ:
         given = configured
         if given is None and processes(document) is None:
@@ -92,7 +92,7 @@ def _resolve(args: argparse.Namespace) -> Run:
         document,
         given,
         target,
-        consumer,
+        reader.said,
         **{name: getattr(args, name) for name, _ in DEGREES},
         set=dict(args.set or ()),
         training_args=mapping(args.training_args),

@@ -43,13 +43,14 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.resolving.effective import effective
     from dsconfig.resolving.errors import ResolveError
 
-    target, consumer, size = in_force(args)
+    document = read(args.file)
+    target, size, reader = in_force(args, document)
     try:
         shown = effective(
-            read(args.file),
+            document,
             size,
             target,
-            consumer,
+            reader.said,
             training_args=mapping(args.training_args),
             model_config=mapping(args.model_config),
             every=args.all,

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from dsconfig.checking.report import Report
 from dsconfig.cli.options import Options
+from dsconfig.consumers.reader import Reader
 from dsconfig.diagnostic import SEVERITIES
+from dsconfig.releases import Target
 from dsconfig.render.style import Style
 
 
@@ -17,7 +19,10 @@ class Tally:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.files = 0
+        self.targets: Counter[str] = Counter()
+        self.readers: Counter[Reader] = Counter()
+        self.failed = False
+        """Whether a finding is as severe as the options for its file do not let pass."""
         self.suppressed = 0
         self.by_severity: Counter[str] = Counter()
         self.by_rule: Counter[tuple[str, str]] = Counter()
@@ -41,7 +46,10 @@ class Tally:
         return new
 
     def _count(self, report: Report) -> None:
-        self.files += 1
+        options = self.options.of(report.name)
+        self.targets[self._against(report.target, options)] += 1
+        self.readers[report.reader] += 1
+        self.failed |= any(_reaches(found.severity, options.fail_on) for found in report.diagnostics)
         self.suppressed += len(report.suppressed)
         for found in report.diagnostics:
             self.by_severity[found.severity] += 1
@@ -50,19 +58,23 @@ class Tally:
         if report.world_sizes:
             self.notes.append(f"{report.name} works at these world sizes: {report.world_sizes}")
 
-    def reaches(self, severity: str) -> bool:
-        """Whether anything of this severity or above was found; nothing reaches `never`."""
-        if severity == "never":
-            return False
-        worst_first: tuple[str, ...] = SEVERITIES
-        return any(self.by_severity[each] for each in worst_first[: worst_first.index(severity) + 1])
+    @staticmethod
+    def _against(target: Target, options: Options) -> str:
+        from dsconfig.render.summary import against
+
+        return against(target, options.settings.where if options.settings.path else None)
 
     def closing(self, style: Style) -> str:
         """The notes and the summary."""
         from dsconfig.render.summary import note, summary
 
-        settings = self.options.settings
-        source = settings.where if settings.path else None
+        targets = self.targets or {self._against(self.options.target, self.options): 0}
         counts = {**self.by_severity, "suppressed": self.suppressed}
-        last = summary(self.files, counts, self.options.target, style, source)
+        last = summary(counts, targets, self.readers.most_common(), style)
         return "".join(note(text, style) for text in self.notes) + last
+
+
+def _reaches(severity: str, least: str) -> bool:
+    """Whether a finding is of this severity or above; nothing reaches `never`."""
+    worst_first: tuple[str, ...] = SEVERITIES
+    return least != "never" and worst_first.index(severity) <= worst_first.index(least)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
 
 from dsconfig.json_types import Json
 
@@ -14,8 +14,7 @@ in `Accelerator.prepare`.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
+class Fill(NamedTuple):
     """What one "auto" becomes. Where `must_match`, a written value that differs from it is an error."""
 
     key: str
@@ -24,15 +23,14 @@ class Fill:
     must_match: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
+class Consumer(NamedTuple):
     """One consumer. `defaults` stand for training arguments that are not given."""
 
     name: str
     own_keys: tuple[str, ...] = ()
     """Keys at the top level that the consumer reads or writes, and DeepSpeed does not."""
     fills: tuple[Fill, ...] = ()
-    defaults: Mapping[str, Json] = field(default_factory=dict)
+    defaults: Mapping[str, Json] = MappingProxyType({})
 
     def origin(self, key: str) -> str | None:
         """From what the consumer fills the key; None where it does not."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dsconfig import document as reader
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.launch_file import linked
-from dsconfig.document import Document
+from dsconfig.consumers.reader import Reader, of_content
+from dsconfig.document import MAX_SIZE, Document, read_bytes
 
 
 class Named(NamedTuple):
@@ -17,12 +17,12 @@ class Named(NamedTuple):
     """Its name, as the launch file writes it."""
     document: Document | None
     """None: there is no such file, seen from here."""
-    consumer: str
+    reader: Reader
     """Who reads it."""
 
 
-def named(launch: Document, consumer: str) -> Named | None:
-    """The config that a launch file names; None where it names none.
+def named(launch: Document, consumer: str | None = None) -> Named | None:
+    """The config that a launch file names; None where it names none. `consumer`: who is said to read it.
 
     Raises:
         OSError: the config cannot be read.
@@ -31,10 +31,14 @@ def named(launch: Document, consumer: str) -> Named | None:
     if found is None:
         return None
     written, path = found
-    # The script may have a Trainer, which fills more than Accelerate alone.
-    reads = consumer if consumer in HUGGING_FACE else "transformers"
+    reader = Reader("accelerate", f"{launch.name} names it", "launch file")
+    if consumer in HUGGING_FACE:
+        reader = reader._replace(name=consumer)
     if path is None:
-        return Named(written, None, reads)
+        return Named(written, None, reader)
     with open(path, "rb") as file:
-        config = reader.read_bytes(file.read(reader.MAX_SIZE + 1), path, "json")  # whatever its name says
-    return Named(written, config, reads)
+        config = read_bytes(file.read(MAX_SIZE + 1), path, "json")  # whatever its name says
+    if consumer is None and (content := of_content(config.value("json"))).name == "transformers":
+        # The script may have a Trainer, which fills more than Accelerate alone.
+        reader = reader if content.likely else content
+    return Named(written, config, reader)

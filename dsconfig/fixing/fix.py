@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsconfig import releases
 from dsconfig.checking.check import check_document
+from dsconfig.checking.circumstances import circumstances
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import is_text
 from dsconfig.diagnostic import Diagnostic
@@ -56,13 +56,13 @@ def fix(
         raise ValueError(f"{text!r} is not a config's text: read the file first")
     if format not in ("json", "yaml"):
         raise ValueError(f"unknown format {format!r}: expected json or yaml")
-    chosen = target if isinstance(target, Target) else releases.resolve(target)
-    reader = "deepspeed" if consumer is None else consumer
+    document = read_text(text, format=format)
+    found = circumstances(document, target, world_size, consumer)
 
     def judge(document: Document) -> Report:
-        return check_document(document, chosen, world_size=world_size, consumer=reader)
+        return check_document(document, found.target, world_size=found.world_size, consumer=found.reader)
 
-    return fix_document(read_text(text, format=format), judge, unsafe=unsafe).text
+    return fix_document(document, judge, unsafe=unsafe).text
 
 
 def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> Fixed:

@@ -35,6 +35,26 @@ class Target(Protocol):
         """Where the choice comes from, a word of `dsconfig.releases.Origin`."""
 
 
+class Reader(Protocol):
+    """What a renderer needs of who reads a config."""
+
+    @property
+    def name(self) -> str:
+        """A consumer."""
+
+    @property
+    def why(self) -> str:
+        """The evidence, as a clause."""
+
+    @property
+    def origin(self) -> str:
+        """Where the evidence comes from, a word of `dsconfig.consumers.reader.Origin`."""
+
+    @property
+    def likely(self) -> bool:
+        """Whether the evidence leaves others possible."""
+
+
 class RulePage(Protocol):
     """What a renderer needs of a rule."""
 
@@ -61,6 +81,10 @@ class Report(Protocol):
     @property
     def target(self) -> Target:
         """The releases that were checked."""
+
+    @property
+    def reader(self) -> Reader:
+        """Who reads the config."""
 
     @property
     def diagnostics(self) -> Sequence[Diagnostic]:

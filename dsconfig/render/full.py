@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
-    """Each finding as a small block with an empty line after it."""
+    """Each finding as a small block with an empty line after it; first, who is found to read the file."""
     for report in reports:
+        if report.diagnostics and report.reader.origin not in ("argument", "default"):
+            yield f"{printable(f'{report.name}: {report.reader}')}\n\n"
         for found in report.diagnostics:
             yield "\n".join(_block(report, found, style)) + "\n\n"
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dsconfig.diagnostic import Diagnostic, Fix, Location, Move, Operation, Rename, Replace, Set
 
 if TYPE_CHECKING:
-    from dsconfig.render import Report, Target
+    from dsconfig.render import Reader, Report, Target
     from dsconfig.render.style import Style
 
 VERSION = 1
@@ -26,9 +26,15 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     comma = "\n"
     for report in reports:
         found = [_diagnostic(diagnostic) for diagnostic in report.diagnostics]
-        yield comma + json.dumps({"path": report.name, "diagnostics": found})
+        file = {"path": report.name, "target": report.target.text, "reader": reader(report.reader)}
+        yield comma + json.dumps({**file, "diagnostics": found})
         comma = ",\n"
     yield "\n]}\n" if comma == ",\n" else "]}\n"
+
+
+def reader(found: Reader) -> dict[str, object]:
+    """Who reads a config, and why that is believed."""
+    return {"name": found.name, "why": found.why, "origin": found.origin, "likely": found.likely}
 
 
 def _diagnostic(found: Diagnostic) -> dict[str, object]:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from dsconfig._version import __version__
 from dsconfig.diagnostic import Diagnostic, Location, dotted
+from dsconfig.render.json import reader
 from dsconfig.render.machine import Fingerprints, relative
 
 if TYPE_CHECKING:
@@ -26,9 +27,11 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     """One log with one run, a line for each result. It names only the rules that spoke."""
     rules: dict[str, tuple[int, dict[str, object]]] = {}
     fingerprints = Fingerprints()
+    readers = []
     yield f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{"results": ['
     comma = "\n"
     for report in reports:
+        readers.append({"path": relative(report.name), **reader(report.reader)})
         regions = _Regions(report.document.text if report.document else "")
         for found in report.diagnostics:
             if found.code not in rules:
@@ -43,7 +46,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
         },
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"SRCROOT": {"description": {"text": "the directory that was checked from"}}},
-        "properties": {"target": target.text, "releases": list(target.releases)},
+        "properties": {"target": target.text, "releases": list(target.releases), "readers": readers},
     }
     yield f"\n],\n{json.dumps(rest)[1:]}]}}\n"
 

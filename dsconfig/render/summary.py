@@ -2,38 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import SEVERITIES
 from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
-    from dsconfig.render import Target
+    from dsconfig.render import Reader, Target
     from dsconfig.render.style import Style
 
 ORIGINS = {
     "argument": "--target",
     "environment": "DSCONFIG_TARGET",
+    "file": 'its "$dsconfig"',
     "installed": "installed",
     "latest": "latest known",
 }
 
 
 def summary(
-    files: int, counts: Mapping[str, int], target: Target, style: Style, source: str | None = None
+    counts: Mapping[str, int],
+    targets: Mapping[str, int],
+    readers: Sequence[tuple[Reader, int]],
+    style: Style,
 ) -> str:
     """One line, for example `Checked 3 files against DeepSpeed 0.19.8 (latest known): 2 errors, 1 warning.`.
 
-    `counts` are by severity, and `suppressed`. `source` is the settings file, named where the target comes
-    from it.
+    `counts` are by severity, and `suppressed`. `targets` are releases in words (see `against`), the files of
+    each counted, and `readers` who reads them.
     """
+    files = sum(targets.values())
     parts = [style.paint(count(counts.get(s, 0), s), s) for s in SEVERITIES if counts.get(s)]
     parts = parts or [style.paint("nothing found", "good")]
     if counts.get("suppressed"):
         parts.append(f"{counts['suppressed']} suppressed")
-    checked = f"Checked {count(files, 'file')} against DeepSpeed {against(target, source)}"
+    first, *others = targets
+    checked = f"Checked {count(files, 'file')}{_read_by(readers)} against DeepSpeed {first}"
+    checked += "".join(f", {targets[other]} against {other}" for other in others)
     return f"{checked}: {', '.join(parts)}.\n"
+
+
+def _read_by(readers: Sequence[tuple[Reader, int]]) -> str:
+    """Who reads the files; nothing is said of DeepSpeed itself where it reads all of them."""
+    names = Counter[str]()
+    for found, number in readers:
+        names[found.name] += number
+    if set(names) <= {"deepspeed"} and all(found.origin in ("argument", "default") for found, _ in readers):
+        return ""
+    if len(readers) == 1:
+        return f", {printable(str(readers[0][0]))},"
+    each = [f"{number} by {name}" for name, number in names.most_common()]
+    return f", read {', '.join(each)},"
 
 
 def note(text: str, style: Style) -> str:

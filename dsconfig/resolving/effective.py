@@ -61,7 +61,7 @@ def effective(
     chosen = target if isinstance(target, Target) else releases.resolve(target)
     document = source if isinstance(source, Document) else read(source)
     release = chosen.releases[-1]
-    seen = reading(document, release, consumer or "deepspeed")
+    seen = reading(document, release, consumer)
     written = context(seen.document, release, seen.consumer)
     run, messages, size = None, seen.messages, world_size or processes(document)
     try:

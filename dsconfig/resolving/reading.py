@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dsconfig.checking.check import check_document
+from dsconfig.checking.circumstances import find_out
 from dsconfig.consumers import launch_config, launch_file
 from dsconfig.consumers.named import named
 from dsconfig.document import Document, read_dict
@@ -41,28 +42,28 @@ def processes(document: Document) -> int | None:
     return launch_file.processes(data) if launch_file.is_launch_file(data) else None
 
 
-def reading(document: Document, release: str, consumer: str) -> Reading:
-    """The config that the document holds, names, or is the block of.
+def reading(document: Document, release: str, consumer: str | None) -> Reading:
+    """The config that the document holds, names, or is the block of. `consumer` None: it is found out.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
         ResolveError: a launch file leads to none.
     """
     if not launch_file.is_launch_file(document.value()):
-        return Reading(document, consumer)
+        return Reading(document, consumer or find_out(document).name)
     found = named(document, consumer)
     if found is None:
         made = launch_config.config(_data(document))
         if made is None:
-            raise _leads_nowhere(document, release, consumer)
+            raise _leads_nowhere(document, release)
         text = f"accelerate makes this config of the block `{launch_file.BLOCK}` of {document.name}"
         config = read_dict(made)
         return Reading(config, "accelerate", document, (Message("note", text),))
     if found.document is None:
         hint = "a relative path counts from where `accelerate launch` is called"
         raise ResolveError(f"{found.written}, which {document.name} names, is not found from here", (hint,))
-    text = f"{document.name} names {found.document.name}, which {found.consumer} reads"
-    return Reading(found.document, found.consumer, messages=(Message("note", text),))
+    text = f"{document.name} names {found.document.name}, which {found.reader.name} reads"
+    return Reading(found.document, found.reader.name, messages=(Message("note", text),))
 
 
 def _data(launch: Document) -> JsonObject:
@@ -70,9 +71,9 @@ def _data(launch: Document) -> JsonObject:
     return data if isinstance(data, dict) else {}
 
 
-def _leads_nowhere(document: Document, release: str, consumer: str) -> ResolveError:
+def _leads_nowhere(document: Document, release: str) -> ResolveError:
     """What `check` finds in a launch file whose block is not looked at, or cannot be read."""
-    found = list(check_document(document, Target((release,), release, "argument"), consumer=consumer))
+    found = list(check_document(document, Target((release,), release, "argument")))
     stops = [one for one in found if one.severity == "error"] or [one for one in found if one.code == _OFF]
     if stops:
         return ResolveError.of(stops)

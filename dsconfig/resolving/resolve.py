@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 from dsconfig.checking.source import ConfigSource, read
@@ -48,7 +49,8 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         source: a path, text, bytes, a dict or a document that was read; see `check`.
         world_size: number of ranks, one a GPU; None: the environment's `WORLD_SIZE`.
         target: the release that runs it, of a range the newest; None: as for `check`.
-        consumer: who reads the file: `deepspeed` (default), `transformers`, `accelerate` or `lightning`.
+        consumer: who reads the file: `deepspeed`, `transformers`, `accelerate` or `lightning`; None: it is
+            found out.
         tp: ranks that share each layer.
         pp: pipeline stages.
         sp: ranks that share one sequence.
@@ -66,7 +68,8 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     document = source if isinstance(source, Document) else read(source)
     chosen = runtime(consumer, (tp, pp, sp, ep), world_size, target, processes(document))
     changes = set or {}
-    seen = reading(document, chosen.release, chosen.consumer)
+    seen = reading(document, chosen.release, consumer)
+    chosen = replace(chosen, consumer=seen.consumer)
     written = read_written(seen.document, chosen.release, seen.consumer, changes)
     silenced = refuse_written(document, seen, written.config, changes, chosen)
     run = derive_run(seen, written, chosen, _mapping(training_args), _mapping(model_config))

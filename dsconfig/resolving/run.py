@@ -81,4 +81,4 @@ class Run:
 
         divided = self.data_parallel_size == self.world_size or "sequence_parallel_size" in self.config
         size = self.world_size if divided else int(self.data_parallel_size)
-        return check(self.config, self.release, size)
+        return check(self.config, self.release, size, "deepspeed")

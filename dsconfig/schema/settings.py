@@ -6,7 +6,7 @@ from dsconfig.consumers import CONSUMERS
 from dsconfig.releases import LATEST
 from dsconfig.rules import RULES
 from dsconfig.schema.keywords import DRAFT, Schema
-from dsconfig.settings import FAIL_ON
+from dsconfig.settings import FAIL_ON, OVERRIDES
 
 
 def settings_schema() -> Schema:
@@ -20,7 +20,7 @@ def settings_schema() -> Schema:
             {"type": "string", "examples": [LATEST, f">=0.14,<{LATEST}", "installed"]},
         ),
         "world-size": ("Number of processes.", {"type": "integer", "minimum": 1}),
-        "consumer": ("Who reads the configs.", {"enum": list(CONSUMERS), "default": "deepspeed"}),
+        "consumer": ("Who reads the configs; found out by default.", {"enum": list(CONSUMERS)}),
         "select": ("Rules that are switched on: codes, starts of codes, or names.", rules),
         "ignore": ("Rules that are switched off.", rules),
         "extend-select": ("Rules that are switched on besides.", rules),
@@ -34,10 +34,20 @@ def settings_schema() -> Schema:
             {"type": "object", "additionalProperties": rules},
         ),
     }
+    own = {key: {"description": told, **value} for key, (told, value) in properties.items()}
+    files: Schema = {"description": "Patterns of the files that this is for.", **texts}
+    override: Schema = {
+        "type": "object",
+        "properties": {"files": files, **own},
+        "required": ["files"],
+        "additionalProperties": False,
+    }
+    told = "Settings for some files only; the last that names a file has the last word."
+    overrides: Schema = {"description": told, "type": "array", "items": override}
     return {
         "$schema": DRAFT,
         "title": "dsconfig settings",
         "type": "object",
-        "properties": {key: {"description": told, **value} for key, (told, value) in properties.items()},
+        "properties": {**own, OVERRIDES: overrides},
         "additionalProperties": False,
     }

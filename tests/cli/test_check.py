@@ -39,7 +39,8 @@ def test_json_is_one_document(files: Path, run: Runs) -> None:
     assert list(document) == ["version", "target", "files"]
     assert (document["version"], document["target"]) == (1, "0.19.8")
     clean, unknown = document["files"]
-    assert clean == {"path": "clean.json", "diagnostics": []}
+    reader = {"name": "deepspeed", "why": 'no value is "auto"', "origin": "default", "likely": True}
+    assert clean == {"path": "clean.json", "target": "0.19.8", "reader": reader, "diagnostics": []}
     (found,) = unknown["diagnostics"]
     fields = (
         "code name effect severity message help path line column end_line end_column releases related fix"
@@ -144,7 +145,7 @@ def test_world_sizes_are_noted_where_unknown(files: Path, run: Runs) -> None:
 
 def test_the_consumer_is_passed_on(files: Path, run: Runs) -> None:
     (files / "auto.json").write_text('{"train_batch_size": "auto", "zero_optimization": {}}')
-    assert run("check", "auto.json").code == 1
+    assert run("check", "auto.json", "--consumer", "deepspeed").code == 1
     assert run("check", "auto.json", "--consumer", "transformers").code == 0
 
 
@@ -165,9 +166,10 @@ def test_a_directory_stands_for_its_configs(files: Path, run: Runs) -> None:
     (files / "deep" / "er" / "ds_config.json").write_text(CLEAN)
     (files / "zero.json").write_text('{"zero_optimization": {"stage": 1}}')
     (files / "package.json").write_text('{"name": "no config"}')
-    assert run("check", ".", "--show-files").out.split() == ["zero.json", "deep/er/ds_config.json"]
-    assert run("check", "--show-files").out.split() == ["zero.json", "deep/er/ds_config.json"]
-    assert run("check", "deep", "deep/er/ds_config.json", "--show-files").out == "deep/er/ds_config.json\n"
+    deep = 'deep/er/ds_config.json: probably read by deepspeed: no value is "auto"\n'
+    assert run("check", ".", "--show-files").out.splitlines()[0].startswith("zero.json: ")
+    assert run("check", "--show-files").out.endswith(f"\n{deep}")
+    assert run("check", "deep", "deep/er/ds_config.json", "--show-files").out == deep
 
 
 def test_one_bad_path_does_not_stop_the_others(files: Path, run: Runs) -> None:

@@ -48,7 +48,7 @@ def test_every_key(here: Path) -> None:
         exclude=("old/*",),
         per_file_ignores=(("tests/*", ("DSC4", "unknown-key")),),
     )
-    assert len(KEYS) == len(Settings._fields) - 1
+    assert len(KEYS) == len(Settings._fields) - 3, "the path, and what only overrides have"
 
 
 def test_pyproject_has_them_in_a_table(here: Path) -> None:
@@ -184,8 +184,8 @@ def test_exclude_is_for_directories_not_for_files_named(files: Path, run: Runs) 
         (files / name).mkdir()
         (files / name / "ds_config.json").write_text("{}")
     (files / "dsconfig.toml").write_text('exclude = ["old"]')
-    assert run("check", "--show-files").out == "new/ds_config.json\n"
-    assert run("check", "--show-files", "old/ds_config.json").out == "old/ds_config.json\n"
+    assert run("check", "--show-files").out.startswith("new/ds_config.json: ")
+    assert run("check", "--show-files", "old/ds_config.json").out.startswith("old/ds_config.json: ")
 
 
 def test_show_settings_is_a_settings_file(files: Path, run: Runs) -> None:
@@ -196,6 +196,6 @@ def test_show_settings_is_a_settings_file(files: Path, run: Runs) -> None:
     assert (code, err) == (0, "")
     assert out.startswith("# from dsconfig.toml\n")
     again = written(files, out)
-    assert (again.target, again.world_size, again.consumer) == ("0.14.5", 8, "deepspeed")
+    assert (again.target, again.world_size, again.consumer) == ("0.14.5", 8, None)
     assert (again.ignore, again.fail_on) == (("DSC101",), "error")
     assert again.per_file_ignores == (("a/*", ("DSC101",)),)

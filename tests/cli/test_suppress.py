@@ -125,7 +125,7 @@ def test_what_silences_nothing_is_found_where_it_stands() -> None:
         ('{"ignore": ["unknown-keys"]}', "`unknown-keys` names no rule, did you mean `unknown-key`?"),
         ('{"ignore": [""]}', "the suppression `` names no rule"),
         ('["DSC101"]', "expected an object with the key `ignore`"),
-        ('{"ignroe": []}', "expected `ignore`, the only key"),
+        ('{"ignroe": []}', "expected one of ignore, consumer, target, world-size"),
         ('{"ignore": "DSC101"}', "expected a list of rules, or an object of such lists by key"),
         ('{"ignore": [101]}', "expected the code or name of a rule"),
         ('{"ignore": {"a": "DSC101"}}', "expected a list of rules"),

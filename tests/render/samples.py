@@ -20,11 +20,22 @@ class Source(NamedTuple):
     text: str
 
 
+class Reader(NamedTuple):
+    name: str = "deepspeed"
+    why: str = 'no value is "auto"'
+    origin: str = "default"
+    likely: bool = True
+
+    def __str__(self) -> str:
+        return f"read by {self.name}: {self.why}"
+
+
 class Report(NamedTuple):
     name: str
     diagnostics: tuple[Diagnostic, ...]
     target: Target
     document: Source | None
+    reader: Reader = Reader()
 
     def edits(self, found: Diagnostic) -> tuple[tuple[int, int, str], ...]:
         return ((0, 1, found.message),) if found.fix and self.document else ()

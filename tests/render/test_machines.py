@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from dsconfig.diagnostic import Diagnostic, Effect, Fix, Move, Operation, Related, Remove, Rename, Set
 from dsconfig.render import FORMATS, renderer
 from dsconfig.render.style import Style
-from dsconfig.render.summary import statistics, summary
+from dsconfig.render.summary import against, statistics, summary
 
-from .samples import Report, Source, Target, found, location
+from .samples import Reader, Report, Source, Target, found, location
 
 
 def shown(name: str, *reports: Report, style: Style | None = None) -> str:
@@ -51,12 +51,15 @@ def test_json_exactly() -> None:
     out = shown("json", report, Report("b.json", (), Target("0.19.8"), Source("")))
     assert out.isascii()
     nowhere = {"line": None, "column": None, "end_line": None, "end_column": None}
+    reader = {"name": "deepspeed", "why": 'no value is "auto"', "origin": "default", "likely": True}
+    circumstances = {"target": "0.19.8", "reader": reader}
     assert json.loads(out) == {
         "version": 1,
         "target": "0.19.8",
         "files": [
             {
                 "path": "a\udcff.json",
+                **circumstances,
                 "diagnostics": [
                     {
                         "code": "DSC101",
@@ -85,7 +88,7 @@ def test_json_exactly() -> None:
                     }
                 ],
             },
-            {"path": "b.json", "diagnostics": []},
+            {"path": "b.json", **circumstances, "diagnostics": []},
         ],
     }
 
@@ -125,7 +128,25 @@ def test_json_of_no_files() -> None:
     ],
 )
 def test_summary(files: int, counts: dict[str, int], target: Target, line: str) -> None:
-    assert summary(files, counts, target, Style(), "a.toml") == f"{line}\n"
+    releases = {against(target, "a.toml"): files}
+    assert summary(counts, releases, [(Reader(), files)], Style()) == f"{line}\n"
+
+
+def test_summary_says_who_reads() -> None:
+    trainer = Reader("transformers", '2 values are "auto"', "content")
+    for readers, said in (
+        ([(trainer, 1)], ', read by transformers: 2 values are "auto", against'),
+        ([(trainer, 2), (Reader(), 1)], ", read 2 by transformers, 1 by deepspeed, against"),
+        (
+            [(Reader("transformers", "--consumer", "argument", False), 3)],
+            ", read by transformers: --consumer, against",
+        ),
+        ([(Reader(), 3)], " against"),
+    ):
+        line = summary({}, {"0.19.8 (settings)": 2, "0.16.9 (argument)": 1}, readers, Style())
+        assert line.startswith(
+            f"Checked 3 files{said} DeepSpeed 0.19.8 (settings), 1 against 0.16.9 (argument): "
+        )
 
 
 def test_statistics_put_the_most_frequent_first() -> None:

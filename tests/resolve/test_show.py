@@ -29,7 +29,7 @@ def by_key(shown: Shown) -> dict[str, Value]:
 
 
 def told(key: str, **options: Any) -> tuple[Any, str, str]:
-    value = by_key(effective(TEXT, **{"target": "0.19.8", **options}))[key]
+    value = by_key(effective(TEXT, **{"target": "0.19.8", "consumer": "deepspeed", **options}))[key]
     return value.value, value.origin, value.note
 
 
@@ -48,7 +48,7 @@ def test_origins() -> None:
 def test_batch_is_derived_where_the_world_size_is_known() -> None:
     assert told("train_micro_batch_size_per_gpu", world_size=8) == (8, "derived", "derived for 8 ranks")
     assert "train_micro_batch_size_per_gpu" not in by_key(effective(TEXT, target="0.19.8"))
-    shown = effective(TEXT, 7, "0.19.8")
+    shown = effective(TEXT, 7, "0.19.8", "deepspeed")
     assert [message.text for message in shown.messages] == [
         "no batch at world size 7: `train_batch_size` 64 is not divisible by 7 (world size): 9 × 7 = 63"
     ]

@@ -118,7 +118,7 @@ def test_indivisible_names_near_batches_and_sizes() -> None:
 )
 def test_impossible(config: dict[str, Any], code: str, said: str) -> None:
     with pytest.raises(ResolveError) as caught:
-        resolve(config, 8, "0.19.8")
+        resolve(config, 8, "0.19.8", "deepspeed")
     (found,) = caught.value.diagnostics
     assert found.code == code
     assert said in found.message

@@ -1,0 +1,62 @@
+"""Under which circumstances a config is judged: the release, the world size, and who reads it.
+
+Whoever asks has the first word; then the config's own block `"$dsconfig"`; then settings; then the evidence.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dsconfig import releases
+from dsconfig.consumers import CONSUMERS, launch_file, reader
+from dsconfig.consumers.own_words import declared
+from dsconfig.consumers.reader import Reader
+from dsconfig.document import Document
+from dsconfig.releases import Target, UnknownReleaseError
+
+
+class Circumstances(NamedTuple):
+    """Release, world size (None: unknown) and reader."""
+
+    target: Target
+    world_size: int | None
+    reader: Reader
+
+
+def circumstances(
+    document: Document,
+    target: str | Target | None = None,
+    world_size: int | None = None,
+    consumer: str | None = None,
+) -> Circumstances:
+    """The circumstances of a document, as far as these arguments leave them open.
+
+    Raises:
+        UnknownReleaseError: the target names no release.
+        ValueError: the consumer is unknown.
+    """
+    if consumer is not None and consumer not in CONSUMERS:
+        raise ValueError(f"unknown consumer {consumer!r}: expected one of {', '.join(CONSUMERS)}")
+    chosen = target if isinstance(target, Target) else releases.resolve(target) if target else None
+    return Circumstances(
+        chosen or of_file(document) or releases.resolve(None),
+        declared(document.value()).world_size if world_size is None else world_size,
+        reader.given(consumer) if consumer else find_out(document),
+    )
+
+
+def of_file(document: Document) -> Target | None:
+    """The releases that the document itself names; None where it names none that there is."""
+    text = declared(document.value()).target
+    try:
+        return None if text is None else releases.resolve(text, "file")
+    except UnknownReleaseError:
+        return None
+
+
+def find_out(document: Document, configured: Reader | None = None) -> Reader:
+    """Who reads the document. `configured`: what the settings say of its path."""
+    data = document.value()
+    if launch_file.is_launch_file(data):
+        return Reader("accelerate", "it is a launch file of Accelerate", "content")
+    return reader.of_file(data) or configured or reader.of_content(data)

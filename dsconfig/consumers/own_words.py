@@ -1,0 +1,47 @@
+"""What a config says of itself, in its block `"$dsconfig"`: who reads it, for which release and world size.
+
+"$dsconfig": {"consumer": "transformers", "target": "0.16.9", "world-size": 8}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dsconfig.consumers import CONSUMERS
+
+KEY = "$dsconfig"
+EXPECTED: Mapping[str, str] = {
+    "consumer": f"one of {', '.join(CONSUMERS)}",
+    "target": "a release or a range of releases as a string",
+    "world-size": "a whole number above 0",
+}
+"""The keys of the block that say how the config is read, and what each takes."""
+
+
+class Declared(NamedTuple):
+    """What the block says; None where it is silent, or not understood."""
+
+    consumer: str | None = None
+    target: str | None = None
+    world_size: int | None = None
+
+
+def declared(data: object) -> Declared:
+    """What a config says of itself."""
+    block = data.get(KEY) if isinstance(data, Mapping) else None
+    if not isinstance(block, Mapping):
+        return Declared()
+    consumer, target, size = (block.get(key) if fits(key, block.get(key)) else None for key in EXPECTED)
+    return Declared(consumer, target, size)
+
+
+def fits(key: str, value: object) -> bool:
+    """Whether a value is of the form that the key takes."""
+    match key:
+        case "consumer":
+            return value in CONSUMERS
+        case "target":
+            return isinstance(value, str)
+        case _:
+            return type(value) is int and value > 0

@@ -1,0 +1,134 @@
+"""Who reads a config, as far as its own content tells, and why that is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+from dsconfig.consumers.own_words import declared
+from dsconfig.json_types import Json
+
+Origin: TypeAlias = Literal["argument", "file", "settings", "launch file", "script", "content", "default"]
+"""Where the knowledge comes from, the strongest first."""
+
+
+class Reader(NamedTuple):
+    """Who reads a config, and why that is believed."""
+
+    name: str
+    why: str
+    """A clause: `16 values are "auto"`."""
+    origin: Origin
+    likely: bool = False
+    """The content fits this reader better than the others, and does not rule them out."""
+
+    @property
+    def said(self) -> str | None:
+        """The name, where somebody said it; None where it follows from evidence."""
+        return self.name if self.origin in ("argument", "file", "settings") else None
+
+    def __str__(self) -> str:
+        """`read by transformers: 16 values are "auto"`."""
+        return f"{'probably ' * self.likely}read by {self.name}: {self.why}"
+
+
+def given(name: str, why: str = "--consumer", origin: Origin = "argument") -> Reader:
+    """The reader that somebody named."""
+    return Reader(name, why, origin)
+
+
+def of_file(data: object) -> Reader | None:
+    """The reader that the file itself names in its block `"$dsconfig"`."""
+    name = declared(data).consumer
+    return None if name is None else Reader(name, 'its own `"$dsconfig"` says so', "file")
+
+
+_ZERO = "zero_optimization"
+_BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_TRAINER_ONLY = ("optimizer.params.betas", "optimizer.params.eps")
+_GATHERING = f"{_ZERO}.stage3_gather_16bit_weights_on_model_save"
+
+
+def of_content(data: object) -> Reader:
+    """The reader that the values of a config fit best.
+
+    The Trainer and Accelerate both fill "auto". The Trainer alone fills `betas` and `eps`, and it refuses a
+    number that is not its own argument's; Accelerate takes the file's. DeepSpeed itself passes over "auto" in
+    `zero_optimization`, and needs numbers in the batch.
+    """
+    if not isinstance(data, Mapping):
+        return _DEEPSPEED
+    autos = list(_autos(data))
+    if autos:
+        filled = _filled()
+        autos = [path for path in autos if path in filled]
+    if not autos:
+        return _DEEPSPEED
+    known = next((path for path in _TRAINER_ONLY if path in autos), None)
+    if known is not None:
+        name = known.rpartition(".")[2]
+        return Reader(
+            "transformers", f"{_count(autos)}, among them `{name}`, which it alone fills", "content"
+        )
+    if _GATHERING in autos:
+        why = f"{_count(autos)}, among them one for which the Trainer has no argument, in `{_ZERO}`"
+        return Reader("accelerate", why, "content", likely=True)
+    return _undecided(data, autos)
+
+
+def _undecided(data: Mapping[str, Json], autos: list[str]) -> Reader:
+    """What is more likely where both of those that fill "auto" could read the file."""
+    if all(path.startswith(f"{_ZERO}.") for path in autos) and _written(data):
+        why = f'"auto" stands only in `{_ZERO}`, where DeepSpeed passes over it, and the batch is written out'
+        return Reader("deepspeed", why, "content", likely=True)
+    params = _params(data)
+    rates = "auto" in (params.get("lr"), params.get("weight_decay"))
+    if rates and ("betas" in params or "eps" in params or _gathers(data)):
+        return Reader("transformers", _count(autos), "content", likely=True)
+    batch = _written(data)
+    if batch and len(batch) < len(_BATCH):
+        why = f"{_count(autos)}, and `{batch[0]}` is not, which the Trainer would compare with its own"
+        return Reader("accelerate", why, "content", likely=True)
+    if rates:
+        why = f"{_count(autos)}, and the optimizer has neither `betas` nor `eps`, which the Trainer fills"
+        return Reader("accelerate", why, "content", likely=True)
+    return Reader("transformers", _count(autos), "content", likely=True)
+
+
+_DEEPSPEED = Reader("deepspeed", 'no value is "auto"', "default", likely=True)
+
+
+def _filled() -> frozenset[str]:
+    """Every key that somebody fills."""
+    from dsconfig.consumers.by_name import BY_NAME
+
+    return frozenset(fill.key for consumer in BY_NAME.values() for fill in consumer.fills)
+
+
+def _autos(section: Mapping[str, Json], prefix: str = "") -> Iterator[str]:
+    for key, value in section.items():
+        if isinstance(value, Mapping):
+            yield from _autos(value, f"{prefix}{key}.")
+        elif isinstance(value, str) and value == "auto":
+            yield f"{prefix}{key}"
+
+
+def _params(data: Mapping[str, Json]) -> Mapping[str, Json]:
+    optimizer = data.get("optimizer")
+    params = optimizer.get("params") if isinstance(optimizer, Mapping) else None
+    return params if isinstance(params, Mapping) else {}
+
+
+def _gathers(data: Mapping[str, Json]) -> bool:
+    """Whether saving is written out, as who writes for the Trainer must; Accelerate would fill it."""
+    zero = data.get(_ZERO)
+    return isinstance(zero, Mapping) and any("gather_16bit" in key for key in zero)
+
+
+def _written(data: Mapping[str, Json]) -> list[str]:
+    """The keys of the batch that are not left to anybody."""
+    return [key for key in _BATCH if data.get(key, "auto") != "auto"]
+
+
+def _count(autos: list[str]) -> str:
+    return '1 value is "auto"' if len(autos) == 1 else f'{len(autos)} values are "auto"'
