@@ -38,7 +38,7 @@ def accepted(release: str, count: int, seed: int) -> Iterator[Promise]:
         if not verdicts[case.id].ok:
             continue
         try:
-            run = dsconfig.resolve(case.source, case.world_size, release)
+            run = dsconfig.resolve(case.source, case.world_size, release, "deepspeed")
         except dsconfig.ResolveError as error:
             if {found.effect.value for found in error.diagnostics} != {"crashes"}:
                 raise RuntimeError(f"DeepSpeed {release} takes {case.source!r}: {error}") from error
@@ -54,7 +54,7 @@ def elastic(release: str, count: int, seed: int) -> Iterator[Promise]:
         if case["call"] != "compute" or not isinstance(config, dict) or "elasticity" not in config:
             continue
         try:
-            run = dsconfig.resolve(config, size, release)
+            run = dsconfig.resolve(config, size, release, "deepspeed")
         except dsconfig.ResolveError:
             continue
         yield _promise(f"elastic-{number}", run, config)

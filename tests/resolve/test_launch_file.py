@@ -42,12 +42,12 @@ def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_named_config_is_resolved(launch: Path) -> None:
     run = resolve(str(launch), target="0.19.8")
-    assert (run.triplet, run.consumer, run.world_size) == ((8, 2, 1), "transformers", 4)
+    assert (run.triplet, run.consumer, run.world_size) == ((8, 2, 1), "accelerate", 4)
     assert run.config["zero_optimization"] == {"stage": 3}
     told = [message.text for message in run.messages]
-    assert f"{launch} names z3.json, which transformers reads" in told
+    assert f"{launch} names z3.json, which accelerate reads" in told
     assert "world size 4 is the launch file's `num_processes`" in told
-    assert resolve(str(launch), 8, "0.19.8", "accelerate").consumer == "accelerate"
+    assert resolve(str(launch), 8, "0.19.8", "transformers").consumer == "transformers"
 
 
 def test_the_named_config_is_shown(launch: Path) -> None:
