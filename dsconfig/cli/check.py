@@ -18,6 +18,7 @@ from dsconfig.render import FORMATS
 
 if TYPE_CHECKING:
     from dsconfig.cli.checker import Checker
+    from dsconfig.cli.fixer import Fixer
     from dsconfig.cli.options import Options
     from dsconfig.cli.tally import Tally
     from dsconfig.render.style import Style
@@ -48,12 +49,13 @@ def run(args: argparse.Namespace) -> int:
     if args.show_settings:
         sys.stdout.write(as_toml(options))
         return CLEAN
-    checker = _checker(args, options)
+    fixer = _fixer(args, options)
+    checker = _checker(options, fixer)
     names = checker.gather(args.paths or ["."])
     if args.show_files:
         sys.stdout.writelines(f"{name}: {checker.reader(name)}\n" for name in names)
     else:
-        _show(args, checker, names)
+        _show(args, checker, names, fixer)
     if checker.failed:
         return FAILED
     return FINDINGS if checker.tally.failed and not args.exit_zero else CLEAN
@@ -64,23 +66,31 @@ def _check_usage(args: argparse.Namespace) -> None:
     refuse_stdin_name_alone(args)
     if not args.fix and (args.unsafe_fixes or args.diff):
         refuse("--unsafe-fixes and --diff go with --fix")
+    if args.diff and args.output_format not in ("full", "concise"):
+        refuse(f"a diff cannot stand in the {args.output_format} output: use --output-format concise")
     if args.fix and "-" in args.paths:
         refuse("stdin cannot be fixed in place: use `dsconfig fix -`")
 
 
-def _checker(args: argparse.Namespace, options: Options) -> Checker:
+def _fixer(args: argparse.Namespace, options: Options) -> Fixer | None:
+    if not args.fix:
+        return None
+    from dsconfig.cli.fixer import Fixer
+
+    return Fixer(options, unsafe=args.unsafe_fixes, diff=args.diff)
+
+
+def _checker(options: Options, fixer: Fixer | None) -> Checker:
     from dsconfig.cli.checker import Checker
 
-    if args.fix:
-        from dsconfig.cli.fixer import Fixer
-
-        return Checker(options, Fixer(options, unsafe=args.unsafe_fixes, diff=args.diff).fix)
+    if fixer is not None:
+        return Checker(options, fixer.fix)
     from dsconfig.cli.judge import shown
 
     return Checker(options, lambda _, document: shown(document, options))
 
 
-def _show(args: argparse.Namespace, checker: Checker, names: list[str]) -> None:
+def _show(args: argparse.Namespace, checker: Checker, names: list[str], fixer: Fixer | None) -> None:
     from dsconfig.cli.progress import tracked
     from dsconfig.render import renderer
     from dsconfig.render.style import style_of
@@ -91,11 +101,13 @@ def _show(args: argparse.Namespace, checker: Checker, names: list[str]) -> None:
         reports = tracked(reports, len(names))
     for text in renderer(args.output_format)(reports, checker.options.target, style):
         sys.stdout.write(text)
-    # Output for machines stays one document: everything else goes to stderr.
-    aside = sys.stdout if args.output_format == "full" else sys.stderr
+    # Output for machines, or a diff, stays one document: everything else goes to stderr.
+    aside = sys.stdout if args.output_format == "full" and not args.diff else sys.stderr
     if args.statistics:
         _show_statistics(args, checker.tally, style)
     if not args.quiet and names:
+        if fixer is not None:
+            aside.writelines((fixer.outcome(sum(checker.tally.by_severity.values())), *fixer.files()))
         aside.write(checker.tally.closing(style if aside is sys.stdout else style_of(aside, args.color)))
 
 

@@ -46,17 +46,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _told(fixer: Fixer, left: int) -> str:
-    """What was done, and how much is left to do."""
-    from dsconfig.render.summary import count
+    """What was done, finding by finding, and how much is left to do."""
     from dsconfig.render.text import printable
 
     lines = []
-    for name, found in fixer.applied:
-        assert found.fix is not None
-        where = f"{name}: {found.dotted}" if found.path else name
-        lines.append(printable(f"{where}: {found.fix.title} ({found.code} {found.name})"))
-    done = f"{'Would fix' if fixer.diff else 'Fixed'} {count(len(fixer.applied), 'finding')}"
-    done = f"{done} in {count(fixer.changed, 'file')}" if fixer.applied else "Nothing to fix"
-    more = f", {fixer.more} of them fixable with --unsafe-fixes" if fixer.more and not fixer.unsafe else ""
-    lines.append(f"{done}; {count(left, 'finding')} left{more}." if left else f"{done}.")
-    return "\n".join(lines) + "\n"
+    for name, applied in fixer.by_file.items():
+        for found in applied:
+            assert found.fix is not None
+            where = f"{name}: {found.dotted}" if found.path else name
+            lines.append(printable(f"{where}: {found.fix.title} ({found.code} {found.name})") + "\n")
+    return "".join(lines) + fixer.outcome(left)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Iterator
 
 from dsconfig.checking.check import with_proven_fixes
 from dsconfig.checking.report import Report
@@ -12,6 +14,8 @@ from dsconfig.cli.output import difference, is_whole, put, replace
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
 from dsconfig.fixing.fix import Fixed, fix_document
+from dsconfig.render.summary import count
+from dsconfig.render.text import printable
 
 
 class Fixer:
@@ -19,8 +23,8 @@ class Fixer:
 
     def __init__(self, options: Options, *, unsafe: bool, diff: bool) -> None:
         self.options, self.unsafe, self.diff = options, unsafe, diff
-        self.applied: list[tuple[str, Diagnostic]] = []
-        """The findings that were fixed, each with the name of its file."""
+        self.by_file: dict[str, tuple[Diagnostic, ...]] = {}
+        """The findings that were fixed, by the names of their files."""
         self.changed = 0
         """How many files were."""
         self.more = 0
@@ -36,12 +40,27 @@ class Fixer:
         if fixed.text != document.text:
             self._keep(name, document, fixed.text)
             self.changed += 1
-            self.applied += [(document.name, found) for found in fixed.applied]
+            self.by_file[document.name] = fixed.applied
         elif name == "-" and not self.diff:
             put(document.text)
         left = with_proven_fixes(fixed.report)
         self.more += sum(found.fix is not None for found in left)
         return left
+
+    def outcome(self, left: int) -> str:
+        """How much was done, and how much is left to do: one line."""
+        number = sum(len(found) for found in self.by_file.values())
+        done = f"{'Would fix' if self.diff else 'Fixed'} {count(number, 'finding')}"
+        done = f"{done} in {count(self.changed, 'file')}" if number else "Nothing to fix"
+        more = f", {self.more} of them fixable with --unsafe-fixes" if self.more and not self.unsafe else ""
+        return f"{done}; {count(left, 'finding')} left{more}.\n" if left else f"{done}.\n"
+
+    def files(self) -> Iterator[str]:
+        """A line for each file that was fixed: how often which rule."""
+        for name, found in self.by_file.items():
+            rules = Counter((each.code, each.name) for each in found)
+            what = ", ".join(f"{number} x {code} ({rule})" for (code, rule), number in sorted(rules.items()))
+            yield printable(f"- {name}: {what}") + "\n"
 
     def _keep(self, name: str, document: Document, text: str) -> None:
         """Do with the new text what was asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -81,6 +82,26 @@ def test_check_shows_what_is_left(file: Path, run: Runs) -> None:
     assert "1 warning" in err
 
 
+@pytest.mark.parametrize("form", ["full", "json"])
+def test_check_says_what_it_fixed(file: Path, run: Runs, form: str) -> None:
+    other = {"train_batch_size": 8, "amp": None, "prescale_gradients": 0, "fp16": {"enabled": 0}}
+    Path("other.json").write_text(json.dumps(other))
+    Path("clean.json").write_text('{"train_batch_size": 8}')
+    names = (file.name, "other.json", "clean.json")
+    told = (
+        "{} 4 findings in 2 files; 2 findings left, 1 of them fixable with --unsafe-fixes.\n"
+        "- ds_config.json: 1 x DSC113 (coerced-value)\n"
+        "- other.json: 1 x DSC104 (removed-key), 2 x DSC113 (coerced-value)\n"
+    )
+    result = run("check", "--fix", "--diff", *names, *TARGET)
+    assert result.err.startswith(told.format("Would fix"))
+    result = run("check", "--fix", *names, *TARGET, "--output-format", form)
+    assert told.format("Fixed") in (result.out if form == "full" else result.err)
+    result = run("check", "--fix", *names, *TARGET, "--output-format", form)
+    assert "Nothing to fix; 2 findings left" in (result.out if form == "full" else result.err)
+    assert "fix" not in run("check", "--fix", "-q", "clean.json", *TARGET).out
+
+
 def test_stdin_goes_to_stdout(spawn: Spawns) -> None:
     code, out, err = spawn("fix", "-", *TARGET, stdin=BROKEN.encode())
     assert (code, out) == (1, FIXED)
@@ -94,6 +115,7 @@ def test_stdin_goes_to_stdout(spawn: Spawns) -> None:
     [
         (["check", "--diff", "."], "--unsafe-fixes and --diff go with --fix"),
         (["check", "--fix", "-"], "use `dsconfig fix -`"),
+        (["check", "--fix", "--diff", "--output-format", "json", "."], "a diff cannot stand in the json"),
         (["fix", "-", "clean.json"], "`-` is fixed alone"),
         (["fix", "missing.json"], "missing.json: no such file or directory"),
     ],
