@@ -54,8 +54,7 @@ HOUSE: Mapping[str, str] = {
     "checking": "consumers diagnostic document evaluation releases rules words",
     # What is done with a verdict.
     "fixing": "checking diagnostic dialect document evaluation model releases words",
-    "resolving": "batch checking consumers diagnostic dialect document elastic evaluation json_types model"
-    " releases",
+    "resolving": "batch checking consumers diagnostic document elastic evaluation json_types model releases",
     "loader": "checking diagnostic evaluation model releases",
     # What is written without one: configs to start from, schemas for editors, hand-offs to elastic.
     "settings": "consumers json_types words",

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import add_file, add_filling, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, write
+from dsconfig.cli.in_json import unspeakable
+from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -101,19 +103,19 @@ def _resolve(args: argparse.Namespace) -> Run:
 
 
 def _json(config: JsonObject) -> str:
+    wordless = next(unspeakable(config), None)
+    if wordless is not None:
+        refuse(f"{printable(wordless)}, for which JSON has no word")
+    text = json.dumps(config, indent=2, ensure_ascii=False)
     try:
-        text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False)
         text.encode()
     except UnicodeEncodeError:  # half a UTF-16 pair, which only an escape can say
         text = json.dumps(config, indent=2)
-    except ValueError:
-        refuse("the config holds NaN or infinity, for which JSON has no word")
     return text + "\n"
 
 
 def _explain(error: ResolveError, stream: TextIO) -> None:
     from dsconfig.render.style import style_of
-    from dsconfig.render.text import printable
 
     style = style_of(stream)
     stream.write(f"{style.paint('error', 'error')}: {style.paint(printable(error.reason), 'bold')}\n")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import add_color, add_file, add_filling, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
 from dsconfig.cli.files import mapping, read
+from dsconfig.cli.in_json import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 def _table(shown: Shown, style: Style) -> Iterator[str]:
     from dsconfig.render.text import printable
 
-    cells = [(value.key, json.dumps(value.value, ensure_ascii=False)) for value in shown.values]
+    cells = [(value.key, json.dumps(plain(value.value), ensure_ascii=False)) for value in shown.values]
     key, value = (max((len(row[at]) for row in cells), default=0) for at in (0, 1))
     for (name, text), found in zip(cells, shown.values, strict=True):
         note = style.paint(printable(found.note), _TONES.get(found.origin, "bold"))
@@ -85,7 +86,7 @@ def _table(shown: Shown, style: Style) -> Iterator[str]:
 
 def _json(shown: Shown) -> Iterator[str]:
     values = [
-        {"key": value.key, "value": value.value, "origin": value.origin, "note": value.note}
+        {"key": value.key, "value": plain(value.value), "origin": value.origin, "note": value.note}
         for value in shown.values
     ]
     yield json.dumps({"version": 1, "release": shown.release, "values": values}, indent=2) + "\n"

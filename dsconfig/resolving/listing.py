@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from dsconfig.json_types import Json
+from dsconfig.json_types import Json, Spec
 from dsconfig.model.keyinfo import ROOT, child_section, type_named
 from dsconfig.model.views import KeyView, SectionView, view
 from dsconfig.resolving.origins import Origins, Value
@@ -57,20 +57,42 @@ class Listing:
         inner = (kind.params if kind else None) or child_section(key.type)
         if inner is not None and isinstance(value, dict) and path not in self.origins.verdicts:
             yield from self._section(view(inner, self._release), value, path)
-        else:
-            yield self.origins.of_key(key, value, path)
+            return
+        named = _section_of_each(key.type)
+        if named is not None and isinstance(value, dict) and value and path not in self.origins.verdicts:
+            for name, item in value.items():
+                if isinstance(item, dict):
+                    yield from self._section(view(named, self._release), item, (*path, name))
+                else:
+                    yield self.origins.of_key(key, item, (*path, name))
+            return
+        found = self.origins.of_key(key, value, path)
+        yield found
+        if inner is not None and found.origin == "written":
+            yield from self._default(key, path)
 
     def _default(self, key: KeyView, path: tuple[str, ...]) -> Iterator[Value]:
-        """The key that is not written; at the top and in sections of their own only where asked for."""
+        """The key that is not written; at the top and in sections of their own only where asked for.
+
+        What is derived from something that is written is listed in any case.
+        """
         asked = self.every or any(_within(path, name) for name in self.keys)
-        hidden = key.info.flags & _HIDDEN or key.info.deprecated <= self._release
-        if hidden or not (asked or len(path) > 1):
+        if key.info.flags & _HIDDEN or key.info.deprecated <= self._release:
             return
         inner = child_section(key.type)
         if inner is None:
-            yield self.origins.of_default(key, path)
-        elif asked and len(path) < _DEEPEST:
-            yield from self._section(view(inner, self._release), {}, path)
+            found = self.origins.of_default(key, path)
+            if asked or len(path) > 1 or found.origin == "derived":
+                yield found
+        elif len(path) < _DEEPEST and (asked or self.origins.leads_to(path)):
+            values = self._section(view(inner, self._release), {}, path)
+            yield from (value for value in values if asked or value.origin == "derived")
+
+
+def _section_of_each(spec: Spec) -> str | None:
+    """The section class of the entries of a map, whose keys are names of one's own."""
+    arms = spec[1:] if spec[0] == "union" else (spec,)
+    return next((child_section(arm[1]) for arm in arms if arm[0] == "map"), None)
 
 
 def _within(path: tuple[str, ...], name: str) -> bool:

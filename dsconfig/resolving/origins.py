@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from dsconfig.batch.triplet import KEYS
 from dsconfig.consumers.by_name import BY_NAME
-from dsconfig.dialect import Coerced
+from dsconfig.diagnostic import Effect
 from dsconfig.document import read_dict
-from dsconfig.evaluation.context import Context, Source
+from dsconfig.evaluation.context import Context, SkipRule, Source
 from dsconfig.evaluation.events import Coercion, Refusal
-from dsconfig.json_types import Json, JsonObject
+from dsconfig.json_types import Json, JsonObject, KeyPath
 from dsconfig.model.keyinfo import secrets
 from dsconfig.model.views import KeyView, SectionView
+from dsconfig.resolving.derived import derivations
+from dsconfig.resolving.derived.derivation import given
+from dsconfig.resolving.findings import report_on
 from dsconfig.resolving.run import Run
 
 ValueOrigin: TypeAlias = Literal[
@@ -24,8 +27,7 @@ ValueOrigin: TypeAlias = Literal[
 _Path: TypeAlias = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """One key: what counts, and why."""
 
     key: str
@@ -44,30 +46,80 @@ class Origins:
         self.data: JsonObject = deepcopy(run.config if run else written.data)
         if run is not None:
             self.data |= dict(zip(KEYS, run.triplet, strict=True))
-        reader = "deepspeed" if run else written.consumer
-        walk = Context(Source(read_dict(self.data), reader, None), written.release).walk
+        self.reader = "deepspeed" if run else written.consumer
+        self.seen = Context(Source(read_dict(self.data), self.reader, None), written.release)
+        walk = self.seen.walk
         judged: list[Coercion | Refusal] = [*walk.coerced, *walk.refused]
-        self.verdicts = {entry.path: entry.verdict for entry in judged}
+        self.verdicts = {entry.path: entry for entry in judged}
         self.dropped = {event.path for event in walk.autos if event.section.drops_auto}
         self.filled = {filled.key: filled.origin for filled in run.filled} if run else {}
+        self.derivations = derivations(self.seen)
+        self._led_to = {
+            ".".join(key.split(".")[:length])
+            for key, entry in self.derivations.items()
+            if any(given(self.seen, other) for other in entry.of)
+            for length in range(1, key.count(".") + 1)
+        }
+        self._refused: list[KeyPath] | None = None
+
+    def leads_to(self, path: _Path) -> bool:
+        """Whether something that is written may give a value to what is below this section."""
+        return ".".join(path) in self._led_to
 
     def of_key(self, key: KeyView, value: Json, path: _Path) -> Value:
         """A key that the release reads."""
         dotted, place = ".".join(path), self.place(path)
-        verdict = self.verdicts.get(path)
         filled = next((name for name in self.filled if f"{dotted}.".startswith(f"{name}.")), None)
         if filled is not None:
             note = f"filled by {self.written.consumer} from {self.filled[filled]}"
-            return _value(dotted, value, "filled", note)
+            return self._derived(_value(dotted, value, "filled", note), key)
         if dotted in KEYS and self.resolved is not None and value != self.written.data.get(dotted):
             return _value(dotted, value, "derived", f"derived for {self.resolved.world_size} ranks")
         if value == "auto" and isinstance(value, str):
             return self._of_auto(key, path)
-        if isinstance(verdict, Coerced):
-            return _value(dotted, verdict.value, "converted", f"{place}, from {value!r}")
-        if verdict is not None:
+        return self._derived(self._as_written(dotted, value, path, place), key)
+
+    def _as_written(self, dotted: str, value: Json, path: _Path, place: str) -> Value:
+        entry = self.verdicts.get(path)
+        if entry is None:
+            return _value(dotted, value, "written", place)
+        by_hand = entry.section.dialect == "hand"
+        if isinstance(entry, Refusal):
+            if by_hand and not self._rejected(path):
+                return _value(dotted, value, "written", place)
             return _value(dotted, value, "refused", f"{place}, refused by {self.release}")
-        return _value(dotted, value, "written", place)
+        became = entry.verdict.value
+        if by_hand:  # what is written is what the code goes on with
+            return _value(dotted, value, "written", f"{place}, which counts as {_word(became)}")
+        return _value(dotted, became, "converted", f"{place}, from {value!r}")
+
+    def _rejected(self, path: _Path) -> bool:
+        """Whether `check` finds that the release refuses what stands there."""
+        if self._refused is None:
+            report = report_on(self.seen.document, self.release, self.reader)
+            self._refused = [found.path for found in report if found.effect is Effect.REJECTED]
+        return any(found[: len(path)] == path for found in self._refused)
+
+    def _derived(self, found: Value, key: KeyView) -> Value:
+        """The value that DeepSpeed makes of it, where it makes one."""
+        entry = self.derivations.get(".".join((*found.key.split(".")[:-1], key.info.name)))
+        if entry is None or found.origin == "refused":
+            return found
+        try:
+            value = entry.find(self.seen, found.value)
+        except SkipRule:
+            return found
+        if value == found.value and type(value) is type(found.value):
+            return found
+        if entry.why is not None and found.origin != "default":
+            return found._replace(value=value, origin="derived", note=f"{found.note}, {entry.why}")
+        origins = [other for other in entry.of if given(self.seen, other)]
+        if origins:
+            note = f"derived from `{'`, `'.join(origins)}`"
+            return found._replace(value=value, origin="derived", note=note)
+        if found.origin == "default":
+            return found._replace(value=value)
+        return found._replace(value=value, origin="converted", note=f"{found.note}, from {found.value!r}")
 
     def _of_auto(self, key: KeyView, path: _Path) -> Value:
         dotted, place = ".".join(path), self.place(path)
@@ -76,10 +128,19 @@ class Origins:
         if self.resolved is None and origin is not None:
             return _value(dotted, "auto", "filled", f"{place}, filled by {consumer} from {origin}")
         if path in self.dropped:
+            value = self._without_auto(key, path)
             note = f"default of {self.release}, `auto` of {place} is dropped"
-            return _value(dotted, key.default, "dropped", note)
+            return self._derived(_value(dotted, value, "dropped", note), key)
         note = "" if "auto_is_value" in key.info.flags else ", which nobody fills"
-        return _value(dotted, "auto", "written", f"{place}{note}")
+        return self._derived(_value(dotted, "auto", "written", f"{place}{note}"), key)
+
+    def _without_auto(self, key: KeyView, path: _Path) -> Json:
+        """The value of a key whose "auto" is dropped: what its other name says, if that is written too."""
+        try:
+            value = self.seen.value(".".join((*path[:-1], key.info.name)))
+        except SkipRule:
+            value = key.default
+        return {} if value is None and key.type[0] == "section" else value
 
     def of_unknown(self, section: SectionView, value: Json, path: _Path) -> Value:
         """A key that the release does not know in this section."""
@@ -92,7 +153,12 @@ class Origins:
 
     def of_default(self, key: KeyView, path: _Path) -> Value:
         """A key that is not written."""
-        return _value(".".join(path), key.default, "default", f"default of {self.release}")
+        found = _value(".".join(path), key.default, "default", f"default of {self.release}")
+        return self._derived(found, key)
+
+
+def _word(value: Json) -> str:
+    return json.dumps(value, default=str)
 
 
 def _value(key: str, value: Json, origin: ValueOrigin, note: str) -> Value:

@@ -118,7 +118,7 @@ def test_mismatch_with_the_trainer_is_a_finding(run: Runs, here: Path) -> None:
         (("plain.json", "--world-size", "8", "--target", "9.x"), "unknown DeepSpeed release `9.x`"),
         (("plain.json", "--world-size", "8", "--training-args", "no.yaml"), "no.yaml: no such file"),
         (("plain.json", "--world-size", "8", "--model-config", "bad.json"), "bad.json holds no JSON object"),
-        (("nan.json", "--world-size", "8", "--consumer", "lightning"), "the config holds NaN or infinity"),
+        (("nan.json", "--world-size", "8", "--consumer", "lightning"), "`x` is NaN, for which JSON has no"),
         ((".", "--world-size", "8"), ".: is a directory"),
     ],
 )
@@ -161,3 +161,27 @@ def test_show_says_what_is_no_key(run: Runs) -> None:
     code, out, err = run("show", "plain.json", "nope", *TARGET)
     assert (code, out) == (2, "")
     assert err == "dsconfig: error: no key of DeepSpeed 0.19.8 is called `nope`\n"
+
+
+ODD = """\
+train_batch_size: 8
+day: 2020-01-01
+names: !!set {b, a}
+bytes: !!binary aGVsbG8=
+2021-01-01: {2: 3, 1.5: [2020-01-01 10:00:00, .nan, -.inf]}
+"""
+
+
+def test_values_that_json_has_no_word_for(run: Runs, here: Path) -> None:
+    (here / "odd.yaml").write_text(ODD)
+    code, out, err = run("resolve", "odd.yaml", "--world-size", "8", *TARGET)
+    assert (code, out) == (2, "")
+    assert err == "dsconfig: error: `day` is a date, for which JSON has no word\n"
+    code, out, _ = run("show", "odd.yaml", *TARGET, "--output-format", "json")
+    values = {value["key"]: value["value"] for value in json.loads(out)["values"]}
+    assert code == 0
+    assert values["day"] == "2020-01-01"
+    assert values["names"] == ["a", "b"]
+    assert values["bytes"] == "aGVsbG8="
+    assert values["2021-01-01"] == {"2": 3, "1.5": ["2020-01-01 10:00:00", "NaN", "-Infinity"]}
+    assert run("show", "odd.yaml", *TARGET).code == 0

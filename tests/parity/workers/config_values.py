@@ -12,12 +12,15 @@ from typing import Any
 from judge import OutOfTime, serve  # type: ignore[import-not-found]
 
 DEPTH = 8
+BITS = 10_000
 
 
 def plain(value: Any, depth: int = 0) -> Any:
     """A value as JSON can say it, objects by their public attributes."""
     if isinstance(value, enum.Enum):
         return plain(value.value, depth)
+    if isinstance(value, int) and value.bit_length() > BITS:
+        return f"{value.bit_length()} bits"  # more digits than Python writes out
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if depth > DEPTH:
@@ -26,10 +29,19 @@ def plain(value: Any, depth: int = 0) -> Any:
         return {str(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple | set):
         return [plain(item, depth + 1) for item in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     inside = getattr(value, "__dict__", None)
     if inside is None or isinstance(value, type) or type(value).__module__.startswith("torch"):
         return str(value) if type(value).__module__.startswith("torch") else type(value).__name__
-    return {key: plain(item, depth + 1) for key, item in inside.items() if not key.startswith("_")}
+    found = {key: plain(item, depth + 1) for key, item in inside.items() if not key.startswith("_")}
+    return found | {alias: found[name] for name, alias in aliases(type(value)) if name in found}
+
+
+def aliases(kind: type) -> "list[tuple[str, str]]":
+    """The names under which a config has the fields of a pydantic class, where they differ."""
+    fields = getattr(kind, "model_fields", None) or getattr(kind, "__fields__", {})
+    return [(name, field.alias) for name, field in fields.items() if field.alias not in (None, name)]
 
 
 def answer(judge: Any, case: "dict[str, Any]") -> "dict[str, Any]":
