@@ -70,6 +70,15 @@ def _edits(document: Document, operation: Operation) -> list[Edit]:
             raise EditError("places in the text and paths cannot be mixed in one fix")
 
 
+def edited(document: Document, operations: Iterable[Operation]) -> Document:
+    """The document after the operations.
+
+    Raises:
+        EditError: the text gives no place for them.
+    """
+    return again(document, apply(document.text, edits(document, Fix("", tuple(operations)))))
+
+
 def again(document: Document, text: str) -> Document:
     """The document with another text."""
     return read_text(text, document.name, document.format)

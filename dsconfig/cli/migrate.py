@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,12 +12,8 @@ from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import read, reason, write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dsconfig.document import Document
-    from dsconfig.fixing.changes import Change
     from dsconfig.fixing.migrate import Migration
-    from dsconfig.render.style import Style
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,84 +22,91 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add = parser.add_argument
     add("--to", metavar="RELEASE", required=True, help="the release that is to read the config")
-    add("--from", dest="origin", metavar="RELEASE", help="default: the newest before it that takes the file")
+    known = "default: the target that the file's `$dsconfig` or the settings give"
+    add("--from", dest="target", metavar="RELEASE", help=f"that it was written for, or `installed` ({known})")
     add_circumstances(parser)
+    group = parser.add_argument_group("where it goes", "by default the new text goes to stdout")
+    add = group.add_mutually_exclusive_group().add_argument
+    add("--write", action="store_true", help="write it over FILE")
+    add("-o", "--output", metavar="OUT", help="write it to this file, and leave FILE as it is")
     add("--diff", action="store_true", help="show the changes, and write none")
-    add("-o", "--output", metavar="OUT", help="write to this file, and leave FILE as it is")
+    add = parser.add_argument_group("an elasticity block", "for a release that refuses it").add_argument
+    beside = "default: beside what is written, NAME.elasticity.json"
+    add("--elasticity", metavar="FILE", help=f"write the config that still has it to this file ({beside})")
+    add("--keep-elasticity", action="store_true", help="leave it where it is, for `dsconfig elastic`")
     add_color(parser)
     parser.epilog = "Ends in exit code 1 where something is left for a person to decide."
 
 
 def run(args: argparse.Namespace) -> int:
     """Migrate the file."""
-    from dsconfig.cli.options import in_force
-    from dsconfig.fixing.migrate import migrate
-    from dsconfig.releases import UnknownReleaseError
+    from dsconfig.cli.migration import told, way_of
     from dsconfig.render.style import style_of
 
+    _refuse_same(args)
     document = read(args.file)
+    way = way_of(args, document)
     try:
-        to, origin = _single(args.to), None if args.origin is None else _single(args.origin)
-        under = in_force(args, document)
-        done = migrate(document, to, origin, world_size=under.world_size, consumer=under.reader.name)
-    except (UnknownReleaseError, ValueError) as error:
-        refuse(str(error))
+        done = way.migrate(document, keep=args.keep_elasticity)
+    except ValueError as error:
+        refuse(f"{way.known_from}: {error}")
+    handed = None if done.stopped else _keep(args, document, done)
     # The text or the diff has stdout to itself.
-    stream = sys.stderr if args.diff or (args.file == "-" and not args.output) else sys.stdout
-    _keep(args, document, done.text)
-    stream.write(_told(document.name, done, style_of(stream, args.color), guessed=origin is None))
-    return FINDINGS if done.to_decide else CLEAN
+    stream = sys.stdout if args.write or args.output else sys.stderr
+    stream.write(told(document, done, way, handed, style_of(stream, args.color)))
+    return FINDINGS if done.stopped or done.decisions else CLEAN
 
 
-def _single(text: str) -> str:
-    from dsconfig.releases import resolve
+def _refuse_same(args: argparse.Namespace) -> None:
+    if args.write and args.file == "-":
+        refuse("--write needs a file: what comes from stdin goes to stdout")
+    for name in (args.output, args.elasticity):
+        if name and os.path.exists(name) and os.path.exists(args.file) and os.path.samefile(name, args.file):
+            refuse(f"{name} is the config itself: only --write writes over it")
+    if args.output and args.elasticity and os.path.abspath(args.output) == os.path.abspath(args.elasticity):
+        refuse(f"{args.output} cannot take both the config and the one with its elasticity block")
 
-    found = resolve(text, "argument").releases
-    if len(found) > 1:
-        refuse(f"`{text}` names {len(found)} releases: a config is taken from one to one")
-    return found[0]
 
-
-def _keep(args: argparse.Namespace, document: Document, text: str) -> None:
-    from dsconfig.cli.output import difference, is_whole, replace
+def _keep(args: argparse.Namespace, document: Document, done: Migration) -> str | None:
+    """Do with the new text what was asked for; returns the file that has the `elasticity` block."""
+    from dsconfig.cli.output import difference, is_whole, put, replace
 
     if not is_whole(document):
         refuse(f"{document.name}: is not UTF-8 text")
     if args.diff:
-        sys.stdout.writelines(difference(document.name, document.text, text))
-    elif args.output:
-        write(args.output, text.encode())
-    else:
+        sys.stdout.writelines(difference(document.name, document.text, done.text))
+        return None
+    handed = None if done.elastic is None else _hand_over(args, done.elastic)
+    if args.output:
+        write(args.output, done.text.encode())
+    elif args.write:
         try:
-            replace(args.file, document, text)
+            replace(args.file, document, done.text)
         except OSError as error:
             refuse(f"{args.file}: {reason(error)}")
+    else:
+        put(done.text)
+    return handed
 
 
-def _told(name: str, done: Migration, style: Style, *, guessed: bool) -> str:
-    from dsconfig.render.text import printable
-
-    origin = done.origin or "no release that takes it"
-    known = " (the newest before it that takes the file)" if guessed and done.origin else ""
-    lines = [f"{printable(name)}: from {origin}{known} to {done.target}"]
-    for title, changes in (
-        ("rewritten", done.rewritten),
-        ("dropped", done.dropped),
-        ("to decide", done.to_decide),
-    ):
-        if changes:
-            lines += ["", style.paint(title, "bold"), *_lines(changes)]
-    if len(lines) == 1:
-        lines.append("nothing to do")
-    return "\n".join(lines) + "\n"
+def _hand_over(args: argparse.Namespace, text: str) -> str | None:
+    """Write the config that has the block to a file of its own, before it is taken out of this one."""
+    name = args.elasticity
+    if name is None:
+        beside = args.output or (args.file if args.write else None)
+        if beside is None:
+            return None
+        stem, suffix = os.path.splitext(beside)
+        name = f"{stem}.elasticity{suffix}"
+    if os.path.lexists(name) and not _holds(name, text):
+        refuse(f"{name} exists already: name another file with --elasticity, and nothing is lost")
+    write(name, text.encode())
+    return str(name)
 
 
-def _lines(changes: Sequence[Change]) -> list[str]:
-    from dsconfig.diagnostic import dotted
-    from dsconfig.render.text import printable
-
-    lines = []
-    for change in changes:
-        where = f"{dotted(change.path)}: " if change.path else ""
-        lines += [f"  {printable(where + change.what)}", f"      {printable(change.why)}"]
-    return lines
+def _holds(name: str, text: str) -> bool:
+    try:
+        with open(name, "rb") as file:
+            return file.read(len(text.encode()) + 1) == text.encode()
+    except OSError:
+        return False

@@ -13,6 +13,7 @@ def put(text: str) -> None:
     """Write a config's text as it would stand in a file, whatever the encoding of stdout."""
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode(errors="replace"))
+    sys.stdout.buffer.flush()  # before anything on stderr
 
 
 def replace(name: str, document: Document, text: str) -> None:

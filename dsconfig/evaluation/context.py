@@ -21,6 +21,7 @@ Root = Literal["config", "launch file", "text"]
 Fact = TypeVar("Fact")
 MOST, MOST_OVER_ALL = 1000, 200
 """Findings of one rule with one effect that are listed: of one release, and of each over many."""
+_OVERWRITTEN = frozenset(("steps_per_print",))
 MISSING = object()
 """Returned where nothing is written; never a value of a config."""
 
@@ -89,9 +90,14 @@ class Context:
 
     def _handed_over(self) -> JsonObject:
         """The config without what the consumer overwrites, whatever is written."""
-        if self.consumer not in HUGGING_FACE or "steps_per_print" not in self.data:
+        if not self.overwritten & self.data.keys():
             return self.data
-        return {key: value for key, value in self.data.items() if key != "steps_per_print"}
+        return {key: value for key, value in self.data.items() if key not in self.overwritten}
+
+    @property
+    def overwritten(self) -> frozenset[str]:
+        """Keys at the top level that the consumer writes itself, whatever the file says."""
+        return _OVERWRITTEN if self.consumer in HUGGING_FACE else frozenset()
 
     def _parser(self) -> Parser:
         """The consumer's; DeepSpeed reads files as Hjson since 0.8.1 and with json before."""

@@ -1,50 +1,59 @@
-"""What a migration changes, and what changes by itself: defaults that are others in a later release."""
+"""What a migration does to a config, and what it leaves to a person, with the choices that there are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dsconfig.checking.patches import same
-from dsconfig.diagnostic import dotted
-from dsconfig.evaluation.context import Context
-from dsconfig.model.keyinfo import ROOT, child_section
-from dsconfig.model.views import view
-from dsconfig.words import quoted
+from dsconfig.diagnostic import Operation
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import JsonObject, KeyPath
+    from dsconfig.json_types import KeyPath
+
+Kind: TypeAlias = Literal["changed", "removed"]
+Matter: TypeAlias = Literal["refused", "batch", "lost", "other value", "new effect", "warning", "default"]
+MATTERS: tuple[Matter, ...] = ("refused", "batch", "lost", "other value", "new effect", "warning", "default")
+"""What there may be to decide, in the order in which it is best worked off: what keeps the job from starting,
+then what changes it most.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that was done or is left to do: where, what, and why."""
+    """One thing that was done: where, in which line of the file as it was, what, and why."""
 
+    kind: Kind
     path: KeyPath
+    line: int | None
     what: str
     why: str
 
 
-def new_defaults(old: Context, new: Context) -> Iterator[Change]:
-    """Keys that are not written, in sections that are, and that now default to something else."""
-    todo: list[tuple[str, JsonObject, KeyPath]] = [(ROOT, old.data, ())]
-    while todo:
-        section, data, path = todo.pop(0)
-        before, after = view(section, old.release).keys, view(section, new.release).keys
-        for word, key in before.items():
-            inner = child_section(key.type)
-            if inner is not None and isinstance(data.get(word), dict):
-                todo.append((inner, data[word], (*path, word)))
-            later = after.get(word)
-            if word != key.info.name or later is None or inner is not None or word in data:
-                continue
-            if "unread" in key.info.flags or same(key.default, later.default):
-                continue
-            if not any(alias in data for alias, seen in before.items() if seen.info is key.info):
-                yield Change(
-                    (*path, word),
-                    f"set it to {quoted(key.default)} to keep what it was",
-                    f"`{dotted((*path, word))}` is not set: its default was {quoted(key.default)} in "
-                    f"{old.release_name} and is {quoted(later.default)} in {new.release_name}",
-                )
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One way to decide, and what it means. Without operations there is nothing to edit for it."""
+
+    what: str
+    means: str = ""
+    operations: tuple[Operation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One thing that only a person can decide.
+
+    The line is that of the text as it comes out; where a key is gone, or nothing was changed, of the file.
+    """
+
+    matter: Matter
+    path: KeyPath
+    line: int | None
+    why: str
+    choices: tuple[Choice, ...]
+    gone: bool = False
+    """Whether the key stands in the file only."""
+
+    @property
+    def urgency(self) -> tuple[int, int]:
+        """A sort key: the order in which decisions are worked off."""
+        return MATTERS.index(self.matter), self.line or 0

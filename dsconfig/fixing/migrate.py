@@ -1,102 +1,137 @@
 """`migrate`: a config that meant something to one release, made to mean the same to a later one.
 
-What the old release made of a value is written out, renamed keys get their new names, keys that the new
-release has no place for are dropped, and what only a person can decide is listed.
+Only what must change is changed: what the later release refuses, or would read otherwise. What it cannot be
+told any more, and what changes by itself, is a person's to decide. The result is judged: the later release
+takes it, or nothing is changed at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dsconfig.checking.compat import compat, newest_taking
-from dsconfig.diagnostic import Diagnostic, Remove
+from dsconfig.checking.patches import again, edited
+from dsconfig.diagnostic import Diagnostic, Remove, Set
 from dsconfig.document import Document
-from dsconfig.evaluation.context import Context
-from dsconfig.fixing.changes import Change, new_defaults
+from dsconfig.document.edit import EditError
+from dsconfig.fixing.changes import Change, Decision, Kind
+from dsconfig.fixing.decisions import Decisions, line_of
+from dsconfig.fixing.elasticity import KEY, Solve, about_block, handover
 from dsconfig.fixing.fix import fix_document
-from dsconfig.fixing.meaning import had_effect
-from dsconfig.fixing.transition import Transition
-from dsconfig.releases import NUMBERS, RELEASES, Target
+from dsconfig.fixing.stops import Stop, not_taken, still_refused
+from dsconfig.fixing.transition import Transition, only_removes
+from dsconfig.releases import NUMBERS
+
+OWN = "$dsconfig"
 
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """A config on its way from one release to another. `origin` is None where no earlier release takes it."""
+    """A config on its way from one release to another. Where it was stopped, the text is the file's own."""
 
     text: str
-    origin: str | None
+    origin: str
     target: str
-    rewritten: tuple[Change, ...]
-    dropped: tuple[Change, ...]
-    to_decide: tuple[Change, ...]
+    consumer: str
+    changes: tuple[Change, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    """What a person must decide, in the order in which it is best worked off."""
+    stopped: Stop | None = None
+    elastic: str | None = None
+    """The config as `dsconfig elastic` takes it, where its `elasticity` block has been handed over."""
 
 
 def migrate(
     document: Document,
     to: str,
-    origin: str | None = None,
+    origin: str,
     *,
     world_size: int | None = None,
     consumer: str = "deepspeed",
+    solve: Solve | None = None,
+    keep: bool = False,
 ) -> Migration:
     """Take a config from one release to a later one.
 
     Args:
         document: the config.
         to: the release that is to read it.
-        origin: the release that reads it; None: the newest before `to` that takes it.
+        origin: the release that it was written for.
         world_size: number of ranks; see `check`.
         consumer: who reads the file; see `check`.
+        solve: the batch that `origin` derives from an `elasticity` block; None where the ranks are not known.
+        keep: whether such a block stays in the text, for `dsconfig elastic`, though `to` refuses it.
 
     Raises:
         ValueError: `origin` is not earlier than `to`.
     """
-    if origin is None:
-        origin = _newest_before(document, to, world_size, consumer)
-    elif NUMBERS[origin] >= NUMBERS[to]:
+    if NUMBERS[origin] >= NUMBERS[to]:
         raise ValueError(
             f"{origin} is not earlier than {to}: a config is taken from an old release to a new one"
         )
-    way = Transition(origin, to, world_size, consumer)
-    fixed = fix_document(document, way.judge, unsafe=True)
-    dropped = [found for found in fixed.applied if _drops(found)]
-    rewritten = [found for found in fixed.applied if not _drops(found)]
-    left = [_to_change(found) for found in fixed.report if found.severity != "info"]
-    if origin is not None:
-        before = way.context(document, origin)
-        left = [*_to_replace(dropped, before), *left, *new_defaults(before, way.context(document, to))]
-    return Migration(fixed.text, origin, to, _done(rewritten), _done(dropped), tuple(left))
+    way = Transition(document, origin, to, world_size, consumer)
+    stop = not_taken(way)
+    if stop is None:
+        try:
+            way.handover = handover(way.meant.context.data, origin, to, solve)
+            return _carried_out(way, keep=keep)
+        except (EditError, ValueError) as error:  # no place in the text, no batch for these ranks
+            stop = Stop(str(error))
+    return _stopped(way, stop)
 
 
-def _newest_before(document: Document, to: str, world_size: int | None, consumer: str) -> str | None:
-    earlier = tuple(release for release in RELEASES if NUMBERS[release] < NUMBERS[to])
-    if not earlier:
-        return None
-    target = Target(earlier, f"<{to}", "argument")
-    return newest_taking(compat(document, target, world_size=world_size, consumer=consumer))
+def _stopped(way: Transition, stop: Stop) -> Migration:
+    return Migration(way.document.text, way.origin, way.to, way.consumer, stopped=stop)
 
 
-def _drops(found: Diagnostic) -> bool:
-    """Whether the finding's fix only takes something out."""
-    return found.fix is not None and all(isinstance(step, Remove) for step in found.fix.operations)
+def _carried_out(way: Transition, *, keep: bool) -> Migration:
+    fixed = fix_document(_dated(way.document, way.to), way.judge, unsafe=True)
+    kept = result = seen = again(way.document, fixed.text)
+    if way.handover is not None:
+        result = kept if keep else way.handover.carried_out(kept)
+        seen = way.handover.looked_past(kept) if keep else result
+    stop = still_refused(way, seen)
+    if stop is not None:
+        return _stopped(way, stop)
+    decisions = [*about_block(way.handover, way.origin, way.to, keep=keep)]
+    decisions += Decisions(way, seen, result, fixed.applied)
+    changes = [*_made(way, fixed.applied), *_around(way, keep=keep)]
+    elastic = kept.text if way.handover is not None and not keep else None
+    return Migration(
+        result.text, way.origin, way.to, way.consumer, tuple(changes), tuple(decisions), elastic=elastic
+    )
 
 
-def _done(applied: Iterable[Diagnostic]) -> tuple[Change, ...]:
-    return tuple(Change(found.path, found.fix.title, _why(found)) for found in applied if found.fix)
+def _dated(document: Document, to: str) -> Document:
+    """The document, saying itself which release it is for now, if it said so before."""
+    data = document.value()
+    own = data.get(OWN) if isinstance(data, dict) else None
+    if not isinstance(own, Mapping) or "target" not in own:
+        return document
+    return edited(document, (Set((OWN, "target"), to),))
 
 
-def _to_change(found: Diagnostic) -> Change:
-    return Change(found.path, found.help or "change it", _why(found))
+def _made(way: Transition, applied: Sequence[Diagnostic]) -> Iterator[Change]:
+    for found in applied:
+        assert found.fix is not None
+        step = found.fix.operations[0]
+        gone = only_removes(found) and isinstance(step, Remove)
+        path = step.path if isinstance(step, Remove) and gone else found.path
+        line = line_of(way.document, path) if way.document.located(path) else None
+        kind: Kind = "removed" if gone else "changed"
+        yield Change(kind, path, line, found.fix.title, f"{found.message} ({found.code})")
 
 
-def _to_replace(dropped: Iterable[Diagnostic], before: Context) -> Iterator[Change]:
-    """What was dropped although it had an effect in the old release."""
-    for found in dropped:
-        if had_effect(before, found.path):
-            what = "decide what takes its place" + (f": {found.help}" if found.help else "")
-            yield Change(found.path, what, f"it had an effect in {before.release_name}")
-
-
-def _why(found: Diagnostic) -> str:
-    return f"{found.code} {found.message}"
+def _around(way: Transition, *, keep: bool) -> Iterator[Change]:
+    """What is changed although no rule finds it: our own block, the elastic one, and its batch."""
+    data = way.document.value()
+    own = data.get(OWN) if isinstance(data, dict) else None
+    if isinstance(own, Mapping) and "target" in own:
+        path = (OWN, "target")
+        yield Change("changed", path, line_of(way.document, path), f"write `{way.to}`", "it is for this now")
+    if way.handover is None or keep:
+        return
+    line = line_of(way.document, (KEY,))
+    yield Change("removed", (KEY,), line, "hand the block over", f"{way.to} refuses a config that has it")
+    for key, value in way.handover.batch.items():
+        yield Change("changed", (key,), None, f"write `{value}`", f"{way.origin} derives it from the block")

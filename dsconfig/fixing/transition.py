@@ -1,30 +1,44 @@
-"""From one release to another: what stops the later one, with what the way there does about it."""
+"""From one release to another: what must change on the way, and what the way does about it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dsconfig.checking.check import check_document
+from dsconfig.checking.patches import same
 from dsconfig.checking.report import Report
-from dsconfig.diagnostic import Diagnostic, Effect
+from dsconfig.diagnostic import Diagnostic, Effect, Fix, Remove
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context, Source
-from dsconfig.fixing.meaning import Meaning
+from dsconfig.fixing.elasticity import Handover
+from dsconfig.fixing.meaning import Meaning, readings
 from dsconfig.releases import NUMBERS, Target
 
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
 
+REMOVED_KEY = "DSC104"
+"""The rule of keys that earlier releases read: its fixes say the same as today's keys do, or only remove."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Transition:
-    """The way of a config to a later release; `origin` is None where no earlier release takes it."""
+    """The way of a config from the release that it was written for to a later one."""
 
-    origin: str | None
+    document: Document
+    origin: str
     to: str
     world_size: int | None
     consumer: str
+    handover: Handover | None = None
+    meant: Meaning = field(init=False)
+    """What the file means to the release that it was written for."""
+    offered: dict[tuple[str, KeyPath], Fix] = field(default_factory=dict)
+    """What `check` offers for findings that the way deals with otherwise."""
+
+    def __post_init__(self) -> None:
+        self.meant = Meaning(self.context(self.document, self.origin))
 
     def report(self, document: Document, release: str) -> Report:
         """What `check` says at this release."""
@@ -36,24 +50,45 @@ class Transition:
         return Context(Source(document, self.consumer, self.world_size), NUMBERS[release])
 
     def judge(self, document: Document) -> Report:
-        """What stops the later release, or is new in it, each finding with what the way does about it."""
+        """What must change, each finding with what the way does about it, if it knows.
+
+        An `elasticity` block that is handed over is looked past.
+        """
+        if self.handover is not None:
+            document = self.handover.looked_past(document)
         report = self.report(document, self.to)
-        if self.origin is None:
-            return report
-        known = {
-            _identity(found)
-            for found in self.report(document, self.origin)
-            if found.effect is not Effect.DEPRECATED
-        }
-        meant = Meaning(self.context(document, self.origin))
-        new = self.context(document, self.to)
-        found = [
-            each._replace(fix=meant.fix(each) or each.fix)
-            for each in report.diagnostics
-            if _identity(each) not in known or each.severity == "error" or meant.differs(each, new)
-        ]
-        return report.replaced(diagnostics=tuple(found))
+        silenced = [found for found in report.suppressed if found.severity == "error"]
+        context = self.context(document, self.to)
+        must = (self._must(found, context) for found in (*report.diagnostics, *silenced))
+        return report.replaced(diagnostics=tuple(each for each in must if each), suppressed=())
+
+    def _must(self, found: Diagnostic, new: Context) -> Diagnostic | None:
+        """The finding with its remedy; None where the file may stay as it is."""
+        if found.severity == "error":
+            return found._replace(fix=self._remedy(found, new))
+        if found.code == REMOVED_KEY and found.fix is not None:
+            read = self.meant.ignored(found.path) is None
+            return found if read and not only_removes(found) else None
+        if found.effect is Effect.ALTERED and found.path in self.meant.read:
+            later = readings(new).get(found.path)
+            if not same(later, self.meant.read[found.path]):
+                return found._replace(fix=self.meant.fix(found, new.data))
+        return None
+
+    def _remedy(self, found: Diagnostic, new: Context) -> Fix | None:
+        """What keeps the meaning; else, of a key that the release has no place for, taking it out."""
+        kept = self.meant.fix(found, new.data)
+        if kept is not None:
+            if found.fix is not None:
+                self.offered[found.code, found.path] = found.fix
+            return kept
+        if found.fix is not None and (found.fix.safe or found.code == REMOVED_KEY):
+            return found.fix
+        if found.code == REMOVED_KEY:
+            return Fix(f"remove `{found.path[-1]}`", (Remove(found.path),))
+        return None
 
 
-def _identity(found: Diagnostic) -> tuple[str, KeyPath, str]:
-    return found.code, found.path, found.effect.value
+def only_removes(found: Diagnostic) -> bool:
+    """Whether the finding's fix only takes something out."""
+    return found.fix is not None and all(isinstance(step, Remove) for step in found.fix.operations)

@@ -5,6 +5,7 @@ The table behind it (`_table`) is generated from the model; nothing here imports
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -161,6 +162,14 @@ def secrets() -> frozenset[str]:
     return frozenset(
         name for section in SECTIONS for name, info in section_keys(section).items() if "secret" in info.flags
     )
+
+
+def is_secret(word: str, within: str = "") -> bool:
+    """Whether a key, or one that a text of JSON names, holds what nobody else may see."""
+    return word in secrets() or re.search(_SECRET, word + within, re.IGNORECASE) is not None
+
+
+_SECRET = "key|token|secret|passw|credential"
 
 
 def child_section(spec: Spec) -> str | None:

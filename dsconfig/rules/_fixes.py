@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from dsconfig.diagnostic import Fix, Remove
 from dsconfig.json_types import Json, KeyPath
-from dsconfig.model.keyinfo import secrets
+from dsconfig.model.keyinfo import is_secret
 from dsconfig.words import quoted
 
 
@@ -19,10 +17,6 @@ def loss(path: KeyPath, value: Json) -> Fix:
     """Take out one key that says something to somebody; the title names what is thrown away."""
     word, said = str(path[-1]), quoted(value)
     inside = said if isinstance(value, dict | list) else ""
-    if word in secrets() or _SECRET.search(word + inside):
+    if is_secret(word, inside):
         return removal(path)
     return Fix(f"remove `{word}` with its value, {said}", (Remove(path),))
-
-
-_SECRET = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
-"""Names under which people write what nobody else may see."""

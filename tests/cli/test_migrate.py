@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 import dsconfig
 from dsconfig.checking.compat import compat
+from dsconfig.diagnostic import dotted
 from dsconfig.document import read_text
+from dsconfig.fixing.changes import Change, Decision
 from dsconfig.fixing.migrate import migrate
 from dsconfig.releases import RELEASES
+from elastic import plan
 
 from .conftest import Runs, Spawns
 
@@ -30,78 +36,303 @@ NEW = """{
   "gradient_clipping": 1.0, // as always
   "steps_per_print": 10,
   "fp16": {"enabled": false},
-  "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}, \
-"stage3_prefetch_bucket_size": 15099494}
+  "zero_optimization": {"stage": 3, "cpu_offload": true, "stage3_prefetch_bucket_size": 15099494}
 }
 """
+ELASTIC = """{
+  "elasticity": {
+    "enabled": true,
+    "max_train_batch_size": 2000,
+    "micro_batch_sizes": [2, 4, 6],
+    "version": 0.1
+  },
+  "gradient_clipping": 1.0, "steps_per_print": 10,
+  "fp16": {"enabled": true}
+}
+"""
+WAY = ("--from", "0.14.5", "--to", "0.19.8")
 
 
-def test_what_the_old_release_read_is_what_the_new_one_gets() -> None:
+def paths(found: Iterable[Change | Decision]) -> list[str]:
+    return [dotted(each.path) for each in found]
+
+
+# -- what is changed ---------------------------------------------------------------------------------------
+
+
+def test_only_what_must_change_is_changed() -> None:
     done = migrate(read_text(OLD), "0.19.8", "0.14.5")
-    assert json.loads(done.text.replace("// as always", "")) == json.loads(NEW.replace("// as always", ""))
-    assert "// as always" in done.text
-    assert dsconfig.check(done.text, "0.19.8").ok
-    assert {".".join(map(str, change.path)) for change in done.rewritten} == {
-        "zero_optimization.cpu_offload",
-        "zero_optimization.stage3_prefetch_bucket_size",
-    }
-    assert {".".join(map(str, change.path)) for change in done.dropped} == {
-        "progressive_layer_drop",
+    assert done.text == NEW, "the deprecated `cpu_offload` still works"
+    assert paths(each for each in done.changes if each.kind == "changed") == [
+        "zero_optimization.stage3_prefetch_bucket_size"
+    ]
+    assert sorted(paths(each for each in done.changes if each.kind == "removed")) == [
         "elasticity",
         "fp16.loss_scal",
-    }
-    assert [change.path for change in done.to_decide] == [("progressive_layer_drop",)]
+        "progressive_layer_drop",
+    ]
+    assert paths(done.decisions) == ["progressive_layer_drop", "fp16.loss_scal"]
 
 
-def test_the_newest_earlier_release_that_takes_the_file_is_where_it_comes_from() -> None:
-    done = migrate(read_text(OLD), "0.19.8")
-    assert done.origin == "0.14.5"
-    assert migrate(read_text('{"train_batch_size": 8}'), "0.19.8").origin == "0.19.7"
-    assert migrate(read_text('{"train_batch_size": "x"}'), "0.19.8").origin is None
-    assert migrate(read_text('{"train_batch_size": 8}'), RELEASES[0]).origin is None
+def test_what_both_releases_take_stays_as_it_is() -> None:
+    text = '{"train_batch_size": 8, "zero_optimization": {"stage": 1, "cpu_offload": true}, "tpyo": 1}'
+    assert migrate(read_text(text), "0.19.8", "0.14.5").text == text
+    ignored = '{"train_batch_size": 8, "data_types": {"grad_accum_dtyp": "fp32"}}'
+    assert migrate(read_text(ignored), "0.16.9", "0.14.5").text == ignored
 
 
-def test_defaults_that_changed_are_a_persons_to_decide() -> None:
-    done = migrate(read_text('{"train_batch_size": 8}'), "0.19.8", "0.14.5")
-    (clipping,) = (change for change in done.to_decide if change.path == ("gradient_clipping",))
-    assert "its default was `0.0` in 0.14.5 and is `1.0` in 0.19.8" in clipping.why
-    assert done.text == '{"train_batch_size": 8}'
+def test_what_the_old_release_reads_is_what_the_new_one_gets() -> None:
+    text = '{"train_batch_size": 8, "aio": {"thread_count": 2}}'
+    done = migrate(read_text(text), "0.19.8", "0.14.5")
+    assert '"intra_op_parallelism": 2' in done.text, "it would be ignored without a word"
 
 
-def test_values_that_both_refuse_are_mended_all_the_same() -> None:
-    text = '{"train_batch_size": 8, "zero_optimization": {"reduce_bucket_size": "5e8"}}'
-    assert '"reduce_bucket_size": 500000000' in migrate(read_text(text), "0.19.8", "0.14.5").text
+def test_the_reader_counts() -> None:
+    text = '{"train_batch_size": "auto", "zero_optimization": {"stage": 2, "reduce_bucket_size": "auto"}}'
+    alone = migrate(read_text(text), "0.19.8", "0.14.5")
+    assert alone.stopped is not None
+    filled = migrate(read_text(text), "0.19.8", "0.14.5", consumer="transformers")
+    assert filled.text == text
+    assert "steps_per_print" not in paths(filled.decisions), "Accelerate writes it"
+    plain = migrate(read_text('{"train_batch_size": 8}'), "0.19.8", "0.14.5")
+    assert paths(plain.decisions) == ["gradient_clipping", "steps_per_print"]
 
 
-def test_the_file_is_rewritten_and_the_report_told(here: Path, run: Runs) -> None:
+def test_auto_is_never_filled() -> None:
+    text = '{"train_batch_size": 8, "zero_optimization": {"stage": 3, "sub_group_size": "auto"}, "amp": {"enabled": false}}'
+    done = migrate(read_text(text), "0.19.8", "0.14.5")
+    assert '"sub_group_size": "auto"' in done.text
+    assert "amp" not in done.text
+
+
+def test_the_file_says_itself_what_it_is_for() -> None:
+    text = '{"train_batch_size": 8, "$dsconfig": {"target": "0.14.5"}}'
+    assert '"target": "0.19.8"' in migrate(read_text(text), "0.19.8", "0.14.5").text
+
+
+# -- where nothing is changed ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"train_batch_size": "x", "amp": null}', "0.14.5 refuses the file as it is"),
+        ('{"train_batch_size": 8, "optimizer": {"type": "Adm"}}', "0.14.5 stops in training with the file"),
+        ('{"train_batch_size": 8, "optimizer": {"type": "OneBitAdam"}}', "0.19.8 still stops in training"),
+        ('{"train_batch_size": 8', "0.14.5 refuses the file as it is"),
+    ],
+)
+def test_another_reason_stops_it(here: Path, run: Runs, text: str, reason: str) -> None:
+    Path("a.json").write_text(text)
+    for argv in ((), ("--diff",), ("-o", "b.json"), ("--write",)):
+        code, out, err = run("migrate", *WAY, *argv, "a.json")
+        said = out + err
+        assert code == 1
+        assert said.startswith("a.json: not migrated from 0.14.5 (--from) to 0.19.8, read by deepspeed: ")
+        assert reason in said
+        assert "\nto decide first\n  1. line 1" in said or "\nto decide first\n  1. `{`" in said
+        assert Path("a.json").read_text() == text
+        assert not Path("b.json").exists()
+
+
+def test_which_releases_take_it_is_said(here: Path, run: Runs) -> None:
+    Path("a.json").write_text('{"train_batch_size": "x"}')
+    assert "\n  no release takes it\n" in run("migrate", *WAY, "a.json").err
+    Path("a.json").write_text(
+        '{"train_batch_size": 8, "zero_optimization": {"stage": 3, "sub_group_size": "5e8"}}'
+    )
+    assert "`dsconfig fix --target 0.14.5 a.json` puts it right" in run("migrate", *WAY, "a.json").err
+    assert run("fix", "--target", "0.14.5", "a.json").code == 0
+    assert "not migrated" not in run("migrate", *WAY, "a.json").err
+    Path("a.json").write_text(
+        '{"train_batch_size": 8, "zero_optimization": {"zenflow": {"topk_ratio": 0.1}}}'
+    )
+    assert "so also 0.19.8: there is nothing to migrate" in run("migrate", *WAY, "a.json").err
+
+
+# -- from which release ------------------------------------------------------------------------------------
+
+
+def test_it_asks_which_release_the_file_was_written_for(here: Path, run: Runs) -> None:
     Path("a.json").write_text(OLD)
-    code, out, err = run("migrate", "--to", "0.19.8", "a.json")
-    assert (code, err) == (1, "")
-    assert out.startswith("a.json: from 0.14.5 (the newest before it that takes the file) to 0.19.8\n")
-    assert "\nrewritten\n  " in out
-    assert "\ndropped\n  progressive_layer_drop: remove `progressive_layer_drop` with its value, `{" in out
-    assert "\nto decide\n  progressive_layer_drop: " in out
-    assert Path("a.json").read_text() == migrate(read_text(OLD), "0.19.8").text
+    code, out, err = run("migrate", "--to", "0.19.8", "--write", "a.json")
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "--from RELEASE" in err
+    assert "--from installed" in err
+    assert '"$dsconfig": {"target": "RELEASE"}' in err
+    assert Path("a.json").read_text() == OLD
+
+
+def test_the_file_the_environment_and_the_settings_may_say_it(
+    here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("a.json").write_text('{"train_batch_size": 8}')
+    Path("dsconfig.toml").write_text('target = "0.12.6"')
+    assert "from 0.12.6 (dsconfig.toml: target) to" in run("migrate", "--to", "0.19.8", "a.json").err
+    monkeypatch.setenv("DSCONFIG_TARGET", "0.13.5")
+    assert "from 0.13.5 (DSCONFIG_TARGET) to" in run("migrate", "--to", "0.19.8", "a.json").err
+    Path("a.json").write_text('{"train_batch_size": 8, "$dsconfig": {"target": "0.14.4"}}')
+    assert "from 0.14.4 (`$dsconfig` of a.json) to" in run("migrate", "--to", "0.19.8", "a.json").err
+    assert "from 0.14.5 (--from) to" in run("migrate", *WAY, "a.json").err
+    Path("dsconfig.toml").write_text('target = ">=0.12,<0.19"')
+    monkeypatch.delenv("DSCONFIG_TARGET")
+    Path("a.json").write_text('{"train_batch_size": 8}')
+    code, _, err = run("migrate", "--to", "0.19.8", "a.json")
+    assert code == 2
+    assert "a config is taken from one release to one; give --from RELEASE" in err
+
+
+def test_installed(here: Path, spawn: Spawns) -> None:
+    Path("a.json").write_text('{"train_batch_size": 8}')
+    assert (
+        "DeepSpeed is not installed here"
+        in spawn("migrate", "--from", "installed", "--to", "0.19.8", "a.json").err
+    )
+    (here / "site" / "deepspeed-0.16.9.dist-info").mkdir(parents=True)
+    told = spawn("migrate", "--from", "installed", "--to", "0.19.8", "a.json", PYTHONPATH=str(here / "site"))
+    assert "from 0.16.9 (--from) to 0.19.8" in told.err
+
+
+# -- elasticity --------------------------------------------------------------------------------------------
+
+
+def test_the_block_is_handed_over_and_its_batch_written_in(here: Path, run: Runs) -> None:
+    Path("a.json").write_text(ELASTIC)
+    code, out, err = run("migrate", *WAY, "--world-size", "8", "--write", "a.json")
+    assert (code, err) == (1, ""), "whether the job stays elastic is to decide"
+    assert "is in a.elasticity.json" in out
+    written, handed = (
+        json.loads(Path("a.json").read_text()),
+        json.loads(Path("a.elasticity.json").read_text()),
+    )
+    assert handed == json.loads(ELASTIC)
+    assert written == plan(handed).apply(handed, 8)
+    assert dsconfig.check(written, "0.19.8", world_size=8).ok
+    assert run("elastic", "plan", "a.elasticity.json").code == 0
+
+
+def test_the_batch_is_that_of_the_old_release(here: Path, run: Runs) -> None:
+    block = {"enabled": True, "max_train_batch_size": 100, "micro_batch_sizes": [7, 9, 11], "version": 0.1}
+    Path("a.json").write_text(json.dumps({"elasticity": block}))
+    assert run("migrate", *WAY, "--world-size", "1", "-o", "b.json", "a.json").code == 1
+    old = dsconfig.resolve("a.json", 1, "0.14.5")
+    assert json.loads(Path("b.json").read_text())["train_batch_size"] == old.train_batch_size
+    assert json.loads(Path("b.elasticity.json").read_text()) == {"elasticity": block}
+
+
+def test_without_a_world_size_somebody_must_decide(here: Path, run: Runs) -> None:
+    Path("a.json").write_text(ELASTIC)
+    code, out, _ = run("migrate", *WAY, "--write", "a.json")
+    assert code == 1
+    assert "\n  1. line 2, `elasticity`: decides the batch" in out
+    assert "a. give --world-size N" in out
+    assert "b. give --keep-elasticity" in out
+    assert sorted(os.listdir()) == [".git", "a.json"]
+    assert Path("a.json").read_text() == ELASTIC
+    assert run("migrate", *WAY, "--keep-elasticity", "--write", "a.json").code == 1
+    assert Path("a.json").read_text() == ELASTIC, "nothing but the block must change"
+
+
+def test_no_file_that_is_there_is_written_over(here: Path, run: Runs) -> None:
+    Path("a.json").write_text(ELASTIC)
+    Path("a.elasticity.json").write_text("{}")
+    code, _, err = run("migrate", *WAY, "--world-size", "8", "--write", "a.json")
+    assert code == 2
+    assert "a.elasticity.json exists already" in err
+    assert Path("a.json").read_text() == ELASTIC
+    more = ("--elasticity", "c.json")
+    assert run("migrate", *WAY, "--world-size", "8", *more, "--write", "a.json").code == 1
+    assert json.loads(Path("c.json").read_text()) == json.loads(ELASTIC)
+    assert Path("a.elasticity.json").read_text() == "{}"
+
+
+def test_a_block_that_is_off_needs_no_batch(here: Path, run: Runs) -> None:
+    Path("a.json").write_text(
+        ELASTIC.replace('"enabled": true,', '"enabled": false,', 1).replace(
+            "{\n  ", '{\n  "train_batch_size": 8, ', 1
+        )
+    )
+    assert run("migrate", *WAY, "--write", "a.json").code == 0
+    assert "elasticity" not in Path("a.json").read_text()
+    assert "max_train_batch_size" in Path("a.elasticity.json").read_text()
+
+
+def test_releases_that_read_the_block_keep_it() -> None:
+    assert migrate(read_text(ELASTIC), "0.19.7", "0.14.5").text == ELASTIC
+
+
+# -- what is to decide -------------------------------------------------------------------------------------
+
+
+def test_decisions_are_numbered_with_their_lines(here: Path, run: Runs) -> None:
+    Path("a.json").write_text(
+        OLD.replace('"gradient_clipping": 1.0, // as always', '"wall_clock_breakdown": true,')
+    )
+    lines = run("migrate", *WAY, "a.json").err.splitlines()
+    start = lines.index("to decide, in this order")
+    numbered = [line.split("`")[1] for line in lines[start:] if re.match(r"  \d+\. ", line)]
+    assert numbered == ["progressive_layer_drop", "fp16.loss_scal", "gradient_clipping"], "the gravest first"
+    assert lines[start + 1].startswith(
+        "  1. was line 5, `progressive_layer_drop`: is gone: 0.14.5 read it, and "
+    )
+    assert '{"enabled": true, "theta": 0.5, "gamma": 0.001}' in lines[start + 1], "no value gets lost"
+    assert lines[start + 2 : start + 4] == [
+        "     a. leave it out: the job goes on without it",
+        "     b. migrate to 0.19.7 instead: it is the last release that reads it",
+    ]
+    assert "progressive_layer_drop" in run("migrate", "--from", "0.14.5", "--to", "0.19.7", "a.json").out
+
+
+def test_what_is_chosen_is_to_decide_no_more(here: Path, run: Runs) -> None:
+    Path("a.json").write_text('{"train_batch_size": 8, "steps_per_print": 5}')
+    told = run("migrate", *WAY, "a.json").err
+    assert "\n     b. write `gradient_clipping`: `0.0`: as in 0.14.5\n" in told
+    Path("a.json").write_text('{"train_batch_size": 8, "steps_per_print": 5, "gradient_clipping": 0.0}')
+    assert run("migrate", *WAY, "a.json").code == 0
+
+
+# -- where it goes -----------------------------------------------------------------------------------------
+
+
+def test_the_way_back(here: Path, run: Runs, spawn: Spawns) -> None:
+    Path("a.json").write_text(OLD)
+    plain = spawn("migrate", *WAY, "a.json")
+    assert (plain.code, plain.out) == (1, NEW)
+    assert plain.err.startswith("a.json: from 0.14.5 (--from) to 0.19.8, read by deepspeed\n")
+    assert spawn("migrate", *WAY, "-", stdin=OLD.encode()).out == NEW
+    assert run("migrate", *WAY, "a.json", "--diff").out.startswith("--- a/a.json\n")
+    assert run("migrate", *WAY, "a.json", "-o", "b.json").code == 1
+    assert Path("a.json").read_text() == OLD
+    assert Path("b.json").read_text() == NEW
+    assert run("migrate", *WAY, "a.json", "--write").err == ""
+    assert Path("a.json").read_text() == NEW
     assert run("check", "a.json", "--target", "0.19.8", "-q", "--fail-on", "error").code == 0
 
 
-def test_elsewhere_or_nowhere(here: Path, run: Runs, spawn: Spawns) -> None:
-    Path("a.json").write_text(OLD)
-    assert run("migrate", "--to", "0.19.8", "a.json", "-o", "b.json").code == 1
-    assert run("migrate", "--to", "0.19.8", "a.json", "--diff").out.startswith("--- a/a.json\n")
-    assert Path("a.json").read_text() == OLD
-    assert Path("b.json").read_text() == migrate(read_text(OLD), "0.19.8").text
-    assert spawn("migrate", "--to", "0.19.8", "-", stdin=OLD.encode()).out == Path("b.json").read_text()
+def test_nothing_to_do(here: Path, run: Runs) -> None:
+    Path("a.json").write_text(NEW)
+    before = os.stat("a.json").st_mtime_ns
+    code, out, _ = run("migrate", *WAY, "--write", "a.json")
+    assert (code, out) == (
+        0,
+        "a.json: from 0.14.5 (--from) to 0.19.8, read by deepspeed: nothing has to be changed\n",
+    )
+    assert os.stat("a.json").st_mtime_ns == before
 
 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--to", "0.19.8", "missing.json"], "no such file"),
-        (["--to", "9", "clean.json"], "unknown DeepSpeed release"),
-        (["--to", ">=0.19", "clean.json"], "names"),
-        (["--to", "0.14.5", "--from", "0.19.8", "clean.json"], "not earlier than 0.14.5"),
+        (["--from", "0.14.5", "--to", "0.19.8", "missing.json"], "no such file"),
+        (["--from", "0.14.5", "--to", "9", "clean.json"], "--to: unknown DeepSpeed release"),
+        (["--from", "0.14.5", "--to", ">=0.19", "clean.json"], "names"),
+        (["--to", "0.14.5", "--from", "0.19.8", "clean.json"], "--from: 0.19.8 is not earlier than 0.14.5"),
         (["clean.json"], "--to"),
+        ([*WAY, "--write", "-o", "x.json", "clean.json"], "not allowed with"),
+        ([*WAY, "--write", "-"], "--write needs a file"),
+        ([*WAY, "-o", "clean.json", "clean.json"], "only --write writes over it"),
+        ([*WAY, "--elasticity", "clean.json", "clean.json"], "only --write writes over it"),
     ],
 )
 def test_wrong_use(files: Path, run: Runs, argv: list[str], message: str) -> None:

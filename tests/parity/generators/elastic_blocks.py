@@ -88,7 +88,8 @@ def _case(block: Any, **changes: Any) -> Case:
     }
 
 
-def _block(source: random.Random) -> dict[str, Any]:
+def any_block(source: random.Random) -> dict[str, Any]:
+    """A block such as people write, and every so often an odder one."""
     cap = int(10 ** source.uniform(1, 4.1))
     largest = min(source.choice((8, 16, 32, 64)), cap)
     # Half of the sets are what people write; the others have least common multiples beyond many caps.
@@ -114,7 +115,7 @@ def _block(source: random.Random) -> dict[str, Any]:
 
 
 def _sound(source: random.Random) -> Case:
-    block = _block(source)
+    block = any_block(source)
     case = _case(block, return_microbatch=source.random() < 0.25, sound=True)
     model = block.get("model_parallel_size", 1)
     sizes = _sizes(block) or [1]
@@ -169,7 +170,7 @@ def _broken(source: random.Random) -> Case:
 
 def _part(source: random.Random) -> Case:
     """A call of one building block."""
-    block = _block(source)
+    block = any_block(source)
     cap, micro_batches = int(block["max_train_batch_size"]), block["micro_batch_sizes"]
     low, high = block.get("min_gpus", 1), block.get("max_gpus", 10000)
     batches = [source.randint(1, 2 * cap) for _ in range(4)]
@@ -186,7 +187,7 @@ def _part(source: random.Random) -> Case:
 def _other_call(source: random.Random) -> Case:
     case = _broken(source) if source.random() < 0.3 else {**_sound(source), "sound": False}
     if not isinstance(case["config"], dict) or "elasticity" not in case["config"]:
-        case["config"] = {"elasticity": _block(source)}
+        case["config"] = {"elasticity": any_block(source)}
     case["call"] = source.choice(("enabled", "immutable", "immutable"))
     planned = case["config"]["elasticity"]
     if source.random() < 0.5 and isinstance(planned, dict):

@@ -1,0 +1,14 @@
+"""`migrate` keeps its promises on generated configs; `python -m tests.fuzz.migrate` asks far more of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fuzz.migrate import migrated, trips
+from tests.fuzz.migrations import broken
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_taken_by_the_later_release_or_stopped_with_a_reason(seed: int) -> None:
+    for trip in trips(30, seed):
+        assert list(broken(trip.text, trip.way, migrated(trip))) == [], trip

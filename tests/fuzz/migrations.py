@@ -1,0 +1,117 @@
+"""What `migrate` promises, asked of one migration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.checking.check import check_document
+from dsconfig.checking.patches import edited
+from dsconfig.checking.report import Report
+from dsconfig.cli.migration import Way
+from dsconfig.document import Document, read_text
+from dsconfig.evaluation.context import MISSING, Context, Source
+from dsconfig.fixing.changes import Choice, Decision
+from dsconfig.fixing.decisions import _alike, _plain
+from dsconfig.fixing.meaning import Meaning, at
+from dsconfig.fixing.migrate import Migration
+from dsconfig.json_types import Json, KeyPath
+from dsconfig.releases import NUMBERS, resolve
+
+
+def broken(text: str, way: Way, done: Migration) -> Iterator[str]:
+    """The promises that the migration of this text does not keep."""
+    if done.stopped is not None:
+        if done.text != text or done.changes or done.elastic:
+            yield "stopped, and changed something"
+        if not done.stopped.reason or not (done.stopped.first or done.stopped.hints):
+            yield f"stopped without a reason: {done.stopped}"
+        yield from _followed_in_file(text, way, done.stopped.first)
+        return
+    result = read_text(done.text)
+    yield from _not_taken(report(result, way))
+    yield from _filled(read_text(text).value(), result.value())
+    yield from _unspoken(text, way, done)
+    yield from _followed(result, way, done)
+
+
+def report(document: Document, way: Way, release: str | None = None) -> Report:
+    """What `check` says of a text at the end of the way."""
+    target = resolve(release or way.to)
+    return check_document(document, target, world_size=way.world_size, consumer=way.consumer)
+
+
+def _not_taken(found: Report) -> Iterator[str]:
+    for each in (*found.diagnostics, *found.suppressed):
+        if each.severity == "error" and (each in found.diagnostics or each.effect == "rejected"):
+            yield f"the result is not taken: {each.code} {each.message}"
+
+
+def _filled(old: Json, new: Json, path: KeyPath = ()) -> Iterator[str]:
+    """Every "auto" stays one, or goes with its key."""
+    here = at(new, path)
+    if old == "auto" and here is not MISSING and here != "auto":
+        yield f'"auto" of {path} became {here!r}'
+    entries = old.items() if isinstance(old, dict) else ()
+    for word, value in entries:
+        yield from _filled(value, new, (*path, word))
+
+
+def _unspoken(text: str, way: Way, done: Migration) -> Iterator[str]:
+    """Values that both releases read, each another, of which nothing is said."""
+    source = Source(read_text(text), way.consumer, way.world_size)
+    before = Meaning(Context(source, NUMBERS[way.origin])).values
+    source = Source(read_text(done.text), way.consumer, way.world_size)
+    after = Meaning(Context(source, NUMBERS[way.to])).values
+    said = [each.path for each in (*done.changes, *done.decisions)]
+    for path in before.keys() & after.keys():
+        (written, old), (place, new) = before[path], after[path]
+        if not _plain(old) or not _plain(new) or _alike(old, new):
+            continue
+        if not any(where[: len(each)] == each for each in said for where in (path, written, place)):
+            yield f"{path} is {old!r} before, {new!r} after, and nothing is said of it"
+
+
+def _followed(result: Document, way: Way, done: Migration) -> Iterator[str]:
+    """Each choice that is an edit can be made, the release takes what comes out, and nothing new is found."""
+    base = _codes(report(result, way))
+    for decision in done.decisions:
+        for choice in decision.choices:
+            if not choice.operations:
+                continue
+            try:
+                found = report(edited(result, choice.operations), way)
+            except ValueError as error:
+                yield f"{_named(decision, choice)}: {error}"
+                continue
+            if not found.ok:
+                yield f"{_named(decision, choice)}: the release does not take what comes out"
+            if new := [code for code in _codes(found) if code not in base]:
+                yield f"{_named(decision, choice)}: brings {new}"
+
+
+def _followed_in_file(text: str, way: Way, first: tuple[Decision, ...]) -> Iterator[str]:
+    """Each edit that is named first ends the matter: the next migration has other things to say, or none."""
+    for decision in first:
+        for choice in decision.choices:
+            if not choice.operations:
+                continue
+            try:
+                edit = edited(read_text(text), choice.operations)
+            except ValueError as error:
+                yield f"{_named(decision, choice)}: {error}"
+                continue
+            again = way.migrate(edit, keep=False).stopped
+            if again and _alike_in(again.first, decision) >= _alike_in(first, decision):
+                yield f"{_named(decision, choice)}: done, and still to do"
+
+
+def _alike_in(decisions: tuple[Decision, ...], one: Decision) -> int:
+    return sum((each.path, each.why) == (one.path, one.why) for each in decisions)
+
+
+def _codes(found: Report) -> list[str]:
+    return [each.code for each in found if each.severity != "info"]
+
+
+def _named(decision: Decision, choice: Choice) -> str:
+    return f"{decision.path}: {decision.why}: {choice.what}"
