@@ -1,4 +1,4 @@
-"""`dsconfig migrate` and `dsconfig compat`: the way between releases."""
+"""`dsconfig migrate`: from the release that a file was written for to a later one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 import dsconfig
-from dsconfig.checking.compat import compat
 from dsconfig.diagnostic import dotted
 from dsconfig.document import read_text
 from dsconfig.fixing.changes import Change, Decision
 from dsconfig.fixing.migrate import migrate
-from dsconfig.releases import RELEASES
 from elastic import plan
 
 from .conftest import Runs, Spawns
@@ -99,7 +97,9 @@ def test_the_reader_counts() -> None:
 
 
 def test_auto_is_never_filled() -> None:
-    text = '{"train_batch_size": 8, "zero_optimization": {"stage": 3, "sub_group_size": "auto"}, "amp": {"enabled": false}}'
+    text = (
+        '{"train_batch_size": 8, "zero_optimization": {"sub_group_size": "auto"}, "amp": {"enabled": false}}'
+    )
     done = migrate(read_text(text), "0.19.8", "0.14.5")
     assert '"sub_group_size": "auto"' in done.text
     assert "amp" not in done.text
@@ -145,7 +145,7 @@ def test_which_releases_take_it_is_said(here: Path, run: Runs) -> None:
     assert run("fix", "--target", "0.14.5", "a.json").code == 0
     assert "not migrated" not in run("migrate", *WAY, "a.json").err
     Path("a.json").write_text(
-        '{"train_batch_size": 8, "zero_optimization": {"zenflow": {"topk_ratio": 0.1}}}'
+        '{"train_batch_size": 8, "zero_optimization": {"stage": 3, "log_trace_cache_warnings": true}}'
     )
     assert "so also 0.19.8: there is nothing to migrate" in run("migrate", *WAY, "a.json").err
 
@@ -340,44 +340,3 @@ def test_wrong_use(files: Path, run: Runs, argv: list[str], message: str) -> Non
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
-
-
-# -- compat ------------------------------------------------------------------------------------------------
-
-
-def test_equal_neighbours_are_folded(here: Path, run: Runs) -> None:
-    Path("a.json").write_text(OLD.replace(" // as always", ""))
-    code, out, err = run("compat", "a.json", "--target", ">=0.14")
-    assert (code, err) == (0, "")
-    rows = [line.split(maxsplit=5) for line in out.splitlines()]
-    assert out.splitlines()[0] == "0.14.0 to 0.14.5  taken"
-    assert next(row[4] for row in rows if row[3] == "refused") == "DSC114"
-    last = RELEASES[-1] if RELEASES[-1] == "0.19.8" else f"0.19.8 to {RELEASES[-1]}"
-    assert out.splitlines()[-1].startswith(f"{last:16}  refused  DSC104 `progressive_layer_drop` was ")
-
-
-def test_every_release_stands_in_one_stretch() -> None:
-    stretches = compat(read_text(OLD))
-    assert [release for each in stretches for release in each.releases] == list(RELEASES)
-    for each in stretches:
-        report = dsconfig.check(OLD, each.releases[0])
-        assert (each.word == "taken") == report.ok
-        if each.reason is not None:
-            assert each.reason.code in {found.code for found in report}
-
-
-def test_for_machines(files: Path, run: Runs) -> None:
-    out = json.loads(run("compat", "clean.json", "--output-format", "json").out)
-    assert out == {
-        "version": 1,
-        "path": "clean.json",
-        "stretches": [
-            {"releases": list(RELEASES), "verdict": "taken", "code": None, "path": None, "message": None}
-        ],
-    }
-
-
-def test_nobody_takes_it(here: Path, run: Runs) -> None:
-    Path("a.json").write_text("[1]")
-    assert run("compat", "a.json").code == 1
-    assert run("compat", "a.json", "--target", "x").code == 2

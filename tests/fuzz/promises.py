@@ -60,7 +60,7 @@ def _clean(text: str, given: Input) -> bool:
 def _files(given: Input, result: Result) -> None:
     """Only what a verb was asked to write is written, and no draft is left."""
     names = {name for name, _ in given.files}
-    written = {"out.json"} if "-o" in given.argv else set()
+    written = {"out.json", "out.elasticity.json"} if "-o" in given.argv else set()
     require(
         set(result.files) <= names | written, f"files left: {sorted(set(result.files) - names - written)}"
     )
