@@ -98,8 +98,9 @@ def _single(target: Target, where: str) -> str:
 
 
 def _read_by(reader: Reader) -> str:
-    why = "" if reader.origin in ("argument", "default") else f" ({reader.why})"
-    return f"{'probably ' * reader.likely}read by {reader.name}{why}"
+    if reader.origin in ("argument", "default"):
+        return f"read by {reader.name}"
+    return f"{'probably ' * reader.likely}read by {reader.name} ({reader.why})"
 
 
 # -- what is told ------------------------------------------------------------------------------------------
