@@ -170,10 +170,10 @@ def test_the_file_the_environment_and_the_settings_may_say_it(
     Path("a.json").write_text('{"train_batch_size": 8}')
     Path("dsconfig.toml").write_text('target = "0.12.6"')
     assert "from 0.12.6 (the settings) to" in run("migrate", "--to", "0.19.8", "a.json").err
-    monkeypatch.setenv("DSCONFIG_TARGET", "0.13.5")
-    assert "from 0.13.5 (DSCONFIG_TARGET) to" in run("migrate", "--to", "0.19.8", "a.json").err
     Path("a.json").write_text('{"train_batch_size": 8, "$dsconfig": {"target": "0.14.4"}}')
     assert "from 0.14.4 (its own `$dsconfig`) to" in run("migrate", "--to", "0.19.8", "a.json").err
+    monkeypatch.setenv("DSCONFIG_TARGET", "0.13.5")
+    assert "from 0.13.5 (DSCONFIG_TARGET) to" in run("migrate", "--to", "0.19.8", "a.json").err
     assert "from 0.14.5 (--from) to" in run("migrate", *WAY, "a.json").err
     Path("dsconfig.toml").write_text('target = ">=0.12,<0.19"')
     monkeypatch.delenv("DSCONFIG_TARGET")
