@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.checking.locate import location, location_of
 from dsconfig.diagnostic import Diagnostic, Fix, Location, Move, Related, Rename
-from dsconfig.evaluation.evaluate import Outcome, evaluate
+from dsconfig.evaluation.evaluate import Outcome, Said, evaluate
 from dsconfig.releases import NUMBERS
 from dsconfig.rules import Rule
 
@@ -44,8 +44,9 @@ def merged(source: Source, releases: tuple[str, ...]) -> tuple[list[Merged], Out
 def _outcomes(source: Source, releases: tuple[str, ...]) -> Iterator[tuple[Outcome, list[str]]]:
     """One outcome for neighbours that behave alike, with their names; newest first."""
     left = list(releases)
+    said: Said = {}
     while left:
-        outcome = evaluate(source, NUMBERS[left[-1]])
+        outcome = evaluate(source, NUMBERS[left[-1]], said)
         alike = [left.pop()]
         while left and NUMBERS[left[-1]] in outcome.alike:
             alike.append(left.pop())

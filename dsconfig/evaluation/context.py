@@ -78,6 +78,8 @@ class Context:
         self.cut = False
         """Whether there is more to find than is listed."""
         self.parser: Parser = self._parser()
+        self.reading = self.alike
+        """Releases that read the text with the same parser."""
         data = source.document.value(self.parser)
         empty = any(problem.kind == "empty" for problem in source.document.problems)
         self.is_launch = is_launch_file(data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from dsconfig.consumers import launch_config
 from dsconfig.diagnostic import Effect
@@ -27,11 +27,15 @@ class Outcome(NamedTuple):
     """Values "auto" that another consumer than this one would fill."""
 
 
-def evaluate(source: Source, release: int) -> Outcome:
-    """What every rule finds at the release with this number."""
+Said: TypeAlias = "dict[str, list[tuple[Interval, tuple[Finding, ...]]]]"
+"""By code, what rules that look at the text alone said of it, and to which releases."""
+
+
+def evaluate(source: Source, release: int, said: Said | None = None) -> Outcome:
+    """What every rule finds at the release with this number; `said` is kept for the next one."""
     context = Context(source, release)
     rules, alike = applicable(release, context.root)
-    findings = list(_found(rules, context))
+    findings = list(_found(rules, context, {} if said is None else said))
     if context.is_launch and not any(finding.effect is Effect.REJECTED for _, finding in findings):
         inner = _of_block(context, release)
         findings += inner.findings
@@ -58,17 +62,37 @@ def _of_block(context: Context, release: int) -> Outcome:
     return Outcome(tuple(findings), outcome.alike, context)
 
 
-def _found(rules: tuple[Rule, ...], context: Context) -> Iterator[tuple[Rule, Finding]]:
+def _found(rules: tuple[Rule, ...], context: Context, said: Said) -> Iterator[tuple[Rule, Finding]]:
     for rule in rules:
-        said: dict[Effect, int] = {}
-        try:
-            for found in rule.check(context):
-                finding = found if found.effect else found._replace(effect=rule.effect)
-                effect = finding.effect or rule.effect
-                said[effect] = said.get(effect, 0) + 1
-                if said[effect] <= context.most:
-                    yield rule, finding
-                else:
-                    context.cut = True
-        except SkipRule:
-            continue
+        once = rule.reads in ("text", "launch file")
+        for finding in _of_text(rule, context, said) if once else _findings(rule, context):
+            yield rule, finding
+
+
+def _of_text(rule: Rule, context: Context, said: Said) -> tuple[Finding, ...]:
+    """What a rule says that looks at what is written alone: most of these say the same of all releases."""
+    known = said.setdefault(rule.code, [])
+    for alike, findings in known:
+        if context.release in alike:
+            context.alike = context.alike.meet(alike)
+            return findings
+    before, context.alike = context.alike, context.reading
+    findings = tuple(_findings(rule, context))
+    known.append((context.alike, findings))
+    context.alike = before.meet(context.alike)
+    return findings
+
+
+def _findings(rule: Rule, context: Context) -> Iterator[Finding]:
+    """What a rule says, with its effect; of each effect no more than is listed."""
+    many: dict[Effect, int] = {}
+    try:
+        for finding in rule.check(context):
+            effect = finding.effect or rule.effect
+            many[effect] = many.get(effect, 0) + 1
+            if many[effect] <= context.most:
+                yield finding if finding.effect else finding._replace(effect=effect)
+            else:
+                context.cut = True
+    except SkipRule:
+        return

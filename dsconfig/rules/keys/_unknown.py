@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -121,15 +120,16 @@ def unknowns(ctx: Context, kind: type[R]) -> Iterator[tuple[Unknown, R]]:
 def _classified(ctx: Context) -> list[Unknown]:
     """Every unknown key that a rule speaks of."""
     found: list[Unknown] = []
-    seen: Counter[tuple[str, bool]] = Counter()
+    many: dict[tuple[str, bool], int] = {}
     for entry in ctx.walk.unknown:
-        kind = entry.section.name, _is_refused(entry)
-        if seen[kind] >= ctx.most and str(entry.path[-1]) not in section_keys(entry.section.name):
+        section = entry.section
+        kind = section.name, section.unknown == "rejected" and _is_refused(entry)
+        if many.get(kind, 0) >= ctx.most and entry.path[-1] not in section_keys(section.name):
             ctx.cut = True
             continue
         reason = _reason(ctx, entry)
         if reason is not None:
-            seen[kind] += 1
+            many[kind] = many.get(kind, 0) + 1
             found.append(Unknown(entry, reason))
     return found
 
