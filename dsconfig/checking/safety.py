@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 
 from dsconfig.checking.patches import edits
 from dsconfig.checking.report import Report
@@ -25,7 +26,17 @@ def is_safe(found: Diagnostic, report: Report) -> bool:
 
 def _loses_comment(document: Document, made: Iterable[Edit]) -> bool:
     return any(
-        edit.start < span.end and span.start < edit.end and text.strip() not in edit.text
+        text.strip() not in edit.text
         for edit in made
-        for span, text in document.comments
+        for text in _comments_in(document, edit.start, edit.end)
     )
+
+
+def _comments_in(document: Document, start: int, end: int) -> Iterator[str]:
+    """The comments of which a part lies in the stretch."""
+    comments = document.comments
+    for at in range(bisect_right(comments, start, key=lambda comment: comment[0].end), len(comments)):
+        span, text = comments[at]
+        if span.start >= end:
+            return
+        yield text

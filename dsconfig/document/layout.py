@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 _PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.$-]*")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,99})(?:\.\d{1,99})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _YAML_FLOAT: Final = re.compile(r"-?\d+\.\d+(?:[eE][+-]\d+)?")
+_BLANKS: Final = re.compile(r"[ \t]*")
+_LOOKED_AT: Final = 1000
+"""Values among which an indented entry is looked for."""
 _YAML_WORDS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
 
 
@@ -67,21 +71,27 @@ class Manner(NamedTuple):
 
 def _unit(document: Document) -> str:
     """The blanks by which the first indented entry stands further in than what holds it."""
-    todo = [(document.root, 0)] if document.root else []
-    while todo:
-        node, holder = todo.pop(0)
+    todo = deque([(document.root, 0)] if document.root else [])
+    for _ in range(_LOOKED_AT):
+        if not todo:
+            break
+        node, holder = todo.popleft()
         todo += ((member.node, member.key_span.start) for member in node.members)
         todo += ((item, item.span.start) for item in node.items)
         if node.members:
             start = node.members[0].key_span.start
-            line = document.position(start)
-            before = document.line(line.line)[: line.column - 1]
             at = node.span.start if document.text[node.span.start] in "{[" else holder
-            outer = document.line(document.position(at).line)
-            outer = outer[: len(outer) - len(outer.lstrip())]
-            if before and not before.strip(" \t") and before != outer and before.startswith(outer):
+            before, outer = _indent(document, start), _indent(document, at)
+            alone = len(before) == document.position(start).column - 1
+            if before and alone and before != outer and before.startswith(outer):
                 return before[len(outer) :]
     return "  "
+
+
+def _indent(document: Document, at: int) -> str:
+    """The blanks at the beginning of the line of an offset."""
+    found = _BLANKS.match(document.text, at - document.position(at).column + 1)
+    return found.group() if found else ""
 
 
 def quoted_like(sample: str, name: str) -> str:

@@ -128,7 +128,7 @@ class Document:
             if node is None:
                 return None
             if node.kind == "object" and isinstance(step, str):
-                index = self._keys(node).get(step)
+                index = self.index(node, step)
                 if index is None:
                     return None
                 _, key, node = node.members[index]
@@ -138,12 +138,12 @@ class Document:
                 return None
         return None if node is None else (key, node)
 
-    def _keys(self, node: Node) -> dict[str, int]:
-        """Where each key stands among the members; the last duplicate wins."""
+    def index(self, node: Node, key: str) -> int | None:
+        """Where the key stands among the members of an object; the last duplicate wins."""
         keys = self._index.get(id(node))
         if keys is None:
             keys = self._index[id(node)] = {member.key: index for index, member in enumerate(node.members)}
-        return keys
+        return keys.get(key)
 
     # -- lines -------------------------------------------------------------------------------------
 

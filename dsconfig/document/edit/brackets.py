@@ -63,7 +63,7 @@ def _text(around: Surroundings, parent: Node, node: Node, value: Json) -> str:
         outer = around.indent(node.span.start)
         lines = [f"{outer}{layout.unit}{dump(item, layout, None, manner)}" for item in value]
         return f"[{layout.newline}{joined(lines, layout, manner)}{layout.newline}{outer}]"
-    many = "\n" in around.text[: node.span.end]
+    many = around.text.find("\n", 0, node.span.end) >= 0
     return dump(value, layout, around.indent(node.span.start) if many else None, manner)
 
 

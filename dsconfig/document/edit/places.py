@@ -17,11 +17,9 @@ def entry(document: Document, path: KeyPath) -> tuple[Node, int]:
     """The object or array that holds the entry, and which of its entries it is; of duplicates the last."""
     parent = document.node(path[:-1]) if path else None
     if parent is not None and document.located(path):
-        for index in range(len(parent.members) - 1, -1, -1):
-            if parent.members[index].key == path[-1]:
-                return parent, index
-        if isinstance(path[-1], int):
-            return parent, path[-1]
+        index = document.index(parent, path[-1]) if isinstance(path[-1], str) else path[-1]
+        if index is not None:
+            return parent, index
     raise EditError("there is no such key")
 
 
@@ -54,7 +52,7 @@ def movable(document: Document, path: KeyPath, to: KeyPath) -> Node:
 
 def renamed(document: Document, parent: Node, index: int, name: str) -> list[Edit]:
     """Another key in the quotes of the old one."""
-    if parent.kind != "object" or any(member.key == name for member in parent.members):
+    if parent.kind != "object" or document.index(parent, name) is not None:
         old = parent.members[index].key if parent.members else index
         raise EditError(f"`{name}` cannot be the name of {old!r}")
     span = parent.members[index].key_span

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
 from dsconfig.document.layout import Layout
@@ -26,6 +27,7 @@ class Surroundings:
         self.layout = Layout.of(document)
         self.comments = {span.start: span.end for span, _ in document.comments}
         """Where each comment ends, by where it starts."""
+        self.starts = sorted(self.comments)
 
     def line_start(self, at: int) -> int:
         """Where the line of the offset begins."""
@@ -73,7 +75,8 @@ class Surroundings:
 
     def has_comment(self, start: int, end: int) -> bool:
         """Whether a comment begins in this stretch."""
-        return any(start <= at < end for at in self.comments)
+        at = bisect_left(self.starts, start)
+        return at < len(self.starts) and self.starts[at] < end
 
     def end_of_entry(self, at: int) -> int:
         """Behind the comments that stand on the same line: they belong to what is before them."""

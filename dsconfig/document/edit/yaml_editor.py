@@ -12,7 +12,7 @@ from dsconfig.document.edit.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from dsconfig.document.text import Document
-    from dsconfig.document.tree import Node
+    from dsconfig.document.tree import Node, Span
     from dsconfig.json_types import Json, KeyPath
 
 
@@ -21,6 +21,9 @@ class YamlEditor:
 
     def __init__(self, document: Document) -> None:
         self.document, self.around = document, Surroundings(document)
+        self.spans: dict[int, list[Span]] = {}
+        self.own: dict[int, str] = {}
+        """What is wrong with what stands around an entry, by its object or list; empty where nothing is."""
 
     def set(self, path: KeyPath, value: Json) -> list[Edit]:
         """Give the key this value: behind its colon where nothing stands yet."""
@@ -49,7 +52,7 @@ class YamlEditor:
 
     def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
         """Take some of the entries out, and not all that stand at the end."""
-        spans = blocks.spans(self.around, parent)
+        spans = self._spans(parent)
         removed = brackets.removed if self.around.has_brackets(parent) else blocks.removed
         return apart(edit for index in indexes for edit in removed(self.around, parent, spans, index))
 
@@ -71,16 +74,33 @@ class YamlEditor:
             return brackets.added(self.around, section, key, value)
         return blocks.added(self.around, section, key, value)
 
+    def _spans(self, node: Node) -> list[Span]:
+        """The stretch of each entry, found once for each object and list."""
+        spans = self.spans.get(id(node))
+        if spans is None:
+            spans = self.spans[id(node)] = blocks.spans(self.around, node)
+        return spans
+
     def _check_own(self, path: KeyPath) -> None:
         """Raise where the text at the path stands for other paths, too, or has a tag."""
         for length in range(len(path) + 1):
             node = self.document.node(path[:length])
             if node is None:
                 return
-            start, end = node.span
-            if self.document.text[start : start + 1] in ("&", "*", "!"):
-                raise EditError("the value has an anchor or a tag")
-            inside = [node.span, *(member.key_span for member in node.members)]
-            inside += [span for span in blocks.spans(self.around, node) if span.start < span.end]
-            if any(span.start < start or span.end > end for span in inside):
-                raise EditError("the value is merged from elsewhere")
+            if id(node) not in self.own:
+                self.own[id(node)] = self._wrong(node)
+            if self.own[id(node)]:
+                raise EditError(self.own[id(node)])
+
+    def _wrong(self, node: Node) -> str:
+        start, end = node.span
+        if self.document.text[start : start + 1] in ("&", "*", "!"):
+            return "the value has an anchor or a tag"
+        try:
+            spans = self._spans(node)
+        except EditError as error:
+            return str(error)
+        inside = [node.span, *(member.key_span for member in node.members)]
+        inside += [span for span in spans if span.start < span.end]
+        outside = any(span.start < start or span.end > end for span in inside)
+        return "the value is merged from elsewhere" if outside else ""

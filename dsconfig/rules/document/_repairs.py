@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 
 from dsconfig.diagnostic import Fix, Replace, Set
-from dsconfig.document import Document, Node, Problem
+from dsconfig.document import Document, Problem, Span
 from dsconfig.rules.document._groups import json_word, python_word
 
 _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECASE)
@@ -21,7 +22,7 @@ def repaired(document: Document, problem: Problem) -> Fix | None:
         case "comment":
             return Fix("remove the comment", (_without_comment(document, start, end),))
         case "single-quotes" | "multiline-string":
-            return _quoted(document.root, start)
+            return _quoted(document, start)
         case "missing-root-braces":
             return _braced(document)
         case "unquoted-string" if right := json_word(problem):
@@ -32,7 +33,7 @@ def repaired(document: Document, problem: Problem) -> Fix | None:
             return _fix("put it in quotes", start, end, json.dumps(text, ensure_ascii=False))
         case "control-character":
             return _fix("write it as an escape", start, end, json.dumps(text)[1:-1])
-        case "missing-comma" if any(p.kind in _WORDS and p.span.end == start for p in document.problems):
+        case "missing-comma" if start in _ends_of_words(document):
             return None  # it would become part of the word
         case "unexpected" if text == "," and _in_object(document, problem):
             return _fix("remove the comma", start, end, "")
@@ -79,18 +80,32 @@ def _without_comment(document: Document, start: int, end: int) -> Replace:
     return Replace(line + len(text[line:start].rstrip(" \t")), end, "")
 
 
-def _quoted(root: Node | None, start: int) -> Fix | None:
+def _quoted(document: Document, start: int) -> Fix | None:
     """The string that begins here in double quotes."""
-    todo = [root] if root else []
+    found = _strings(document).get(start)
+    if found is None:
+        return None
+    return _fix("use double quotes", *found[0], json.dumps(found[1], ensure_ascii=False))
+
+
+@lru_cache(maxsize=1)
+def _strings(document: Document) -> dict[int, tuple[Span, str]]:
+    """The keys and strings of a text by where they start."""
+    found: dict[int, tuple[Span, str]] = {}
+    todo = [document.root] if document.root else []
     while todo:
         node = todo.pop()
-        if node.span.start == start and isinstance(node.value, str):
-            return _fix("use double quotes", *node.span, json.dumps(node.value, ensure_ascii=False))
-        for member in node.members:
-            if member.key_span.start == start:
-                return _fix("use double quotes", *member.key_span, json.dumps(member.key, ensure_ascii=False))
+        if isinstance(node.value, str):
+            found[node.span.start] = node.span, node.value
+        found.update((each.key_span.start, (each.key_span, each.key)) for each in node.members)
         todo += (*(member.node for member in node.members), *node.items)
-    return None
+    return found
+
+
+@lru_cache(maxsize=1)
+def _ends_of_words(document: Document) -> frozenset[int]:
+    """Where words end that go on to the end of their line."""
+    return frozenset(problem.span.end for problem in document.problems if problem.kind in _WORDS)
 
 
 def _braced(document: Document) -> Fix | None:
