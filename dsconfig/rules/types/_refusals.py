@@ -17,12 +17,22 @@ if TYPE_CHECKING:
 
 
 def refusals(ctx: Context, *why: Why) -> Iterator[Refusal]:
-    """The refused values with one of these reasons; those of sections are left to `misshapen-section`."""
+    """The refused values with one of these reasons; those of sections are left to `misshapen-section`.
+
+    There are as many as are listed of each effect.
+    """
+    many: dict[tuple[str, EffectName], int] = {}
     for found in ctx.walk.refused:
         if found.verdict.why not in why or is_section(found):
             continue
-        if found.value != "auto" or found.section.dialect != "hand":  # `unfilled-auto` reports that
+        if found.value == "auto" and found.section.dialect == "hand":  # `unfilled-auto` reports that
+            continue
+        kind = found.section.dialect, effect_of(ctx, found)
+        many[kind] = many.get(kind, 0) + 1
+        if many[kind] <= ctx.most:
             yield found
+        else:
+            ctx.cut = True
 
 
 def is_section(found: Refusal) -> bool:
