@@ -10,6 +10,7 @@ from dsconfig.diagnostic import dotted
 from dsconfig.evaluation.context import Context
 from dsconfig.json_types import KeyPath
 from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, section_keys, types_of
+from dsconfig.model.paths import keys
 from dsconfig.releases import EVERY_RELEASE, Interval
 
 
@@ -39,6 +40,12 @@ def _homes() -> dict[str, list[_Home]]:
 
     visit(ROOT, (), (EVERY_RELEASE,))
     return homes
+
+
+@cache
+def _below_names() -> frozenset[str]:
+    """Keys of objects that people name themselves: no place among the others is theirs alone."""
+    return frozenset(path[-1] for path, _ in keys() if "*" in path)
 
 
 _NOT_TO_WRITE = frozenset({"unread", "internal", "not_json"})
@@ -93,7 +100,7 @@ def home_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
             if path.startswith(f"{above}.") or above.startswith(path.rpartition(".")[0])
         ]
         found = near if len(near) == 1 and len(word) > _SHORT else []
-    if len(found) != 1 or word in _COMMON or f"{above}.".startswith(f"{found[0]}."):
+    if len(found) != 1 or word in _COMMON or word in _below_names() or f"{above}.".startswith(f"{found[0]}."):
         return None
     return found[0]
 

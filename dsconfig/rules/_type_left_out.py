@@ -19,7 +19,7 @@ def type_left_out(ctx: Context, section: str, *, names: tuple[str, ...], example
     other = None if null else next(wrong, None)
     yield ctx.at(
         f"{section}.type" if null else section,
-        f"the section has no effect: {'`type` is `null`' if null else 'it has no `type`'}, so DeepSpeed "
+        f"`{section}` has no effect: {'its `type` is `null`' if null else 'it has no `type`'}, so DeepSpeed "
         f"builds no {section}",
         help=f"rename `{other}` to `type`" if other else f'add `"type": "{example}"`, or remove the section',
         part="value" if null else "key",

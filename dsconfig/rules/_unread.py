@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from dsconfig.diagnostic import EffectName, Fix, Remove
 from dsconfig.evaluation.context import Context, Finding, SkipRule
+from dsconfig.rules._homes import named
 from dsconfig.words import one_of
 
 
@@ -32,9 +33,13 @@ def without_effect(
     first, *others = paths
     places = [ctx.place(path) for path in (first, *others)]
     names = one_of((f"`{place[-1]}`" for place in places), "and")
+    # Those beside the first are named by their last words.
+    whole = one_of(
+        (named(p) if p[:-1] != places[0][:-1] or p is places[0] else f"`{p[-1]}`" for p in places), "and"
+    )
     return ctx.at(
         first,
-        f"{names} {'have' if others else 'has'} no effect: {why}",
+        f"{whole} {'have' if others else 'has'} no effect: {why}",
         help=help,
         effect=effect,
         part="key",

@@ -9,7 +9,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._formats import format_place, model_format
 from dsconfig.rules._parallel_sizes import device_mesh
 from dsconfig.rules._relocation import renamed
-from dsconfig.words import quoted
+from dsconfig.words import one_of, quoted
 
 _FORMAT = "communication_data_type"
 _SEQUENCE = "sequence_parallel_size"
@@ -43,9 +43,16 @@ def gradients_travel_in_fp16(ctx: Context) -> Iterator[Finding]:
                 _FORMAT,
                 f"gradients of a model in {model} travel as fp16, where all above 65504 is infinite, and no "
                 "loss scale keeps them below",
-                help='use "bf16" or "fp32", or remove the key',
+                help=f"use {one_of(_wide(ctx))}, or remove the key",
                 related=format_place(ctx),
             )
+
+
+def _wide(ctx: Context) -> list[str]:
+    """The release's words for formats with the range of fp32; bf16 was "bfp16" once."""
+    key = ctx.key(_FORMAT)
+    known = {word for arm in key.type[1:] if arm[0] == "enum" for word in arm[1:]} if key else set()
+    return [word for word in ("bf16", "bfp16", "fp32") if word in known]
 
 
 @rule(

@@ -95,8 +95,8 @@ def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
     if isinstance(shared, dict) and shared.get("enabled") and ctx.before("0.19.3"):
         yield ctx.at(
             f"{_OUTSIDE}.enabled",
-            f"`enabled` is {quoted(shared['enabled'])} outside of a technique, which DeepSpeed takes for the "
-            "switch of MoQ, whose code is gone",
+            f"`{_OUTSIDE}.enabled` is {quoted(shared['enabled'])} outside of a technique, which DeepSpeed"
+            " takes for the switch of MoQ, whose code is gone",
             help="remove `compression_training.shared_parameters`, and write them in the technique meant",
         )
 
@@ -107,11 +107,14 @@ _WORDS = {"quantization_type": ("symmetric", "asymmetric"), "rounding": ("neares
 def _mistaken(shared: Json) -> Iterator[tuple[str, str]]:
     """Where in the misplaced object DeepSpeed stumbles, and over what."""
     if not isinstance(shared, dict):
-        yield "", f"`shared_parameters` is {kind(shared)} instead of an object"
+        yield "", f"`{_OUTSIDE}` is {kind(shared)} instead of an object"
         return
     for word, members in _WORDS.items():
         if word in shared and shared[word] not in members:
-            yield f".{word}", f"`{word}` is {quoted(shared[word])} instead of {one_of(members)}"
+            yield f".{word}", f"`{_OUTSIDE}.{word}` is {quoted(shared[word])} instead of {one_of(members)}"
     mixed = shared.get("fp16_mixed_quantize", {})
     if not isinstance(mixed, dict):
-        yield ".fp16_mixed_quantize", f"`fp16_mixed_quantize` is {kind(mixed)} instead of an object"
+        yield (
+            ".fp16_mixed_quantize",
+            f"`{_OUTSIDE}.fp16_mixed_quantize` is {kind(mixed)} instead of an object",
+        )

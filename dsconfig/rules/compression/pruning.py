@@ -121,7 +121,7 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
     wrong = last if ctx.has(last) else first
     yield ctx.at(
         wrong,
-        f"`schedule_offset_end`, {quoted(end)}, {relation} `schedule_offset`, {quoted(begin)}"
+        f"`schedule_offset_end`, {quoted(end)}, {relation} `{first}`, {quoted(begin)}"
         + ("" if ctx.has(first) else ", its default"),
         help=f"set `{last}` to an integer of at least {begin}"
         if isinstance(begin, int)

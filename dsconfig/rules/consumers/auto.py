@@ -99,7 +99,7 @@ def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
         if ctx.written(key) == "auto":
             yield ctx.at(
                 key,
-                f'`{key.rpartition(".")[2]}` is `"auto"`, which no training argument fills: it becomes '
+                f'{named(ctx.place(key))} is `"auto"`, which no training argument fills: it becomes '
                 f"{becomes} ({outcome}), unless `accelerate launch` says otherwise",
                 help="write the value that you want",
             )

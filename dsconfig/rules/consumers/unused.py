@@ -9,6 +9,7 @@ from dsconfig.consumers import HUGGING_FACE
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._homes import named
 
 _ALL = (*HUGGING_FACE, "lightning")
 
@@ -79,9 +80,10 @@ def section_unused_by_consumer(ctx: Context) -> Iterator[Finding]:
         parts = row.path.split(".")
         if ctx.consumer not in row.consumers or parts[0] not in ctx.data or not _asks(ctx, row.path):
             continue
+        what = tuple(parts if parts[-1] != "enabled" else parts[:-1])
         yield ctx.at(
             row.path,
-            f"`{parts[-1] if parts[-1] != 'enabled' else parts[-2]}` has no effect under {reader}: {row.why}",
+            f"{named(what)} has no effect under {reader}: {row.why}",
             help=row.help,
             part="key",
             fix=removal(tuple(parts)) if len(parts) == 1 else None,

@@ -9,7 +9,11 @@ from dsconfig.words import quoted
 def needs(ctx: Context, section: str, what: str, key: str, meaning: str) -> Finding:
     """The finding that `what` is on without `key`."""
     switch = ctx.written(f"{section}.enabled")
-    truth = "" if isinstance(switch, bool) else f" (`enabled` is {quoted(switch)}, which counts as true)"
+    truth = (
+        ""
+        if isinstance(switch, bool)
+        else f" (`{section}.enabled` is {quoted(switch)}, which counts as true)"
+    )
     return ctx.at(
         section,
         f"{what} is on{truth}, but `{key}` is not given",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._homes import named
 from dsconfig.rules.data._curricula import NEW, Curriculum, curricula, metrics_of
 from dsconfig.rules.data._needs import needs
 from dsconfig.words import one_of, quoted
@@ -87,7 +88,7 @@ def incomplete_curriculum(ctx: Context) -> Iterator[Finding]:
     if metrics_of(ctx) and not ctx.has(f"{NEW}.data_cluster_path"):
         yield ctx.at(
             NEW,
-            "`curriculum_learning` has no `data_cluster_path`, which its sampler needs",
+            f"`{NEW}` has no `data_cluster_path`, which its sampler needs",
             help="add `data_cluster_path`, a directory for clusters of samples",
             part="key",
             effect="ignored",
@@ -109,7 +110,7 @@ def _lacks(ctx: Context, found: Curriculum, place: KeyPath, missing: list[str], 
     names = one_of([f"`{key}`" for key in missing], "and")
     return ctx.at(
         place,
-        f"`{place[-1]}` has no {names}, which {why or 'a curriculum needs'}",
+        f"{named(place)} has no {names}, which {why or 'a curriculum needs'}",
         help=f"add {names}",
         part="key",
         effect=found.effect,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._homes import named
 from dsconfig.rules.data._curricula import curricula
 from dsconfig.words import one_of, quoted
 
@@ -33,9 +34,10 @@ def unsupported_curriculum_schedule(ctx: Context) -> Iterator[Finding]:
         types = _TYPES if ctx.since("0.8.0") else _TYPES[:3]
         word = found.data.get("schedule_type", "custom")
         if word not in types and "schedule_type" in found.data:
+            path = (*found.path, "schedule_type")
             yield ctx.at(
-                (*found.path, "schedule_type"),
-                f"`schedule_type` is {quoted(word)}, but DeepSpeed knows only {one_of(types, 'and')}",
+                path,
+                f"{named(path)} is {quoted(word)}, but DeepSpeed knows only {one_of(types, 'and')}",
                 help=f"use {one_of(types)}",
                 effect=found.effect,
             )

@@ -9,6 +9,7 @@ from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import JsonObject
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._homes import named
 from dsconfig.words import one_of, quoted
 
 _ROUTING = "data_efficiency.data_routing"
@@ -69,10 +70,9 @@ def _grows(schedule: JsonObject) -> bool:
 def _lacking(ctx: Context, path: str, section: JsonObject, keys: tuple[str, ...]) -> Iterator[Finding]:
     missing = [f"`{key}`" for key in keys if key not in section]
     if missing:
-        name = path.rsplit(".", 1)[-1]
         yield ctx.at(
             path,
-            f"`{name}` has no {one_of(missing, 'and')}, which random-LTD needs",
+            f"{named(ctx.place(path))} has no {one_of(missing, 'and')}, which random-LTD needs",
             help=f"add {one_of(missing, 'and')}",
             part="key",
             related=[("random-LTD is switched on here", f"{_LTD}.enabled")],
@@ -119,7 +119,8 @@ def unfinished_part_of_random_ltd(ctx: Context) -> Iterator[Finding]:
         if kind_ != "fixed_linear":
             yield ctx.at(
                 f"{_LTD}.random_ltd_schedule.schedule_type",
-                f'`schedule_type` is {quoted(kind_)}, and random-LTD has only `"fixed_linear"`',
+                f"`random_ltd_schedule.schedule_type` is {quoted(kind_)}, and random-LTD has only "
+                '`"fixed_linear"`',
                 help='write `"fixed_linear"`',
                 fix=Fix(
                     'write `"fixed_linear"`',

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._homes import named
 from dsconfig.rules.document._oddities import problems
 
 
@@ -38,7 +39,7 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
     for problem, count, fix in duplicates(ctx.document, found, refused=refused):
         yield ctx.spot(
             problem,
-            f"`{problem.detail}` is written {'twice' if count == 2 else f'{count} times'}: "
+            f"{named(problem.path)} is written {'twice' if count == 2 else f'{count} times'}: "
             + ("DeepSpeed refuses the file" if refused else "the last one counts"),
             help="keep one of them",
             effect="rejected" if refused else "altered",

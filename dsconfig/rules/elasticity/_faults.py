@@ -117,18 +117,17 @@ def _float(value: Json) -> float | None:
 def _cap(block: JsonObject, semantics: Semantics) -> Iterator[Fault]:
     cap, largest = block["max_train_batch_size"], max(block["micro_batch_sizes"])
     ranks = ranks_per_node(block, semantics)
+    said = f"`elasticity.max_train_batch_size` is {quoted(cap)}"
     try:
         share = cap if ranks is None else int(cap / ranks)
     except (OverflowError, ValueError):
         share = 2**63
     if isinstance(share, int) and share >= 2**63 and number(semantics.until) >= number("0.5.8"):
-        message = f"`max_train_batch_size` is {quoted(cap)}, more than DeepSpeed can calculate with"
+        message = f"{said}, more than DeepSpeed can calculate with"
         yield Fault("DSC605", "max_train_batch_size", message, "give an integer of at most 1000000000")
     elif not largest <= share:
         each = "" if ranks in (None, 1) else f", {share} for each of {ranks} ranks of a machine"
-        message = (
-            f"`max_train_batch_size` is {quoted(cap)}{each}: less than micro batch size {quoted(largest)}"
-        )
+        message = f"{said}{each}: less than micro batch size {quoted(largest)}"
         least = f"raise it to {quoted(largest * (ranks or 1))} or more"
         yield Fault(
             "DSC605", "max_train_batch_size", message, f"{least}, or list smaller `micro_batch_sizes`"

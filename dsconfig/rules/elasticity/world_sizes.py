@@ -38,7 +38,7 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
     why = f"is not one of those that elasticity allows here{listed}"
     if solver.leaves_nothing(world):
         cap = quoted(solver.block["max_train_batch_size"])
-        why = f"is too large: `max_train_batch_size` {cap} leaves no micro batch for some rank"
+        why = f"is too large: `elasticity.max_train_batch_size` {cap} leaves no micro batch for some rank"
     yield ctx.at(
         "elasticity",
         f"world size {world:g} {why}",

@@ -112,7 +112,7 @@ def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
     if tensor is not None and expert is not None and tensor != expert:
         yield ctx.at(
             path,
-            f"`preset_model` is {quoted(tensor)} here and {quoted(expert)} in `expert_parallel`",
+            f"`{path}` is {quoted(tensor)}, and `{EP}.preset_model` is {quoted(expert)}",
             help=f"write {quoted(expert)}, or remove it",
             related=[("the other preset stands here", f"{EP}.preset_model")],
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._homes import named
 from dsconfig.rules.expert_parallel._section import EP, bad_integer, on_here, requires_autoep
 from dsconfig.words import expected, kind, quoted
 
@@ -132,7 +133,7 @@ def _refused(ctx: Context, word: str, how: str, takes: str) -> Finding:
     shown = quoted(value) if value is None or isinstance(value, str) else f"{kind(value)}, {quoted(value)}"
     return ctx.at(
         f"{EP}.{word}",
-        f"`{word}` is {shown}{how}, and the engine takes {takes}",
+        f"{named((EP, word))} is {shown}{how}, and the engine takes {takes}",
         help=f"give {takes}",
         related=[on_here()],
     )

@@ -11,6 +11,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json, JsonObject, Spec
 from dsconfig.model.keyinfo import ROOT, child_section
 from dsconfig.model.views import KeyView
+from dsconfig.rules._homes import named
 from dsconfig.words import expected, one_of
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _left_out(ctx: Context, found: _Incomplete) -> Finding:
     word = found.path[-1]
     names = one_of([f"`{key.info.name}`" for key in found.missing], "and")
     added = one_of([f"`{key.info.name}` ({expected(key.type)})" for key in found.missing], "and")
-    where = f"`{word}` of `{found.path[-2]}`" if word == "params" else f"`{word}`"
+    where = f"`{word}` of `{found.path[-2]}`" if word == "params" else named(found.path)
     groups = _empty_groups(found)
     return ctx.at(
         found.path,

@@ -38,7 +38,9 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
-    for found, (unfit, elsewhere) in unknowns(ctx, Unexplained):
+    for found, (unfit, places) in unknowns(ctx, Unexplained):
+        value = found.entry.value
+        elsewhere = tuple(each for each in places if moved(ctx, found.path, tuple(each.split(".")), value))
         yield ctx.at(
             found.path,
             f"`{found.word}` is not a DeepSpeed key {found.where}: {found.fate}",
@@ -46,9 +48,7 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
             effect=found.effect,
             part="key",
             # What may have been meant for a key is the reader's to decide, not to be thrown away.
-            fix=None
-            if unfit or elsewhere or _explained_at_an_end(ctx, found)
-            else loss(found.path, found.entry.value),
+            fix=None if unfit or places or _explained_at_an_end(ctx, found) else loss(found.path, value),
         )
 
 

@@ -47,7 +47,7 @@ def removed_key(ctx: Context) -> Iterator[Finding]:
         off = is_off(found.entry.value)
         yield ctx.at(
             found.path,
-            f"`{found.word}` was removed from DeepSpeed after {name(last)}: {found.fate}",
+            f"{named(found.path)} was removed from DeepSpeed after {name(last)}: {found.fate}",
             help="remove it, even though it is switched off"
             if found.refused and off
             else instead(ctx, info, found.entry),
@@ -82,7 +82,7 @@ def future_key(ctx: Context) -> Iterator[Finding]:
         first = min(first for first, _ in info.spans if first > ctx.release)
         yield ctx.at(
             found.path,
-            f"`{found.word}` is known from DeepSpeed {name(first)} on, not in {ctx.release_name}: "
+            f"{named(found.path)} is known from DeepSpeed {name(first)} on, not in {ctx.release_name}: "
             f"{found.fate}",
             help=f"upgrade DeepSpeed to {name(first)} or later, or remove the key",
             effect=found.effect,

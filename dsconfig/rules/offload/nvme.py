@@ -138,8 +138,8 @@ def too_few_swap_buffers(ctx: Context) -> Iterator[Finding]:
     if needed and isinstance(count, int) and count < needed:
         yield ctx.at(
             path,
-            f"`buffer_count` is {count}, but a step of `{kind}` swaps in {needed} tensors: the parameter, its"
-            f" gradient and {needed - 2} of its state",
+            f"`offload_optimizer.buffer_count` is {count}, but a step of `{kind}` swaps in {needed} tensors:"
+            f" the parameter, its gradient and {needed - 2} of its state",
             help=f"write {needed} or more, or remove it: the default is {ctx.default(path)}",
             related=[("the optimizer is chosen here", "optimizer.type")],
             fix=Fix(f"replace by {needed}", (Set(ctx.place(path), needed),)),

@@ -68,7 +68,7 @@ def optimizer_params_not_an_object(ctx: Context) -> Iterator[Finding]:
     if params is not None and not isinstance(params, dict):
         yield ctx.at(
             "optimizer.params",
-            f"`params` is {described(params)} where DeepSpeed expects an object",
+            f"`optimizer.params` is {described(params)} where DeepSpeed expects an object",
             help="write an object with the arguments of the optimizer",
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._formats import model_format
+from dsconfig.rules._formats import bf16_place, model_format
 from dsconfig.rules._stage import stage, stage_set_here
 from dsconfig.words import quoted
 
@@ -66,5 +66,10 @@ def one_bit_optimizer_without_fp16(ctx: Context) -> Iterator[Finding]:
             _TYPE,
             f"{quoted(ctx.written(_TYPE))} is known to converge in fp16 only, and the model trains in "
             f"{model_format(ctx)}",
-            help="enable `fp16`, or use another optimizer",
+            help=f"set `fp16.enabled` to `true`{_without_bf16(ctx)}, or use another optimizer",
         )
+
+
+def _without_bf16(ctx: Context) -> str:
+    there = bf16_place(ctx)
+    return f", and set `{there}` to `false`" if there else ""

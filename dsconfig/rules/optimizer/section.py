@@ -69,7 +69,7 @@ def optimizer_params_null(ctx: Context) -> Iterator[Finding]:
     default = chosen.params["lr"].default if chosen and "lr" in chosen.params else None
     yield ctx.at(
         "optimizer.params",
-        ("`params` is `null`" if "params" in section else "`params` is absent")
+        ("`optimizer.params` is `null`" if "params" in section else "`optimizer.params` is absent")
         + (
             ", and DeepSpeed looks for keys in it"
             if crashes

@@ -45,25 +45,22 @@ def _states_help(ctx: Context) -> bool:
     return ctx.before("0.19.1") or device(ctx, OPTIMIZER) == "none"
 
 
-def _lack(ctx: Context) -> _Lack | None:
+def _lacks(ctx: Context) -> Iterator[_Lack]:
     if device(ctx, OPTIMIZER) == "none":
-        return _Lack(
+        yield _Lack(
             "the optimizer is not offloaded",
             device_place(ctx, OPTIMIZER),
             f'set `{OPTIMIZER}.device` to `"cpu"`',
         )
     name = ctx.written("optimizer.type")
     if not isinstance(name, str):  # the script may hand over a DeepSpeedCPUAdam
-        return None
+        return
     if name.lower() not in _CPU_ADAM:
-        return _Lack(
-            f"the optimizer is {quoted(name)}", "optimizer.type", 'set `optimizer.type` to `"AdamW"`'
-        )
+        yield _Lack(f"the optimizer is {quoted(name)}", "optimizer.type", 'set `optimizer.type` to `"AdamW"`')
     torch = ctx.written("optimizer.params.torch_adam")
     if torch is not MISSING and torch:
         place = "optimizer.params.torch_adam"
-        return _Lack(f"`torch_adam` {quoted(torch)} asks for PyTorch's own", place, f"remove `{place}`")
-    return None
+        yield _Lack(f"`torch_adam` {quoted(torch)} asks for PyTorch's own", place, f"remove `{place}`")
 
 
 @rule("DSC330", effect="crashes", since="0.5.0", source=_CONFIGURE)
@@ -88,15 +85,16 @@ def half_precision_master_weights_without_cpu_adam(ctx: Context) -> Iterator[Fin
     there = _asks(ctx)
     if there is None or stage(ctx) not in (1, 2, 3):
         return
-    lack = _lack(ctx)
-    if lack is not None:
+    lacks = list(_lacks(ctx))
+    if lacks:
+        lack = lacks[0]
         key = there.rpartition(".")[2]
         states = key == _BF16 and not bf16_place(ctx, _STATES) and _states_help(ctx)
         way = f", or set `{_STATES}` to `true`" if states else ""
         yield ctx.at(
             there,
-            f"`{key}` needs DeepSpeed's CPU Adam, but {lack.says}",
-            help=f"{lack.way}{way}",
+            f"`{there}` needs DeepSpeed's CPU Adam, but {lack.says}",
+            help=", and ".join(each.way for each in lacks) + way,
             related=[("this is said here", lack.place)] if lack.place and ctx.has(lack.place) else [],
             fix=removal(ctx.place(there)),
         )
@@ -130,7 +128,7 @@ def fp32_optimizer_states_overridden(ctx: Context) -> Iterator[Finding]:
     if states and ctx.written(path) is True and device(ctx, OPTIMIZER) != "none":
         yield ctx.at(
             path,
-            f"`fp32_optimizer_states` is `true`, but `{_STATES}` overrides it: the moments are in bfloat16",
+            f"`fp32_optimizer_states` is `true`, but `{states}` overrides it: the moments are in bfloat16",
             help=f"remove it, or set `{states}` to `false`",
             related=[("overridden here", states)],
             fix=removal(ctx.place(path)),

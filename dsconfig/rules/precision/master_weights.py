@@ -60,7 +60,7 @@ def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding
             needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
             yield ctx.at(
                 there,
-                f"`{row.key}` needs ZeRO {needed}, but {stage_words(ctx)}",
+                f"`{there}` needs ZeRO {needed}, but {stage_words(ctx)}",
                 help=f"use ZeRO {needed}, or remove `{row.key}`",
                 related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
                 fix=removal(ctx.place(there)),
@@ -85,7 +85,7 @@ def bf16_optimizer_states_without_master_weights(ctx: Context) -> Iterator[Findi
     if there and not bf16_place(ctx, "bf16_master_weights_and_grads"):
         yield ctx.at(
             there,
-            "`bf16_optimizer_states` is on, but `bf16_master_weights_and_grads` is not",
+            f"`{there}` is on, but `bf16_master_weights_and_grads` beside it is not",
             help="set `bf16_master_weights_and_grads` to `true`, or remove `bf16_optimizer_states`",
             fix=Fix(
                 "switch on `bf16_master_weights_and_grads`",

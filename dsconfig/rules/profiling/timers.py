@@ -41,7 +41,7 @@ def timer_switch_not_a_boolean(ctx: Context) -> Iterator[Finding]:
         if not _combine(value, False):
             yield ctx.at(
                 path,
-                f"`{path.rsplit('.', 1)[-1]}` is {described(value)} and DeepSpeed combines "
+                f"`{path}` is {described(value)} and DeepSpeed combines "
                 f"`{_SWITCHES[0]}` and `{_SWITCHES[1]}` with a bitwise or",
                 help="write `true` or `false`",
             )

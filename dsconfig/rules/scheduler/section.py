@@ -43,7 +43,11 @@ def scheduler_without_params(ctx: Context) -> Iterator[Finding]:
     needed = required(chosen) if chosen else []
     yield ctx.at(
         _PARAMS,
-        (f"`params` is {quoted(found)}" if "params" in ctx.data["scheduler"] else "`params` is absent")
+        (
+            f"`scheduler.params` is {quoted(found)}"
+            if "params" in ctx.data["scheduler"]
+            else "`scheduler.params` is absent"
+        )
         + ", and the engine unpacks it into arguments",
         help=f"write an object with {one_of((f'`{key}`' for key in needed), 'and')}"
         if needed

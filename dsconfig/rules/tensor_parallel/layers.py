@@ -37,7 +37,7 @@ def unknown_tensor_parallel_preset(ctx: Context) -> Iterator[Finding]:
     if isinstance(value, str) and value and value.lower() not in _PRESETS:
         yield ctx.at(
             path,
-            f"`preset_model` is {quoted(value)}: DeepSpeed has no such preset",
+            f"`{path}` is {quoted(value)}: DeepSpeed has no such preset",
             help=f"use {one_of(_PRESETS)}, or remove it, and describe the layers in `partition_config`",
         )
 

@@ -9,6 +9,7 @@ from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._homes import named
 from dsconfig.rules._numbers import division
 from dsconfig.rules.tensor_parallel._size import AUTOTP, tensor_parallel
 from dsconfig.words import one_of, quoted
@@ -76,7 +77,7 @@ def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
     if size > 1 and ctx.has(path) and (other := ctx.value(path)) not in (1, size):
         yield ctx.at(
             path,
-            f"`tp_size` {quoted(other)} is neither 1 nor `autotp_size` {size}",
+            f"{named(ctx.place(path))} {quoted(other)} is neither 1 nor `autotp_size` {size}",
             help="remove it: `autotp_size` is enough",
             related=[("the size that counts", AUTOTP)],
             fix=removal(ctx.place(path)),

@@ -94,10 +94,12 @@ def null_value(ctx: Context) -> Iterator[Finding]:
             found.place,
             f"{named(found.place)} is `null` where DeepSpeed expects {expected(verdict.expected)}"
             f"{unchecked(ctx, found)}",
-            help="remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
+            help=f"give {expected(verdict.expected)}"
+            if found.key.info.required
+            else "remove the key" + (f": the default is {quoted(default)}" if default is not None else ""),
             effect=effect_of(ctx, found),
             fix=Fix("remove the key", (Remove(found.path),), safe=stops(ctx, found))
-            if not verdict.at
+            if not verdict.at and not found.key.info.required
             else None,
         )
 

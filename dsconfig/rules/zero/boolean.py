@@ -39,7 +39,7 @@ def zero_optimization_as_boolean(ctx: Context) -> Iterator[Finding]:
     section: JsonObject = {"stage": int(switch)}
     operations: tuple[Operation, ...] = ()
     size = ctx.written("allgather_size")
-    if switch and size is not MISSING:
+    if switch and isinstance(size, int):
         section["allgather_bucket_size"] = size
         operations = (Remove(("allgather_size",)),)
     yield ctx.at(

@@ -86,7 +86,7 @@ def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
             path,
             f'`{bare}` is `"auto"`, which {reader(ctx)} fills only under `{name}`: it raises that '
             f"`{ZERO}.{bare}` is not found in kwargs",
-            help=f"write `{name}`",
+            help=f"rename it to `{name}`",
             fix=renamed(ctx, ctx.place(path), name, "auto", title=f"rename it `{name}`"),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.evaluation.condition import Absent, Condition, Counts, Is, Needed, NotEmpty
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -41,9 +42,14 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
             "`zero_optimization` has no `stage`, and the default is 0: ZeRO is off, and"
             f" {names if len(written) <= _MOST else f'its {len(written)} keys'}"
             f" {'do' if len(written) > 1 else 'does'} nothing",
-            help='add `"stage": 1`, `2` or `3`, or remove the section',
+            help=f'add `"stage": 1`, `2` or `3`, or {_off(ctx)}',
             part="key",
         )
+
+
+def _off(ctx: Context) -> str:
+    """How to say that there is no ZeRO; Transformers and Accelerate refuse a config without the section."""
+    return 'write `{"stage": 0}`' if ctx.consumer in HUGGING_FACE else "remove the section"
 
 
 _MOST = 3

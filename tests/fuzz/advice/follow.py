@@ -24,14 +24,16 @@ class Attempt(NamedTuple):
     found: Diagnostic
     way: Way
     outcome: str
-    """`ended`, `in steps`, `renewed` (in other words), `stays`, `error`, `beyond`, `unread`, `impossible`."""
+    """What came of it: the finding `ended`, or did so `in steps`, where the errors that came have such helps;
+    the way leads `beyond` the config, or is `blocked` by another finding; all else is a fault.
+    """
     data: Any = None
     errors: tuple[str, ...] = ()
 
     @property
     def fault(self) -> bool:
         """Whether the help has led astray."""
-        return self.outcome in ("stays", "error", "unread", "impossible")
+        return self.outcome in ("renewed", "stays", "error", "unread", "impossible")
 
 
 class ImpossibleError(Exception):
@@ -57,7 +59,7 @@ def _attempt(scene: Scene, way: Way, before: Report) -> Attempt:
         return Attempt(scene.found, way, "beyond")
     data = _done(scene, way)
     if data is None:
-        return Attempt(scene.found, way, "impossible")
+        return Attempt(scene.found, way, "blocked" if _blocked(scene, way) else "impossible")
     after = _judged(data, before)
     code, path = scene.found.code, scene.found.path
     if any((each.code, each.path, each.message) == (code, path, scene.found.message) for each in after):
@@ -71,6 +73,12 @@ def _attempt(scene: Scene, way: Way, before: Report) -> Attempt:
 
 _STEPS = 2
 """Helps of errors that came in the stead of a finding, followed one after another."""
+
+
+def _blocked(scene: Scene, way: Way) -> bool:
+    """Whether a value on the way to the place is not an object: that is another finding's matter."""
+    ways_to = [tuple(step.to.split(".")) for step in way if isinstance(step, Move)]
+    return any(at(scene.data, to[:length]) is not None for to in ways_to for length in range(1, len(to)))
 
 
 def _leads_on(found: Diagnostic, now: Report, before: Report, steps: int) -> bool:

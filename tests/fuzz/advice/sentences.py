@@ -83,7 +83,8 @@ _AND = re.compile(rf",? and (?=(?:{_VERBS})\b)")
 _BEYOND = re.compile(
     r"upgrade|run on|change the|widen|use \d+ GPUs|use another optimizer$|(?:use )?another number of|hand "
     r"|keep it|leave it|fill the template|save |step it|pad |load the file|check |nest |put |raise @|list "
-    r"|use a (?:divisor|multiple)|give the Trainer|describe |choose |say it anew|do\b|DeepSpeed |offload to"
+    r"|use a (?:divisor|multiple)|give the Trainer|describe |choose |name one |say it anew|do\b|DeepSpeed "
+    r"|offload to"
     r"|write (?:it|them|@\d+@) in the technique|write (?:what is meant|the batch sizes|the same|\d+ entr)"
     r"|use (?:[\w.]+\(|the universal|pin_memory)"
 )
@@ -149,7 +150,7 @@ def _put(name: str, value: str) -> Iterator[Way]:
         yield (Put(name, each),)
 
 
-_NAMED = re.compile(r"`([^`]*)`(?: \(([^()]*)\))?")
+_NAMED = re.compile(r"( or |, or |, )?`([^`]*)`(?: \(([^()]*)\))?")
 
 
 def _added(text: str) -> Iterator[Way]:
@@ -157,9 +158,9 @@ def _added(text: str) -> Iterator[Way]:
     steps: list[Step] = []
     others: list[Step] = []
     paired = ""
-    for word, kind in _NAMED.findall(text):
+    for before, word, kind in _NAMED.findall(text):
         pair = re.fullmatch(r'"(\w+)": (.*)', word)
-        if paired and not pair:
+        if paired and not pair and before:
             others.append(Put(paired, word))
         else:
             paired = pair[1] if pair else ""

@@ -47,6 +47,8 @@ def _phrase(words: str, spec: Spec | None) -> Any:
         return ["torch.nn.Linear"] if "name" in first or "string" in first else [1]
     if re.match(r"two numbers", first):
         return [0.9, 0.99]
+    if "list of lists" in first:
+        return [["text"]]
     if "object" in first:
         return {}
     if re.search(r"string|name|directory|path", first):
