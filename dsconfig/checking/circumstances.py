@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dsconfig import releases
-from dsconfig.consumers import CONSUMERS, launch_file, reader
+from dsconfig.consumers import CONSUMERS, launch_file, mentions, reader
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.reader import Reader
 from dsconfig.document import Document
@@ -59,4 +59,7 @@ def find_out(document: Document, configured: Reader | None = None) -> Reader:
     data = document.value()
     if launch_file.is_launch_file(data):
         return Reader("accelerate", "it is a launch file of Accelerate", "content")
-    return reader.of_file(data) or configured or reader.of_content(data)
+    if found := reader.of_file(data) or configured:
+        return found
+    content = reader.of_content(data)
+    return mentions.reader_of(document.name, content) or content

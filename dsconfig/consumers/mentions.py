@@ -1,0 +1,160 @@
+"""Who reads a config, as the scripts and launch files of its repository say that name it.
+
+Nobody knows the working directory of a job, so a name is held against the end of the config's path: what a
+script writes as `configs/z3.json` is any file `z3.json` in a folder `configs`, the nearest first.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dsconfig.consumers.reader import Reader
+from dsconfig.consumers.tree import root, texts
+
+_LEADS = r"[\s\\=,(\"']*(?:r|f|str\()?[\"']?(?:\$\{\w+:-)?[\"']?(?:\./)*$"
+"""What may stand between a flag or key and the path that it names."""
+_KEYS = (
+    (re.compile(rf"deepspeed_config_file[\"']?\s*:?{_LEADS}"), "accelerate", "`deepspeed_config_file`"),
+    (re.compile(rf"--deepspeed_config\b{_LEADS}"), "deepspeed", "`--deepspeed_config`"),
+    (re.compile(rf"--(?:training_args\.)?deepspeed\b{_LEADS}"), "transformers", "`--deepspeed`"),
+    (re.compile(rf"\bhf_ds_config\b{_LEADS}"), "accelerate", "`DeepSpeedPlugin`"),
+    (re.compile(rf"DeepSpeedStrategy\([^()]*\bconfig{_LEADS}"), "lightning", "`DeepSpeedStrategy`"),
+    (re.compile(rf"\bdeepspeed{_LEADS}"), "transformers", "`deepspeed=`"),
+    (
+        re.compile(r"^\s*[\"']?deepspeed[\"']?[ \t]*:[ \t]*[\"']?(?:\./)*$", re.M),
+        "transformers",
+        "`deepspeed:`",
+    ),
+)
+"""What stands right before a path, and who reads the file then."""
+_VARIABLE = re.compile(rf"([A-Za-z_]\w*)(?:: *\w+)? *[:=]{_LEADS}")
+_PYTHON = (
+    (re.compile(r"\bDeepSpeedStrategy\b"), "lightning", "`DeepSpeedStrategy`"),
+    (re.compile(r"\bdeepspeed\.(?:initialize|init_inference)\b"), "deepspeed", "`deepspeed.initialize`"),
+    (re.compile(r"\b(?:HfArgumentParser|\w*TrainingArguments)\b"), "transformers", "`TrainingArguments`"),
+    (re.compile(r"\b(?:DeepSpeedPlugin|Accelerator)\("), "accelerate", "`Accelerator`"),
+)
+"""What a program does that names the file, the nearest to DeepSpeed first."""
+_OWN_LOOP = re.compile(r"\bdeepspeed\.initialize\b")
+_TRAINER = re.compile(r"TrainingArguments|HfArgumentParser|Trainer\(")
+_SMALL = 50
+"""Texts that speak of DeepSpeed: a repository with more holds several projects."""
+_FLAGS = ("`--deepspeed`", "`--deepspeed_config`")
+_PROGRAM = re.compile(r"[\w./-]+\.py\b")
+
+
+class Mention(NamedTuple):
+    """A place that names the config: how sure it is, how near, who reads it then, and where it stands."""
+
+    rank: int
+    """3: a flag or key; 2: a program; 1: the same in a text for people; 0: a program that names no file."""
+    near: int
+    reader: str
+    why: str
+
+
+def reader_of(name: str, content: Reader) -> Reader | None:
+    """The reader of the config at a path, as its repository says; None where nothing there says so.
+
+    Where nothing names it and its `content` leaves doubt, programs of a small repository decide that all read
+    configs in one way which the content alone does not show.
+    """
+    if name.startswith("<") or not name:
+        return None
+    path = os.path.abspath(name)
+    folder = os.path.dirname(path)
+    top = root(folder)
+    deep = top is not None
+    found = list(_mentions(path, top or folder, deep=deep))
+    best = max(found, key=lambda each: (each.rank, each.near), default=None)
+    if best is None and content.likely:
+        best = _of_programs(top or folder, content.name, deep=deep)
+    if best is None:
+        return None
+    launch = best.why.endswith((".yaml", ".yml", ".json"))
+    return Reader(best.reader, best.why, "launch file" if launch else "script", likely=best.rank == 0)
+
+
+def _mentions(path: str, top: str, *, deep: bool) -> Iterator[Mention]:
+    base = os.path.basename(path)
+    written = re.compile(rf"[^\s\"'=`(),;:\[\]{{}}<>|]*{re.escape(base)}(?![\w.-])")
+    for script, data in texts(top, deep=deep):
+        if script == path or base.encode() not in data:
+            continue
+        text = data.decode("latin-1").replace('\\"', '"')
+        near = len(os.path.commonpath([path, script]))
+        for match in written.finditer(text):
+            if not _may_be(match[0], path):
+                continue
+            found = _at(text, match.start(), script, top)
+            if found is not None:
+                rank, reader, why = found
+                doc = script.endswith((".md", ".ipynb"))
+                yield Mention(1 if doc else rank, near, reader, f"{why} in {os.path.relpath(script, top)}")
+
+
+def _may_be(written: str, path: str) -> bool:
+    """Whether a name that a script writes can be that of the config."""
+    parts = [part for part in written.lstrip("-").split("/") if part not in ("", ".", "..")]
+    own = path.split(os.sep)
+    if parts[-1] != own[-1]:
+        return False
+    for part, real in zip(reversed(parts[:-1]), reversed(own[:-1]), strict=False):
+        if part != real:
+            return "$" in written or written.startswith("/")
+    return True
+
+
+def _at(text: str, start: int, script: str, top: str) -> tuple[int, str, str] | None:
+    """Who reads the config that is named there: rank, reader, reason."""
+    before = text[max(0, start - 300) : start]
+    for pattern, reader, why in _KEYS:
+        if match := pattern.search(before):
+            command = text[: start - len(before) + match.start()]
+            return 3, _of_program(command, script, top, why) or reader, why
+    if match := _VARIABLE.search(before):
+        name = match[1]
+        for pattern, reader, why in _KEYS[:-1]:
+            used = re.compile(pattern.pattern.removesuffix("$") + rf"[\w.]*\$?\{{?(?:\w+\.)*{name}\b")
+            if found := used.search(text):
+                return 3, _of_program(text[: found.start()], script, top, why) or reader, why
+    if script.endswith((".py", ".ipynb")):
+        for pattern, reader, why in _PYTHON:
+            if pattern.search(text):
+                return 2, reader, why
+    return None
+
+
+def _of_program(before: str, script: str, top: str, why: str) -> str | None:
+    """Who reads the file of a command's flag, where its program is found and leaves no doubt."""
+    programs = _PROGRAM.findall(before[-2000:]) if why in _FLAGS else []
+    if not programs:
+        return None
+    for folder in (os.path.dirname(script), top):
+        try:
+            with open(os.path.join(folder, programs[-1]), encoding="latin-1") as file:
+                program = file.read()
+        except OSError:
+            continue
+        loop, trainer = bool(_OWN_LOOP.search(program)), bool(_TRAINER.search(program))
+        return None if loop == trainer else "deepspeed" if loop else "transformers"
+    return None
+
+
+def _of_programs(top: str, content: str, *, deep: bool) -> Mention | None:
+    """Who reads configs in this repository, where all of its programs that say so agree."""
+    found: dict[tuple[str, str], str] = {}
+    known = texts(top, deep=deep)
+    for path, data in known if len(known) <= _SMALL else ():
+        if path.endswith(".py"):
+            text = data.decode("latin-1")
+            found |= {(reader, why): path for pattern, reader, why in _PYTHON if pattern.search(text)}
+    if len({reader for reader, _ in found}) != 1:
+        return None
+    ((reader, why), path), *_ = found.items()
+    if reader != "lightning" and (reader != "deepspeed" or content == "deepspeed"):
+        return None
+    return Mention(0, 0, reader, f"{why} in {os.path.relpath(path, top)}")

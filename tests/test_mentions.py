@@ -1,0 +1,105 @@
+"""Who reads a config, as the scripts and launch files of its repository say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dsconfig import check
+
+PLAIN = {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+AUTO = {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
+NAMED = [
+    ("run.sh", "deepspeed train.py --deepspeed --deepspeed_config conf/z2.json\n", "deepspeed"),
+    ("run.sh", "torchrun train.py \\\n  --deepspeed \\\n  ./conf/z2.json\n", "transformers"),
+    ("run.sh", "accelerate launch --deepspeed_config_file=conf/z2.json train.py\n", "accelerate"),
+    ("run.sh", "DS=${DS:-conf/z2.json}\ndeepspeed train.py --deepspeed_config $DS\n", "deepspeed"),
+    ("run.sh", 'DS="$HERE/conf/z2.json"\npython train.py --deepspeed "${DS}"\n', "transformers"),
+    ("run.slurm", "srun deepspeed train.py --deepspeed_config /mnt/x/conf/z2.json\n", "deepspeed"),
+    ("a/run.sh", "deepspeed ../train.py --deepspeed_config ../conf/z2.json\n", "deepspeed"),
+    ("train.yaml", "deepspeed: conf/z2.json\nstage: sft\n", "transformers"),
+    ("acc.yaml", "deepspeed_config:\n  deepspeed_config_file: conf/z2.json\n", "accelerate"),
+    ("train.py", 'args = TrainingArguments(out, deepspeed="conf/z2.json")\n', "transformers"),
+    (
+        "train.py",
+        'config = json.load(open("conf/z2.json"))\ndeepspeed.initialize(config=config)\n',
+        "deepspeed",
+    ),
+    ("train.py", 'strategy = DeepSpeedStrategy(config="conf/z2.json")\n', "lightning"),
+    ("train.py", 'plugin = DeepSpeedPlugin(hf_ds_config="conf/z2.json")  # deepspeed\n', "accelerate"),
+    ("run.py", 'run(["deepspeed", "train.py", "--deepspeed", "conf/z2.json"])\n', "transformers"),
+    ("README.md", "```\ndeepspeed train.py --deepspeed conf/z2.json\n```\n", "transformers"),
+]
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a config in a folder."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "conf").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def reader(repository: Path, config: object = PLAIN, name: str = "conf/z2.json") -> tuple[str, str]:
+    (repository / name).write_text(json.dumps(config))
+    found = check(repository / name).reader
+    return found.name, found.origin
+
+
+@pytest.mark.parametrize(("name", "text", "who"), NAMED)
+def test_a_script_that_names_it(repository: Path, name: str, text: str, who: str) -> None:
+    (repository / name).parent.mkdir(exist_ok=True)
+    (repository / name).write_text(text)
+    origin = "launch file" if name.endswith(".yaml") else "script"
+    assert reader(repository) == (who, origin)
+    assert reader(repository, AUTO) == (who, origin)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "deepspeed train.py --deepspeed other/z2.json\n",
+        "deepspeed train.py --deepspeed conf/my_z2.json\n",
+        "deepspeed train.py --deepspeed conf/z2.json.bak\n",
+        "deepspeed --help # conf/z2.json\n",
+    ],
+)
+def test_a_script_that_names_another(repository: Path, text: str) -> None:
+    (repository / "run.sh").write_text(text)
+    assert reader(repository) == ("deepspeed", "default")
+    assert reader(repository, AUTO) == ("transformers", "content")
+
+
+def test_the_program_of_the_command_is_looked_at(repository: Path) -> None:
+    (repository / "run.sh").write_text("deepspeed train.py --deepspeed conf/z2.json\n")
+    (repository / "train.py").write_text("import deepspeed\nengine = deepspeed.initialize(args)\n")
+    assert reader(repository) == ("deepspeed", "script")
+
+
+def test_the_nearest_counts(repository: Path) -> None:
+    for folder, flag in (("a", "--deepspeed"), ("b", "--deepspeed_config")):
+        (repository / folder).mkdir()
+        (repository / folder / "run.sh").write_text(f"deepspeed train.py {flag} ds.json\n")
+    assert reader(repository, name="a/ds.json") == ("transformers", "script")
+    assert reader(repository, name="b/ds.json") == ("deepspeed", "script")
+
+
+def test_programs_that_agree_and_name_no_file(repository: Path) -> None:
+    (repository / "train.py").write_text("strategy = DeepSpeedStrategy(config=config.deepspeed)\n")
+    assert reader(repository) == ("lightning", "script")
+
+
+def test_without_a_repository_only_the_folder_itself_is_searched(repository: Path) -> None:
+    (repository / ".git").rmdir()
+    (repository / "run.sh").write_text("deepspeed train.py --deepspeed z2.json\n")
+    (repository / "conf" / "deep").mkdir()
+    (repository / "conf" / "deep" / "run.sh").write_text("deepspeed train.py --deepspeed z2.json\n")
+    assert reader(repository) == ("deepspeed", "default")
+
+
+def test_settings_and_the_file_itself_go_before(repository: Path) -> None:
+    (repository / "run.sh").write_text("deepspeed train.py --deepspeed conf/z2.json\n")
+    assert reader(repository, {"$dsconfig": {"consumer": "lightning"}, **PLAIN}) == ("lightning", "file")
