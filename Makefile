@@ -32,6 +32,7 @@ parity: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.environment $(RELEASES)
 	$(BIN)/python -m tests.parity.run $(foreach r,$(RELEASES),--release $(r)) --cases $(CASES) --seed $(SEED) --require 1
 	$(BIN)/python -m tests.parity.resolved $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
+	$(BIN)/python -m tests.parity.effective $(foreach r,$(RELEASES),--release $(r)) --cases 1500 --seed $(SEED)
 	$(BIN)/python -m tests.parity.fixes $(foreach r,$(RELEASES),--release $(r)) --cases 1000 --seed $(SEED)
 	$(BIN)/python -m tests.parity.elastic --seed $(SEED)
 	DSCONFIG_PARITY_ENGINE=1 $(BIN)/pytest tests/resolve/test_engine.py

@@ -59,7 +59,10 @@ def _require_arguments(filling: Filling) -> None:
     if missing:
         raise ResolveError(
             f"{consumer.name} fills `{'`, `'.join(missing)}` from training arguments, which are not given",
-            (f"`{missing[0]}` comes from {consumer.origin(missing[0])}",),
+            (
+                f"`{missing[0]}` comes from {consumer.origin(missing[0])}",
+                "give them as `training_args`, or by `--training-args FILE`",
+            ),
         )
 
 
