@@ -33,11 +33,12 @@ def edited(document: Document, taken: list[Taken]) -> Document | None:
     try:
         steps = [step for each in taken for step in each.fix.operations]
         value: Json = carried_out(document.value(), steps)
-    except (KeyError, IndexError, TypeError, AttributeError):
+        text = apply(document.text, [edit for each in taken for edit in each.edits])
+    except (KeyError, IndexError, TypeError, AttributeError, EditError):
         return None
     if document.is_data:
         return read_dict(value, document.name)
-    new = again(document, apply(document.text, [edit for each in taken for edit in each.edits]))
+    new = again(document, text)
     if document.readable() and not new.readable():
         return None
     # A text past help grows comma by comma.

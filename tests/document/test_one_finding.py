@@ -22,3 +22,10 @@ def test_the_fix_removes_them_all() -> None:
     fixed = fix(TEXT, unsafe=True, target="0.19.8", consumer="transformers")
     assert "//" not in fixed
     assert not [f for f in dsconfig.check(fixed, "0.19.8", consumer="transformers") if f.code == "DSC001"]
+
+
+def test_a_comment_behind_brackets_that_stay_open_is_one_place() -> None:
+    (finding,) = (
+        f for f in dsconfig.check('{"a": [0, 0 # why', consumer="lightning") if "comment" in f.message
+    )
+    assert finding.message.startswith("a comment: refused by")

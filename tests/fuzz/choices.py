@@ -199,16 +199,16 @@ def python(drawn: Drawn) -> Input:
 
 
 _WEIGHTS: dict[Callable[[Drawn], Input], int] = {
-    check: 16,
-    check_stdin: 4,
-    fix: 8,
-    fix_diff: 3,
-    migrate: 4,
-    resolve: 7,
-    show: 7,
-    arguments: 4,
-    linked: 4,
-    settings: 2,
+    check: 28,
+    check_stdin: 6,
+    fix: 12,
+    fix_diff: 6,
+    migrate: 6,
+    resolve: 14,
+    show: 14,
+    arguments: 8,
+    linked: 8,
+    settings: 6,
     python: 6,
     check_range: 1,  # what asks all releases takes the longest
     compat: 1,

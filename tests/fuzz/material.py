@@ -106,7 +106,7 @@ def config(spread: Random) -> bytes:
 def _object(section: str, spread: Random, style: str, depth: int) -> str:
     table = section_keys(section)
     entries = []
-    for _ in range(spread.choice((0, 1, 2, 3, 5, 8) if depth else (1, 2, 4, 6, 10))):
+    for _ in range(spread.choice((0, 1, 1, 2, 3, 5) if depth else (1, 2, 2, 3, 4, 8))):
         key = spread.choice(list(table))
         value = _value(section, key, spread, style, depth)
         if spread.random() < 0.08:
@@ -264,7 +264,7 @@ DAMAGE: tuple[Callable[[bytes, Random], bytes], ...] = (
     _token, _token, _token, _entry, _entry, _put_in, _put_in, _cut, _again, _line, _line, _splice,
     _truncated, _flipped,
 )  # fmt: skip
-MAKERS: tuple[Callable[[Random], bytes], ...] = (config, config, launch, soup, noise)
+MAKERS: tuple[Callable[[Random], bytes], ...] = (config, launch, soup, noise)
 
 
 def mutate(content: bytes, spread: Random) -> bytes:
@@ -281,7 +281,7 @@ def fresh(spread: Random, pool: Sequence[bytes] = ()) -> bytes:
         header = data[:HEADER] if spread.random() < 0.5 else spread.randbytes(HEADER)
         return header + mutate(data[HEADER:], spread)
     header = spread.randbytes(HEADER)
-    if spread.random() < 0.5:
+    if spread.random() < 0.4:
         return header + mutate(spread.choice(seeds()), spread)
     made = spread.choice(MAKERS)(spread)
     if spread.random() < 0.0005:

@@ -72,7 +72,7 @@ def fast(record: Record, end: float, most: int, spread: Random) -> None:
     while time.monotonic() < end or record.inputs < most:
         data = fresh(spread, pool)
         like = record.trial(data, "damaged")
-        if like is not None and like not in seen and len(data) < 4096:
+        if like is not None and like not in seen and len(data) < 1024:
             seen.add(like)
             if len(pool) < MOST_POOLED:
                 pool.append(data)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from dsconfig.cli import main
-from tests.fuzz import material
+from tests.fuzz import choices, material
 from tests.fuzz.choices import HEADER, VERBS, Input, decode
 from tests.fuzz.targets import BrokenError, caught, fault, one, run
 
@@ -62,6 +62,34 @@ def test_any_bytes(header: bytes, content: bytes) -> None:
     tried(header + content)
 
 
+def kept(verb: Callable[..., Input], content: bytes, *choices: int) -> bytes:
+    """An input that chooses consumer, name, size, target and options by these numbers."""
+    return bytes([VERBS.index(verb), *choices]).ljust(HEADER, b"\0") + content
+
+
+BAIT = b"""\xe2\x80\xa8[*/O3foreach*: ${"eps",X"g"\\? null: '''
+ x
+'''\t# dsconfig: ignore[DSC101]
+: lr_scaling_method"Adam"\\ud800"""
+KEPT = {
+    "a comment read twice behind an open bracket": kept(choices.check_stdin, b'{"a": [0\xd7 0, 0,# c', 4),
+    "a fix of a file that cannot be written": kept(choices.fix, b"\xb8", 2, 0, 0, 0, 4),
+    "a fix that has no place in the text": kept(
+        choices.check, b'{"train_batch_size""auto" 8, "fp16": {"loss_scale": "inf"}}'
+    ),
+    "a fix that does harm at first": kept(
+        choices.fix, b'{"train_batch_size": 8, "fp16": {"initial_scale_power": "16"}}', 2, 0, 4, 8, 3
+    ),
+    "one fix after the other in a text past help": kept(choices.fix, BAIT, 2, 0, 2, 9, 1),
+}
+"""What was found once."""
+
+
+@pytest.mark.parametrize("data", KEPT.values(), ids=KEPT)
+def test_what_was_found(data: bytes) -> None:
+    one(data)
+
+
 def tried(data: bytes) -> None:
     note(f"{decode(data).argv} on {data[HEADER:]!r}")
     one(data)
@@ -77,7 +105,7 @@ def test_every_verb_is_chosen_by_a_byte() -> None:
     assert verbs == {"check", "fix", "migrate", "resolve", "show", "compat", "python"}
 
 
-@pytest.mark.parametrize("number", range(0, len(VERBS), 3))
+@pytest.mark.parametrize("number", range(0, len(VERBS), 5))
 def test_a_run_is_that_of_the_command(number: int) -> None:
     given = decode(bytes([number, 1, 0, 2, 0, 1]) + SAMPLE)
     if given.argv[0] == "python":
@@ -103,19 +131,18 @@ def _main(argv: tuple[str, ...], stdin: bytes) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize(
-    ("number", "broken", "name"),
+    ("verb", "broken"),
     [
-        (0, "dsconfig.cli.judge.check_document", "check full: ValueError"),
-        (20, "dsconfig.cli.fixer.fix_document", "fix: ValueError"),
-        (36, "dsconfig.resolving.resolve.resolve", "resolve: ValueError"),
+        (choices.check, "dsconfig.cli.judge.check_document"),
+        (choices.fix, "dsconfig.cli.fixer.fix_document"),
+        (choices.resolve, "dsconfig.resolving.resolve.resolve"),
     ],
 )
 def test_what_is_raised_is_seen(monkeypatch: pytest.MonkeyPatch, number: int, broken: str, name: str) -> None:
     monkeypatch.setattr(broken, lambda *_, **__: int("9" * 5000))
-    data = bytes([number]) + bytes(HEADER - 1) + SAMPLE
     with pytest.raises((BrokenError, ValueError)) as seen:
-        one(data)
-    assert name.partition(": ")[2] in fault(seen.value)
+        one(kept(verb, SAMPLE))
+    assert "ValueError" in fault(seen.value)
 
 
 def test_a_place_outside_the_text_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,4 +151,4 @@ def test_a_place_outside_the_text_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
         lambda _: dict.fromkeys(("line", "column", "end_line", "end_column"), 9),
     )
     with pytest.raises(BrokenError, match="a line outside the text"):
-        one(bytes([0, 0, 0, 0, 0, 2]) + SAMPLE)
+        one(kept(choices.check, SAMPLE, 0, 0, 0, 0, 2))

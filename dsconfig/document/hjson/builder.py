@@ -93,7 +93,9 @@ class TreeBuilder:
                 raise GiveUpError
 
     def comment(self, start: int, end: int) -> None:
-        """Keep a comment."""
+        """Keep a comment; one that is read again behind a bracket that stays open is kept already."""
+        if self.comments and start <= self.comments[-1][0].start:
+            return
         if len(self.comments) >= MAX_VALUES:
             raise ReadError("too-large", start, start + 1, f"{MAX_VALUES} comments", fatal=True)
         self.comments.append((Span(start, end), self.text[start:end]))
