@@ -1,7 +1,9 @@
-"""How bytes that are not UTF-8 text were probably written."""
+"""How bytes that are not UTF-8 text were probably written, and how a string is written as text."""
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Final
 
 _MARKS: Final = (
@@ -40,3 +42,12 @@ def in_latin(byte: int) -> str | None:
     """The character of a byte in Windows-1252, which extends Latin-1; None where it has none."""
     char = bytes([byte]).decode("cp1252", errors="replace")
     return char if char.isprintable() and char != "\ufffd" else None
+
+
+def in_quotes(text: str) -> str:
+    """The string as JSON writes it, readable; half a UTF-16 pair, which no file can hold, stays an escape."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return quoted if quoted.isascii() else _HALF_PAIR.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+
+
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")

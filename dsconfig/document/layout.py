@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from dsconfig.document.encoding import in_quotes
 from dsconfig.document.text import LINE_END
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def quoted_like(sample: str, name: str) -> str:
         return f"'{name}'"
     if sample[:1] not in ('"', "'", "") and _PLAIN_KEY.fullmatch(name) and name.lower() not in _YAML_WORDS:
         return name
-    return json.dumps(name, ensure_ascii=False)
+    return in_quotes(name)
 
 
 def dump(value: Json, layout: Layout, indent: str | None, manner: Manner) -> str:

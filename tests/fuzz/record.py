@@ -98,7 +98,7 @@ class Record:
         if not wrong and (seconds > SECONDS or megabytes > MEGABYTES):
             wrong = _confirmed(data)
         if wrong:
-            self.found(f"{name}: {wrong}", data)
+            self.found(wrong, data)
         return None if wrong else like
 
     def found(self, what: str, data: bytes, count: int = 1) -> None:

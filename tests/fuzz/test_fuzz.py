@@ -80,6 +80,7 @@ KEPT = {
     "a fix that does harm at first": kept(
         choices.fix, b'{"train_batch_size": 8, "fp16": {"initial_scale_power": "16"}}', 2, 0, 4, 8, 3
     ),
+    "half a UTF-16 pair in single quotes": kept(choices.fix, b"'\\ud800'", 3, 0, 0, 5, 1),
     "one fix after the other in a text past help": kept(choices.fix, BAIT, 2, 0, 2, 9, 1),
 }
 """What was found once."""
@@ -138,7 +139,9 @@ def _main(argv: tuple[str, ...], stdin: bytes) -> tuple[object, ...]:
         (choices.resolve, "dsconfig.resolving.resolve.resolve"),
     ],
 )
-def test_what_is_raised_is_seen(monkeypatch: pytest.MonkeyPatch, number: int, broken: str, name: str) -> None:
+def test_what_is_raised_is_seen(
+    monkeypatch: pytest.MonkeyPatch, verb: Callable[..., Input], broken: str
+) -> None:
     monkeypatch.setattr(broken, lambda *_, **__: int("9" * 5000))
     with pytest.raises((BrokenError, ValueError)) as seen:
         one(kept(verb, SAMPLE))

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from dsconfig.diagnostic import Fix, Replace, Set
 from dsconfig.document import Document, Problem, Span
+from dsconfig.document.encoding import in_quotes
 from dsconfig.rules.document._groups import json_word, python_word
 
 _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECASE)
@@ -30,7 +31,7 @@ def repaired(document: Document, problem: Problem) -> Fix | None:
         case "unquoted-string" if _AMBIGUOUS.search(text):
             return None
         case "unquoted-key" | "unquoted-string":
-            return _fix("put it in quotes", start, end, json.dumps(text, ensure_ascii=False))
+            return _fix("put it in quotes", start, end, in_quotes(text))
         case "control-character":
             return _fix("write it as an escape", start, end, json.dumps(text)[1:-1])
         case "missing-comma" if start in _ends_of_words(document):
@@ -85,7 +86,7 @@ def _quoted(document: Document, start: int) -> Fix | None:
     found = _strings(document).get(start)
     if found is None:
         return None
-    return _fix("use double quotes", *found[0], json.dumps(found[1], ensure_ascii=False))
+    return _fix("use double quotes", *found[0], in_quotes(found[1]))
 
 
 @lru_cache(maxsize=1)
