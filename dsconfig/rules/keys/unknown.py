@@ -11,8 +11,8 @@ from dsconfig.model.views import view
 from dsconfig.rules._fixes import loss
 from dsconfig.rules._relocation import moved, renamed
 from dsconfig.rules._similar import guess
+from dsconfig.rules._unknown import Misplaced, Misspelt, NeverRead, Unexplained, Unknown, unknowns
 from dsconfig.rules.keys._successors import instead, said_today
-from dsconfig.rules.keys._unknown import Misplaced, Misspelt, NeverRead, Unexplained, Unknown, unknowns
 from dsconfig.words import expected, one_of
 
 _ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
