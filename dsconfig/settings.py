@@ -4,20 +4,31 @@ For each config the nearest file counts, from its own directory upwards, the rep
 is) being the last looked at; where there is none, that of the working directory. In one directory
 `dsconfig.toml` goes before `pyproject.toml`; one of the latter without the table is passed over. Patterns are
 relative to the settings file's directory. `[[overrides]]` says something else for the `files` that it names.
+Settings that someone else may have put where they were found are passed over as well, which is said.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.consumers import CONSUMERS
-from dsconfig.json_types import JsonObject
+from dsconfig.document import contents
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import JsonObject
 
 FILE, PROJECT, OVERRIDES = "dsconfig.toml", "pyproject.toml", "overrides"
 _Setting: TypeAlias = "tuple[Callable[[object], object], str]"
 FAIL_ON = ("error", "warning", "info", "never")
+_LARGEST = 1 << 20
+"""Bytes of the longest settings file that is read."""
+_MOST_DOTS = 500
+"""In one line: the TOML parser takes quadratic time for dotted keys."""
+_DEEPEST = 256
+"""Folders that are looked into, from a config's own upwards."""
 
 
 class SettingsFileError(ValueError):
@@ -41,6 +52,8 @@ class Settings(NamedTuple):
     """What is said of some files only; of two that speak of one file, the later has the last word."""
     files: tuple[str, ...] = ()
     """Of an override, the patterns of its files."""
+    passed_over: tuple[str, ...] = ()
+    """Settings that are not used, a line each with the reason."""
 
     @property
     def where(self) -> str:
@@ -60,26 +73,79 @@ def find(start: str | None = None) -> Settings:
         SettingsFileError: the nearest settings file cannot be read or understood.
     """
     folder = os.path.abspath(start or os.curdir)
-    while True:
+    here = os.stat(folder)
+    passed_over: list[str] = []
+    for _ in range(_DEEPEST):
         for name in (FILE, PROJECT):
             path = os.path.join(folder, name)
-            if os.path.isfile(path) and (table := _table(path)) is not None:
-                return _settings(path, table)
+            if not (os.path.lexists(path) if name == FILE else os.path.isfile(path)):
+                continue
+            reason = _doubt(path, here)
+            if reason is None and (table := _table(path)) is not None:
+                return _settings(path, table)._replace(passed_over=tuple(passed_over))
+            if reason and _concerns_us(path):
+                passed_over.append(f"the settings in {os.path.relpath(path)} are not used: {reason}")
         parent = os.path.dirname(folder)
         if parent == folder or os.path.exists(os.path.join(folder, ".git")):
-            return Settings()
+            break
         folder = parent
+    return Settings(passed_over=tuple(passed_over))
+
+
+def _doubt(path: str, here: os.stat_result) -> str | None:
+    """Why a settings file may be someone else's doing.
+
+    Whom the config's directory belongs to could as well change the config. So could anyone who may write
+    there, as where a file system knows no rights.
+    """
+    if not hasattr(os, "geteuid"):
+        return None
+    folder, trusted = os.stat(os.path.dirname(path)), {0, os.geteuid(), here.st_uid}
+    if folder.st_uid not in trusted:
+        return f"their folder belongs to another user (id {folder.st_uid})"
+    if _is_open(folder) and not _is_open(here):
+        return "anyone may write to their folder"
+    owner = os.lstat(path).st_uid
+    if folder.st_mode & stat.S_IWOTH and owner not in trusted:
+        return f"they belong to another user (id {owner})"
+    return None
+
+
+def _is_open(folder: os.stat_result) -> bool:
+    """Whether anyone may replace any file in a folder."""
+    return bool(folder.st_mode & stat.S_IWOTH) and not folder.st_mode & stat.S_ISVTX
+
+
+def _concerns_us(path: str) -> bool:
+    """Whether a file that is not used would have been."""
+    try:
+        return os.path.basename(path) == FILE or _mentions_us(_text_of(path))
+    except SettingsFileError:
+        return False
 
 
 def _table(path: str) -> JsonObject | None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise SettingsFileError(f"{os.path.relpath(path)}: {reason}") from None
+    text = _text_of(path)
     own = os.path.basename(path) == FILE
-    return _parsed(path, text, own=own) if own or _mentions_us(text) else None
+    if not own and not _mentions_us(text):
+        return None
+    if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
+        raise SettingsFileError(f"{os.path.relpath(path)}: more than {_MOST_DOTS} dots in one line")
+    return _parsed(path, text, own=own)
+
+
+def _text_of(path: str) -> str:
+    where = os.path.relpath(path)
+    try:
+        data = contents(path, _LARGEST)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise SettingsFileError(f"{where}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise SettingsFileError(f"{where}: not UTF-8 text") from None
+    if len(data) > _LARGEST:
+        raise SettingsFileError(f"{where}: longer than {_LARGEST // 2**20} MiB, the most that is read")
+    return text
 
 
 def _mentions_us(text: str) -> bool:
@@ -100,7 +166,9 @@ def _parsed(path: str, text: str, *, own: bool) -> JsonObject | None:
     data: JsonObject
     try:
         data = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except RecursionError:
+        raise SettingsFileError(f"{os.path.relpath(path)}: nested too deeply") from None
+    except ValueError as error:  # of bad TOML, or of thousands of digits
         raise SettingsFileError(f"{os.path.relpath(path)}: no valid TOML: {error}") from None
     if own:
         return data
@@ -138,7 +206,7 @@ def _values(table: JsonObject, where: str, keys: Mapping[str, _Setting]) -> Json
             known = (*keys, *([OVERRIDES] if keys is KEYS else []))
             close = closest(key.replace("_", "-"), known)
             hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(known)}"
-            raise SettingsFileError(f"{where}{key}: unknown setting, {hint}")
+            raise SettingsFileError(f"{where}{key[:200]}: unknown setting, {hint}")
         read, expected = keys[key]
         try:
             values[key.replace("-", "_")] = read(value)
@@ -150,7 +218,10 @@ def _values(table: JsonObject, where: str, keys: Mapping[str, _Setting]) -> Json
 def _shown(value: object) -> str:
     import json
 
-    text = json.dumps(value, default=str)
+    try:
+        text = json.dumps(value, default=str)
+    except (ValueError, RecursionError):
+        return "a value beyond all limits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -161,7 +232,7 @@ def _text(value: object) -> str:
 
 
 def _size(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 10**9:
         raise ValueError
     return value
 

@@ -57,7 +57,7 @@ HOUSE: Mapping[str, str] = {
     "resolving": "batch checking consumers diagnostic document elastic evaluation json_types model releases",
     "loader": "checking diagnostic evaluation model releases",
     # What is written without one: configs to start from, schemas for editors, hand-offs to elastic.
-    "settings": "consumers json_types words",
+    "settings": "consumers document words",
     "presets": "consumers document json_types model releases words",
     "schema": "consumers document evaluation model presets releases rules settings words",
     "jobs": "document elastic",

@@ -82,7 +82,11 @@ def check_document(
 def _check_launch_file(document: Document, target: Target, world_size: int | None, reader: Reader) -> Report:
     """Check a launch file of Accelerate, and the config that it names."""
     report = _report(document, target, world_size, reader._replace(name="accelerate"))
-    found = named(document, reader.said)
+    try:
+        found = named(document, reader.said)
+    except OSError as error:
+        told = f"{document.name}: {error.filename} is not checked: {(error.strerror or str(error)).lower()}"
+        return report.replaced(notes=(told,))
     if found is None:
         return report
     if found.document is None:

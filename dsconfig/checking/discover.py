@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from dsconfig.document import contents
 
 SUFFIXES = (".json", ".hjson", ".jsonc", ".yaml", ".yml")
 _NAME = re.compile(r"(?:^|[^a-z])(?:ds|deepspeed)[-_.]?(?:config|conf|cfg)(?:[^a-z].*)?\.[hj]?jsonc?$")
@@ -49,25 +51,55 @@ _LARGEST = 1 << 20
 """A larger file is no config that someone wrote by hand, and not worth reading to find out."""
 
 
-def configs(folder: str, root: str, exclude: Sequence[str] = ()) -> Iterator[str]:
-    """The DeepSpeed configs below `folder`, in a fixed order. `exclude`: patterns relative to `root`."""
-    try:
-        with os.scandir(folder) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-    except OSError:
-        return
-    if any(entry.name == "pyvenv.cfg" for entry in entries):
-        return
-    folders = []
-    for entry in entries:
-        if entry.name.startswith(".") or entry.name in SKIPPED or excluded(entry.path, root, exclude):
+def configs(
+    folder: str, root: str, exclude: Sequence[str] = (), closed: Callable[[str], object] = str
+) -> Iterator[str]:
+    """The DeepSpeed configs below `folder`, in a fixed order.
+
+    Links to folders are not followed. What looks like a config and cannot be read is named too, so that
+    reading it says why.
+
+    Args:
+        folder: where to look.
+        root: what patterns are relative to.
+        exclude: patterns of what is passed over.
+        closed: is told each folder and file that may not be looked into.
+    """
+    folders = [folder]
+    while folders:
+        folder = folders.pop()
+        try:
+            with os.scandir(folder) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+        except OSError:
+            closed(_short(folder))
             continue
-        if entry.is_dir(follow_symlinks=False):
-            folders.append(entry.path)
-        elif entry.name.lower().endswith(SUFFIXES) and entry.is_file() and is_config(entry.path):
-            yield _short(entry.path)
-    for path in folders:
-        yield from configs(path, root, exclude)
+        if any(entry.name == "pyvenv.cfg" for entry in entries):
+            continue
+        below = []
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in SKIPPED or excluded(entry.path, root, exclude):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                below.append(entry.path)
+            elif entry.name.lower().endswith(SUFFIXES) and _is_wanted(entry, closed):
+                yield _short(entry.path)
+        folders += reversed(below)
+
+
+def _is_wanted(entry: os.DirEntry[str], closed: Callable[[str], object]) -> bool:
+    """Whether an entry is a config, or is named like one and is no file, or cannot be told."""
+    try:
+        is_file = entry.is_file()
+    except OSError:  # a link to itself
+        return True
+    if not is_file:
+        return _NAME.search(entry.name.lower()) is not None
+    if is_config(entry.path):
+        return True
+    if not os.access(entry.path, os.R_OK):
+        closed(_short(entry.path))
+    return False
 
 
 def _short(path: str) -> str:
@@ -123,10 +155,10 @@ def content(path: str) -> bytes:
     try:
         if os.path.getsize(path) > _LARGEST:
             return b""
-        with open(path, "rb") as file:
-            return file.read()
+        data = contents(path, _LARGEST)
     except OSError:
         return b""
+    return data if len(data) <= _LARGEST else b""
 
 
 def _has_keys(path: str, data: bytes) -> bool:

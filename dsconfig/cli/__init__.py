@@ -35,9 +35,12 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default the process's own, and return its exit code."""
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller, and the first file opened would take its number
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
         # A character that the terminal cannot show is no reason to fail.
-        if isinstance(stream, io.TextIOWrapper):
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         code = _run(list(sys.argv[1:] if argv is None else argv))
@@ -47,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _abandon(sys.stdout)
         return PIPE_CLOSED
+    except OSError as error:  # a full disk, mostly
+        return _unwritten(error)
     return code
 
 
@@ -54,13 +59,30 @@ def _run(argv: list[str]) -> int:
     from dsconfig.cli.errors import FAILED, UsageError, complain, complain_internal
 
     try:
+        os.getcwd()
+    except OSError:
+        complain("the working directory is gone")
+        return FAILED
+    try:
         return _dispatch(argv)
     except UsageError as error:
         complain(str(error))
     except BrokenPipeError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is None:
+            return _unwritten(error)
         complain_internal(error)
+    return FAILED
+
+
+def _unwritten(error: OSError) -> int:
+    """Say that the output cannot be written: whatever is read or written besides says so itself."""
+    from dsconfig.cli.errors import FAILED, complain
+    from dsconfig.cli.files import reason
+
+    _abandon(sys.stdout)
+    complain(f"the output cannot be written: {reason(error)}")
     return FAILED
 
 

@@ -53,7 +53,9 @@ def run(args: argparse.Namespace) -> int:
     checker = _checker(options, fixer)
     names = checker.gather(args.paths or ["."])
     if args.show_files:
-        sys.stdout.writelines(f"{name}: {checker.reader(name)}\n" for name in names)
+        from dsconfig.render.text import printable
+
+        sys.stdout.writelines(f"{printable(f'{name}: {checker.reader(name)}')}\n" for name in names)
     else:
         _show(args, checker, names, fixer)
     if checker.failed:

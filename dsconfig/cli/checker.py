@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 from dsconfig.checking.report import Report
-from dsconfig.cli.errors import UsageError, complain, complain_internal
+from dsconfig.cli.errors import UsageError, complain, complain_internal, note
 from dsconfig.cli.files import read_stdin, reason
 from dsconfig.cli.options import Options
 from dsconfig.cli.tally import Tally
@@ -29,7 +29,7 @@ class Checker:
         for path in paths:
             names = self._below(path) if os.path.isdir(path) else [path]
             for name in names:
-                if name == "-" or os.path.exists(name):
+                if name == "-" or os.path.lexists(name):
                     found.setdefault("-" if name == "-" else os.path.abspath(name), name)
                 else:
                     self._refuse(f"{name}: no such file or directory")
@@ -45,7 +45,7 @@ class Checker:
         except OSError as error:
             self._refuse(f"{folder}: {reason(error)}")
             return []
-        names = list(configs(folder, settings.root, settings.exclude))
+        names = list(configs(folder, settings.root, settings.exclude, _pass_over))
         if not names:
             self._refuse(f"{folder}: no DeepSpeed config found in this directory")
         return names
@@ -72,6 +72,8 @@ class Checker:
         try:
             return self.report_on(name, self._read(name))
         except OSError as error:
+            if error.filename is None:  # it is the output that cannot be written
+                raise
             self._refuse(f"{name}: {reason(error)}")
         except UsageError as error:
             self._refuse(str(error))
@@ -83,3 +85,7 @@ class Checker:
     def _refuse(self, message: str) -> None:
         self.failed = True
         complain(message)
+
+
+def _pass_over(name: str) -> None:
+    note(f"{name} may not be read, and is passed over")

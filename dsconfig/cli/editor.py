@@ -68,13 +68,17 @@ def _write(files: list[EditorFile]) -> None:
 
 def _read(path: str) -> str | None:
     from dsconfig.cli.files import reason
+    from dsconfig.document import MAX_SIZE, contents
 
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
+        data = contents(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         refuse(f"{path}: {reason(error)}")
+    if len(data) > MAX_SIZE:
+        refuse(f"{path}: longer than {MAX_SIZE // 2**20} MiB, and not read")
+    try:
+        return data.decode()
     except UnicodeDecodeError:
         refuse(f"{path}: not UTF-8 text")

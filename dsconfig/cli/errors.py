@@ -26,7 +26,9 @@ def complain(message: str) -> None:
 
 def note(message: str) -> None:
     """Say something that is not an error."""
-    print(f"dsconfig: note: {message}", file=sys.stderr)
+    from dsconfig.render.text import printable
+
+    print(f"dsconfig: note: {printable(message)}", file=sys.stderr)
 
 
 def complain_internal(error: Exception, name: str | None = None) -> None:

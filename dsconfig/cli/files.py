@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,20 +17,28 @@ def read(name: str) -> Document:
     """The config; a path that cannot be read ends the run."""
     from dsconfig.document import read_file
 
-    if name == "-":
-        return read_stdin("<stdin>")
     try:
-        return read_file(name)
+        return read_stdin("<stdin>") if name == "-" else read_file(name)
     except OSError as error:
         refuse(f"{name}: {reason(error)}")
 
 
 def read_stdin(name: str) -> Document:
-    """The document on stdin, as a file of this name would be read."""
+    """The document on stdin, as a file of this name would be read.
+
+    Raises:
+        OSError: stdin cannot be read.
+    """
     from dsconfig.document import MAX_SIZE, read_bytes
 
-    yaml = name.lower().endswith((".yaml", ".yml"))
-    return read_bytes(sys.stdin.buffer.read(MAX_SIZE + 1), name, "yaml" if yaml else "json")
+    if sys.stdin is None:
+        raise OSError(9, "stdin is closed", "-")
+    try:
+        data = sys.stdin.buffer.read(MAX_SIZE + 1)
+    except OSError as error:
+        error.filename = "-"
+        raise
+    return read_bytes(data, name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
 
 
 def mapping(name: str | None) -> JsonObject | None:
@@ -51,6 +60,7 @@ def write(name: str, data: bytes) -> None:
     from dsconfig.document import rewrite
 
     try:
+        rewrite.sweep(os.path.dirname(os.path.realpath(name)))
         rewrite.write(name, data)
     except OSError as error:
         refuse(f"{name}: {reason(error)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from dsconfig.cli.options import Options
 from dsconfig.cli.output import difference, is_whole, put, replace
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
+from dsconfig.document.rewrite import sweep
 from dsconfig.fixing.fix import Fixed, fix_document
 from dsconfig.render.summary import count
 from dsconfig.render.text import printable
@@ -29,9 +31,14 @@ class Fixer:
         """How many files were."""
         self.more = 0
         """How many findings left have a fix, though not a safe one."""
+        self._swept: set[str] = set()
 
     def fix(self, name: str, document: Document) -> Report:
         """Fix the document read from `name`; the report is that of its new text."""
+        folder = os.path.dirname(os.path.realpath(name))
+        if folder not in self._swept and name != "-" and not self.diff:
+            self._swept.add(folder)
+            sweep(folder)
         under = circumstances(document, self.options)  # those of the text as it was: a fix moves the evidence
         if is_whole(document):
             fixed = fix_document(document, lambda text: judge(text, self.options, under), unsafe=self.unsafe)

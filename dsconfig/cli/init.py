@@ -47,9 +47,10 @@ def run(args: argparse.Namespace) -> int:
     if os.path.lexists(args.file) and not args.force:
         refuse(f"{args.file}: exists already; give another name, or --force to write over it")
     from dsconfig.cli.files import write
+    from dsconfig.render.text import printable
 
     write(args.file, text.encode())
-    print(f"wrote {args.file} for DeepSpeed {target.releases[-1]}")
+    print(f"wrote {printable(args.file)} for DeepSpeed {target.releases[-1]}")
     return CLEAN
 
 

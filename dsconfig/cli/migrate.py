@@ -105,8 +105,9 @@ def _hand_over(args: argparse.Namespace, text: str) -> str | None:
 
 
 def _holds(name: str, text: str) -> bool:
+    from dsconfig.document import contents
+
     try:
-        with open(name, "rb") as file:
-            return file.read(len(text.encode()) + 1) == text.encode()
+        return contents(name, len(text.encode())) == text.encode()
     except OSError:
         return False

@@ -55,9 +55,12 @@ def resolve(args: argparse.Namespace) -> Options:
 @cache
 def _found(folder: str) -> Settings:
     try:
-        return find(folder)
+        settings = find(folder)
     except SettingsFileError as error:
         refuse(str(error))
+    for line in settings.passed_over:
+        note(line)
+    return settings
 
 
 def _options(
@@ -197,9 +200,11 @@ def _rules(
 
 def as_toml(options: Options) -> str:
     """The options as TOML, ready to be put in a settings file, with their origin as a comment."""
+    from dsconfig.render.text import printable
+
     settings, target = options.settings, options.target
     lines = [
-        f"# from {settings.where}",
+        f"# from {printable(settings.where)}",
         f"target = {_toml(target.text)}  # {target.origin}: {', '.join(_ends(target))}",
         f"world-size = {options.world_size}" if options.world_size else "# world-size is unknown",
         f"consumer = {_toml(options.reader.name)}" if options.reader else "# consumer is found out",
@@ -219,4 +224,5 @@ def _ends(target: Target) -> tuple[str, ...]:
 
 def _toml(value: object) -> str:
     # Strings and lists of strings are written alike in JSON and TOML.
-    return json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -37,4 +38,20 @@ def difference(name: str, old: str, new: str) -> Iterator[str]:
     """The unified diff of two texts, as patch tools read it."""
     from dsconfig.render.diff import unified
 
-    return unified(old, new, f"a/{name}", f"b/{name}")
+    return unified(old, new, _in_diff(f"a/{name}"), _in_diff(f"b/{name}"))
+
+
+def _in_diff(name: str) -> str:
+    """A file's name as git writes it: in quotes and with escapes where it holds what nobody can see."""
+    if not name.isprintable() or any(mark in name for mark in ('"', "\\", "##")):
+        quoted = (_quoted(char) for char in name)
+        return f'"{"".join(quoted)}"'
+    return f"{name}\t" if " " in name else name  # else patch takes what follows the blank for a date
+
+
+def _quoted(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    if char.isprintable() and char != "#":  # two begin a command to CI services
+        return char
+    return "".join(f"\\{byte:03o}" for byte in os.fsencode(char))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from dsconfig.consumers.reader import Reader
 from dsconfig.consumers.tree import root, texts
+from dsconfig.document import contents
 
 _LEADS = r"[\s\\=,(\"']*(?:r|f|str\()?[\"']?(?:\$\{\w+:-)?[\"']?(?:\./)*$"
 """What may stand between a flag or key and the path that it names."""
@@ -135,8 +136,7 @@ def _of_program(before: str, script: str, top: str, why: str) -> str | None:
         return None
     for folder in (os.path.dirname(script), top):
         try:
-            with open(os.path.join(folder, programs[-1]), encoding="latin-1") as file:
-                program = file.read()
+            program = contents(os.path.join(folder, programs[-1])).decode("latin-1")
         except OSError:
             continue
         loop, trainer = bool(_OWN_LOOP.search(program)), bool(_TRAINER.search(program))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.launch_file import linked
 from dsconfig.consumers.reader import Reader, of_content
-from dsconfig.document import MAX_SIZE, Document, read_bytes
+from dsconfig.document import Document, contents, read_bytes
 
 
 class Named(NamedTuple):
@@ -36,8 +36,7 @@ def named(launch: Document, consumer: str | None = None) -> Named | None:
         reader = reader._replace(name=consumer)
     if path is None:
         return Named(written, None, reader)
-    with open(path, "rb") as file:
-        config = read_bytes(file.read(MAX_SIZE + 1), path, "json")  # whatever its name says
+    config = read_bytes(contents(path), path, "json")  # whatever its name says
     if consumer is None and (content := of_content(config.value("json"))).name == "transformers":
         # The script may have a Trainer, which fills more than Accelerate alone.
         reader = reader if content.likely else content

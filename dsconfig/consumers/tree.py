@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from time import monotonic
 
+from dsconfig.document import contents
+
 SCRIPTS = (
     ".sh", ".bash", ".slurm", ".sbatch", ".py", ".yaml", ".yml", ".json", ".ipynb", ".md", ".mk", ".toml",
 )  # fmt: skip
@@ -19,10 +21,12 @@ _MOST_FILES, _LARGEST = 4000, 256 * 1024
 @cache
 def root(folder: str) -> str | None:
     """The root of the repository that an absolute folder belongs to; None where it belongs to none."""
-    if os.path.exists(os.path.join(folder, ".git")):
-        return folder
-    parent = os.path.dirname(folder)
-    return None if parent == folder else root(parent)
+    while not os.path.exists(os.path.join(folder, ".git")):
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
+    return folder
 
 
 def texts(folder: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
@@ -40,8 +44,7 @@ def _texts(folder: str, deep: bool, _: int) -> tuple[tuple[str, bytes], ...]:
         if number >= _MOST_FILES:
             break
         try:
-            with open(path, "rb") as file:
-                data = file.read(_LARGEST)
+            data = contents(path, _LARGEST)
         except OSError:
             continue
         if b"deepspeed" in data or b"DeepSpeed" in data:
@@ -63,5 +66,5 @@ def _scripts(folder: str, *, deep: bool) -> Iterator[str]:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 folders += [entry.path] * deep
-            elif (entry.name.endswith(SCRIPTS) or entry.name == "Makefile") and entry.is_file():
+            elif entry.name.endswith(SCRIPTS) or entry.name == "Makefile":
                 yield entry.path

@@ -1,5 +1,6 @@
 """The reader: JSON, JSONC, Hjson and YAML text becomes a located tree."""
 
+from dsconfig.document.contents import contents
 from dsconfig.document.reader import read_base64, read_bytes, read_dict, read_file, read_text
 from dsconfig.document.text import Document
 from dsconfig.document.tree import (
@@ -31,6 +32,7 @@ __all__ = [
     "Position",
     "Problem",
     "Span",
+    "contents",
     "read_base64",
     "read_bytes",
     "read_dict",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsconfig.document.contents import contents
 from dsconfig.document.plain import NotPlainError, plain
 from dsconfig.document.text import Document
 from dsconfig.document.tree import EVERYBODY, MAX_SIZE, Format, Problem, Span, Tree
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_MOST = f"more than {MAX_SIZE // 2**20} MiB"
+
+
 def read_text(text: str, name: str = "<text>", format: Format = "json") -> Document:
     """Read a text as a file that holds it would be read."""
     if len(text) > MAX_SIZE:
-        return _unread("", name, format, "too-large")
+        return _unread("", name, format, "too-large", _MOST)
     if format == "yaml":
         from dsconfig.document.yaml.read import read_yaml
 
@@ -30,7 +34,7 @@ def read_text(text: str, name: str = "<text>", format: Format = "json") -> Docum
 def read_bytes(data: bytes, name: str = "<bytes>", format: Format = "json") -> Document:
     """Read bytes as UTF-8, as DeepSpeed's `open(path)` does in a UTF-8 locale."""
     if len(data) > MAX_SIZE:
-        return _unread("", name, format, "too-large")
+        return _unread("", name, format, "too-large", _MOST)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -41,9 +45,7 @@ def read_bytes(data: bytes, name: str = "<bytes>", format: Format = "json") -> D
 def read_file(path: str | os.PathLike[str]) -> Document:
     """Read a file; YAML by its suffix. An `OSError` is the caller's."""
     name = str(path)
-    with open(path, "rb") as file:
-        data = file.read(MAX_SIZE + 1)
-    return read_bytes(data, name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
+    return read_bytes(contents(path), name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
 
 
 def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
@@ -61,7 +63,7 @@ def read_base64(text: str, name: str = "<base64>") -> Document:
     except (binascii.Error, ValueError) as error:
         return _unread(text, name, "json", "not-text", str(error))
     if len(data) > MAX_SIZE:
-        return _unread("", name, "json", "too-large")
+        return _unread("", name, "json", "too-large", _MOST)
     try:
         decoded = data.decode()
     except UnicodeDecodeError as error:

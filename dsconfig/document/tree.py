@@ -34,7 +34,7 @@ KINDS: Final = {
     "not-text": "binary data",
     "invalid-utf8": "bytes that are not UTF-8",
     "bom": "a byte order mark at the start",
-    "too-large": "longer, or with more values, than is read",
+    "too-large": "larger than is read",
     "too-deep": "nested deeper than is read",
     "root-not-object": "the root is not an object",
     # what only Hjson takes

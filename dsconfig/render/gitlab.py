@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.render.machine import Fingerprints, relative
+from dsconfig.render.machine import Fingerprints, as_json, in_words, relative
 
 if TYPE_CHECKING:
     from dsconfig.diagnostic import Diagnostic
@@ -22,7 +21,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     comma = "[\n"
     for report in reports:
         for found in report.diagnostics:
-            yield comma + json.dumps(_issue(report.name, found, fingerprints.of(report.name, found)))
+            yield comma + as_json(_issue(report.name, found, fingerprints.of(report.name, found)))
             comma = ",\n"
     yield "\n]\n" if comma == ",\n" else "[]\n"
 
@@ -35,5 +34,5 @@ def _issue(name: str, found: Diagnostic, fingerprint: str) -> dict[str, object]:
         "check_name": found.name,
         "fingerprint": fingerprint,
         "severity": _SEVERITIES[found.severity],
-        "location": {"path": relative(name), "lines": lines},
+        "location": {"path": in_words(relative(name)), "lines": lines},
     }

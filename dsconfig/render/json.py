@@ -6,12 +6,12 @@ exclusive; they are null where the source has no text. The text is plain ASCII, 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import Diagnostic, Fix, Location, Move, Operation, Rename, Replace, Set
+from dsconfig.render.machine import as_json
 
 if TYPE_CHECKING:
     from dsconfig.render import Reader, Report, Target
@@ -22,12 +22,12 @@ VERSION = 1
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """One document for the whole run, a line for each file."""
-    yield f'{{"version": {VERSION}, "target": {json.dumps(target.text)}, "files": ['
+    yield f'{{"version": {VERSION}, "target": {as_json(target.text)}, "files": ['
     comma = "\n"
     for report in reports:
         found = [_diagnostic(diagnostic) for diagnostic in report.diagnostics]
         file = {"path": report.name, "target": report.target.text, "reader": reader(report.reader)}
-        yield comma + json.dumps({**file, "diagnostics": found})
+        yield comma + as_json({**file, "diagnostics": found})
         comma = ",\n"
     yield "\n]}\n" if comma == ",\n" else "]}\n"
 

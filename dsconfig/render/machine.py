@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from hashlib import sha256
@@ -18,6 +19,22 @@ def relative(name: str) -> str:
             return name
         name = name if below.startswith(os.pardir) else below
     return os.path.normpath(name).replace(os.sep, "/") if name else name
+
+
+def in_words(name: str) -> str:
+    """A file's name as text for any program: a byte that is no text is written out.
+
+    Python makes half a UTF-16 pair of it, which many parsers of JSON refuse.
+    """
+    try:
+        return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    except UnicodeEncodeError:  # halves that came from elsewhere
+        return name.encode(errors="backslashreplace").decode()
+
+
+def as_json(value: object, indent: int | None = None) -> str:
+    """The value in JSON, which a CI service that logs it does not take for commands (`##[group]`)."""
+    return json.dumps(value, indent=indent).replace("##", r"#\u0023")
 
 
 class Fingerprints:

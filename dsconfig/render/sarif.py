@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,7 @@ from urllib.parse import quote
 from dsconfig._version import __version__
 from dsconfig.diagnostic import Diagnostic, Location, dotted
 from dsconfig.render.json import reader
-from dsconfig.render.machine import Fingerprints, relative
+from dsconfig.render.machine import Fingerprints, as_json, relative
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, RulePage, Target
@@ -38,7 +37,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
                 rules[found.code] = len(rules), _rule(found, report.rule(found.code))
             result = _result(report, found, rules[found.code][0], regions)
             result["partialFingerprints"] = {"dsconfig/v1": fingerprints.of(report.name, found)}
-            yield comma + json.dumps(result)
+            yield comma + as_json(result)
             comma = ",\n"
     rest = {
         "tool": {
@@ -48,7 +47,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
         "originalUriBaseIds": {"SRCROOT": {"description": {"text": "the directory that was checked from"}}},
         "properties": {"target": target.text, "releases": list(target.releases), "readers": readers},
     }
-    yield f"\n],\n{json.dumps(rest)[1:]}]}}\n"
+    yield f"\n],\n{as_json(rest)[1:]}]}}\n"
 
 
 def _rule(found: Diagnostic, page: RulePage | None) -> dict[str, object]:
@@ -112,7 +111,10 @@ def _location(name: str, place: Location | None, key: str) -> dict[str, object]:
 
 def _artifact(name: str) -> dict[str, object]:
     path = relative(name)
-    uri = quote(path, errors="surrogatepass")
+    try:
+        uri = quote(path, errors="surrogateescape")  # the bytes of the name, whatever they are
+    except UnicodeEncodeError:
+        uri = quote(path, errors="surrogatepass")
     if os.path.isabs(path):
         return {"uri": f"file://{uri if uri.startswith('/') else f'/{uri}'}"}
     return {"uri": uri, "uriBaseId": "SRCROOT"}

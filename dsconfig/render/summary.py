@@ -64,7 +64,7 @@ def note(text: str, style: Style) -> str:
 
 def against(target: Target, source: str | None) -> str:
     """The releases checked and where the choice comes from."""
-    origin = ORIGINS.get(target.origin) or source or "settings"
+    origin = ORIGINS.get(target.origin) or printable(source or "settings")
     if len(target.releases) == 1:
         return f"{target.releases[0]} ({origin})"
     oldest, newest = target.releases[0], target.releases[-1]

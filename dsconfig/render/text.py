@@ -9,23 +9,42 @@ def printable(text: str) -> str:
     """`text` on one line with its unprintable characters written as escapes.
 
     That covers control characters, lone surrogates, marks that turn the direction of the line, and the
-    no-break spaces that nobody sees in a config.
+    no-break spaces that nobody sees in a config. Nor is it a line that a CI service takes for a command.
     """
-    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else _escape(c) for c in text)
+    if text.lstrip().startswith("::"):
+        text = text.replace(":", r"\x3a", 1)
+    for at in reversed(_commands(text)):
+        text = rf"{text[:at]}\x23{text[at + 1 :]}"
+    return text
 
 
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
+def _commands(text: str) -> list[int]:
+    """Where in a line something begins that is a command to a CI service: `##[group]`, `##vso[...]`."""
+    if "##" not in text:
+        return []
+    import re
+
+    return [match.start() for match in re.finditer(r"#(?=#\w*\[)", text)]
+
+
 def cells(text: str, encoding: str = "utf-8") -> list[tuple[str, int]]:
     """Each character of a line as it is shown, and the columns that it fills."""
-    if text.isascii() and text.isprintable():
+    commands = _commands(text)
+    if text.isascii() and text.isprintable() and not commands:
         return [(char, 1) for char in text]
     shown: list[tuple[str, int]] = []
     column = 0
-    for char in text:
-        piece = " " * (TAB - column % TAB) if char == "\t" else _piece(char, encoding)
+    for at, char in enumerate(text):
+        if at in commands:
+            piece = r"\x23"
+        else:
+            piece = " " * (TAB - column % TAB) if char == "\t" else _piece(char, encoding)
         width = len(piece) if len(piece) != 1 else _width(piece)
         column += width
         shown.append((piece, width))

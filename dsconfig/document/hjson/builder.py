@@ -97,7 +97,7 @@ class TreeBuilder:
         if self.comments and start <= self.comments[-1][0].start:
             return
         if len(self.comments) >= MAX_VALUES:
-            raise ReadError("too-large", start, start + 1, f"{MAX_VALUES} comments", fatal=True)
+            raise ReadError("too-large", start, start + 1, f"more than {MAX_VALUES} comments", fatal=True)
         self.comments.append((Span(start, end), self.text[start:end]))
         self.note("comment", start, end, "#" if self.text[start] == "#" else self.text[start : start + 2])
 
@@ -134,7 +134,7 @@ class TreeBuilder:
         """Put a finished value where it belongs."""
         self.values += 1
         if self.values > MAX_VALUES:
-            raise ReadError("too-large", *node.span, f"{MAX_VALUES} values", fatal=True)
+            raise ReadError("too-large", *node.span, f"more than {MAX_VALUES} values", fatal=True)
         if not self.stack:
             self.root = node
             return

@@ -19,6 +19,8 @@ class LimitError(Exception):
     def __init__(self, kind: str, at: int) -> None:
         super().__init__(kind)
         self.kind, self.at = kind, at
+        details = {"too-deep": str(MAX_DEPTH), "too-large": f"more than {MAX_VALUES} values"}
+        self.detail = details.get(kind, "")
 
 
 def check_limits(text: str) -> None:

@@ -35,7 +35,7 @@ def read_yaml(text: str) -> Tree:
         root = _root(text[mark:], notes)
     except LimitError as limit:
         at = limit.at + mark
-        notes.note(limit.kind, Span(at, at))
+        notes.note(limit.kind, Span(at, at), limit.detail)
         root = None
     return _tree(root, notes)
 
@@ -47,7 +47,7 @@ def _tree(root: Node | None, notes: Notes) -> Tree:
         notes.note(kind, root.span, root.kind, NOBODY)
     found = comments(notes.text, root)
     if len(found) >= MAX_VALUES:
-        notes.note("too-large", found[-1][0], f"{MAX_VALUES} comments")
+        notes.note("too-large", found[-1][0], f"more than {MAX_VALUES} comments")
     return Tree(root, tuple(sorted(notes.problems, key=lambda problem: problem.span)), found)
 
 

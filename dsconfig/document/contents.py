@@ -1,0 +1,96 @@
+"""The bytes of a file: no more than a limit, and nothing that would have to be waited for.
+
+A path is whatever someone typed, or what a folder happens to hold: a pipe that nobody writes to, a device
+without an end, a link to itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from dsconfig.document.tree import MAX_SIZE
+
+_HANDED = re.compile(r"/dev/stdin|(?:/dev|/proc/self)/fd/[0-9]+")
+"""What this process was given open, as the shell's `<(...)` does: it is read as stdin is, to its end."""
+_KINDS = (
+    (stat.S_ISFIFO, "is a pipe, not a file; `-` reads stdin"),
+    (stat.S_ISSOCK, "is a socket, not a file"),
+    (stat.S_ISCHR, "is a device, not a file"),
+    (stat.S_ISBLK, "is a device, not a file"),
+)
+_CHUNK = 1 << 20
+
+
+def contents(path: str | os.PathLike[str], most: int = MAX_SIZE) -> bytes:
+    """The file's first `most` + 1 bytes: that there is one more says that it is longer.
+
+    Raises:
+        OSError: it cannot be read, or is not a regular file.
+    """
+    with opened(path) as descriptor:
+        return read(descriptor, most + 1)
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str]) -> Iterator[int]:
+    """A descriptor of a regular file, or of a pipe that this process was given.
+
+    Raises:
+        OSError: it cannot be opened, or is anything else.
+    """
+    handed = _HANDED.fullmatch(os.fspath(path)) is not None
+    _check(path, _status(path), handed=handed)  # some devices do something when they are opened
+    # Not even a pipe that took the file's place in the meantime is waited for.
+    flags = ("O_RDONLY", "O_BINARY", "O_CLOEXEC", "O_NOCTTY", "O_NONBLOCK")
+    descriptor = os.open(path, sum(getattr(os, flag, 0) for flag in flags))
+    try:
+        _check(path, os.fstat(descriptor), handed=handed)
+        if handed and hasattr(os, "set_blocking"):
+            os.set_blocking(descriptor, True)
+        yield descriptor
+    except OSError as error:
+        error.filename = error.filename or os.fspath(path)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def read(descriptor: int, count: int) -> bytes:
+    """So many bytes from where the descriptor stands, or all that there are.
+
+    Raises:
+        OSError: they cannot be read, or not without waiting for them.
+    """
+    pieces = []
+    try:
+        while count > 0 and (piece := os.read(descriptor, min(count, _CHUNK))):
+            pieces.append(piece)
+            count -= len(piece)
+    except BlockingIOError:  # files of the kernel that tell what happens next
+        raise OSError(errno.EAGAIN, "has nothing to read yet, and is not waited for") from None
+    return b"".join(pieces)
+
+
+def _status(path: str | os.PathLike[str]) -> os.stat_result:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        if os.path.islink(path):
+            raise FileNotFoundError(
+                errno.ENOENT, "is a link to a file that does not exist", os.fspath(path)
+            ) from None
+        raise
+
+
+def _check(path: str | os.PathLike[str], found: os.stat_result, *, handed: bool) -> None:
+    if stat.S_ISREG(found.st_mode) or (handed and stat.S_ISFIFO(found.st_mode)):
+        return
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "is a directory", os.fspath(path))
+    said = next((said for is_kind, said in _KINDS if is_kind(found.st_mode)), "is not a file")
+    raise OSError(errno.EINVAL, said, os.fspath(path))

@@ -1,0 +1,137 @@
+"""Names of files and settings are shown so that they do nothing to a terminal, a log or a CI service."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote_to_bytes
+
+import pytest
+
+from .conftest import Runs, Spawns
+
+TEXT = """{
+  "zero_optimization": {}, "no_such_key": 1, "a\\n::error::b": 1, "##[group]": 1, "prescale_gradients": 1
+}
+"""
+NAMES = [
+    b"\x1b[31m.json",
+    b"a\n::error::x.json",
+    b"::error::x.json",
+    b" ::error::y.json",
+    b"b\xff.json",
+    "c\u202egpj.json".encode(),
+    "d\u009b31m.json".encode(),
+    b"##[group]e.json",
+    b"##vso[task.complete]f.json",
+    b"g h\t.json",
+    b"i\r.json",
+    b'j"\\.json',
+    b"k,l:m%0A.json",
+]
+TARGET = ("--target", "0.19.8")
+OWN = ("::error title=DSC", "::warning title=DSC", "::notice title=DSC")
+"""How our own commands to GitHub begin."""
+
+
+@pytest.fixture
+def odd(here: Path) -> list[str]:
+    for name in NAMES:
+        (here / os.fsdecode(name)).write_text(TEXT)
+    return [os.fsdecode(name) for name in NAMES]
+
+
+def harmless(text: str) -> None:
+    """Nothing in it is invisible or a command, but our own."""
+    assert {char for char in text if not char.isprintable()} <= {"\n"}
+    for line in text.split("\n"):
+        assert not line.lstrip().startswith("::") or line.startswith(OWN)
+        assert "##[" not in line
+        assert "##vso[" not in line
+
+
+@pytest.mark.parametrize("style", ["full", "concise", "json", "sarif", "github", "gitlab", "junit"])
+def test_check_in_every_format(odd: list[str], run: Runs, style: str) -> None:
+    code, out, err = run("check", *odd, *TARGET, "--output-format", style)
+    assert code == 1
+    harmless(out)
+    harmless(err)
+    if style == "gitlab":
+        assert {issue["location"]["path"] for issue in json.loads(out)} >= {"b\\xff.json", "\x1b[31m.json"}
+    if style == "json":
+        assert [file["path"] for file in json.loads(out)["files"]] == odd
+    if style == "sarif":
+        named = [
+            result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+            for result in json.loads(out)["runs"][0]["results"]
+        ]
+        assert {unquote_to_bytes(uri) for uri in named} == {os.path.normpath(name) for name in NAMES}
+
+
+def test_as_users_see_them(odd: list[str], spawn: Spawns) -> None:
+    code, out, err = spawn("check", "--show-files", ".")
+    assert (code, err) == (0, "")
+    harmless(out)
+    assert len(out.splitlines()) == len(NAMES)
+    harmless(spawn("check", *odd, *TARGET, "--statistics").out)
+
+
+@pytest.mark.parametrize("verb", [("fix",), ("fix", "--unsafe-fixes"), ("check", "--fix")])
+def test_what_was_fixed(odd: list[str], run: Runs, verb: tuple[str, ...]) -> None:
+    result = run(*verb, *odd, *TARGET)
+    harmless(result.out)
+    harmless(result.err)
+
+
+def test_a_diff_is_what_git_applies(odd: list[str], spawn: Spawns, here: Path) -> None:
+    patch = spawn("fix", ".", *TARGET, "--diff").out
+    for line in patch.splitlines():
+        if line.startswith(("---", "+++")):
+            harmless(line.removesuffix("\t"))
+    Path("fix.patch").write_text(patch)
+    subprocess.run(["git", "apply", "--unsafe-paths", "fix.patch"], check=True)
+    for name in odd:
+        assert '"prescale_gradients": true' in (here / name).read_text()
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        ("check",),
+        ("fix",),
+        ("show",),
+        ("compat",),
+        ("resolve", "--world-size", "8"),
+        ("elastic", "plan"),
+        ("migrate", "--from", "0.14.5", "--to", "0.19.8", "--diff"),
+    ],
+)
+@pytest.mark.parametrize(
+    "content", [b"", b"\xff", b"[1]", b'{"elasticity": {"enabled": true, "\\u001b[1m": 1}}']
+)
+def test_errors(here: Path, run: Runs, verb: tuple[str, ...], content: bytes) -> None:
+    name = "a\n::error::\x1b[31m##[group].json"
+    (here / name).write_bytes(content)
+    for each in (name, f"no{name}"):
+        result = run(*verb, each)
+        harmless(result.out)
+        harmless(result.err)
+
+
+def test_settings(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = here / "a\n::error::\x1b[31m"
+    (folder / "b").mkdir(parents=True)
+    (folder / "dsconfig.toml").write_text('target = "0.19.8"\nexclude = ["\\u001b[31m\\u202e"]\n')
+    (here / "ok.json").write_text('{"train_batch_size": 8}')
+    monkeypatch.chdir(folder)
+    (folder / "dsconfig.toml").rename(here / "dsconfig.toml")
+    harmless(run("check", "../ok.json").out)
+    shown = run("check", "--show-settings").out
+    harmless(shown)
+    (here / "dsconfig.toml").write_text('"\\u001b[31m\\n::error::" = 1')
+    harmless(run("check", "../ok.json").err)
+    assert run("init", "::error::\x1b[1m.json").code == 2
+    (here / "dsconfig.toml").unlink()
+    harmless(run("init", "::error::\x1b[1m.json").out)
