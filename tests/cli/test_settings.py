@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from dsconfig.settings import KEYS, Settings, SettingsFileError, find
 
-from .conftest import Runs
+from .conftest import Runs, Spawns
 
 
 def written(here: Path, text: str, name: str = "dsconfig.toml") -> Settings:
@@ -201,3 +202,118 @@ def test_show_settings_is_a_settings_file(files: Path, run: Runs) -> None:
     assert (again.target, again.world_size, again.consumer) == ("0.14.5", 8, None)
     assert (again.ignore, again.fail_on) == (("DSC101",), "error")
     assert again.per_file_ignores == (("a/*", ("DSC101",)),)
+
+
+# -- settings that someone else may have put there ---------------------------------------------------------
+
+
+def above(here: Path, monkeypatch: pytest.MonkeyPatch, mode: int = 0o755, owner: int = 0) -> Path:
+    """A folder with settings, and the working directory below it."""
+    folder = here / "theirs"
+    (folder / "mine").mkdir(parents=True)
+    (folder / "dsconfig.toml").write_text('target = "0.16.9"')
+    (folder / "mine/ok.json").write_text('{"train_batch_size": 8}')
+    if os.geteuid() == 0:
+        os.chown(folder, owner, -1)
+        os.chown(folder / "dsconfig.toml", owner, -1)
+    folder.chmod(mode)
+    monkeypatch.chdir(folder / "mine")
+    return folder
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+def test_another_users_settings_are_not_used(
+    here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    above(here, monkeypatch, mode, owner=12345)
+    code, out, err = run("check", "ok.json")
+    assert code == 0
+    assert "0.16.9" not in out
+    assert err.startswith("dsconfig: note: the settings in ../dsconfig.toml are not used: ")
+    assert "their folder belongs to another user (id 12345)" in err
+    assert err.count("\n") == 1
+    assert run("schema", "--path").err == err
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+def test_a_file_of_another_user_in_a_shared_folder(
+    here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = above(here, monkeypatch, 0o1777)
+    assert "0.16.9" in run("check", "ok.json").out
+    os.chown(folder / "dsconfig.toml", 12345, -1)
+    assert "they belong to another user (id 12345)" in run("check", "ok.json").err
+    monkeypatch.chdir(folder)
+    assert "they belong to another user (id 12345)" in run("check", "mine/ok.json").err
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+def test_a_folder_of_another_user_is_worked_in(
+    here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a container's root works in a folder of the host's user."""
+    folder = above(here, monkeypatch, owner=12345)
+    os.chown(folder / "mine", 12345, -1)
+    code, out, err = run("check", "ok.json")
+    assert (code, err) == (0, "")
+    assert "0.16.9" in out
+
+
+def test_a_folder_that_anyone_may_write_to(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = above(here, monkeypatch, 0o777)
+    assert "not used: anyone may write to their folder" in run("check", "ok.json").err
+    (folder / "mine").chmod(0o777)  # a file system without rights, say
+    assert "0.16.9" in run("check", "ok.json").out
+    (folder / "dsconfig.toml").unlink()
+    (folder / "mine").chmod(0o755)
+    (folder / "pyproject.toml").write_text("[project]")
+    assert run("check", "ok.json").err == ""
+    (folder / "pyproject.toml").write_text("[tool.dsconfig]")
+    assert "../pyproject.toml are not used" in run("check", "ok.json").err
+
+
+# -- hostile settings --------------------------------------------------------------------------------------
+
+HOSTILE = {
+    "too long": ("#" * (1 << 20) + "\n", "longer than 1 MiB, the most that is read"),
+    "lists in lists": ("a = " + "[" * 50_000, "nested too deeply"),
+    "tables in tables": ("[" + "a." * 400 + "a]", "a: unknown setting"),
+    "a long chain": ("a." * 30_000 + "a = 1", "more than 500 dots in one line"),
+    "a deep value": ("[target." + "a." * 400 + "a]", "target: expected a release"),
+    "many digits": ("world-size = " + "9" * 60_000, "no valid TOML: Exceeds the limit"),
+    "a large number": ("world-size = 1" + "0" * 400, "expected a whole number above 0"),
+    "hexadecimal": ("world-size = 0x" + "f" * 60_000, "got a value beyond all limits"),
+    "a long key": ("k" * 60_000 + " = 1", "unknown setting"),
+    "a NUL": ("a = \0", "no valid TOML"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), HOSTILE.values(), ids=HOSTILE)
+def test_hostile_settings(here: Path, run: Runs, text: str, said: str) -> None:
+    (here / "dsconfig.toml").write_text(text)
+    code, out, err = run("check")
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err) < 1000
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "loop", "device"])
+def test_settings_that_are_no_file(here: Path, spawn: Spawns, kind: str) -> None:
+    path = here / "dsconfig.toml"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to(path if kind == "loop" else "/dev/zero")
+    (here / "ok.json").write_text('{"train_batch_size": 8}')
+    code, out, err = spawn("check", "ok.json")
+    assert (code, out) == (2, "")
+    assert err.startswith("dsconfig: error: dsconfig.toml: ")
+    assert err.count("\n") == 1
+
+
+def test_a_byte_order_mark_is_no_mistake(here: Path) -> None:
+    assert written(here, '\ufefftarget = "0.16.9"').target == "0.16.9"
