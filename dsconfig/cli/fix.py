@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     checker = Checker(options, fixer.fix)
     names = checker.gather(args.paths or ["."])
     left = sum(len(report) for report in checker.reports(names))
-    if not args.quiet and checker.tally.files:
+    if not args.quiet and checker.tally.readers:
         # The text or the diff has stdout to itself.
         (sys.stderr if args.diff or names == ["-"] else sys.stdout).write(_told(fixer, left))
     if checker.failed:

@@ -49,6 +49,7 @@ class Options(NamedTuple):
 def resolve(args: argparse.Namespace) -> Options:
     """The options of a run; an unknown release, rule or setting ends it."""
     _found.cache_clear()
+    _note_once.cache_clear()
     return _options(args, _found(os.getcwd()), [], {})
 
 
@@ -59,8 +60,11 @@ def _found(folder: str) -> Settings:
     except SettingsFileError as error:
         refuse(str(error))
     for line in settings.passed_over:
-        note(line)
+        _note_once(line)
     return settings
+
+
+_note_once = cache(note)
 
 
 def _options(
@@ -97,6 +101,7 @@ def _reader(argument: str | None, settings: Settings) -> Reader | None:
 def in_force(args: argparse.Namespace, document: Document) -> Circumstances:
     """Release, world size and reader, for a verb that reads one config; an unknown release ends the run."""
     _found.cache_clear()
+    _note_once.cache_clear()
     said = _said_of(document.name, _found(os.getcwd()))
     try:
         target = _target(getattr(args, "target", None), said)

@@ -119,7 +119,7 @@ def _check_replaceable(path: str, before: os.stat_result) -> None:
 
     Taking its place would need no right to write it; under its other names it would keep its old text.
     """
-    if not os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+    if not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, "permission denied", path)
     if not stat.S_IMODE(before.st_mode) & 0o222:  # which does not keep root from writing
         raise PermissionError(errno.EACCES, "is read-only", path)

@@ -49,9 +49,7 @@ def test_every_key(here: Path) -> None:
         exclude=("old/*",),
         per_file_ignores=(("tests/*", ("DSC4", "unknown-key")),),
     )
-    assert len(KEYS) == len(Settings._fields) - 4, (
-        "where they are, what only overrides have, what is not used"
-    )
+    assert len(KEYS) == len(Settings._fields) - 4, "the path, what only overrides have, what is not used"
 
 
 def test_pyproject_has_them_in_a_table(here: Path) -> None:
@@ -224,16 +222,20 @@ def above(here: Path, monkeypatch: pytest.MonkeyPatch, mode: int = 0o755, owner:
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("mode", [0o755, 0o1777])
 def test_another_users_settings_are_not_used(
-    here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch, mode: int
+    here: Path, run: Runs, spawn: Spawns, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
-    above(here, monkeypatch, mode, owner=12345)
+    folder = above(here, monkeypatch, mode, owner=12345)
     code, out, err = run("check", "ok.json")
     assert code == 0
     assert "0.16.9" not in out
     assert err.startswith("dsconfig: note: the settings in ../dsconfig.toml are not used: ")
     assert "their folder belongs to another user (id 12345)" in err
     assert err.count("\n") == 1
-    assert run("schema", "--path").err == err
+    assert spawn("schema", "--path").err == err
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "ds_config.json").write_text('{"train_batch_size": 8}')
+    assert run("check", "../a", "../b", "ok.json").err == err, "said once"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
