@@ -25,6 +25,8 @@ OF_TEXT = "DSC0"
 _DERIVED = frozenset({*KEYS, SEQUENCE, "elasticity"})
 _BY_OTHERS = (OF_TEXT, "DSC8")
 """What is refused before DeepSpeed derives anything: by the parser, by the consumer."""
+_OF_FILE = (OF_TEXT, "DSC82")
+"""What no change of a value ends: the text, the launch file."""
 _OF_BATCH = ("DSC2", "DSC6")
 _UNREAD = frozenset({"DSC101", "DSC102", "DSC103", "DSC104", "DSC105", "DSC107"})
 """The rules about keys that the release does not look at."""
@@ -59,7 +61,7 @@ def refuse_written(
     silenced = frozenset(_named(found) for report in reports for found in report.suppressed)
     stops = [(report, found) for report in reports for found in report if found.severity == "error"]
     if changes:
-        stops = [(report, found) for report, found in stops if found.code.startswith(OF_TEXT)]
+        stops = [(report, found) for report, found in stops if found.code.startswith(_OF_FILE)]
         changed = report_on(read_dict(config), chosen.release, seen.consumer, chosen.ranks)
         stops += [
             (changed, found)

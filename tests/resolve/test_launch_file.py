@@ -92,6 +92,14 @@ def test_a_launch_file_that_check_refuses(launch: Path, text: str, said: str) ->
         resolve(str(launch), 2, "0.19.8", training_args=ARGS)
 
 
+def test_values_set_first_do_not_excuse_the_launch_file(launch: Path) -> None:
+    changes = {"zero_optimization.stage": 2}
+    assert resolve(str(launch), target="0.19.8", set=changes).config["zero_optimization"] == {"stage": 2}
+    launch.write_text(NAMES + "  zero_stage: 3\n")
+    with pytest.raises(ResolveError, match="which Accelerate refuses"):
+        resolve(str(launch), target="0.19.8", set=changes)
+
+
 def test_a_named_config_that_is_refused(launch: Path) -> None:
     Path("z3.json").write_text('{"train_batch_size": 8,\n"zero_optimization": {"stge": 3}}')
     with pytest.raises(ResolveError, match=r"^z3.json:2: DSC102 `stge` is not"):

@@ -68,6 +68,13 @@ def _needed(section: str) -> Find:
     return lambda ctx, value: value if ctx.has(section) else False
 
 
+_SPARSE = "compression_training.sparse_pruning.shared_parameters"
+
+
+def _offset_end(ctx: Context, value: Json) -> Json:
+    return ctx.value(f"{_SPARSE}.schedule_offset") if value is None else value
+
+
 _LTD = "data_efficiency.data_routing.random_ltd"
 
 
@@ -105,6 +112,8 @@ def of_others() -> Iterator[Derivation]:
     writer = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
     for key in ("type", "data_parallel"):
         yield Derivation(f"checkpoint.writer.{key}", alone(_upper), writer)
+    source = "compression/config.py:get_sparse_pruning_shared_parameters"
+    yield Derivation(f"{_SPARSE}.schedule_offset_end", _offset_end, source, (f"{_SPARSE}.schedule_offset",))
     source = "runtime/data_pipeline/config.py:get_dynamic_batching"
     yield Derivation(f"{_BATCHING}.max_tokens", _tokens, source)
     for key, kind in _CONVERTED:

@@ -62,7 +62,8 @@ _TO_ZERO = since("0.3.1", "0.19.5")
 
 
 def _norm(ctx: Context, value: Json) -> Json:
-    return value if not value or ctx.on("fp16.enabled") else 0.0
+    above = isinstance(value, int | float) and value > 0
+    return 0.0 if above and not ctx.on("fp16.enabled") else value
 
 
 def of_precision() -> Iterator[Derivation]:

@@ -11,6 +11,8 @@ BITS = 10_000
 MISSING = object()
 """The config object has no such attribute."""
 
+_QUANTIZED = "compression_training.weight_quantization.shared_parameters"
+_COMPRESSED = "compression_config.weight_quantization.shared_parameters"
 PLACES: Mapping[str, str] = {
     "zero_optimization": "zero_config",
     "fp16": "float16_config",
@@ -36,7 +38,14 @@ PLACES: Mapping[str, str] = {
     "data_efficiency": "data_efficiency_config",
     "weight_quantization": "weight_quantization_config",
     "compression_training": "compression_config",
+    f"{_QUANTIZED}.fp16_mixed_quantize.enabled": f"{_COMPRESSED}.fp16_mixed_quantize",
+    f"{_QUANTIZED}.fp16_mixed_quantize.quantize_change_ratio": f"{_COMPRESSED}.quantize_change_ratio",
     "nebula": "nebula_config",
+    "nebula.nebula_load_path": "nebula_config.load_path",
+    "amp": "amp_params",
+    "curriculum_learning.enabled": "curriculum_enabled_legacy",
+    "curriculum_learning": "curriculum_params_legacy",
+    "elasticity.enabled": "elasticity_enabled",
     "sparse_gradients": "sparse_gradients_enabled",
     "data_types": "",
     "optimizer.type": "optimizer_name",
