@@ -12,14 +12,16 @@ _BY_HAND = since("0.3.1", "0.17.0")
 """Releases that read the precision by hand (runtime/config.py)."""
 
 
-def _only_if_fp16(otherwise: Json, under_bf16: Json = None) -> Find:
-    """A key of `fp16` that DeepSpeed looks at only where `fp16` is on, and what it takes otherwise."""
+def _only_if_fp16(key: str, under_bf16: Json) -> Find:
+    """A key of `fp16` that DeepSpeed looks at only where `fp16` is on."""
 
     def find(ctx: Context, value: Json) -> Json:
         if ctx.on("fp16.enabled"):
             return value
-        bf16 = next((key for key in ("bf16", "bfloat16") if ctx.has(key) and ctx.key(key)), None)
-        return under_bf16 if under_bf16 is not None and bf16 and ctx.on(f"{bf16}.enabled") else otherwise
+        bf16 = next((name for name in ("bf16", "bfloat16") if ctx.has(name) and ctx.key(name)), None)
+        if under_bf16 is not None and bf16 is not None and ctx.on(f"{bf16}.enabled"):
+            return under_bf16
+        return None if key == "auto_cast" else ctx.default(f"fp16.{key}")
 
     return find
 
@@ -41,12 +43,13 @@ def _updates(ctx: Context, value: Json) -> Json:
     return _old_name("immediate_grad_update")(ctx, value)
 
 
-_FP16_OFF: tuple[tuple[str, Json, Json, str], ...] = (
-    ("loss_scale", 0, 1.0, "get_loss_scale"),
-    ("initial_scale_power", 16, 0, "get_initial_dynamic_scale"),
-    ("auto_cast", None, None, "get_fp16_auto_cast"),
-    ("fp16_master_weights_and_grads", False, None, "get_fp16_master_weights_and_grads_enabled"),
+_FP16: tuple[tuple[str, Json, str], ...] = (
+    ("loss_scale", 1.0, "get_loss_scale"),
+    ("initial_scale_power", 0, "get_initial_dynamic_scale"),
+    ("auto_cast", None, "get_fp16_auto_cast"),
+    ("fp16_master_weights_and_grads", None, "get_fp16_master_weights_and_grads_enabled"),
 )
+"""Keys of `fp16`, what they are under `bf16` instead, and who reads them."""
 _STATES = "bf16_optimizer_states"
 _BF16: tuple[tuple[str, Find], ...] = (
     ("immediate_grad_update", _updates),
@@ -69,8 +72,8 @@ def _norm(ctx: Context, value: Json) -> Json:
 def of_precision() -> Iterator[Derivation]:
     """Keys of `fp16` and `bf16`, and what an optimizer has beside them."""
     switches = ("fp16.enabled", "bf16.enabled", "bfloat16.enabled")
-    for key, otherwise, under_bf16, reader in _FP16_OFF:
-        find, source = _only_if_fp16(otherwise, under_bf16), f"runtime/config.py:{reader}"
+    for key, under_bf16, reader in _FP16:
+        find, source = _only_if_fp16(key, under_bf16), f"runtime/config.py:{reader}"
         yield Derivation(f"fp16.{key}", find, source, switches, _BY_HAND, "not looked at: `fp16` is off")
     source, why = "runtime/config.py:DeepSpeedConfig._do_warning_check", "set to 0 where `fp16` is off"
     yield Derivation(_NORM, _norm, source, switches[:1], _TO_ZERO, why)
