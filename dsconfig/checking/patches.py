@@ -42,7 +42,16 @@ def _one_after_another(document: Document, operations: tuple[Operation, ...]) ->
                 now = again(now, apply(now.text, _edits(now, step)))
     except ValueError as error:
         raise EditError(str(error)) from None
-    return [trimmed(document.text, now.text)]
+    return _apart(document, operations, now.text) or [trimmed(document.text, now.text)]
+
+
+def _apart(document: Document, operations: tuple[Operation, ...], text: str) -> list[Edit]:
+    """The edits of each operation on the same text, where they lead to the new text and to nothing else."""
+    try:
+        made = [edit for whole in operations for step in _steps(whole) for edit in _edits(document, step)]
+        return made if apply(document.text, made) == text else []
+    except ValueError:
+        return []
 
 
 def _steps(operation: Operation) -> tuple[Operation, ...]:

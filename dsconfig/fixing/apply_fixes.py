@@ -43,7 +43,12 @@ class Pass:
         if self.document.is_data or self.document.root is None:
             return False
         for wanted in self._wanted(unsafe=unsafe):
-            if self._accept(together(self.document, wanted)):
+            withdrawn = -1
+            while self.result is None and len(self.withdrawn) > withdrawn:
+                withdrawn = len(self.withdrawn)  # what waited for a fix that is withdrawn waits no longer
+                left = [found for found in wanted if _name(found) not in self.withdrawn]
+                self._accept(together(self.document, left))
+            if self.result is not None:
                 break
         return self.result is not None
 

@@ -76,6 +76,7 @@ def test_a_section_of_yaml_as_well(text: str, after: str) -> None:
         ('{"a": "1.0"}', 1.0, '{"a": 1.0}', "json"),
         ('{"a": "1.0"}', 1, '{"a": 1}', "json"),
         ("a: '1e-4'\n", 1e-4, "a: 0.0001\n", "yaml"),
+        ("a:\n  - -1\nb: 2\n", True, "a: true\nb: 2\n", "yaml"),
         # Of a list only what differs changes.
         ('{"a": [ "0.90",0.999 ]}', [0.9, 0.999], '{"a": [ 0.90,0.999 ]}', "json"),
         ('{"a": [\n  1,\n  2\n]}', [1, 2, 3], '{"a": [\n  1,\n  2,\n  3\n]}', "json"),

@@ -114,11 +114,13 @@ def added(around: Surroundings, parent: Node, key: str, value: Json) -> list[Edi
 
 
 def replaced(around: Surroundings, parent: Node, member: Member, value: Json) -> Edit:
-    """The value behind the colon of a key, in the place of a scalar or of nothing."""
+    """The value behind the colon of a key, in the place of a scalar, of a list with dashes or of nothing."""
     start = member.key_span.start
     indent = around.text[around.line_start(start) : start]
     at = after_colon(around, member.key_span)
     end = max(at, member.node.span.end)
+    if parent.kind != "object" or around.has_comment(at, end):
+        raise EditError("a comment stands between the key and its value")
     return Edit(at, end, _value(around, value, " " * len(indent), manner_of(around, parent)))
 
 

@@ -30,13 +30,15 @@ class YamlEditor:
         node = self.document.node(path)
         if node is None:
             return self._add(path, value)
-        if node.items and not self.around.has_brackets(node):
-            raise EditError("a list in block style may stand where no other value can")
         self._check_own(path)
         if not path:
             return brackets.replaced(self.around, node, node, value)
         parent, index = entry(self.document, path)
         empty = node.span.start == node.span.end
+        if node.items and not self.around.has_brackets(node):
+            if not parent.members or self.around.has_brackets(parent):
+                raise EditError("a list with dashes may stand where no other value can")
+            return [blocks.replaced(self.around, parent, parent.members[index], value)]
         if parent.kind == "object" and not self.around.has_brackets(parent) and (empty or value):
             if empty or (isinstance(value, dict) and node.kind != "object"):
                 return [blocks.replaced(self.around, parent, parent.members[index], value)]

@@ -1,0 +1,255 @@
+"""What fixes promise, on generated configs: `python -m tests.fuzz.properties --cases N [--property NAME]`.
+
+Prints, for each property, how many configs were looked at, CPU time and the shortest violations; ends in 1
+where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import NamedTuple
+
+from dsconfig.checking.check import check_document, with_proven_fixes
+from dsconfig.checking.harm import does_harm
+from dsconfig.checking.patches import carried_out, edits, same
+from dsconfig.checking.report import Report
+from dsconfig.diagnostic import Diagnostic, dotted
+from dsconfig.document import Document, Format, read_text
+from dsconfig.document.edit import apply
+from dsconfig.fixing.fix import Fixed, fix_document
+from dsconfig.json_types import Json
+from dsconfig.releases import NUMBERS
+from dsconfig.releases import resolve as releases_of
+from dsconfig.resolving.effective import effective
+from dsconfig.resolving.errors import ResolveError
+from tests.fuzz.drafts import Draft, drafts
+from tests.parity.generators import writing, yaml_writing
+
+SIZES = (1, 2, 3, 8, 64)
+
+
+class Written(NamedTuple):
+    """A draft as a text."""
+
+    draft: Draft
+    document: Document
+
+    def judge(self, document: Document) -> Report:
+        """What `check` says of a text in its place."""
+        return self.at(document, self.draft.target, self.draft.world_size)
+
+    def at(self, document: Document, release: str, world_size: int | None) -> Report:
+        """The same at one release and world size."""
+        target = releases_of(release)
+        return check_document(document, target, world_size=world_size, consumer=self.draft.consumer)
+
+    def fixed(self, *, unsafe: bool) -> Fixed:
+        """The document fixed."""
+        return fix_document(self.document, self.judge, unsafe=unsafe)
+
+    def again(self, text: str) -> Document:
+        """Another text in the place of the document's."""
+        return read_text(text, format=self.document.format)
+
+    def views(self) -> Iterator[tuple[str, int | None]]:
+        """Releases and world sizes at which the config may be run, as far as the check does not know them."""
+        names = self.draft.chosen.releases
+        sizes = SIZES if self.draft.world_size is None else (self.draft.world_size,)
+        for release in dict.fromkeys((names[0], names[len(names) // 2], names[-1])):
+            yield from ((release, size) for size in sizes)
+
+
+Property = Callable[[Written], "Iterator[str]"]
+PROPERTIES: dict[str, Property] = {}
+
+
+def prop(check: Property) -> Property:
+    """Register a property under its name; it yields what is wrong with a case."""
+    PROPERTIES[check.__name__.replace("_", "-")] = check
+    return check
+
+
+def refused(report: Report) -> set[str]:
+    """The errors in it, shown or suppressed."""
+    return {each.code for each in (*report.diagnostics, *report.suppressed) if each.severity == "error"}
+
+
+def steps(applied: Sequence[Diagnostic]) -> str:
+    """What was done, for the reader of a violation."""
+    return "; ".join(f"{each.code} {each.fix.title} (safe: {each.fix.safe})" for each in applied if each.fix)
+
+
+@prop
+def idempotent(case: Written) -> Iterator[str]:
+    """A second run changes nothing."""
+    for unsafe in (False, True):
+        once = case.fixed(unsafe=unsafe)
+        twice = fix_document(case.again(once.text), case.judge, unsafe=unsafe)
+        if twice.text != once.text:
+            yield f"{steps(once.applied)}, then {steps(twice.applied)}:\n{twice.text}"
+
+
+@prop
+def no_new_finding(case: Written) -> Iterator[str]:
+    """What is found after all fixes was there before, where the text could be read."""
+    if any(problem.refused_by for problem in case.document.problems):
+        return
+    before = case.judge(case.document)
+    for unsafe in (False, True):
+        fixed = case.fixed(unsafe=unsafe)
+        known = {each.code for each in (*before.diagnostics, *before.suppressed)}
+        if new := {each.code for each in fixed.report} - known:
+            yield f"{', '.join(sorted(new))} after {steps(fixed.applied)}:\n{fixed.text}"
+
+
+@prop
+def shown_fixes_hold(case: Written) -> Iterator[str]:
+    """Each fix that is shown can be made alone, says what it means, and brings nothing."""
+    report = with_proven_fixes(case.judge(case.document))
+    for found in report:
+        if found.fix is None:
+            continue
+        after = case.again(apply(case.document.text, edits(case.document, found.fix)))
+        if not same(after.value(), carried_out(case.document.value(), found.fix.operations)):
+            yield f"{found.code} {found.fix.title} does not say what it means:\n{after.text}"
+        textual = any(problem.refused_by for problem in case.document.problems)
+        if not textual and does_harm(report, case.judge(after), found.fix.operations):
+            yield f"{found.code} {found.fix.title} brings something:\n{after.text}"
+
+
+@prop
+def accepted_stays_accepted(case: Written) -> Iterator[str]:
+    """No fix makes a release, at any world size, refuse what it takes."""
+    for unsafe in (False, True):
+        fixed = case.fixed(unsafe=unsafe)
+        if fixed.text == case.document.text:
+            continue
+        after = case.again(fixed.text)
+        for release, size in case.views():
+            if refused(case.at(case.document, release, size)):
+                continue
+            if new := refused(case.at(after, release, size)):
+                yield f"{new} at {release}, {size} ranks, after {steps(fixed.applied)}:\n{fixed.text}"
+
+
+@prop
+def safe_fixes_keep_values(case: Written) -> Iterator[str]:
+    """Batch triplet and effective values are the same after safe fixes, wherever the config is taken."""
+    fixed = case.fixed(unsafe=False)
+    if fixed.text == case.document.text:
+        return
+    after = case.again(fixed.text)
+    for release, size in case.views():
+        if refused(case.at(case.document, release, size)):
+            continue
+        old, new = (values(each, case.draft.consumer, release, size) for each in (case.document, after))
+        if found := differing(old, new):
+            yield f"{found} at {release}, {size} ranks, after {steps(fixed.applied)}:\n{fixed.text}"
+
+
+def values(document: Document, consumer: str, release: str, size: int | None) -> dict[str, Json]:
+    """What `show` says counts."""
+    try:
+        shown = effective(document, size, release, consumer, every=True)
+    except ResolveError as error:
+        return {"": str(error.reason)}
+    return {each.key: each.value for each in shown.values if each.origin != "ignored"}
+
+
+def differing(old: dict[str, Json], new: dict[str, Json]) -> str:
+    """The first key that counts otherwise; what counts as true may be written `true`."""
+    for key in sorted(old.keys() | new.keys()):
+        before, after = old.get(key), new.get(key)
+        if not same(before, after) and not (isinstance(after, bool) and bool(before) == after):
+            return f"{key}: {before!r} became {after!r}"
+    return ""
+
+
+@prop
+def formats_agree(case: Written) -> Iterator[str]:
+    """JSON, Hjson and YAML of the same data: the same findings at the same keys, and the same fixed data."""
+    config, spread = whole(case.draft.config), Random(repr(case.draft))
+    if "sequence_parallel_size" in config:
+        return  # DeepSpeed looks for it in a file alone (runtime/config.py, `DeepSpeedConfig.__init__`)
+    texts: list[tuple[Format, str]] = [
+        ("json", json.dumps(config, indent=spread.choice((None, 2, "\t")))),
+        ("yaml", yaml_writing.yaml(config, spread)),
+    ]
+    # DeepSpeed reads Hjson since 0.8.1.
+    if case.draft.consumer == "deepspeed" and NUMBERS[case.draft.chosen.releases[0]] >= NUMBERS["0.8.1"]:
+        texts.append(("json", writing.hjson(config, spread)))
+    first: tuple[object, Json] | None = None
+    for form, text in texts:
+        document = read_text(text, format=form)
+        if not same(document.value(), config):
+            continue
+        report = case.judge(document)
+        found = sorted((each.code, dotted(each.path), each.effect.value) for each in _of_values(report))
+        fixed = read_text(fix_document(document, case.judge, unsafe=True).text, format=form).value()
+        if first is None:
+            first = found, fixed
+        elif found != first[0]:
+            yield f"{set(map(str, found)) ^ set(map(str, first[0]))} in\n{text}"  # type: ignore[call-overload]
+        elif not same(fixed, first[1]):
+            yield f"fixed to {fixed!r} and to {first[1]!r}, in\n{text}"
+
+
+def _of_values(report: Report) -> list[Diagnostic]:
+    return [each for each in report if not each.code.startswith("DSC0")]
+
+
+def whole(value: Json) -> Json:
+    """The data with integers in place of whole floats: Hjson reads `4.0` as 4."""
+    if isinstance(value, dict):
+        return {key: whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [whole(item) for item in value]
+    return int(value) if isinstance(value, float) and abs(value) < 1e10 and int(value) == value else value
+
+
+def written(draft: Draft, spread: Random) -> Written:
+    """The draft in one of the formats that its consumer reads."""
+    form: Format = "yaml" if spread.random() < 0.25 else "json"
+    if form == "yaml":
+        text = yaml_writing.yaml(draft.config, spread)
+    else:
+        text = (writing.plain if spread.random() < 0.5 else writing.hjson)(draft.config, spread)
+    return Written(draft, read_text(text, format=form))
+
+
+def violations(name: str, cases: int, seed: int) -> Iterator[tuple[Written, str]]:
+    """The cases in which a property does not hold, each with what is wrong."""
+    spread = Random(f"written {seed}")
+    for draft in drafts(cases, seed):
+        case = written(draft, spread)
+        for wrong in PROPERTIES[name](case):
+            yield case, wrong
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Hold the properties against generated configs, and print what came out."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.properties", description=__doc__)
+    parser.add_argument("--property", action="append", choices=PROPERTIES)
+    parser.add_argument("--cases", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--show", type=int, default=5)
+    options = parser.parse_args(arguments)
+    failed = 0
+    for name in options.property or PROPERTIES:
+        start = time.process_time()
+        wrong = list(violations(name, options.cases, options.seed))
+        failed += len(wrong)
+        spent = time.process_time() - start
+        print(f"{name}: {options.cases} configs, {spent:.0f} s of CPU, {len(wrong)} violations", flush=True)
+        for case, what in sorted(wrong, key=lambda each: len(each[0].document.text))[: options.show]:
+            print(f"--- {case.draft[1:]} {case.document.format}\n{case.document.text}\n=> {what}\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
