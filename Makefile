@@ -69,7 +69,7 @@ MINUTES ?= 20
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak.run --minutes $(MINUTES) --seed $(SEED)
 
-# Hostile input without end, half of the time led by coverage: `make fuzz MINUTES=10`. atheris has wheels for some
+# Hostile input without end, part of it led by coverage: `make fuzz MINUTES=10`. atheris has wheels for some
 # Pythons only; without one, all inputs are made from the project's own texts.
 fuzz: $(VENV)/.dev
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check \

@@ -1,6 +1,6 @@
 """Inputs led by coverage: atheris, which keeps each input that reaches new code and goes on from there.
 
-`python -m tests.fuzz.guided SECONDS`. Figures go to `.fuzz/guided.pickle`, what is kept to `.fuzz/corpus`.
+`python -m tests.fuzz.guided NAME`, ended by `.fuzz/stop`. What is kept goes to `.fuzz/corpus`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ from random import Random
 
 import atheris  # type: ignore[import-untyped]
 
-from tests.fuzz.record import FOLDER, Record, workshop
-
-SAVED_EVERY = 20
-"""Seconds."""
+from tests.fuzz.record import FOLDER, Pace, Record, workshop
 
 
-def main(seconds: float) -> None:
-    """Run inputs for so long, and end the process: libFuzzer does not give it back."""
+def main(name: str) -> None:
+    """Run inputs until there is the sign to stop, and end the process: libFuzzer does not give it back."""
     corpus = FOLDER / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
     with (
@@ -37,7 +34,7 @@ def main(seconds: float) -> None:
         dictionary.write_text(
             "".join(f'"{_escaped(word)}"\n' for word in (*material.words(), *material.PIECES) if word)
         )
-        run = Run(time.monotonic() + seconds)
+        run = Run(name)
         atheris.Setup(
             [
                 sys.argv[0],
@@ -58,17 +55,12 @@ def main(seconds: float) -> None:
 class Run:
     """One run of libFuzzer, which calls `one` for each input."""
 
-    def __init__(self, end: float) -> None:
-        self.end, self.saved = end, time.monotonic()
-        self.record = Record()
+    def __init__(self, name: str) -> None:
+        self.record, self.pace = Record(), Pace(name)
 
     def one(self, data: bytes) -> None:
         self.record.trial(data, "led by coverage")
-        now = time.monotonic()
-        if now > self.saved + SAVED_EVERY or now > self.end:
-            self.record.save(FOLDER / "guided.pickle")
-            self.saved = now
-        if now > self.end:
+        if self.pace.is_due() and self.pace.ends(self.record):
             os._exit(0)
 
 
@@ -92,4 +84,4 @@ def _escaped(word: str) -> str:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]))
+    main(sys.argv[1])

@@ -52,6 +52,8 @@ def _clean(text: str, given: Input) -> bool:
     """Whether a terminal shows the text as it stands: nothing in it moves a cursor or turns a line."""
     if "always" in given.argv:
         text = PAINT.sub("", text)
+    if text.replace("\n", "").isprintable():
+        return True
     return all(
         c == "\n" or c.isprintable() or unicodedata.category(c) not in ("Cc", "Cf", "Cs") for c in text
     )

@@ -24,6 +24,8 @@ ENDLESS, ADDRESSES = 30, 3 << 30
 """Seconds of CPU time and bytes of address space beyond the start at which a run is stopped."""
 FOLDER = Path(__file__).parents[2] / ".fuzz"
 """Where corpus, figures and findings are kept."""
+STOP = FOLDER / "stop"
+"""All processes of a run end when this file is there."""
 
 
 class EndlessError(BaseException):
@@ -152,6 +154,23 @@ class Record:
         lines += [f"{len(self.findings)} findings"]
         lines += [f"  {each.count:7,} {what}: {each.data[:200]!r}" for what, each in self.findings.items()]
         return "\n".join(lines)
+
+
+class Pace:
+    """When a process saves its record under a name, and whether it goes on."""
+
+    def __init__(self, name: str) -> None:
+        self.path, self.last = FOLDER / f"{name}.pickle", time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether ten seconds have gone by."""
+        return time.monotonic() > self.last + 10
+
+    def ends(self, record: Record) -> bool:
+        """Save the record; whether there is the sign to stop."""
+        record.save(self.path)
+        self.last = time.monotonic()
+        return STOP.exists()
 
 
 # -- time and memory ---------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Many inputs, for a time: `python -m tests.fuzz.run --minutes 10 [--inputs N] [--guided SHARE] [--seed S]`.
+"""Many inputs, for a time: `python -m tests.fuzz.run --minutes 10 [--inputs N] [--jobs N] [--seed S]`.
 
-First come inputs led by coverage, where atheris is installed; then, faster without instrumentation, inputs
-made from the corpus that these left. Ends in 1 where there is a finding; each is kept under `.fuzz/findings`.
+One process runs inputs led by coverage, where atheris is installed, and others run inputs without
+instrumentation. Ends in 1 where there is a finding; each is kept under `.fuzz/findings`.
 `python -m tests.fuzz.run FILE...` runs such files again.
 """
 
@@ -14,14 +14,10 @@ import time
 import traceback
 from importlib.util import find_spec
 from pathlib import Path
-from random import Random
 
-from tests.fuzz.choices import decode
-from tests.fuzz.material import fresh
-from tests.fuzz.record import FOLDER, Record, workshop
-
-MOST_POOLED = 20_000
-"""Inputs that did something new, and are worth another look."""
+from tests.fuzz.choices import HEADER, decode
+from tests.fuzz.record import FOLDER, STOP, Record, workshop
+from tests.fuzz.targets import one
 
 
 def main() -> int:
@@ -31,65 +27,85 @@ def main() -> int:
     add("files", nargs="*", type=Path)
     add("--minutes", type=float, default=10)
     add("--inputs", type=int, default=0, help="go on until so many were run")
-    add("--guided", type=float, default=0.5, help="the share of the time for inputs led by coverage")
+    add("--jobs", type=int, default=1, help="processes without instrumentation")
     add("--seed", type=int, default=time.time_ns() % 1_000_000)
     args = parser.parse_args()
     if args.files:
         return again(args.files)
-    start = time.monotonic()
-    record = Record()
-    if args.guided and find_spec("atheris"):
-        record.add(guided(args.minutes * 60 * args.guided))
-    elif args.guided:
+    FOLDER.mkdir(exist_ok=True)
+    STOP.unlink(missing_ok=True)
+    runners = [Runner("fast", f"fast-{number}", str(args.seed + number)) for number in range(args.jobs)]
+    if find_spec("atheris"):
+        runners.append(Runner("guided", "guided"))
+    else:
         print("atheris is not installed: no inputs led by coverage")
     print(f"seed {args.seed}", flush=True)
-    with workshop():
-        fast(record, start + args.minutes * 60, args.inputs, Random(args.seed))
+    record = watch(runners, time.monotonic() + args.minutes * 60, args.inputs)
     print(record.table(), flush=True)
     return 1 if record.findings else 0
 
 
-def guided(seconds: float) -> Record:
-    """The record of inputs led by coverage; the process that runs them is started again where it dies."""
-    total, end = Record(), time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 5:
-        (FOLDER / "guided.pickle").unlink(missing_ok=True)
-        command = [sys.executable, "-m", "tests.fuzz.guided", str(left)]
-        code = subprocess.run(command, check=False, cwd=FOLDER.parent, stderr=subprocess.DEVNULL).returncode
-        total.add(Record.load(FOLDER / "guided.pickle"))
-        print(f"{total.inputs:,} inputs led by coverage, {len(total.findings)} findings", flush=True)
-        if code:
-            total.found(f"the process ended in {code}", b"")
-    return total
+class Runner:
+    """A process that runs inputs; where it dies, it is started again."""
+
+    def __init__(self, module: str, name: str, *words: str) -> None:
+        self.command = [sys.executable, "-m", f"tests.fuzz.{module}", name, *words]
+        self.path = FOLDER / f"{name}.pickle"
+        self.total = Record()
+        self.start()
+
+    def start(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self.process = subprocess.Popen(
+            self.command, cwd=FOLDER.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def record(self) -> Record:
+        """What it came to so far."""
+        found = Record()
+        found.add(self.total)
+        found.add(Record.load(self.path))
+        return found
+
+    def look_after(self) -> None:
+        code = self.process.poll()
+        if code is not None:
+            self.total.add(Record.load(self.path))
+            self.total.found(f"the process ended in {code}", b"")
+            self.start()
 
 
-def fast(record: Record, end: float, most: int, spread: Random) -> None:
-    """Inputs without instrumentation until the time is over and so many were run."""
-    corpus = FOLDER / "corpus"
-    pool = [path.read_bytes() for path in sorted(corpus.iterdir())] if corpus.is_dir() else []
-    seen: set[str] = set()
-    told = time.monotonic()
+def watch(runners: list[Runner], end: float, most: int) -> Record:
+    """The record of all when the time is over and so many inputs were run."""
+    told, record = time.monotonic(), Record()
     while time.monotonic() < end or record.inputs < most:
-        data = fresh(spread, pool)
-        like = record.trial(data, "damaged")
-        if like is not None and like not in seen and len(data) < 1024:
-            seen.add(like)
-            if len(pool) < MOST_POOLED:
-                pool.append(data)
-        if time.monotonic() > told + 60:
-            told = time.monotonic()
+        time.sleep(5)
+        for runner in runners:
+            runner.look_after()
+        if time.monotonic() > told + 60 or time.monotonic() > end:
+            told, record = time.monotonic(), together(runners)
             print(f"{record.inputs:,} inputs, {len(record.findings)} findings", flush=True)
+    STOP.touch()
+    for runner in runners:
+        runner.process.wait()
+    return together(runners)
+
+
+def together(runners: list[Runner]) -> Record:
+    """One record of all."""
+    record = Record()
+    for runner in runners:
+        record.add(runner.record())
+    return record
 
 
 def again(files: list[Path]) -> int:
     """Run kept inputs, and show what they are and what goes wrong."""
-    from tests.fuzz.targets import one
-
     contents = [path.read_bytes() for path in files]
     wrong = 0
     with workshop():
         for data in contents:
-            print(decode(data)._replace(files=()), data[6:], sep="\n")
+            print(decode(data)._replace(files=()), data[HEADER:], sep="\n")
             try:
                 print(one(data))
             except Exception:
