@@ -1,7 +1,7 @@
 """Inputs without instrumentation, several times as fast: `python -m tests.fuzz.fast NAME SEED`.
 
-They are made from the project's own texts, from the corpus of the inputs led by coverage, and from whatever had
-an outcome that none had before. `.fuzz/stop` ends it.
+They are made from the project's own texts, from the corpus of the inputs led by coverage, and from whatever
+had an outcome that none had before. `.fuzz/stop` ends it.
 """
 
 from __future__ import annotations
