@@ -81,6 +81,11 @@ KEPT = {
         choices.fix, b'{"train_batch_size": 8, "fp16": {"initial_scale_power": "16"}}', 2, 0, 4, 8, 3
     ),
     "half a UTF-16 pair in single quotes": kept(choices.fix, b"'\\ud800'", 3, 0, 0, 5, 1),
+    "text for a number of tokens": kept(
+        choices.show,
+        b'{"train_batch_size": 8, "data_efficiency": {"data_sampling": '
+        b'{"dynamic_batching": {"enabled": true, "max_tokens": "8k"}}}}',
+    ),
     "one fix after the other in a text past help": kept(choices.fix, BAIT, 2, 0, 2, 9, 1),
 }
 """What was found once."""

@@ -29,14 +29,16 @@ def _breakdown(ctx: Context, value: Json) -> Json:
     return value | profiler if whole else value
 
 
-def _made(kind: type) -> Find:
-    def make(value: Json) -> Json:
-        try:
-            return kind(value)
-        except (TypeError, ValueError, OverflowError):
-            return value
+def _as(kind: type, value: Json) -> Json:
+    """The value made one of this type; itself where DeepSpeed would fail to make it."""
+    try:
+        return kind(value)
+    except (TypeError, ValueError, OverflowError):
+        return value
 
-    return alone(make)
+
+def _made(kind: type) -> Find:
+    return alone(lambda value: _as(kind, value))
 
 
 _BATCHING = "data_efficiency.data_sampling.dynamic_batching"
@@ -51,7 +53,7 @@ _CONVERTED: tuple[tuple[str, type], ...] = (
 
 
 def _tokens(ctx: Context, value: Json) -> Json:
-    return int(value) if ctx.on(f"{_BATCHING}.enabled") and value is not None else value
+    return _as(int, value) if ctx.on(f"{_BATCHING}.enabled") and value is not None else value
 
 
 def _with_type(section: str) -> Find:
