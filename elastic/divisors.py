@@ -52,31 +52,55 @@ def divisors_up_to(number: int, limit: float) -> list[int]:
 
 def maximal(numbers: Iterable[int]) -> list[int]:
     """The positive `numbers` that divide no other of them: their divisors include those of all the rest."""
+    every = set(numbers)
     kept: list[int] = []
-    for number in sorted(set(numbers), reverse=True):
-        for larger in kept:
-            if not larger % number:
-                break
+    for number in sorted(every, reverse=True):
+        most = kept[0] // number if kept else 1
+        if most <= len(kept):
+            divides = any(multiple in every for multiple in range(2 * number, most * number + 1, number))
         else:
+            divides = _divides_any(number, kept)
+        if not divides:
             kept.append(number)
     return kept
 
 
+def _divides_any(number: int, descending: Iterable[int]) -> bool:
+    """Whether a number is a proper divisor of one of these, the largest first."""
+    for larger in descending:
+        if not larger % number:
+            return True
+        if larger < 2 * number:
+            return False
+    return False
+
+
 def minimal(numbers: Iterable[int]) -> list[int]:
     """The positive `numbers` that are multiples of no other of them, smallest first."""
+    ascending = sorted(set(numbers))
+    known, multiples = set(ascending), set[int]()
     kept: list[int] = []
-    for number in sorted(set(numbers)):
-        for smaller in kept:
-            if not number % smaller:
-                break
+    few: list[int] = []
+    """Those with more multiples than there are numbers, which are divided by instead."""
+    for number in ascending:
+        if number in multiples or any(not number % smaller for smaller in few):
+            continue
+        kept.append(number)
+        if ascending[-1] // number <= len(ascending):
+            multiples.update(known.intersection(range(2 * number, ascending[-1] + 1, number)))
         else:
-            kept.append(number)
+            few.append(number)
     return kept
 
 
 def world_sizes(batch: int, micro_batches: Sequence[int], low: float, high: float) -> list[int]:
     """Sizes within `low..high` at which `batch` (>= 1) splits into whole micro batches, ascending."""
-    quotients = maximal([batch // micro for micro in minimal(micro_batches) if not batch % micro])
+    return sizes_of_units(batch, minimal(micro_batches), low, high)
+
+
+def sizes_of_units(batch: int, units: Iterable[int], low: float, high: float) -> list[int]:
+    """The same, for micro batches of which none is a multiple of another one."""
+    quotients = maximal([batch // unit for unit in units if not batch % unit])
     if not quotients:
         return []
     sizes = divisors_up_to(math.lcm(*quotients), high)

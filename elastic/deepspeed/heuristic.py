@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from elastic.constants import HCN_LIST
 from elastic.deepspeed.semantics import LATEST, Semantics
-from elastic.divisors import maximal, world_sizes
+from elastic.divisors import maximal, minimal, sizes_of_units
 
 
 def candidates(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[int]:
@@ -42,8 +42,9 @@ def best_candidate(
         batches = maximal(batches)
     best: list[int] | None = None
     count, final = 0, min(micro_batches)
+    units = minimal(micro_batches)
     for batch in batches:
-        sizes = world_sizes(batch, micro_batches, low, high)
+        sizes = sizes_of_units(batch, units, low, high)
         wins_tie = batch > final if prefer_larger else batch < final
         if len(sizes) > count or (len(sizes) == count and wins_tie):
             count, best, final = len(sizes), sizes, batch
@@ -71,9 +72,21 @@ def compatible_v01(
     # numpy's lcm, which DeepSpeed calls, takes neither an empty list nor one of booleans alone.
     if all(isinstance(micro_batch, bool) for micro_batch in micro_batches):
         raise TypeError(f"`micro_batch_sizes` must hold at least one integer: {micro_batches!r}")
-    bases = [*micro_batches, math.lcm(*micro_batches)]
+    bases = [*micro_batches, _common_multiple(micro_batches, cap if semantics.keeps_to_cap else math.inf)]
     found = candidates(bases, cap, keeps_to_cap=semantics.keeps_to_cap)
     return best_candidate(found, micro_batches, low, high, prefer_larger)
+
+
+def _common_multiple(numbers: Sequence[int], most: float) -> int:
+    """The least common multiple of all, or of the first of them where it is beyond `most` already."""
+    if not all(isinstance(number, int) for number in numbers):
+        return math.lcm(*numbers)  # which says what it does not take
+    least = 1
+    for number in numbers:
+        least = math.lcm(least, number)
+        if least > most:
+            break
+    return least
 
 
 def require_number(cap: object) -> None:

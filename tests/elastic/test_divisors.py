@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +22,12 @@ def test_prime_powers_multiply_back(number: int) -> None:
     assert product == number
 
 
-@given(st.lists(st.integers(1, 60), max_size=8))
+@given(
+    st.one_of(
+        st.lists(st.integers(1, 60), max_size=30),
+        st.lists(st.integers(1, 12).map(lambda n: n * 10**9) | st.integers(1, 10**10), max_size=30),
+    )
+)
 def test_dominance(numbers: list[int]) -> None:
     assert minimal(numbers) == sorted(
         n for n in set(numbers) if not any(n % o == 0 for o in set(numbers) - {n})
@@ -54,3 +61,22 @@ def test_highly_composite_numbers() -> None:
     assert [number for number in HCN_LIST if number <= limit] == found
     assert HCN_LIST[-1] == 720720
     assert len(HCN_LIST) == 38
+
+
+class Counted(int):
+    """A number that counts how often it is divided."""
+
+    divided = 0
+
+    def __mod__(self, other: int) -> int:
+        Counted.divided += 1
+        return int(self) % other
+
+
+def test_dominance_of_many_is_told_by_their_multiples() -> None:
+    spread = random.Random(0)
+    numbers = [Counted(spread.randrange(1, 10**5)) for _ in range(4000)]
+    Counted.divided = 0
+    assert minimal(numbers)
+    assert maximal(numbers)
+    assert Counted.divided < 40 * len(numbers)
