@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_TEXT = 1 << 18
 """Code points judged at most to prove the fixes of one report, once for each release of a range: a text that
 is longer by itself has no fixes to show."""
-_CLASSES = 16
+CLASSES = 16
 """Releases behave alike in classes: so many evaluations, about, the longest range costs."""
 
 
@@ -55,7 +55,7 @@ class _Proof:
 
     def __init__(self, report: Report, document: Document, judge: Judge) -> None:
         self.report, self.document, self.judge = report, document, judge
-        each = (len(document.text) + 64) * min(len(report.target.releases), _CLASSES)
+        each = (len(document.text) + 64) * min(len(report.target.releases), CLASSES)
         self.left = _MOST_TEXT // each
 
     def of(self, wanted: Sequence[Diagnostic]) -> list[Diagnostic]:

@@ -10,6 +10,7 @@ from dsconfig.checking.patches import again, carried_out, edits, same
 from dsconfig.diagnostic import Diagnostic, Fix, Move, Operation, Remove, Replace
 from dsconfig.document import Document, read_dict
 from dsconfig.document.edit import Edit, EditError, apply
+from dsconfig.document.tree import MAX_PROBLEMS
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json, KeyPath
@@ -41,8 +42,9 @@ def edited(document: Document, taken: list[Taken]) -> Document | None:
     new = again(document, text)
     if document.readable() and not new.readable():
         return None
-    # A text past help grows comma by comma.
-    if is_textual(taken[0].found) and len(new.problems) >= len(document.problems):
+    # A text past help grows comma by comma. Of one that can be read, not all that is odd may be known.
+    known = len(document.problems) < MAX_PROBLEMS or not document.readable()
+    if known and is_textual(taken[0].found) and len(new.problems) >= len(document.problems):
         return None
     return new if same(new.value(), value) else None
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
 
 Judge: TypeAlias = Callable[[Document], Report]
-_MOST_TRIALS = 64
+MOST_TRIALS = 64
 """Texts judged in one pass at most, while it is found out which of many fixes must be withdrawn."""
 
 
@@ -33,6 +33,8 @@ class Pass:
     report: Report
     judge: Judge
     withdrawn: set[tuple[str, KeyPath, str]] = field(default_factory=set)
+    most: int = MOST_TRIALS
+    """Texts that are tried at most."""
     trials: int = 0
     made: list[Taken] = field(default_factory=list)
     result: tuple[Document, Report] | None = None
@@ -73,8 +75,8 @@ class Pass:
         """Those of the fixes that hold together; all at once where they do, else found by halves."""
         if not taken or self._holds(taken):
             return taken
-        if len(taken) == 1 or self.trials >= _MOST_TRIALS:
-            if self.trials < _MOST_TRIALS:
+        if len(taken) == 1 or self.trials >= self.most:
+            if self.trials < self.most:
                 self.withdrawn.add(_name(taken[0].found))
             return []
         left = self._accept(taken[: len(taken) // 2])
@@ -88,12 +90,12 @@ class Pass:
         """Whether the new text says what the fixes mean, and brings no finding that was not there."""
         if self.made == taken:
             return True
-        if self.trials >= _MOST_TRIALS:
+        if self.trials >= self.most:
             return False
+        self.trials += 1
         new = edited(self.document, taken)
         if new is None:
             return False
-        self.trials += 1
         report = self.judge(new)
         # What stands behind a mistake in the text is seen only once it is gone.
         steps = [step for each in taken for step in each.fix.operations]

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import circumstances
+from dsconfig.checking.proven import CLASSES
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import is_text
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, Format, read_text
-from dsconfig.fixing.apply_fixes import Judge, Pass
+from dsconfig.fixing.apply_fixes import MOST_TRIALS, Judge, Pass
 from dsconfig.releases import Target
 
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
 
 MOST_PASSES = 10
+_MOST_TEXT = 3 << 17
+"""Code points of all texts that are tried, for each release: a long text is tried a few times only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,13 @@ def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> F
     applied: list[Diagnostic] = []
     seen = {document.text}
     withdrawn: set[tuple[str, KeyPath, str]] = set()
-    settled = 0
+    settled, left = 0, _affordable(report)
     for _ in range(MOST_PASSES):
-        trial = Pass(document, report, judge, withdrawn)
-        if not trial.run(unsafe=unsafe) or trial.result is None:
-            if not withdrawn or len(applied) == settled:
+        trial = Pass(document, report, judge, withdrawn, min(left, MOST_TRIALS))
+        done = trial.run(unsafe=unsafe)
+        left -= trial.trials
+        if not done or trial.result is None:
+            if not withdrawn or len(applied) == settled or left <= 0:
                 break
             settled = len(applied)
             withdrawn.clear()  # what did harm at first may do none beside what was fixed since
@@ -86,3 +91,10 @@ def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> F
         seen.add(document.text)
         applied += [each.found for each in trial.made]
     return Fixed(document.text, tuple(applied), report)
+
+
+def _affordable(report: Report) -> int:
+    """How many texts are tried in all passes."""
+    length = len(report.document.text) if report.document else 0
+    releases = min(len(report.target.releases), CLASSES)
+    return max(MOST_PASSES // 2, _MOST_TEXT // ((length + 64) * releases))
