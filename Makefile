@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: demo test lint parity crashes cases census generate agent soak fuzz latency bench clean
+.PHONY: growth demo test lint parity crashes cases census generate agent soak fuzz latency bench clean
 
 # Checks realistic configs with the ten most common mistakes.
 demo: $(VENV)/.installed
@@ -79,6 +79,10 @@ fuzz: $(VENV)/.dev
 # How long an elastic job stands still after a fault, compared with stock torchrun; about half an hour.
 latency: $(VENV)/.dev
 	$(BIN)/python -m tests.agent.latency
+
+# How time and memory grow with hostile input, for every kind, verb and format; about half an hour.
+growth: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz.growth
 
 # What a check costs, compared with check-jsonschema and DeepSpeed, and how quickly editors answer.
 bench: $(VENV)/.dev

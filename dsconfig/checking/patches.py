@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import deepcopy
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
@@ -35,6 +36,9 @@ def edits(document: Document, fix: Fix) -> list[Edit]:
 
 def _one_after_another(document: Document, operations: tuple[Operation, ...]) -> list[Edit]:
     """Each operation applies to what the one before it leaves."""
+    apart = _at_once(document, operations)
+    if apart is not None:
+        return apart
     now = document
     try:
         for operation in operations:
@@ -52,6 +56,32 @@ def _apart(document: Document, operations: tuple[Operation, ...], text: str) -> 
         return made if apply(document.text, made) == text else []
     except ValueError:
         return []
+
+
+def _at_once(document: Document, operations: tuple[Operation, ...]) -> list[Edit] | None:
+    """The edits of all operations on one text; None where one of them meets what another one makes.
+
+    Reading the text again after each would cost a thousand fixes a thousand readings.
+    """
+    found: list[Edit] = []
+    made: set[KeyPath] = set()
+    for step in (step for operation in operations for step in _steps(operation)):
+        if isinstance(step, Replace) or any(
+            step.path[:length] in made for length in range(len(step.path) + 1)
+        ):
+            return None
+        if not isinstance(step, Remove):
+            made.add(_goal(step))
+        found += _edits(document, step)
+    found.sort(key=lambda edit: edit[:2])
+    return None if any(one.end >= other.start for one, other in pairwise(found)) else found
+
+
+def _goal(step: Set | Rename | Move) -> KeyPath:
+    """Where something stands after the step."""
+    if isinstance(step, Rename):
+        return (*step.path[:-1], step.name)
+    return step.to if isinstance(step, Move) else step.path
 
 
 def _steps(operation: Operation) -> tuple[Operation, ...]:

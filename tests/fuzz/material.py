@@ -12,8 +12,9 @@ from random import Random
 from dsconfig.consumers.launch_file import BLOCK_KEYS, DISTRIBUTED_TYPES, PRECISIONS, ROOT_KEYS
 from dsconfig.json_types import Spec
 from dsconfig.model.keyinfo import ROOT, child_section, section_keys, types_of
+from tests.fuzz import inputs, odd_inputs  # noqa: F401  they register their kinds
 from tests.fuzz.choices import HEADER, LARGEST
-from tests.fuzz.inputs import KINDS
+from tests.fuzz.kinds import KINDS
 
 TESTS = Path(__file__).parents[1]
 HOSTILE = (
