@@ -36,14 +36,19 @@ class Transition:
     """What the file means to the release that it was written for."""
     offered: dict[tuple[str, KeyPath], Fix] = field(default_factory=dict)
     """What `check` offers for findings that the way deals with otherwise."""
+    reports: dict[tuple[str, str], Report] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.meant = Meaning(self.context(self.document, self.origin))
 
     def report(self, document: Document, release: str) -> Report:
-        """What `check` says at this release."""
-        target = Target((release,), release, "argument")
-        return check_document(document, target, world_size=self.world_size, consumer=self.consumer)
+        """What `check` says at this release; several parts of a migration ask it of the same text."""
+        key = (document.text, release)
+        if key not in self.reports:
+            target = Target((release,), release, "argument")
+            report = check_document(document, target, world_size=self.world_size, consumer=self.consumer)
+            self.reports[key] = report
+        return self.reports[key]
 
     def context(self, document: Document, release: str) -> Context:
         """The document in the eyes of this release."""

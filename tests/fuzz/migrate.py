@@ -32,7 +32,7 @@ CONSUMERS = ("deepspeed", "deepspeed", "transformers", "accelerate", "lightning"
 RELEASES = environment.TESTED.split()
 TOGETHER = 24
 """Cases that one pair of releases and one consumer share."""
-REFUSED = 0.1
+REFUSED = 0.05
 """The share of configs that may be any; the others are such as their old release takes."""
 
 

@@ -8,6 +8,7 @@ from dsconfig.checking.check import check_document
 from dsconfig.checking.patches import edited
 from dsconfig.checking.report import Report
 from dsconfig.cli.migration import Way
+from dsconfig.diagnostic import Replace
 from dsconfig.document import Document, read_text
 from dsconfig.evaluation.context import MISSING, Context, Source
 from dsconfig.fixing.changes import Choice, Decision
@@ -16,6 +17,9 @@ from dsconfig.fixing.meaning import Meaning, at
 from dsconfig.fixing.migrate import Migration
 from dsconfig.json_types import Json, KeyPath
 from dsconfig.releases import NUMBERS, resolve
+
+MOST = 4
+"""Of what is to decide before a migration, so much is done and migrated again."""
 
 
 def broken(text: str, way: Way, done: Migration) -> Iterator[str]:
@@ -91,10 +95,10 @@ def _followed(result: Document, way: Way, done: Migration) -> Iterator[str]:
 
 def _followed_in_file(text: str, way: Way, first: tuple[Decision, ...]) -> Iterator[str]:
     """Each edit that is named first ends the matter: the next migration has other things to say, or none."""
-    for decision in first:
+    for decision in first[:MOST]:
         for choice in decision.choices:
-            if not choice.operations:
-                continue
+            if not choice.operations or isinstance(choice.operations[0], Replace):
+                continue  # behind a mistake in the text stands the next
             try:
                 edit = edited(read_text(text), choice.operations)
             except ValueError as error:
