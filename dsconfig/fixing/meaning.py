@@ -25,10 +25,16 @@ class Meaning:
         self.read = readings(context)
         self.unread = {event.path for event in context.walk.unknown if event.section.unknown != "kept"}
 
-    def fix(self, found: Diagnostic, data: JsonObject) -> Fix | None:
-        """Write what the old release read; drop what it did not read. `data`: the config as it stands."""
+    def fix(self, found: Diagnostic, data: JsonObject, gone: set[KeyPath]) -> Fix | None:
+        """Write what the old release read; drop what it did not read.
+
+        `data` is the config as it stands, `gone` what is dropped from it for another finding already.
+        """
         for path in (found.path, *(each.path for each in found.related)):
-            if (unread := self.ignored(path)) is not None and self._untouched(unread, data):
+            if (unread := self.ignored(path)) is None or unread in gone:
+                continue
+            if self._untouched(unread, data):
+                gone.add(unread)
                 return Fix(f"remove `{unread[-1]}`, which {self.release} does not read", (Remove(unread),))
         for length in range(len(found.path), 0, -1):
             path = found.path[:length]

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from dsconfig.document import Document
 
 
+MANY = 50
+"""Errors beyond which nobody waits to hear whether all of them have a fix."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """The reason in one line, what must be decided first, and what may help."""
@@ -38,7 +42,7 @@ def not_taken(way: Transition) -> Stop | None:
     return Stop(
         f"{way.origin} {_does(errors)} the file as it is",
         tuple(_first(way.document, errors)),
-        tuple(_ways_out(way)),
+        tuple(_ways_out(way, len(errors))),
     )
 
 
@@ -97,7 +101,7 @@ def _batch(way: Transition) -> Decision:
     return Decision("batch", (KEY,), line_of(way.document, (KEY,)), why, choices)
 
 
-def _ways_out(way: Transition) -> Iterator[str]:
+def _ways_out(way: Transition, number: int) -> Iterator[str]:
     """Which releases take the file, and whether its fixes help."""
     taken = [
         each.releases
@@ -110,7 +114,7 @@ def _ways_out(way: Transition) -> Iterator[str]:
         span = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
         also = f", so also {way.to}: there is nothing to migrate" if way.to in releases else ""
         yield f"{span} would take it{also}"
-    for unsafe in (False, True):
+    for unsafe in (False, True) if number <= MANY else ():
         fixed = fix_document(way.document, lambda text: way.report(text, way.origin), unsafe=unsafe)
         if fixed.report.ok:
             options = f"--target {way.origin}{' --unsafe-fixes' if unsafe else ''}"

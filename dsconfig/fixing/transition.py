@@ -64,25 +64,26 @@ class Transition:
         report = self.report(document, self.to)
         silenced = [found for found in report.suppressed if found.severity == "error"]
         context = self.context(document, self.to)
-        must = (self._must(found, context) for found in (*report.diagnostics, *silenced))
+        gone: set[KeyPath] = set()
+        must = (self._must(found, context, gone) for found in (*report.diagnostics, *silenced))
         return report.replaced(diagnostics=tuple(each for each in must if each), suppressed=())
 
-    def _must(self, found: Diagnostic, new: Context) -> Diagnostic | None:
+    def _must(self, found: Diagnostic, new: Context, gone: set[KeyPath]) -> Diagnostic | None:
         """The finding with its remedy; None where the file may stay as it is."""
         if found.severity == "error":
-            return found._replace(fix=self._remedy(found, new))
+            return found._replace(fix=self._remedy(found, new, gone))
         if found.code == REMOVED_KEY and found.fix is not None:
             read = self.meant.ignored(found.path) is None
             return found if read and not only_removes(found) else None
         if found.effect is Effect.ALTERED and found.path in self.meant.read:
-            later = readings(new).get(found.path)
+            later = new.once(readings).get(found.path)
             if not same(later, self.meant.read[found.path]):
-                return found._replace(fix=self.meant.fix(found, new.data))
+                return found._replace(fix=self.meant.fix(found, new.data, gone))
         return None
 
-    def _remedy(self, found: Diagnostic, new: Context) -> Fix | None:
+    def _remedy(self, found: Diagnostic, new: Context, gone: set[KeyPath]) -> Fix | None:
         """What keeps the meaning; else, of a key that the release has no place for, taking it out."""
-        kept = self.meant.fix(found, new.data)
+        kept = self.meant.fix(found, new.data, gone)
         if kept is not None:
             if found.fix is not None:
                 self.offered[found.code, found.path] = found.fix
