@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dsconfig.evaluation.context import Context
 from dsconfig.resolving.derived.derivation import Derivation
-from dsconfig.resolving.derived.others import of_others, of_random_ltd
+from dsconfig.resolving.derived.others import of_others, of_switches
 from dsconfig.resolving.derived.precision import of_precision
 from dsconfig.resolving.derived.zero import of_zero
 
-DERIVATIONS = (*of_zero(), *of_precision(), *of_random_ltd(), *of_others())
+DERIVATIONS = (*of_zero(), *of_precision(), *of_switches(), *of_others())
 
 
 def derivations(ctx: Context) -> dict[str, Derivation]:

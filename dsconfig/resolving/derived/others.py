@@ -84,8 +84,16 @@ def _if_ltd(ctx: Context, value: Json) -> Json:
     return value if ctx.on(f"{_LTD}.enabled") else False
 
 
-def of_random_ltd() -> Iterator[Derivation]:
-    """Keys of random layer-token dropping, which is looked at only where it is on."""
+_LAYERS = "compression_training.layer_reduction.enabled"
+
+
+def _or_false(value: Json) -> Json:
+    return value or False
+
+
+def of_switches() -> Iterator[Derivation]:
+    """Switches of sections that are looked at only where they are on."""
+    yield Derivation(_LAYERS, alone(_or_false), "compression/config.py:get_layer_reduction")
     source, switch = "runtime/data_pipeline/config.py:get_random_ltd", f"{_LTD}.enabled"
     yield Derivation(switch, _if_ltd, source)
     key, why = f"{_LTD}.layer_token_lr_schedule.enabled", "not looked at: `random_ltd` is off"
