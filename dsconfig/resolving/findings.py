@@ -1,17 +1,18 @@
 """What `check` finds that stops a run: a config with such a finding is not resolved, whoever asks.
 
-`rejected` and `crashes` stop it. Batch keys and the elasticity block of what is written are judged in what
-came out, since they are derived or replaced on the way; whatever came out is judged as DeepSpeed gets it.
+`rejected` and `crashes` stop it, the latter unless the file silences it. Batch keys and the elasticity block
+of what is written are judged in what came out, since they are derived or replaced on the way; whatever came
+out is judged as DeepSpeed gets it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from dsconfig.batch.triplet import KEYS, SEQUENCE
 from dsconfig.checking.check import check_document
 from dsconfig.checking.report import Report
-from dsconfig.diagnostic import Diagnostic, dotted
+from dsconfig.diagnostic import Diagnostic, Effect, dotted
 from dsconfig.document import Document, read_dict
 from dsconfig.json_types import Json, JsonObject, KeyPath
 from dsconfig.releases import Target
@@ -59,15 +60,12 @@ def refuse_written(
     reports = [report_on(asked, chosen.release, chosen.consumer, chosen.ranks)]
     reports += reports[0].children
     silenced = frozenset(_named(found) for report in reports for found in report.suppressed)
-    stops = [(report, found) for report in reports for found in report if found.severity == "error"]
+    stops = [(report, found) for report in reports for found in _errors(report)]
     if changes:
         stops = [(report, found) for report, found in stops if found.code.startswith(_OF_FILE)]
         changed = report_on(read_dict(config), chosen.release, seen.consumer, chosen.ranks)
-        stops += [
-            (changed, found)
-            for found in changed
-            if (found.severity == "error" and _named(found) not in silenced) or _unread(found, changes)
-        ]
+        stops += [(changed, found) for found in _errors(changed, silenced)]
+        stops += [(changed, found) for found in changed if _unread(found, changes)]
     _stop((report.name, found) for report, found in stops if not _derived(found))
     return silenced
 
@@ -85,11 +83,19 @@ def refuse_result(run: Run, silenced: frozenset[_Named]) -> None:
     reader = run.consumer if unfilled else "deepspeed"
     reports = [report_on(document, run.release, reader, size) for size in sorted(sizes)]
     # Without an mpu the batch is not what the script will have, with one the ranks are not all there are.
-    everywhere = frozenset.intersection(*(frozenset(map(_named, report)) for report in reports))
-    stops = (found for found in reports[0] if found.severity == "error" and _named(found) in everywhere)
+    everywhere = frozenset.intersection(*(frozenset(map(_named, _errors(report))) for report in reports))
+    stops = [found for found in _errors(reports[0], silenced) if _named(found) in everywhere]
     told = [message.text for message in run.messages if message.kind == "refused"]
     hints = (*told, *map(str, run.mismatches))
-    _stop(((document.name, found) for found in stops if _named(found) not in silenced), hints)
+    _stop(((document.name, found) for found in stops), hints)
+
+
+def _errors(report: Report, silenced: frozenset[_Named] = frozenset()) -> Iterator[Diagnostic]:
+    """What stops the run; who silences that a release refuses the config does not make it take it."""
+    for found in (*report, *report.suppressed):
+        quiet = found in report.suppressed or _named(found) in silenced
+        if found.effect is Effect.REJECTED or (found.severity == "error" and not quiet):
+            yield found
 
 
 def _stop(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) -> None:
@@ -114,6 +120,9 @@ def _derived(found: Diagnostic) -> bool:
 
 def _unread(found: Diagnostic, changes: Mapping[str, Json]) -> bool:
     """Whether a key that nobody reads is one that was set."""
-    return found.code in _UNREAD and dotted(found.path) in {
-        ".".join(key.split(".")[:length]) for key in changes for length in range(1, key.count(".") + 2)
-    }
+    return (
+        found.code in _UNREAD
+        and found.effect is not Effect.REJECTED
+        and dotted(found.path)
+        in {".".join(key.split(".")[:length]) for key in changes for length in range(1, key.count(".") + 2)}
+    )
