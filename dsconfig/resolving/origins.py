@@ -117,7 +117,7 @@ class Origins:
         if origins:
             note = f"derived from `{'`, `'.join(origins)}`"
             return found._replace(value=value, origin="derived", note=note)
-        if found.origin == "default":
+        if found.origin in ("default", "dropped"):
             return found._replace(value=value)
         return found._replace(value=value, origin="converted", note=f"{found.note}, from {found.value!r}")
 

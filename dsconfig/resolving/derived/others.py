@@ -87,6 +87,11 @@ def _if_ltd(ctx: Context, value: Json) -> Json:
 _LAYERS = "compression_training.layer_reduction.enabled"
 
 
+def _half(value: Json) -> Json:
+    """The default of a key that only Python code can give: JSON has no word for torch's types."""
+    return "torch.float16" if value is None else value
+
+
 def _or_false(value: Json) -> Json:
     return value or False
 
@@ -112,6 +117,8 @@ def of_others() -> Iterator[Derivation]:
         yield Derivation(f"{section}.enabled", _needed(section), f"runtime/config.py:{reader}")
     profiler = ("flops_profiler.enabled",)
     yield Derivation("wall_clock_breakdown", _breakdown, config, profiler, since("0.4.0"))
+    source = "runtime/tensor_parallel/config.py:TPTrainingConfig"
+    yield Derivation("tensor_parallel.dtype", alone(_half), source)
     operation = "runtime/config.py:get_gradient_allreduce_op"
     yield Derivation("gradient_allreduce_op", alone(_lower), operation)
     sequence = ("seq_parallel_communication_data_type", "seq_parallel_comm_data_type")
