@@ -36,12 +36,14 @@ def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:
 def _without_remarks(findings: list[Found]) -> list[Found]:
     """Without what another finding at the same place says better.
 
-    General remarks on a value's type give way to a rule that knows more of the same value; that a key is out
-    of date matters no more where it is refused.
+    General remarks on a value's type give way to a rule that knows more of the same value, to a graver one
+    and to the fact that nothing reads the key; that a key is out of date matters no more where it is refused.
     """
     specific = [finding for rule, finding in findings if not rule.general]
-    grave = {finding.path for finding in specific if finding.effect in (Effect.REJECTED, Effect.CRASHES)}
+    grave = {finding.path for finding in specific if finding.effect in _GRAVE}
     mild = {finding.path for finding in specific if finding.effect in _MILD and finding.part == "value"}
+    mild |= {finding.path for finding in specific if finding.effect is Effect.IGNORED}
+    mild |= {finding.path for _, finding in findings if finding.effect in _GRAVE}
     refused_keys = {
         finding.path for finding in specific if finding.effect is Effect.REJECTED and finding.part == "key"
     }
@@ -54,4 +56,5 @@ def _without_remarks(findings: list[Found]) -> list[Found]:
     return [(rule, finding) for rule, finding in findings if not gives_way(rule, finding)]
 
 
+_GRAVE = (Effect.REJECTED, Effect.CRASHES)
 _MILD = (Effect.IGNORED, Effect.ALTERED)

@@ -100,13 +100,13 @@ def home_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
             if path.startswith(f"{above}.") or above.startswith(path.rpartition(".")[0])
         ]
         found = near if len(near) == 1 and len(word) > _SHORT else []
-    if len(found) != 1 or word in _COMMON or word in _below_names() or f"{above}.".startswith(f"{found[0]}."):
+    if len(found) != 1 or word in COMMON or word in _below_names() or f"{above}.".startswith(f"{found[0]}."):
         return None
     return found[0]
 
 
 _SHORT = 4
-_COMMON = frozenset({"enabled", "type", "params", "name", "names", "config", "version", "size", "mode"})
+COMMON = frozenset({"enabled", "type", "params", "name", "names", "config", "version", "size", "mode"})
 """Keys of so many sections that they say nothing of the one that is meant."""
 _WITH_TYPES: dict[KeyPath, str] = {("optimizer",): "Optimizer", ("scheduler",): "Scheduler"}
 

@@ -72,6 +72,8 @@ def max_grad_norm_beside_optimizer(ctx: Context) -> Iterator[Finding]:
     if not isinstance(ctx.written("optimizer.params"), dict) or not ctx.has(_NORM):
         return
     norm = ctx.written(_NORM)
+    if not isinstance(norm, int | float):  # the config is refused for it: DSC503
+        return
     taken = ctx.has(_CLIPPING)
     usable = is_number(norm) and norm >= 0
     operations: tuple[Operation, ...] = (Remove(ctx.place(_NORM)),)

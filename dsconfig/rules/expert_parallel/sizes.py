@@ -9,7 +9,14 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import division
-from dsconfig.rules.expert_parallel._section import EP, bad_integer, on_here, requires_autoep, value_of
+from dsconfig.rules.expert_parallel._section import (
+    EP,
+    bad_integer,
+    on_here,
+    requires_autoep,
+    tensor_parallel_size,
+    value_of,
+)
 from dsconfig.words import one_of, quoted
 
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
@@ -107,7 +114,7 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 4}}
     """
     requires_autoep(ctx)
-    if value_of(ctx, "autoep_size") == 1:
+    if value_of(ctx, "autoep_size") == 1 and tensor_parallel_size(ctx) <= 1:
         yield ctx.at(
             f"{EP}.autoep_size",
             "`autoep_size` is `1`"

@@ -9,6 +9,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.views import view
 from dsconfig.rules._fixes import loss
+from dsconfig.rules._homes import COMMON
 from dsconfig.rules._relocation import moved, renamed
 from dsconfig.rules._similar import guess
 from dsconfig.rules._unknown import Misplaced, Misspelt, NeverRead, Unexplained, Unknown, unknowns
@@ -40,7 +41,7 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
     """
     for found, (unfit, places) in unknowns(ctx, Unexplained):
         value = found.entry.value
-        elsewhere = tuple(each for each in places if moved(ctx, found.path, tuple(each.split(".")), value))
+        elsewhere = [] if found.word in COMMON else [place for place in places if _arrives(ctx, found, place)]
         yield ctx.at(
             found.path,
             f"`{found.word}` is not a DeepSpeed key {found.where}: {found.fate}",
@@ -52,6 +53,10 @@ def unknown_key(ctx: Context) -> Iterator[Finding]:
         )
 
 
+def _arrives(ctx: Context, found: Unknown, place: str) -> bool:
+    return moved(ctx, found.path, tuple(place.split(".")), found.entry.value) is not None
+
+
 def _explained_at_an_end(ctx: Context, found: Unknown) -> bool:
     """Whether the first or the last release of the target has a key that may be meant."""
     others = set(ctx.target) - {ctx.release}
@@ -60,7 +65,7 @@ def _explained_at_an_end(ctx: Context, found: Unknown) -> bool:
     )
 
 
-def _without_a_guess(found: Unknown, unfit: tuple[str, ...], elsewhere: tuple[str, ...]) -> str:
+def _without_a_guess(found: Unknown, unfit: tuple[str, ...], elsewhere: list[str]) -> str:
     known = list(found.section.keys)
     if unfit:
         takes = [f"`{word}` takes {expected(found.section.keys[word].type)}" for word in unfit]

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._built_class import names_a_class
+from dsconfig.rules._built_class import known_names, names_a_class
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import ZERO, stage
 from dsconfig.rules.offload._optimizer import asks_for_torch_adam, type_of
-from dsconfig.words import quoted
+from dsconfig.words import one_of, quoted
 
 
 @rule(
@@ -72,6 +72,11 @@ def _other_than_cpu_adam(ctx: Context) -> _Other | None:
     return _Other("ZenFlow takes its own") if ctx.value(f"{ZERO}.zenflow") is not None else None
 
 
+def _on_the_cpu(ctx: Context) -> list[str]:
+    """The optimizers that DeepSpeed has for the CPU."""
+    return [name for name in known_names(ctx, "Optimizer") if name in ("AdamW", "Adagrad", "Lion")]
+
+
 _OF_DEEPSPEED = frozenset(
     {
         "adam",
@@ -128,7 +133,7 @@ def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             ("optimizer", "params", "torch_adam") if torch_adam else "optimizer.type",
             f"the optimizer is offloaded, and {said}: far slower there than DeepSpeed's own",
-            help="remove `torch_adam`" if torch_adam else 'write `"AdamW"`, `"Adagrad"` or `"Lion"`',
+            help="remove `torch_adam`" if torch_adam else f"write {one_of(_on_the_cpu(ctx))}",
             related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
             fix=removal(("optimizer", "params", "torch_adam")) if torch_adam else None,
         )

@@ -104,10 +104,14 @@ class _Range(NamedTuple):
     most: int
     says: str
     advice: str
+    end: int | None = None
+    """Above, the value is refused."""
 
 
 _RANGES = (
-    _Range("initial_scale_power", 0, _HIGHEST_POWER, "the first loss scale is 2^{}", "usual are 8 to 24"),
+    _Range(
+        "initial_scale_power", 0, _HIGHEST_POWER, "the first loss scale is 2^{}", "usual are 8 to 24", 1023
+    ),
     _Range(
         "loss_scale_window",
         1,
@@ -141,6 +145,8 @@ def loss_scale_far_off(ctx: Context) -> Iterator[Finding]:
         value: Json = ctx.value(path) if ctx.has(path) else None
         # Below 1 the window is refused, or divided by, which is more than a waste.
         if is_number(value) and (value > row.most or (value < row.least and row.least == 0)):
+            if row.end is not None and value > row.end:
+                continue
             yield ctx.at(
                 path,
                 f"`{row.key}` is {quoted(value)}: {row.says.format(value)}",

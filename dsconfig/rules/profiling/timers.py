@@ -123,7 +123,7 @@ def diagnosis_left_on(ctx: Context) -> Iterator[Finding]:
     for row in _COSTS:
         if row.path.split(".", 1)[0] not in ctx.data or not ctx.has(row.path) or ctx.key(row.path) is None:
             continue
-        if ctx.on(row.path):
+        if ctx.on(row.path) and isinstance(ctx.value(row.path), int):
             name = row.path.rsplit(".", 1)[-1] if row.path.count("enabled") == 0 else row.path
             yield ctx.at(
                 row.path,

@@ -73,15 +73,15 @@ def _why(ctx: Context, chosen: Chosen, word: str) -> str:
 
 
 def _takers(ctx: Context, word: str) -> list[str]:
-    """The types that take a param which this one does not."""
-    return [
-        f"`{kind.name}`"
-        for kind in types_of("Scheduler").values()
-        if kind.params
-        and kind.releases.first <= ctx.release
-        and word in section_keys(kind.params)
-        and section_keys(kind.params)[word].read_in(ctx.release)
-    ]
+    """The types that take a param which this one does not, and with it all that is written."""
+    written = params(ctx, "scheduler").keys()
+    found = []
+    for kind in types_of("Scheduler").values():
+        known = section_keys(kind.params) if kind.params and kind.releases.first <= ctx.release else {}
+        taken = {name for name, key in known.items() if key.read_in(ctx.release)}
+        if word in taken and {name for name in taken if known[name].required} <= written <= taken:
+            found.append(f"`{kind.name}`")
+    return found
 
 
 @rule("DSC557", effect="crashes", source=_BUILD)

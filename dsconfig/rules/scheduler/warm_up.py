@@ -80,7 +80,8 @@ def schedule_shorter_than_warm_up(ctx: Context) -> Iterator[Finding]:
         "warmup_num_steps": 50}}}
     """
     total = params(ctx, "scheduler").get("total_num_steps")
-    if not is_number(total):
+    chosen = scheduler(ctx)
+    if not is_number(total) or (chosen and "total_num_steps" not in chosen.accepts):
         return
     steps = _warm_up(ctx)
     if steps is not None and total < steps:

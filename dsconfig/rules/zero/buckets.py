@@ -121,7 +121,7 @@ def sizes_of_nearly_zero(ctx: Context) -> Iterator[Finding]:
             small.setdefault(_NEAR_ZERO[name][2], []).append(f"{ZERO}.{name}")
     for cost, paths in small.items():
         name = paths[0].rpartition(".")[2]
-        if stage(ctx) in _NEAR_ZERO[name][1]:
+        if stage(ctx) in _NEAR_ZERO[name][1] and not bf16_optimizer(ctx):
             words = [f"`{ctx.place(path)[-1]}` is {quoted(ctx.value(path))}" for path in paths]
             yield ctx.at(
                 paths[0],

@@ -93,7 +93,7 @@ def _open(scene: Scene, path: KeyPath) -> bool:
 def named(scene: Scene) -> list[KeyPath]:
     """The keys beside the finding that its message names."""
     beside = scene.found.path[:-1]
-    words = re.findall(r"`(\w+)`", scene.found.message)
+    words = re.findall(r"(\w+)`", scene.found.message)
     return [path for word in dict.fromkeys(words) if written(scene, path := (*beside, word))]
 
 

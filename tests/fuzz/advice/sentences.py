@@ -83,7 +83,7 @@ _AND = re.compile(rf",? and (?=(?:{_VERBS})\b)")
 _BEYOND = re.compile(
     r"upgrade|run on|change the|widen|use \d+ GPUs|use another optimizer$|(?:use )?another number of|hand "
     r"|keep it|leave it|fill the template|save |step it|pad |load the file|check |nest |put |raise @|list "
-    r"|use a (?:divisor|multiple)|give the Trainer|describe |choose |name one |say it anew|do\b|DeepSpeed "
+    r"|use a (?:divisor|multiple)|give the Trainer|describe |choose |name one\b|say it anew|do\b|DeepSpeed "
     r"|offload to"
     r"|write (?:it|them|@\d+@) in the technique|write (?:what is meant|the batch sizes|the same|\d+ entr)"
     r"|use (?:[\w.]+\(|the universal|pin_memory)"
@@ -195,7 +195,7 @@ _FORMS = [
     for form, read in (
         (r"remove them", lambda _: [(Remove((ALL,)),)]),
         (
-            r"remove (?:it|the key|the section|the group|one of the two|one of them|what .*)",
+            r"remove (?:it|the key(?: to have no value)?|the section|the group|one of .*|what .*)",
             lambda _: [(Remove(),)],
         ),
         (r"keep (?:@\d+@ alone|one(?: of (?:the two|them))?)", lambda _: [(Remove(),)]),
