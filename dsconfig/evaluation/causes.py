@@ -18,7 +18,7 @@ def one_per_cause(context: Context, findings: list[Found]) -> list[Found]:
     findings = certain(context, findings)
     if any(rule.reads == "template" for rule, _ in findings):
         findings = list(_template_alone(context, findings))
-    return findings if len(findings) < 2 else _without_remarks(findings)
+    return findings if len(findings) < 2 else _without_remarks(_without_consequences(findings))
 
 
 def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:
@@ -31,6 +31,22 @@ def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:
             yield rule, finding._replace(effect=Effect.REJECTED if refused else Effect.ALTERED)
         elif rule.reads == "text" and finding.effect is not Effect.REJECTED:
             yield rule, finding
+
+
+def _without_consequences(findings: list[Found]) -> list[Found]:
+    """Without what is absent only because it is misspelt or misplaced, unless the verdict depends on it."""
+    causes = {path: finding for _, finding in findings for path in finding.means}
+
+    def follows(finding: Finding) -> bool:
+        cause = causes.get(finding.lacks) if finding.lacks else None
+        if cause is None:
+            return False
+        return finding.effect not in _GRAVE or cause.effect in (Effect.REJECTED, finding.effect)
+
+    return [(rule, finding) for rule, finding in findings if not follows(finding)]
+
+
+_GRAVE = (Effect.REJECTED, Effect.CRASHES)
 
 
 def _without_remarks(findings: list[Found]) -> list[Found]:

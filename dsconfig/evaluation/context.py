@@ -44,6 +44,18 @@ class Finding(NamedTuple):
     """The very place, where it is known already; else it follows from the path."""
     places: tuple[tuple[str, Span], ...] = ()
     """Related places of the text to which no path leads."""
+    lacks: KeyPath | None = None
+    """The key that is absent, where the finding is about its absence."""
+    means: tuple[KeyPath, ...] = ()
+    """The keys of which one stands here under another name or at another place."""
+
+    def lacking(self, path: KeyPath) -> Finding:
+        """It is about the absence of this key, and gives way to a finding on a key that means it."""
+        return self._replace(lacks=path)
+
+    def meaning(self, *paths: KeyPath) -> Finding:
+        """One of these keys is meant by what stands here."""
+        return self._replace(means=paths)
 
 
 @cache

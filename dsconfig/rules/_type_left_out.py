@@ -26,4 +26,4 @@ def type_left_out(ctx: Context, section: str, *, names: tuple[str, ...], example
         fix=renamed(ctx, (section, other), "type", written[other], title=f"rename `{other}` to `type`")
         if other
         else None,
-    )
+    ).lacking(ctx.place(f"{section}.type"))

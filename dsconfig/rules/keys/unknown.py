@@ -12,8 +12,8 @@ from dsconfig.rules._fixes import loss
 from dsconfig.rules._homes import COMMON
 from dsconfig.rules._relocation import moved, renamed
 from dsconfig.rules._similar import guess
-from dsconfig.rules._unknown import Misplaced, Misspelt, NeverRead, Unexplained, Unknown, unknowns
 from dsconfig.rules.keys._successors import instead, said_today
+from dsconfig.rules.keys._unknown import Misplaced, Misspelt, NeverRead, Unexplained, Unknown, unknowns
 from dsconfig.words import expected, one_of
 
 _ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
@@ -106,7 +106,7 @@ def misspelt_key(ctx: Context) -> Iterator[Finding]:
             effect=found.effect,
             part="key",
             fix=fix,
-        )
+        ).meaning(*((*found.path[:-1], word) for word in reason.meant))
 
 
 def _meant(ctx: Context, found: Unknown, reason: Misspelt) -> tuple[str, Fix | None]:
@@ -154,7 +154,7 @@ def misplaced_key(ctx: Context) -> Iterator[Finding]:
             effect=found.effect,
             part="key",
             fix=fix,
-        )
+        ).meaning(ctx.place(home))
 
 
 def _to_move(ctx: Context, found: Unknown, home: str) -> tuple[str, Fix | None]:
@@ -186,4 +186,4 @@ def dead_key(ctx: Context) -> Iterator[Finding]:
             effect=found.effect,
             part="key",
             fix=moved(ctx, found.path, to, value) if to else loss(found.path, value),
-        )
+        ).meaning(to)

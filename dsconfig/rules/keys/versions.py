@@ -12,8 +12,8 @@ from dsconfig.model.keyinfo import KeyInfo
 from dsconfig.releases import name
 from dsconfig.rules._fixes import loss, removal
 from dsconfig.rules._homes import named
-from dsconfig.rules._unknown import Future, Removed, Unknown, unknowns
 from dsconfig.rules.keys._successors import instead, is_off, is_path, lives, successor
+from dsconfig.rules.keys._unknown import Future, Removed, Unknown, unknowns
 
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath

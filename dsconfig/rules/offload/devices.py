@@ -47,7 +47,7 @@ def _without_device(ctx: Context, section: str, so: str) -> Finding:
         help='add `"device": "cpu"`, add `"device": "nvme"` and `nvme_path`, or remove the section',
         part="key",
         fix=Fix('add `"device": "cpu"`', (Set((*ctx.place(section), "device"), "cpu"),)),
-    )
+    ).lacking(ctx.place(f"{section}.device"))
 
 
 @rule(

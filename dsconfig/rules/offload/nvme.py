@@ -52,7 +52,7 @@ def nvme_without_path(ctx: Context) -> Iterator[Finding]:
                 f"{section}.device",
                 f'`{word}` goes to `"nvme"`, but `nvme_path` is not given',
                 help="add `nvme_path`, a directory on the drive",
-            )
+            ).lacking(ctx.place(f"{section}.nvme_path"))
 
 
 _OF_NVME = {

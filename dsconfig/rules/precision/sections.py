@@ -116,7 +116,7 @@ def precision_section_not_enabled(ctx: Context) -> Iterator[Finding]:
                 help='add `"enabled": true`, or remove the section',
                 part="key",
                 fix=Fix('add `"enabled": true`', (Set((section, "enabled"), True),)),
-            )
+            ).lacking(ctx.place(f"{section}.enabled"))
 
 
 @rule(

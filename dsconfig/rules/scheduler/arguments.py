@@ -64,7 +64,7 @@ def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
         else f"remove it; taken are {known}",
         part="key",
         fix=fix,
-    )
+    ).meaning((*_PARAMS, near or word))
 
 
 def _why(ctx: Context, chosen: Chosen, word: str) -> str:
@@ -108,4 +108,4 @@ def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
             f" and {chosen.built} needs {'it' if len(missing) == 1 else 'them'}",
             help=f"add {one_of((f'`{key}`' for key in missing), 'and')}",
             part="key",
-        )
+        ).lacking((*_PARAMS, missing[0]) if len(missing) == 1 else _PARAMS)

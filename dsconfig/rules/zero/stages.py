@@ -10,7 +10,6 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._stage import STAGE, ZERO, stage, stage_place, stage_set_here, stage_words, zero
-from dsconfig.rules._unknown import Misspelt, unknowns
 from dsconfig.words import one_of
 
 _CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
@@ -36,7 +35,7 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
     """
     written = [name for name in zero(ctx) if name != "stage"]
-    if written and not ctx.has(STAGE) and not _stage_is_misspelt(ctx):
+    if written and not ctx.has(STAGE):
         names = one_of((f"`{ctx.place(f'{ZERO}.{name}')[-1]}`" for name in written), "and")
         yield ctx.at(
             ZERO,
@@ -45,12 +44,7 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
             f" {'do' if len(written) > 1 else 'does'} nothing",
             help=f'add `"stage": 1`, `2` or `3`, or {_off(ctx)}',
             part="key",
-        )
-
-
-def _stage_is_misspelt(ctx: Context) -> bool:
-    """Whether a key of the section is probably meant for the stage: that is the finding then (DSC102)."""
-    return any("stage" in each.meant for found, each in unknowns(ctx, Misspelt) if found.path[:-1] == (ZERO,))
+        ).lacking(ctx.place(STAGE))
 
 
 def _off(ctx: Context) -> str:
