@@ -18,6 +18,7 @@ from dsconfig.checking.check import check_document, with_proven_fixes
 from dsconfig.checking.harm import does_harm
 from dsconfig.checking.patches import carried_out, edits, same
 from dsconfig.checking.report import Report
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Diagnostic, Effect, Remove, dotted
 from dsconfig.document import Document, Format, read_text
 from dsconfig.document.edit import apply
@@ -154,18 +155,15 @@ def safe_fixes_keep_values(case: Written) -> Iterator[str]:
 
 
 def values(document: Document, consumer: str, release: str, size: int | None) -> dict[str, Json]:
-    """What `show` says counts, the section of bf16 under its one name."""
+    """What `show` says counts; what an old `bfloat16` says counts as `bf16`."""
     try:
         shown = effective(document, size, release, consumer, every=True)
     except ResolveError as error:
         return {"": str(error.reason)}
     found = {each.key: each.value for each in shown.values if each.origin != "ignored"}
-    written = document.value()
-    if isinstance(written, dict) and "bf16" not in written:
-        old = {key: value for key, value in found.items() if key.startswith("bfloat16.")}
-        found = {key: value for key, value in found.items() if key not in old}
-        found |= {key.replace("bfloat16.", "bf16."): value for key, value in old.items()}
-    return found
+    if consumer in HUGGING_FACE:
+        found.pop("steps_per_print", None)  # Accelerate overwrites it, whatever is written
+    return {key: value for key, value in found.items() if not key.startswith("bfloat16.")}
 
 
 def unread(applied: Sequence[Diagnostic]) -> tuple[str, ...]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix
 from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.events import KnownKey
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import KeyInfo
 from dsconfig.releases import name
@@ -116,9 +118,18 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
             f"{named(entry.path)} is deprecated since DeepSpeed {name(info.deprecated)}",
             help=instead(ctx, info, entry),
             part="key",
-            # Before 0.7.0 the section is read by hand, and not every old name as its successor.
-            fix=successor(ctx, entry, safe=entry.section.name == "Config" or ctx.since("0.7.0")),
+            fix=successor(ctx, entry, safe=_means_its_successor(ctx, entry)),
         )
+
+
+def _means_its_successor(ctx: Context, entry: KnownKey) -> bool:
+    """Whether the key does today what its successor will do."""
+    if entry.path == ("bfloat16",) and ctx.consumer in HUGGING_FACE:
+        return (
+            False  # Accelerate writes a `bf16` of its own beside it (`DeepSpeedPlugin.set_mixed_precision`)
+        )
+    # Before 0.7.0 sections are read by hand, and not every old name as its successor.
+    return entry.section.name == "Config" or ctx.since("0.7.0")
 
 
 def _within_another(ctx: Context, path: KeyPath) -> bool:
