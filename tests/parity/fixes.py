@@ -1,4 +1,4 @@
-"""Checks safe fixes with real DeepSpeed: what a release accepted, it still accepts, with the same values.
+"""Checks fixes with real DeepSpeed: what a release accepted, it still accepts, with the same values if safe.
 
 `python -m tests.parity.fixes --release 0.19.8 --cases 3000 --seed 0`. Exit status 1 where a fix breaks its
 promise.
@@ -37,13 +37,14 @@ OLD_NAMES = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class FixedCase:
-    """A config before and after its safe fixes."""
+    """A config before and after its fixes."""
 
     id: str
     world_size: int
     old: str
     new: str
     applied: tuple[Diagnostic, ...]
+    unsafe: bool
 
     @property
     def comparable(self) -> bool:
@@ -52,21 +53,29 @@ class FixedCase:
         So it must where nothing that was fixed stops the run, or concerns what the engine does with a value
         later (codes from DSC300 on).
         """
-        return all(found.severity != "error" and found.code < "DSC3" for found in self.applied)
+        return not self.unsafe and all(
+            found.severity != "error" and found.code < "DSC3" for found in self.applied
+        )
 
 
 def cases(release: str, number: int, seed: int) -> Iterator[FixedCase]:
-    """The generated cases that a safe fix changes."""
+    """The generated cases that a fix changes."""
     rng = Random(seed)
     for case in generate(release, number, seed):
         text = case.text if case.text is not None else writing.plain(case.config, rng)
-        fixed = fixed_text(text, release, case.world_size)
-        if fixed is not None and fixed.text != text:
-            yield FixedCase(case.id, case.world_size, text, fixed.text, fixed.applied)
+        for name, unsafe, size in FORMS:
+            fixed = fixed_text(text, release, case.world_size if size else None, unsafe=unsafe)
+            if fixed is not None and fixed.text != text:
+                identity = f"{case.id}/{name}"
+                yield FixedCase(identity, case.world_size, text, fixed.text, fixed.applied, unsafe)
 
 
-def fixed_text(text: str, release: str, world_size: int) -> Fixed | None:
-    """The text after its safe fixes; None where it is not text."""
+FORMS = (("safe", False, True), ("unsafe", True, True), ("unsafe at any size", True, False))
+"""How the text is fixed: its name, whether unsafe fixes are made, and whether the world size is known."""
+
+
+def fixed_text(text: str, release: str, world_size: int | None, *, unsafe: bool) -> Fixed | None:
+    """The text after its fixes; None where it is not text."""
     target = resolve(release)
 
     def judge(document: Document) -> Report:
@@ -76,7 +85,7 @@ def fixed_text(text: str, release: str, world_size: int) -> Fixed | None:
         text.encode()
     except UnicodeEncodeError:
         return None
-    return fix_document(read_text(text), judge)
+    return fix_document(read_text(text), judge, unsafe=unsafe)
 
 
 def ask(release: str, fixed: Sequence[FixedCase]) -> dict[str, dict[str, Any]]:
@@ -90,7 +99,7 @@ def ask(release: str, fixed: Sequence[FixedCase]) -> dict[str, dict[str, Any]]:
 
 
 def broken(one: FixedCase, old: dict[str, Any], new: dict[str, Any]) -> str | None:
-    """What a safe fix did that it must not do; None where it kept its promise."""
+    """What a fix did that it must not do; None where it kept its promise."""
     if not old["ok"]:
         return None
     if new["ok"] is False:
