@@ -70,6 +70,7 @@ def _refuse_same(args: argparse.Namespace) -> None:
 def _keep(args: argparse.Namespace, document: Document, done: Migration) -> str | None:
     """Do with the new text what was asked for; returns the file that has the `elasticity` block."""
     from dsconfig.cli.output import difference, is_whole, put, replace
+    from dsconfig.document.rewrite import sweep
 
     if not is_whole(document):
         refuse(f"{document.name}: is not UTF-8 text")
@@ -81,6 +82,7 @@ def _keep(args: argparse.Namespace, document: Document, done: Migration) -> str 
         write(args.output, done.text.encode())
     elif args.write:
         try:
+            sweep(os.path.dirname(os.path.realpath(args.file)))
             replace(args.file, document, done.text)
         except OSError as error:
             refuse(f"{args.file}: {reason(error)}")
