@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 MANY = 50
-"""Errors beyond which nobody waits to hear whether all of them have a fix."""
+"""Errors beyond which nobody waits to hear what becomes of them elsewhere, or by fixes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,8 @@ def _batch(way: Transition) -> Decision:
 
 def _ways_out(way: Transition, number: int) -> Iterator[str]:
     """Which releases take the file, and whether its fixes help."""
+    if number > MANY:
+        return
     taken = [
         each.releases
         for each in compat(way.document, world_size=way.world_size, consumer=way.consumer)
@@ -114,7 +116,7 @@ def _ways_out(way: Transition, number: int) -> Iterator[str]:
         span = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
         also = f", so also {way.to}: there is nothing to migrate" if way.to in releases else ""
         yield f"{span} would take it{also}"
-    for unsafe in (False, True) if number <= MANY else ():
+    for unsafe in (False, True):
         fixed = fix_document(way.document, lambda text: way.report(text, way.origin), unsafe=unsafe)
         if fixed.report.ok:
             options = f"--target {way.origin}{' --unsafe-fixes' if unsafe else ''}"
