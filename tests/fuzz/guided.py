@@ -42,6 +42,8 @@ def main(name: str) -> None:
                 f"-dict={dictionary}",
                 "-len_control=200",
                 "-timeout=300",
+                "-report_slow_units=300",
+                f"-artifact_prefix={FOLDER}/",
                 "-rss_limit_mb=0",
                 "-verbosity=0",
                 str(corpus),

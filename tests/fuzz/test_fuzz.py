@@ -86,6 +86,9 @@ KEPT = {
         b'{"train_batch_size": 8, "data_efficiency": {"data_sampling": '
         b'{"dynamic_batching": {"enabled": true, "max_tokens": "8k"}}}}',
     ),
+    "ranks divided by a negative number": kept(
+        choices.show, b'{"sequence_parallel_size": -1, "train_micro_batch_size_per_gpu": 1}', 2, 0, 2, 6
+    ),
     "one fix after the other in a text past help": kept(choices.fix, BAIT, 2, 0, 2, 9, 1),
 }
 """What was found once."""

@@ -18,9 +18,9 @@ _SEQUENCE, _DATA = "sequence_parallel_size", "data_parallel_size"
 _AUTOTP = "tensor_parallel.autotp_size"
 
 
-@rule("DSC207", effect="rejected", since="0.19.3", source="runtime/config.py:DeepSpeedConfig.__init__")
+@rule("DSC207", effect="rejected", since="0.17.0", source="runtime/config.py:DeepSpeedConfig.__init__")
 def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
-    """`sequence_parallel_size` is nothing that the world size can be divided by.
+    """`sequence_parallel_size` is nothing that the world size can be divided by, or makes the batch negative.
 
     Bad, as a dict, world size 8:
 
@@ -33,9 +33,12 @@ def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
     size = ctx.written("sequence_parallel_size")
     if size is MISSING or ctx.from_file:
         return
+    ctx.depends_on("0.19.3")
     try:
-        triplet.world_size(1, size, ctx.release, from_file=False)
+        fails = not triplet.world_size(1, size, ctx.release, from_file=False) > 0
     except (TypeError, ZeroDivisionError):
+        fails = True
+    if fails:
         yield ctx.at(
             "sequence_parallel_size",
             f"`sequence_parallel_size` is {quoted(size)}, and DeepSpeed divides the world size by it",

@@ -41,11 +41,14 @@ def data_parallel_size(ctx: Context) -> float | None:
     size = ctx.written("sequence_parallel_size")
     ctx.depends_on("0.17.0", "0.19.3")
     try:
-        return triplet.world_size(
+        found = triplet.world_size(
             ctx.world_size, triplet.ABSENT if size is MISSING else size, ctx.release, from_file=ctx.from_file
         )
     except (TypeError, ZeroDivisionError):
         raise SkipRule from None
+    if not found > 0:
+        raise SkipRule
+    return found
 
 
 def sizes(context: Context) -> tuple[int, ...] | None:
