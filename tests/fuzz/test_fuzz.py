@@ -89,6 +89,10 @@ KEPT = {
     "ranks divided by a negative number": kept(
         choices.show, b'{"sequence_parallel_size": -1, "train_micro_batch_size_per_gpu": 1}', 2, 0, 2, 6
     ),
+    "a warm-up without end": kept(
+        choices.check,
+        b'{"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1e400}}}',
+    ),
     "one fix after the other in a text past help": kept(choices.fix, BAIT, 2, 0, 2, 9, 1),
 }
 """What was found once."""

@@ -75,10 +75,10 @@ class Solver(NamedTuple):
             return [] if isinstance(answer, Exception) else list(answer.world_sizes or ())
         config = ElasticityConfig(self.block, semantics=self.semantics)
         try:
-            sizes = compatible_v02(config, self.semantics)[1]
+            sizes = set(compatible_v02(config, self.semantics)[1])
         except (NoWorldSizesError, ArithmeticError, AssertionError, TypeError, ValueError):
             return []
-        return [size for size in sizes if size // config.model_parallel_size in sizes]
+        return sorted(size for size in sizes if size // config.model_parallel_size in sizes)
 
     def candidates(self) -> list[int]:
         """World sizes of which one works if any does.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isqrt
+from math import inf, isqrt
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
@@ -161,7 +161,7 @@ def logarithmic_warm_up(ctx: Context) -> Iterator[Finding]:
     if "warmup_num_steps" not in written or "warmup_type" in written:
         return
     steps = _warm_up(ctx)
-    if steps is not None and steps >= _NOTABLE:
+    if steps is not None and _NOTABLE <= steps < inf:
         yield ctx.at(
             _WARM_UP,
             f"warm-up is logarithmic unless `warmup_type` says otherwise: half of the way is done by step"
