@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dsconfig.resolving.errors import ResolveError
 from tests.parity.generators import keyspace
 from tests.parity.generators.case import CLASSES, Case
 from tests.parity.judges.judging import Verdict
@@ -106,7 +107,12 @@ def _triplet(case: Case, release: str) -> tuple[Any, ...] | None:
     resolve = resolver()
     if resolve is None:
         return None
-    run = resolve(case.source, target=release, world_size=case.world_size)
+    try:
+        run = resolve(case.source, target=release, world_size=case.world_size, consumer="deepspeed")
+    except ResolveError as error:
+        if {found.effect.value for found in error.diagnostics} == {"crashes"}:
+            return None  # an engine would stop: `resolve` ends with that
+        raise
     return (run.train_batch_size, run.train_micro_batch_size_per_gpu, run.gradient_accumulation_steps)
 
 
