@@ -199,18 +199,19 @@ def python(drawn: Drawn) -> Input:
 
 
 _WEIGHTS: dict[Callable[[Drawn], Input], int] = {
-    check: 28,
-    check_stdin: 6,
-    fix: 12,
-    fix_diff: 6,
-    migrate: 6,
-    resolve: 14,
-    show: 14,
-    arguments: 8,
+    check: 60,
+    check_stdin: 12,
+    fix: 20,
+    fix_diff: 12,
+    resolve: 40,
+    show: 30,
+    arguments: 24,
     linked: 8,
-    settings: 6,
+    settings: 12,
     python: 6,
-    check_range: 1,  # what asks all releases takes the longest
+    # What asks many releases takes ten times as long.
+    migrate: 3,
+    check_range: 1,
     compat: 1,
 }
 VERBS = tuple(verb for verb, weight in _WEIGHTS.items() for _ in range(weight))

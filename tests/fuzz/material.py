@@ -265,7 +265,7 @@ DAMAGE: tuple[Callable[[bytes, Random], bytes], ...] = (
     _token, _token, _token, _entry, _entry, _put_in, _put_in, _cut, _again, _line, _line, _splice,
     _truncated, _flipped,
 )  # fmt: skip
-MAKERS: tuple[Callable[[Random], bytes], ...] = (config, launch, soup, noise)
+MAKERS: tuple[Callable[[Random], bytes], ...] = (config, launch, soup, soup, noise, noise)
 
 
 def mutate(content: bytes, spread: Random) -> bytes:
@@ -277,7 +277,7 @@ def mutate(content: bytes, spread: Random) -> bytes:
 
 def fresh(spread: Random, pool: Sequence[bytes] = ()) -> bytes:
     """A new input, header and all. `pool`: inputs worth another look."""
-    if pool and spread.random() < 0.5:
+    if pool and spread.random() < 0.35:
         data = spread.choice(pool)
         header = data[:HEADER] if spread.random() < 0.5 else spread.randbytes(HEADER)
         return header + mutate(data[HEADER:], spread)
