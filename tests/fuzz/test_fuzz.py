@@ -93,6 +93,7 @@ KEPT = {
         choices.check,
         b'{"train_batch_size": 8, "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 1e400}}}',
     ),
+    "a space that only strip knows": kept(choices.check, b'{"train_batch_size": "\\u001c 4"}'),
     "one fix after the other in a text past help": kept(choices.fix, BAIT, 2, 0, 2, 9, 1),
 }
 """What was found once."""
