@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -64,14 +65,22 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="CODE")
     parser.add_argument("--show", type=int, default=1, metavar="N", help="examples of each fault")
     parser.add_argument("--also", default=[], action="append", metavar="OUTCOME", help="outcomes to show")
+    parser.add_argument("--most", type=int, default=100, metavar="N", help="times one advice is followed")
     options = parser.parse_args()
+    often: Counter[tuple[str, str]] = Counter()
+
+    def taken(code: str, help: str) -> bool:
+        kind = code, re.sub(r"[\d.]+", "0", help)
+        often[kind] += 1
+        return often[kind] <= options.most
+
     counts: Counter[str] = Counter()
     faults: dict[tuple[str, str, str], list[tuple[Question, Attempt]]] = defaultdict(list)
     configs = 0
     sources = (pinned(), generated(options.cases, options.seed), filled(options.cases // 10, options.seed))
     for question in (each for source in sources for each in source):
         configs += 1
-        for attempt in attempts(*question):
+        for attempt in attempts(*question, taken):
             if not attempt.found.code.startswith(options.only):
                 continue
             counts[attempt.outcome] += 1

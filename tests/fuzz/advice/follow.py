@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -40,15 +40,21 @@ class ImpossibleError(Exception):
     """A step that cannot be done."""
 
 
-def attempts(data: dict[str, Any], target: str, world_size: int | None, consumer: str) -> Iterator[Attempt]:
-    """Follow each way of each help that a check of the config gives."""
+def attempts(
+    data: dict[str, Any],
+    target: str,
+    world_size: int | None,
+    consumer: str,
+    taken: Callable[[str, str], bool] = lambda *_: True,
+) -> Iterator[Attempt]:
+    """Follow each way of each help that a check of the config gives, and that is to be `taken`."""
     report = check(data, target, world_size, consumer)
     assert report.document is not None
     context = Context(Source(report.document, consumer, world_size), NUMBERS[report.target.releases[-1]])
     for found in report:
         if found.help is None or (found.code in RULES and RULES[found.code].reads != "config"):
             continue
-        for way in ways(found.help):
+        for way in ways(found.help) if taken(found.code, found.help) else ():
             yield _attempt(Scene(data, found, context), way, report)
 
 
