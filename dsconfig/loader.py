@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar, get_args, get_origin
 
 from dsconfig import model
 from dsconfig.checking.check import check
 from dsconfig.checking.report import Report
-from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.model.config import Config
 from dsconfig.model.keyinfo import section_keys, type_named, types_of
@@ -28,15 +27,11 @@ class ConfigError(ValueError):
     """DeepSpeed refuses the config; `report` holds every finding."""
 
     def __init__(self, report: Report) -> None:
-        refusals = _rejected(report.diagnostics) or _rejected(report.suppressed)
+        refusals = report.refusals() or report.refusals(silenced=True)
         first = refusals[0]
         more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
         super().__init__(f"{report.name}: {first.code} {first.message}{more}")
         self.report = report
-
-
-def _rejected(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    return [found for found in diagnostics if found.effect is Effect.REJECTED]
 
 
 def load(
@@ -64,7 +59,7 @@ def load(
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
     seen = Context(Source(report.document, report.consumer, report.world_size), release)
-    if _rejected(report.diagnostics) or not seen.is_config:
+    if report.refusals() or not seen.is_config:
         raise ConfigError(report)
     return construct(Config, seen.data, release)
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from dsconfig import releases
 from dsconfig.consumers import CONSUMERS, HUGGING_FACE
 from dsconfig.consumers.by_name import BY_NAME
+from dsconfig.consumers.own_words import KEY
+from dsconfig.consumers.reader import of_content
 from dsconfig.json_types import Json, JsonObject
 from dsconfig.model.paths import along
 
@@ -84,7 +86,7 @@ def config(
         _leave_to(reader, body, ())
     if reader == "lightning":  # which sets it itself, and refuses a config that does
         body.pop("gradient_accumulation_steps", None)
-    return _remarked(preset, body) if remarks else body
+    return _remarked(preset, body, reader) if remarks else body
 
 
 def text(name: str, target: str | releases.Target | None = None, consumer: str | None = None) -> str:
@@ -120,8 +122,11 @@ def _spelled_out(path: str) -> bool:
     return any("spelled_out" in info.flags for info in along(tuple(path.split("."))))
 
 
-def _remarked(preset: Preset, body: JsonObject) -> JsonObject:
+def _remarked(preset: Preset, body: JsonObject, reader: str) -> JsonObject:
+    """The body with remarks, and with the name of its reader where its values do not show that."""
     found: JsonObject = {"//": preset.says}
+    if of_content(body).name != reader:
+        found[KEY] = {"consumer": reader}
     for key, value in body.items():
         if key in preset.remarks or key in _REMARKS:
             found[f"// {key}"] = preset.remarks.get(key) or _REMARKS[key]

@@ -47,7 +47,7 @@ HOUSE: Mapping[str, str] = {
     # What DeepSpeed has keys for, how a release reads a value, and who hands it the file.
     "model": "json_types releases words",
     "dialect": "",
-    "consumers": "document json_types words",
+    "consumers": "batch document json_types words",
     # What one rule sees of one release; then the rules themselves; then all releases at once.
     "evaluation": "consumers diagnostic dialect document json_types model releases",
     "rules": "batch consumers diagnostic dialect document elastic evaluation json_types model releases words",
@@ -55,7 +55,7 @@ HOUSE: Mapping[str, str] = {
     # What is done with a verdict.
     "fixing": "checking diagnostic dialect document evaluation model releases words",
     "resolving": "batch checking consumers diagnostic document elastic evaluation json_types model releases",
-    "loader": "checking diagnostic evaluation model releases",
+    "loader": "checking evaluation model releases",
     # What is written without one: configs to start from, schemas for editors, hand-offs to elastic.
     "settings": "consumers document words",
     "presets": "consumers document json_types model releases words",

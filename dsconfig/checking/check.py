@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dsconfig.checking import suppress
-from dsconfig.checking.circumstances import circumstances
+from dsconfig.checking.circumstances import circumstances, foreign
 from dsconfig.checking.merge import diagnostics, merged
 from dsconfig.checking.notes import notes, world_sizes
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers import CONSUMERS, launch_file
+from dsconfig.consumers.launchers.command import SCRIPTS
+from dsconfig.consumers.launchers.job import Given, Job, job_of
 from dsconfig.consumers.named import named
 from dsconfig.consumers.reader import Reader, given
 from dsconfig.diagnostic import Diagnostic
@@ -56,7 +58,7 @@ def with_proven_fixes(report: Report) -> Report:
     from dsconfig.checking.proven import proven  # edits of texts, which most files need not
 
     def judge(document: Document) -> Report:
-        return _report(document, report.target, report.world_size, report.reader)
+        return _report(document, report.target, report.world_size, report.reader, report.given)
 
     return proven(report, judge).replaced(children=tuple(map(with_proven_fixes, report.children)))
 
@@ -74,6 +76,13 @@ def check_document(
         raise ValueError(f"unknown consumer {reader.name!r}: expected one of {', '.join(CONSUMERS)}")
     if world_size is not None and (isinstance(world_size, bool) or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
+    if why := foreign(document):
+        notes = (f"{document.name}: {why}",)
+        return Report(
+            document.name, target, reader, world_size, (), document=document, notes=notes, foreign=why
+        )
+    if (job := job_of(document)) is not None:
+        return _check_job(job, target, world_size, reader)
     if launch_file.is_launch_file(data := document.value()):
         return _check_launch_file(document, target, world_size or launch_file.processes(data), reader)
     return _report(document, target, world_size, reader)
@@ -95,9 +104,29 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
     return report.replaced(children=(_report(found.document, target, world_size, found.reader),))
 
 
-def _report(document: Document, target: Target, world_size: int | None, reader: Reader) -> Report:
+def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader) -> Report:
+    """Check the config that a launch file leads to, as its job reads it."""
+    size, who = world_size or job.world_size, job.reader._replace(name=reader.said or job.reader.name)
+    script = job.launch.name.endswith(SCRIPTS)
+    own = reader._replace(name=who.name)
+    report = (
+        Report(job.launch.name, target, own, size, ()) if script else _report(job.launch, target, size, own)
+    )
+    if job.document is None:
+        return report.replaced(notes=(job.note,))
+    if launch_file.is_launch_file(job.document.value()):  # a recipe that names a launch file
+        child = check_document(job.document, target, world_size=size, consumer=who)
+    else:
+        child = _report(job.document, target, size, who, job.given)
+    return report.replaced(notes=(job.note,), children=(child,))
+
+
+def _report(
+    document: Document, target: Target, world_size: int | None, reader: Reader, given: Given | None = None
+) -> Report:
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
-    found, newest, cut = merged(Source(document, reader.name, world_size, span), target.releases)
+    source = Source(document, reader.name, world_size, span, given)
+    found, newest, cut = merged(source, target.releases)
     result = suppress.apply(document, diagnostics(document, found), cut=cut)
     return Report(
         document.name,
@@ -110,6 +139,7 @@ def _report(document: Document, target: Target, world_size: int | None, reader: 
         document=document,
         notes=notes(document, newest, reader, cut=result.cut),
         cut=result.cut,
+        given=given,
     )
 
 

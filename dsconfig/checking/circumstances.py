@@ -9,9 +9,13 @@ from typing import NamedTuple
 
 from dsconfig import releases
 from dsconfig.consumers import CONSUMERS, launch_file, mentions, reader
+from dsconfig.consumers.launchers.command import SCRIPTS
+from dsconfig.consumers.launchers.job import job_of
+from dsconfig.consumers.launchers.table import format_of
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.reader import Reader
 from dsconfig.document import Document
+from dsconfig.evaluation import recognition
 from dsconfig.releases import Target, UnknownReleaseError
 
 
@@ -45,6 +49,12 @@ def circumstances(
     )
 
 
+def foreign(document: Document) -> str | None:
+    """Why a document is no DeepSpeed config, in words; None where it is one, or means to be."""
+    why = recognition.foreign(document)
+    return None if why is None else f"not a DeepSpeed config: {why}"
+
+
 def of_file(document: Document) -> Target | None:
     """The releases that the document itself names; None where it names none that there is."""
     text = declared(document.value()).target
@@ -56,9 +66,13 @@ def of_file(document: Document) -> Target | None:
 
 def find_out(document: Document, configured: Reader | None = None) -> Reader:
     """Who reads the document. `configured`: what the settings say of its path."""
+    if document.name.endswith(SCRIPTS) and (job := job_of(document)) is not None:
+        return Reader(job.reader.name, "it is a shell script", "content")
     data = document.value()
     if launch_file.is_launch_file(data):
         return Reader("accelerate", "it is a launch file of Accelerate", "content")
+    if (launch := format_of(data)) is not None:
+        return Reader(launch.reader, f"it is a launch file of {launch.name}", "content")
     if found := reader.of_file(data) or configured:
         return found
     content = reader.of_content(data)

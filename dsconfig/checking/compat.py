@@ -30,7 +30,12 @@ def compat(
     """What each release of the target does with the config, equal neighbours folded."""
     report = check_document(document, target, world_size=world_size, consumer=consumer)
     errors = sorted(
-        (found for found in report.diagnostics if found.severity == "error"),
+        (
+            found
+            for each in (report, *report.children)
+            for found in each.diagnostics
+            if found.severity == "error"
+        ),
         key=lambda found: found.effect is not Effect.REJECTED,  # what is refused never comes to crash
     )
     stretches: list[Stretch] = []

@@ -1,7 +1,6 @@
-"""Which files to check: those named, and the DeepSpeed configs of a directory, by name and content.
+"""Which files to check: those named, and the DeepSpeed configs of a directory, told by their content.
 
-Names settle it where they cannot mean anything else (`ds_config_zero3.json`). Any other JSON file, and every
-YAML file, must have root keys that only a DeepSpeed config has.
+Git's ignore rules hold, asked of git itself. What is hidden or installed is passed over.
 """
 
 from __future__ import annotations
@@ -9,50 +8,30 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
+from dsconfig.checking.git import Listing, listing
+from dsconfig.consumers.launchers.command import SCRIPTS
 from dsconfig.document import contents
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import JsonObject
 
 SUFFIXES = (".json", ".hjson", ".jsonc", ".yaml", ".yml")
 _NAME = re.compile(r"(?:^|[^a-z])(?:ds|deepspeed)[-_.]?(?:config|conf|cfg)(?:[^a-z].*)?\.[hj]?jsonc?$")
-_YAML_NAME = re.compile(r"(?:^|[^a-z])ds[^a-z]|deepspeed|zero")
 _LAUNCHES = re.compile(rb"^distributed_type\s*:\s*['\"]?DEEPSPEED\b", re.MULTILINE)
 _BLOCK = re.compile(rb"^deepspeed_config\s*:", re.MULTILINE)
 SKIPPED = frozenset(("node_modules", "__pycache__", "site-packages"))
-UNMISTAKABLE = frozenset((
-    "zero_optimization",
-    "train_micro_batch_size_per_gpu",
-    "zero_allow_untested_optimizer",
-    "zero_force_ds_cpu_optimizer",
-    "deepspeed_transformer_kernel",
-    "wall_clock_breakdown",
-))  # fmt: skip
-TYPICAL = frozenset((
-    "train_batch_size",
-    "gradient_accumulation_steps",
-    "steps_per_print",
-    "gradient_clipping",
-    "prescale_gradients",
-    "optimizer",
-    "scheduler",
-    "fp16",
-    "bf16",
-    "activation_checkpointing",
-    "flops_profiler",
-    "comms_logger",
-    "communication_data_type",
-    "sparse_attention",
-    "compression_training",
-    "data_efficiency",
-    "elasticity",
-    "autotuning",
-))  # fmt: skip
-"""Keys that other programs use too: three of them make a DeepSpeed config."""
 _LARGEST = 1 << 20
 """A larger file is no config that someone wrote by hand, and not worth reading to find out."""
 
 
 def configs(
-    folder: str, root: str, exclude: Sequence[str] = (), closed: Callable[[str], object] = str
+    folder: str,
+    root: str,
+    exclude: Sequence[str] = (),
+    closed: Callable[[str], object] = str,
+    hidden: Callable[[str], object] = str,
 ) -> Iterator[str]:
     """The DeepSpeed configs below `folder`, in a fixed order.
 
@@ -64,25 +43,34 @@ def configs(
         root: what patterns are relative to.
         exclude: patterns of what is passed over.
         closed: is told each folder and file that may not be looked into.
+        hidden: is told each hidden folder that is passed over.
     """
-    folders = [folder]
+    folders: list[tuple[str, Listing | None]] = [(folder, listing(folder))]
     while folders:
-        folder = folders.pop()
+        folder, git = folders.pop()
         try:
-            with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
             closed(_short(folder))
             continue
         if any(entry.name == "pyvenv.cfg" for entry in entries):
             continue
-        below = []
+        below: list[tuple[str, Listing | None]] = []
         for entry in entries:
-            if entry.name.startswith(".") or entry.name in SKIPPED or excluded(entry.path, root, exclude):
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if entry.name in SKIPPED or not (is_folder or entry.name.lower().endswith(SUFFIXES)):
                 continue
-            if entry.is_dir(follow_symlinks=False):
-                below.append(entry.path)
-            elif entry.name.lower().endswith(SUFFIXES) and _is_wanted(entry, closed):
+            if (git and not git.has(entry.path)) or excluded(entry.path, root, exclude):
+                continue
+            if entry.name.startswith("."):
+                if is_folder and entry.name != ".git":
+                    hidden(_short(entry.path))
+            elif is_folder:
+                # What git does not look into is a repository of its own.
+                inner = listing(entry.path) if git and git.ends_at(entry.path) else git
+                below.append((entry.path, inner))
+            elif _is_wanted(entry, closed):
                 yield _short(entry.path)
         folders += reversed(below)
 
@@ -122,14 +110,20 @@ def excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
 
 
 def is_config(path: str) -> bool:
-    """Whether the file at `path` is a DeepSpeed config, as far as its name and its root keys tell."""
-    name = os.path.basename(path).lower()
-    if _NAME.search(name):
-        return True
+    """Whether the file at `path` is a DeepSpeed config, or a launch file that leads to one."""
+    from dsconfig.evaluation import recognition
+
     data = content(path)
-    if name.endswith((".yaml", ".yml")):
-        return is_launch(data) or (bool(_YAML_NAME.search(name)) and _has_keys(path, data))
-    return _has_keys(path, data)
+    yaml = path.lower().endswith((".yaml", ".yml"))
+    if yaml and is_launch(data):
+        return True
+    if recognition.may_hold(data) or b"deepspeed" in data:
+        root = _root(path, data, yaml=yaml)
+        if recognition.is_config(root) or recognition.leads_to_config(root):
+            return True
+    # A name that cannot mean anything else: what is broken or misspelt in it is worth saying.
+    named = not yaml and _NAME.search(os.path.basename(path).lower())
+    return bool(named) and not recognition.mostly_foreign(_root(path, data, yaml=False))
 
 
 def is_launch(data: bytes) -> bool:
@@ -141,12 +135,18 @@ def linked_configs(names: Iterable[str]) -> set[str]:
     """The absolute paths of the configs that launch files among these name."""
     found = set()
     for name in names:
-        if name.lower().endswith((".yaml", ".yml")) and is_launch(content(name)):
-            from dsconfig.consumers.launch_file import linked
-            from dsconfig.document import read_file
+        data = content(name) if name.lower().endswith((*SUFFIXES, *SCRIPTS)) else b""
+        if b"deepspeed" not in data:
+            continue
+        from dsconfig.consumers.launch_file import linked
+        from dsconfig.consumers.launchers.job import job_of
+        from dsconfig.document import read_bytes
 
-            if (link := linked(read_file(name))) and link[1]:
-                found.add(os.path.abspath(link[1]))
+        document = read_bytes(data, name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
+        if (job := job_of(document)) is not None and job.place is not None and job.place.path:
+            found.add(os.path.abspath(job.place.path))
+        elif (link := linked(document)) and link[1]:
+            found.add(os.path.abspath(link[1]))
     return found
 
 
@@ -161,20 +161,11 @@ def content(path: str) -> bytes:
     return data if len(data) <= _LARGEST else b""
 
 
-def _has_keys(path: str, data: bytes) -> bool:
-    # Most JSON files of a repository name none of the keys, and need no parsing to be passed over.
-    words = set(re.findall(rb"[a-z]+(?:_[a-z0-9]+)+|fp16|bf16", data))
-    known = {key.encode() for key in UNMISTAKABLE | TYPICAL}
-    return not words.isdisjoint(known) and _is_config(_root_keys(path, data))
-
-
-def _is_config(keys: frozenset[str]) -> bool:
-    return not keys.isdisjoint(UNMISTAKABLE) or len(keys & TYPICAL) >= 3
-
-
-def _root_keys(path: str, data: bytes) -> frozenset[str]:
+def _root(path: str, data: bytes, *, yaml: bool) -> JsonObject:
+    """The object at the root of a text; empty where there is none."""
     from dsconfig.document import read_bytes
 
-    yaml = path.lower().endswith((".yaml", ".yml"))
     value = read_bytes(data, path, "yaml" if yaml else "json").value()
-    return frozenset(key for key in value if isinstance(key, str)) if isinstance(value, dict) else frozenset()
+    return (
+        {key: each for key, each in value.items() if isinstance(key, str)} if isinstance(value, dict) else {}
+    )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Diagnostic
+from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.releases import Target
 from dsconfig.rules import RULES, Rule
 from dsconfig.rules.batch.reading import in_words
 
 if TYPE_CHECKING:
+    from dsconfig.consumers.launchers.job import Given
     from dsconfig.consumers.reader import Reader
     from dsconfig.document import Document
 
@@ -32,10 +33,16 @@ class Report:
         children: tuple[Report, ...] = (),
         notes: tuple[str, ...] = (),
         cut: bool = False,
+        foreign: str | None = None,
+        given: Given | None = None,
     ) -> None:
         self.name, self.document = name, document
         self.target, self.reader, self.world_size = target, reader, world_size
         self.diagnostics, self.suppressed = diagnostics, suppressed
+        self.given = given
+        """The training arguments of the job that reads the config, where they are known."""
+        self.foreign = foreign
+        """Why the file is no DeepSpeed config, so that nothing of it was judged; None where it is one."""
         self.sizes = sizes
         """World sizes at which the batch triplet works; None where any does, or one was given."""
         self.children = children
@@ -66,6 +73,8 @@ class Report:
             children=self.children if children is None else children,
             notes=self.notes if notes is None else notes,
             cut=self.cut,
+            foreign=self.foreign,
+            given=self.given,
         )
 
     @property
@@ -77,6 +86,11 @@ class Report:
     def consumer(self) -> str:
         """Who reads the config; `reader` says why that is believed, too."""
         return self.reader.name
+
+    def refusals(self, *, silenced: bool = False) -> list[Diagnostic]:
+        """The findings for which DeepSpeed refuses the config, or those of them that are silenced."""
+        found = self.suppressed if silenced else self.diagnostics
+        return [each for each in found if each.effect is Effect.REJECTED]
 
     @property
     def ok(self) -> bool:

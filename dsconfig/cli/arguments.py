@@ -65,6 +65,8 @@ def add_checking(parser: Container) -> None:
     add = parser.add_argument
     add("paths", nargs="*", metavar="PATH", help="files, directories, or `-` for stdin (default: .)")
     add("--stdin-filename", metavar="NAME", help="the name that stdin's text goes by")
+    told = "pick files that are named as those of a directory: by `exclude` and by content"
+    add("--force-exclude", action="store_true", help=told)
     add = parser.add_argument_group("what it is checked against").add_argument
     add("--target", metavar="RELEASE", help="a release, a range such as '>=0.14,<0.19.8', or installed")
     add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")

@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_color(output)
     add("--statistics", action="store_true", help="count the findings of each rule")
     add("-q", "--quiet", action="store_true", help="show findings only")
+    add("-v", "--verbose", action="store_true", help="name the hidden folders that are passed over")
     add("--show-files", action="store_true", help="list the files that would be checked, and stop")
     add("--show-settings", action="store_true", help="show the settings in force, and stop")
 
@@ -86,7 +87,7 @@ def _checker(options: Options, fixer: Fixer | None) -> Checker:
     from dsconfig.cli.checker import Checker
 
     if fixer is not None:
-        return Checker(options, fixer.fix)
+        return Checker(options, fixer.fix, follows=False)
     from dsconfig.cli.judge import shown
 
     return Checker(options, lambda _, document: shown(document, options))

@@ -14,10 +14,15 @@ from dsconfig.document import Document, read_file
 
 
 class Checker:
-    """Makes a report of each file by `report_on`; a bad path is reported at once and stops no other file."""
+    """Makes a report of each file by `report_on`; a bad path is reported at once and stops no other file.
 
-    def __init__(self, options: Options, report_on: Callable[[str, Document], Report]) -> None:
-        self.options, self.report_on = options, report_on
+    `follows`: whether that is also a report of the configs that launch files name.
+    """
+
+    def __init__(
+        self, options: Options, report_on: Callable[[str, Document], Report], *, follows: bool = True
+    ) -> None:
+        self.options, self.report_on, self.follows = options, report_on, follows
         self.tally = Tally(options)
         self.failed = False
 
@@ -27,28 +32,48 @@ class Checker:
 
         found: dict[str, str] = {}
         for path in paths:
-            names = self._below(path) if os.path.isdir(path) else [path]
+            names = self._below(path) if os.path.isdir(path) else self._named(path)
             for name in names:
                 if name == "-" or os.path.lexists(name):
                     found.setdefault("-" if name == "-" else os.path.abspath(name), name)
                 else:
                     self._refuse(f"{name}: no such file or directory")
-        linked = linked_configs(found.values())  # they are checked with the launch files that name them
+        # They are checked with the launch files that name them.
+        linked = linked_configs(found.values()) if self.follows else ()
         return [name for path, name in found.items() if path not in linked]
 
     def _below(self, folder: str) -> list[str]:
         from dsconfig.checking.discover import configs
 
-        settings = self.options.settings
+        settings, args = self.options.settings, self.options.args
         try:
             os.scandir(folder).close()
         except OSError as error:
             self._refuse(f"{folder}: {reason(error)}")
             return []
-        names = list(configs(folder, settings.root, settings.exclude, _pass_over))
-        if not names:
+        hidden: list[str] = []
+        found = configs(folder, settings.root, settings.exclude, _pass_over, hidden.append)
+        names = [name for name in found if not self._is_excluded(name)]
+        if getattr(args, "verbose", False):
+            for each in hidden:
+                note(f"{each} is hidden, and passed over")
+        if not names and not args.force_exclude:
             self._refuse(f"{folder}: no DeepSpeed config found in this directory")
         return names
+
+    def _named(self, name: str) -> list[str]:
+        """The file that is named, where it is not left to us to pick those that are meant."""
+        from dsconfig.checking.discover import is_config
+
+        if not self.options.args.force_exclude or name == "-":
+            return [name]
+        return [] if self._is_excluded(name) or not is_config(name) else [name]
+
+    def _is_excluded(self, name: str) -> bool:
+        from dsconfig.checking.discover import excluded
+
+        settings = self.options.of(name).settings
+        return excluded(name, settings.root, settings.exclude)
 
     def reports(self, names: Sequence[str]) -> Iterator[Report]:
         """A report for each file that can be read."""

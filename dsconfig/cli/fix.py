@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         refuse("`-` is fixed alone: its text goes to stdout")
     options = resolve(args)
     fixer = Fixer(options, unsafe=args.unsafe_fixes, diff=args.diff)
-    checker = Checker(options, fixer.fix)
+    checker = Checker(options, fixer.fix, follows=False)
     names = checker.gather(args.paths or ["."])
     left = sum(len(report) for report in checker.reports(names))
     if not args.quiet and checker.tally.readers:

@@ -8,7 +8,7 @@ import os
 from functools import cache
 from typing import NamedTuple
 
-from dsconfig.checking.circumstances import Circumstances, find_out, of_file
+from dsconfig.checking.circumstances import Circumstances, find_out, foreign, of_file
 from dsconfig.checking.discover import excluded
 from dsconfig.checking.select import Layer, UnknownRuleError, catalogue, expand, selected
 from dsconfig.cli.errors import note, refuse
@@ -102,6 +102,8 @@ def in_force(args: argparse.Namespace, document: Document) -> Circumstances:
     """Release, world size and reader, for a verb that reads one config; an unknown release ends the run."""
     _found.cache_clear()
     _note_once.cache_clear()
+    if why := foreign(document):
+        refuse(f"{document.name}: {why}")
     said = _said_of(document.name, _found(os.getcwd()))
     try:
         target = _target(getattr(args, "target", None), said)

@@ -46,6 +46,9 @@ class Tally:
         return new
 
     def _count(self, report: Report) -> None:
+        self.notes.extend(report.notes)
+        if report.foreign:
+            return
         options = self.options.of(report.name)
         self.targets[self._against(report.target, options)] += 1
         self.readers[report.reader] += 1
@@ -54,7 +57,6 @@ class Tally:
         for found in report.diagnostics:
             self.by_severity[found.severity] += 1
             self.by_rule[found.code, found.name] += 1
-        self.notes.extend(report.notes)
         if report.world_sizes:
             self.notes.append(f"{report.name} works at these world sizes: {report.world_sizes}")
 
@@ -68,9 +70,8 @@ class Tally:
         """The notes and the summary."""
         from dsconfig.render.summary import note, summary
 
-        targets = self.targets or {self._against(self.options.target, self.options): 0}
         counts = {**self.by_severity, "suppressed": self.suppressed}
-        last = summary(counts, targets, self.readers.most_common(), style)
+        last = summary(counts, self.targets, self.readers.most_common(), style)
         return "".join(note(text, style) for text in self.notes) + last
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, ROOT_KEYS
 from dsconfig.json_types import Json, JsonObject
@@ -36,8 +36,10 @@ class Arguments:
         ValueError: an argument is not one that is read, and its name is like that of one that is.
     """
 
-    def __init__(self, written: Mapping[str, Json], defaults: Mapping[str, Json]) -> None:
-        self.written, self.defaults = dict(written), defaults
+    def __init__(
+        self, written: Mapping[str, Json], defaults: Mapping[str, Json], unknown: Collection[str] = ()
+    ) -> None:
+        self.written, self.defaults = dict(written), {**defaults, **dict.fromkeys(unknown)}
         plugin = self.written.get(BLOCK)
         if isinstance(plugin, Mapping):  # a file of `accelerate config` keeps the plugin's fields in here
             self.written.update({key: value for key, value in plugin.items() if value != "auto"})
@@ -73,9 +75,15 @@ class Arguments:
             raise ValueError(_wrong(name, value, "an integer of at least 1"))
         return value
 
-    def flag(self, name: str) -> bool:
-        """True or false."""
+    def flag(self, *names: str) -> bool | None:
+        """Whether any of these is true; None where that is not known."""
+        values = [self._flag(name) for name in names]
+        return True if True in values else None if None in values else False
+
+    def _flag(self, name: str) -> bool | None:
         value = self._value(name)
+        if value is None:
+            return None
         if not isinstance(value, bool):
             raise ValueError(_wrong(name, value, "true or false"))
         return value
@@ -94,6 +102,8 @@ class Arguments:
     def warmup(self, total: int | None) -> int | None:
         """Warm-up steps, of which there is at least one; below 1 they are a share of all steps."""
         given = self.number("warmup_steps")
+        if given is None:
+            return None
         share = given if 0 < given < 1 else self.number("warmup_ratio") if given == 0 else None
         if not share:
             return max(1, int(given))

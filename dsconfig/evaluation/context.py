@@ -8,8 +8,11 @@ from typing import Literal, NamedTuple, TypeVar, cast
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.launch_file import is_launch_file
+from dsconfig.consumers.launchers.job import Given
+from dsconfig.consumers.launchers.table import format_of
 from dsconfig.diagnostic import Effect, EffectName, Fix
 from dsconfig.document import Document, Parser, Part, Problem, Span
+from dsconfig.evaluation.job import fill_in
 from dsconfig.evaluation.walk import UNREADABLE, Walk
 from dsconfig.json_types import Json, JsonObject, KeyPath
 from dsconfig.model.keyinfo import ROOT, child_section
@@ -72,6 +75,8 @@ class Source(NamedTuple):
     world_size: int | None
     target: Interval | None = None
     """From the first to the last release of the target; None: of each evaluation, its own."""
+    given: Given | None = None
+    """The training arguments of the job that reads it, where they are known."""
 
 
 class Context:
@@ -94,9 +99,16 @@ class Context:
         """Releases that read the text with the same parser."""
         data = source.document.value(self.parser)
         empty = any(problem.kind == "empty" for problem in source.document.problems)
-        self.is_launch = is_launch_file(data)
-        self.is_config = isinstance(data, dict) and not empty
+        self.is_launch = is_launch_file(data) and format_of(data) is None
+        self.is_job = format_of(data) is not None
+        """Whether this is a launch file of which only the way to the config is of interest."""
+        self.is_config = isinstance(data, dict) and not empty and not self.is_job
         self.data: JsonObject = data if isinstance(data, dict) else {}
+        given = source.given
+        self.job = given and fill_in(self.data, self.consumer, self.world_size, given)
+        """What the job fills, and what contradicts it."""
+        if self.job is not None:
+            self.data = self.job.data
         self._keys: dict[str, KeyView | None] = {}
         self._facts: dict[Callable[[Context], object], object] = {}
         self.walk = Walk(release, source.consumer)

@@ -87,6 +87,10 @@ class Report(Protocol):
         """Who reads the config."""
 
     @property
+    def foreign(self) -> str | None:
+        """Why the file is no DeepSpeed config; None where it is one."""
+
+    @property
     def diagnostics(self) -> Sequence[Diagnostic]:
         """The findings, by place."""
 

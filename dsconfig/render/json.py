@@ -27,6 +27,8 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     for report in reports:
         found = [_diagnostic(diagnostic) for diagnostic in report.diagnostics]
         file = {"path": report.name, "target": report.target.text, "reader": reader(report.reader)}
+        if report.foreign:
+            file["foreign"] = report.foreign
         yield comma + as_json({**file, "diagnostics": found})
         comma = ",\n"
     yield "\n]}\n" if comma == ",\n" else "]}\n"

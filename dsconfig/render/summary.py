@@ -34,6 +34,8 @@ def summary(
     each counted, and `readers` who reads them.
     """
     files = sum(targets.values())
+    if not files:
+        return ""
     parts = [style.paint(count(counts.get(s, 0), s), s) for s in SEVERITIES if counts.get(s)]
     parts = parts or [style.paint("nothing found", "good")]
     if counts.get("suppressed"):

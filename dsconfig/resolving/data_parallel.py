@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from dsconfig.batch.triplet import ABSENT, SEQUENCE, world_size
 from dsconfig.batch.world_sizes import nearest_multiples
+from dsconfig.consumers.filling.record import Message
 from dsconfig.json_types import Json
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.refused import refused_batch
-from dsconfig.resolving.run import Message
 from dsconfig.resolving.runtime import Parallel, Runtime
 
 AUTOTP_SINCE = 16004

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dsconfig import releases
 from dsconfig.checking.source import ConfigSource, read
+from dsconfig.consumers.filling.record import Message
 from dsconfig.document import Document
 from dsconfig.json_types import Json
 from dsconfig.releases import Target
@@ -15,7 +16,6 @@ from dsconfig.resolving.listing import Listing
 from dsconfig.resolving.origins import Origins, Value
 from dsconfig.resolving.reading import processes, reading
 from dsconfig.resolving.resolve import derive_run
-from dsconfig.resolving.run import Message
 from dsconfig.resolving.runtime import runtime
 from dsconfig.resolving.written import context, read_written
 

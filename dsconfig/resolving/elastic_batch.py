@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import KEYS, Impossible, Triplet, derive
+from dsconfig.consumers.filling.record import Message
 from dsconfig.json_types import Json, JsonObject
 from dsconfig.resolving.errors import ResolveError
-from dsconfig.resolving.run import Message
 from dsconfig.resolving.runtime import Parallel
 from elastic import constants as c
 

@@ -7,12 +7,13 @@ from typing import NamedTuple
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import find_out
 from dsconfig.consumers import launch_config, launch_file
+from dsconfig.consumers.filling.record import Message
+from dsconfig.consumers.launchers.job import Given, Job, job_of
 from dsconfig.consumers.named import named
 from dsconfig.document import Document, read_dict
 from dsconfig.json_types import JsonObject, KeyPath
 from dsconfig.releases import Target
 from dsconfig.resolving.errors import ResolveError
-from dsconfig.resolving.run import Message
 
 
 class Reading(NamedTuple):
@@ -22,6 +23,8 @@ class Reading(NamedTuple):
     consumer: str
     launch: Document | None = None
     messages: tuple[Message, ...] = ()
+    given: Given | None = None
+    """The training arguments of the job, where its launch file tells them."""
 
     def place(self, path: KeyPath) -> str:
         """Where a value stands, in words."""
@@ -39,6 +42,8 @@ class Reading(NamedTuple):
 def processes(document: Document) -> int | None:
     """The world size that a launch file asks for; None for any other document."""
     data = document.value()
+    if (job := job_of(document)) is not None:
+        return job.world_size
     return launch_file.processes(data) if launch_file.is_launch_file(data) else None
 
 
@@ -49,6 +54,8 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
         OSError: the config that a launch file names cannot be read.
         ResolveError: a launch file leads to none.
     """
+    if (job := job_of(document)) is not None:
+        return _of_job(job, release, consumer)
     if not launch_file.is_launch_file(document.value()):
         return Reading(document, consumer or find_out(document).name)
     found = named(document, consumer)
@@ -64,6 +71,17 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
         raise ResolveError(f"{found.written}, which {document.name} names, is not found from here", (hint,))
     text = f"{document.name} names {found.document.name}, which {found.reader.name} reads"
     return Reading(found.document, found.reader.name, messages=(Message("note", text),))
+
+
+def _of_job(job: Job, release: str, consumer: str | None) -> Reading:
+    """The config that a launch file leads to, perhaps by another."""
+    if job.document is None:
+        raise ResolveError(job.note)
+    note = Message("note", job.note)
+    if launch_file.is_launch_file(job.document.value()):
+        inner = reading(job.document, release, consumer or job.format.reader)
+        return inner._replace(messages=(note, *inner.messages), given=job.given)
+    return Reading(job.document, consumer or job.format.reader, messages=(note,), given=job.given)
 
 
 def _data(launch: Document) -> JsonObject:

@@ -12,13 +12,13 @@ from typing import TypeAlias
 
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers.by_name import BY_NAME
+from dsconfig.consumers.filling import MissingArgumentsError, fill
+from dsconfig.consumers.filling.state import Filling
 from dsconfig.document import Document
 from dsconfig.json_types import Json
 from dsconfig.releases import Target
 from dsconfig.resolving.batch import derive_batch
 from dsconfig.resolving.errors import ResolveError
-from dsconfig.resolving.filling import fill
-from dsconfig.resolving.filling.state import Filling
 from dsconfig.resolving.findings import refuse_result, refuse_written
 from dsconfig.resolving.reading import Reading, processes, reading
 from dsconfig.resolving.run import Run
@@ -85,8 +85,16 @@ def derive_run(
     model_config: Mapping[str, Json] | None,
 ) -> Run:
     """The run of a config, whatever `check` finds in it."""
-    consumer = BY_NAME[seen.consumer]
-    filling = fill(written.config, consumer, chosen.ranks, training_args, model_config, sp=chosen.parallel.sp)
+    consumer, sp, unknown = BY_NAME[seen.consumer], chosen.parallel.sp, frozenset[str]()
+    if seen.given is not None:
+        training_args = {**seen.given.arguments, **(training_args or {})}
+        unknown = seen.given.unknown - training_args.keys()
+    try:
+        filling = fill(
+            written.config, consumer, chosen.ranks, training_args, model_config, sp=sp, unknown=unknown
+        )
+    except MissingArgumentsError as error:
+        raise ResolveError(error.reason, error.hints) from None
     return _run(written, filling, chosen, seen)
 
 

@@ -3,51 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
+from dsconfig.consumers.filling.record import Filled, Message, Mismatch
 from dsconfig.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from dsconfig.checking.report import Report
-
-MessageKind: TypeAlias = Literal[
-    "environment", "overridden", "removed", "written", "unfilled", "refused", "note"
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """Something that the user should know about how the config came about."""
-
-    kind: MessageKind
-    """`environment` a variable was read; `overridden`, `removed`, `written` the config says other than the
-    file; `unfilled` an "auto" is left; `refused` the consumer will raise; `note` anything else.
-    """
-    text: str
-    key: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """An "auto" that the consumer replaces, or a key that it puts in."""
-
-    key: str
-    value: Json
-    origin: str
-    """From what: a training argument, the model's hidden size, a constant."""
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch:
-    """A written value that differs from the training argument it must equal."""
-
-    key: str
-    written: Json
-    argument: str
-    value: Json
-
-    def __str__(self) -> str:
-        return f"`{self.key}` is {self.written!r}, but `{self.argument}` is {self.value!r}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 
 from dsconfig import releases
 from dsconfig.consumers import CONSUMERS
+from dsconfig.consumers.filling.record import Message
 from dsconfig.releases import NUMBERS, Target
-from dsconfig.resolving.run import Message
 
 WORLD_SIZE = "WORLD_SIZE"
 

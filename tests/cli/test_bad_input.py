@@ -149,7 +149,8 @@ def test_ctrl_c(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_reader_that_has_gone(here: Path) -> None:
     command = Path(sys.executable).parent / "dsconfig"
-    (here / "bad.json").write_text("{" + ",".join(f'"key_{i}": 1' for i in range(3000)) + "}")
+    keys = ",".join(f'"key_{i}": 1' for i in range(3000))
+    (here / "bad.json").write_text(f'{{"zero_optimization": {{{keys}}}}}')
     with subprocess.Popen(
         [str(command), "check", "bad.json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:

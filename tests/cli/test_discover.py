@@ -9,6 +9,27 @@ import pytest
 from dsconfig.checking.discover import configs, excluded, is_config
 
 CONFIG = '{"zero_optimization": {"stage": 2}}'
+NEOX = """
+"num-layers": 12
+"hidden-size": 768
+"num-attention-heads": 12
+"seq-length": 2048
+"pos-emb": "rotary"
+"pipe-parallel-size": 1
+"zero_optimization": {"stage": 1}
+"train_micro_batch_size_per_gpu": 4
+"optimizer": {"type": "Adam"}
+"""
+BY_CONTENT = [
+    "ds_z3_config.json",
+    "deepspeed_configs/zero3_bf16.json",
+    "zero3.json",
+    "deepspeed.json",
+    "ds.json",
+    "a.hjson",
+    "train.yaml",
+    "a.JSON",
+]
 BY_NAME = [
     "ds_config.json",
     "ds_config_zero3.json",
@@ -36,6 +57,13 @@ def test_a_name_that_settles_it(here: Path, name: str) -> None:
     assert list(configs(".", ".")) == [name]
 
 
+@pytest.mark.parametrize("name", BY_CONTENT)
+def test_a_content_that_settles_it(here: Path, name: str) -> None:
+    (here / name).parent.mkdir(exist_ok=True)
+    (here / name).write_text(CONFIG)
+    assert list(configs(".", ".")) == [name]
+
+
 @pytest.mark.parametrize("name", NOT_BY_NAME)
 def test_a_name_that_does_not(here: Path, name: str) -> None:
     (here / name).write_text("{}")
@@ -54,8 +82,11 @@ def test_a_name_that_does_not(here: Path, name: str) -> None:
         ("a.json", '{"name": "zero_optimization"}', False),
         ("a.json", "\x00zero_optimization", False),
         ("zero2.yaml", "zero_optimization: {stage: 2}", True),
-        ("conf.yaml", "zero_optimization: {stage: 2}", False),
+        ("conf.yaml", "zero_optimization: {stage: 2}", True),
         ("deepspeed.yaml", "deepspeed_config: {zero_stage: 2}", False),
+        ("ds_config.json", '{"compilerOptions": {}, "include": [], "exclude": []}', False),
+        ("neox.yml", NEOX, False),
+        ("exp.json", '{"name": "z0_gas1", "ds_config": {"zero_optimization": {}}, "num_gpus": 8}', False),
     ],
 )
 def test_content_decides_otherwise(here: Path, name: str, text: str, found: bool) -> None:

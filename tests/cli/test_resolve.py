@@ -164,6 +164,8 @@ def test_show_says_what_is_no_key(run: Runs) -> None:
 
 
 ODD = """\
+steps_per_print: 10
+prescale_gradients: false
 train_batch_size: 8
 day: 2020-01-01
 names: !!set {b, a}

@@ -11,9 +11,8 @@ import copy
 import random
 import sys
 
-from dsconfig import ResolveError
 from dsconfig.consumers.by_name import BY_NAME
-from dsconfig.resolving.filling import fill
+from dsconfig.consumers.filling import MissingArgumentsError, fill
 from tests.parity.generators.auto import Config, generated
 from tests.parity.judges.consumers import RANKS, by_accelerate, by_transformers, stand_in
 
@@ -28,7 +27,7 @@ def differs(consumer: str, config: Config, args: Config, hidden: int) -> str | N
     ours = copy.deepcopy(config)
     try:
         filler = fill(ours, BY_NAME[consumer], RANKS, args, {"hidden_size": hidden})
-    except ResolveError as error:
+    except MissingArgumentsError as error:
         return None if theirs is None else str(error)
     stopped = [message.text for message in filler.messages if message.kind in ("refused", "unfilled")]
     if theirs is None or stopped:

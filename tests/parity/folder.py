@@ -28,10 +28,9 @@ from dsconfig.checking.circumstances import circumstances
 from dsconfig.cli import main as dsconfig
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.by_name import BY_NAME
+from dsconfig.consumers.filling import fill
 from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.document import read_file
-from dsconfig.resolving.errors import ResolveError
-from dsconfig.resolving.filling import fill
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.judges import judging
@@ -126,7 +125,7 @@ def case(name: str, path: Path) -> Case | None:
     if not isinstance(data, dict) or (reader not in HUGGING_FACE and document.format == "json"):
         return Case(name, "corpus", name, WORLD_SIZE, text=document.text)
     handed: dict[str, Any] = copy.deepcopy(data)
-    with contextlib.suppress(ResolveError, ValueError, TypeError, AttributeError):
+    with contextlib.suppress(ValueError, TypeError, AttributeError):
         fill(handed, BY_NAME[reader], WORLD_SIZE, ARGUMENTS, HIDDEN)
     try:
         json.dumps(handed)

@@ -36,6 +36,7 @@ class Report(NamedTuple):
     target: Target
     document: Source | None
     reader: Reader = Reader()
+    foreign: str | None = None
 
     def edits(self, found: Diagnostic) -> tuple[tuple[int, int, str], ...]:
         return ((0, 1, found.message),) if found.fix and self.document else ()

@@ -117,11 +117,11 @@ def test_json_of_no_files() -> None:
             "Checked 3 files against DeepSpeed 0.19.8 (installed): 2 errors, 1 warning, 4 info.",
         ),
         (
-            0,
+            2,
             {"suppressed": 2},
             Target(">=0.19.7", ("0.19.7", "0.19.8"), "settings"),
             (
-                "Checked 0 files against DeepSpeed 0.19.7 to 0.19.8 (2 releases, a.toml): "
+                "Checked 2 files against DeepSpeed 0.19.7 to 0.19.8 (2 releases, a.toml): "
                 "nothing found, 2 suppressed."
             ),
         ),

@@ -6,22 +6,21 @@ Source: transformers integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
 from __future__ import annotations
 
 from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
-from dsconfig.resolving.filling.buckets import ZERO, fill_buckets
-from dsconfig.resolving.filling.state import Filling
-from dsconfig.resolving.run import Filled
+from dsconfig.consumers.filling.buckets import ZERO, fill_buckets
+from dsconfig.consumers.filling.record import Filled
+from dsconfig.consumers.filling.state import Filling
 
 
-def fill_from_arguments(filling: Filling, ranks: int) -> None:
+def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
     """Source: HfTrainerDeepSpeedConfig.trainer_config_process."""
     args = filling.args
     micro, steps = args.whole("per_device_train_batch_size"), args.whole("gradient_accumulation_steps")
     rate = args.number("learning_rate")
-    fp16 = args.flag("fp16") or args.flag("fp16_full_eval")
-    bf16 = args.flag("bf16") or args.flag("bf16_full_eval")
+    fp16, bf16 = args.flag("fp16", "fp16_full_eval"), args.flag("bf16", "bf16_full_eval")
     for key, value in (
         (MICRO, micro),
         (STEPS, steps),
-        (TRAIN, ranks * (micro or 1) * (steps or 1)),
+        (TRAIN, ranks * micro * steps if ranks and micro and steps else None),
         ("gradient_clipping", args.number("max_grad_norm")),
         ("optimizer.params.lr", rate),
         ("optimizer.params.betas", [args.number("adam_beta1"), args.number("adam_beta2")]),
@@ -38,11 +37,12 @@ def fill_from_arguments(filling: Filling, ranks: int) -> None:
         filling.filled.append(Filled("checkpoint.use_node_local_storage", True, "save_on_each_node"))
 
 
-def precision(filling: Filling) -> str:
-    """The mixed precision that the Trainer asks the plugin of Accelerate for."""
+def precision(filling: Filling) -> str | None:
+    """The mixed precision that the Trainer asks the plugin of Accelerate for; None where it is not known."""
     if not filling.given:
         return "no"
-    return "fp16" if filling.args.flag("fp16") else "bf16" if filling.args.flag("bf16") else "no"
+    fp16, bf16 = filling.args.flag("fp16"), filling.args.flag("bf16")
+    return "fp16" if fp16 else "bf16" if bf16 else None if fp16 is None or bf16 is None else "no"
 
 
 def fill_from_model(filling: Filling) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dsconfig.consumers.consumer import Consumer
+from dsconfig.consumers.filling.record import Filled, Message, Mismatch
 from dsconfig.consumers.training_args import Arguments
 from dsconfig.json_types import Json, JsonObject
-from dsconfig.resolving.run import Filled, Message, Mismatch
 
 
 @dataclass(slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dsconfig.consumers.filling.state import Filling
 from dsconfig.consumers.training_args import hidden_size
-from dsconfig.resolving.filling.state import Filling
 
 ZERO = "zero_optimization"
 

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from dsconfig.batch.triplet import MICRO
 from dsconfig.consumers.consumer import Consumer
+from dsconfig.consumers.filling import accelerate, trainer
+from dsconfig.consumers.filling.record import Message
+from dsconfig.consumers.filling.state import Filling, autos
 from dsconfig.consumers.training_args import Arguments
 from dsconfig.json_types import Json, JsonObject
-from dsconfig.resolving.errors import ResolveError
-from dsconfig.resolving.filling import accelerate, trainer
-from dsconfig.resolving.filling.state import Filling, autos
-from dsconfig.resolving.run import Message
+
+
+class MissingArgumentsError(ValueError):
+    """A value is to be filled from training arguments, and there are none."""
+
+    def __init__(self, reason: str, *hints: str) -> None:
+        super().__init__(reason)
+        self.reason, self.hints = reason, hints
 
 
 def fill(
     config: JsonObject,
     consumer: Consumer,
-    ranks: int,
+    ranks: int | None,
     training_args: Mapping[str, Json] | None,
     model_config: Mapping[str, Json] | None,
     *,
     sp: int = 1,
+    unknown: Collection[str] = (),
 ) -> Filling:
-    """Fill a config in place, as the consumer would on `ranks` processes.
+    """Fill a config in place, as the consumer would on `ranks` processes; None: their number is not known.
+
+    `unknown` are training arguments that have no default.
 
     Raises:
-        ResolveError: the batch is to be filled from training arguments, which are not given.
+        MissingArgumentsError: the batch is to be filled from training arguments, which are not given.
         ValueError: a training argument is of the wrong kind.
     """
-    args = Arguments(training_args or {}, consumer.defaults)
+    args = Arguments(training_args or {}, consumer.defaults, unknown)
     filling = Filling(config, consumer, args, training_args is not None, model_config)
     if not consumer.fills:
         return filling
@@ -57,12 +67,10 @@ def _require_arguments(filling: Filling) -> None:
         asked = {entry.key for entry in consumer.fills if entry.stage == "arguments"}
         missing = [] if filling.given else [key for key in autos(filling.config) if key in asked]
     if missing:
-        raise ResolveError(
+        raise MissingArgumentsError(
             f"{consumer.name} fills `{'`, `'.join(missing)}` from training arguments, which are not given",
-            (
-                f"`{missing[0]}` comes from {consumer.origin(missing[0])}",
-                "give them as `training_args`, or by `--training-args FILE`",
-            ),
+            f"`{missing[0]}` comes from {consumer.origin(missing[0])}",
+            "give them as `training_args`, or by `--training-args FILE`",
         )
 
 

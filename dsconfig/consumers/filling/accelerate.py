@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
-from dsconfig.resolving.filling.buckets import ZERO, fill_buckets
-from dsconfig.resolving.filling.state import Filling
-from dsconfig.resolving.run import Message
+from dsconfig.consumers.filling.buckets import ZERO, fill_buckets
+from dsconfig.consumers.filling.record import Message
+from dsconfig.consumers.filling.state import Filling
 
 _BATCH = "micro batch × accumulation steps × data-parallel ranks"
 
 
-def make_plugin(filling: Filling, precision: str) -> None:
+def make_plugin(filling: Filling, precision: str | None) -> None:
     """Source: accelerate utils/dataclasses.py, DeepSpeedPlugin.__post_init__ and set_mixed_precision."""
     args = filling.args
     if STEPS not in filling.config:
@@ -23,7 +23,8 @@ def make_plugin(filling: Filling, precision: str) -> None:
         if entry.stage == "plugin" and entry.origin in args.defaults:
             value = args.written.get(entry.origin, args.defaults[entry.origin])
             filling.fill(entry.key, value, entry.origin)
-    _set_precision(filling, precision)
+    if precision is not None:
+        _set_precision(filling, precision)
     text = "accelerate sets `steps_per_print` to infinity, which JSON has no word for: it is as written here"
     filling.messages.append(Message("note", text, "steps_per_print"))
 
@@ -43,17 +44,17 @@ def _set_precision(filling: Filling, precision: str) -> None:
         filling.fill(f"{name}.enabled", on, f"mixed precision {precision}")
 
 
-def prepare(filling: Filling, ranks: int, sp: int) -> None:
+def prepare(filling: Filling, ranks: int | None, sp: int) -> None:
     """Source: Accelerator._prepare_deepspeed, which the Trainer goes through too."""
     args = filling.args
     if filling.given:
         filling.fill(STEPS, args.whole("gradient_accumulation_steps"), "gradient_accumulation_steps")
         micro = args.whole("per_device_train_batch_size")
         if micro is not None and filling.consumer.name == "accelerate" and args.flag("split_batches"):
-            micro //= ranks
+            micro = None if ranks is None else micro // ranks
         filling.fill(MICRO, micro, "per_device_train_batch_size")
     micro, steps = filling.config.get(MICRO), filling.config.get(STEPS)
-    if type(micro) is int and type(steps) is int:
+    if type(micro) is int and type(steps) is int and ranks is not None:
         batch = micro * steps * ranks // sp
         filling.fill(TRAIN, batch, _BATCH)
         if sp > 1 and filling.config.get(TRAIN) != batch:
@@ -64,7 +65,7 @@ def prepare(filling: Filling, ranks: int, sp: int) -> None:
     filling.fill("gradient_clipping", args.number("gradient_clipping") or 1.0, "gradient_clipping, else 1.0")
 
 
-def _fill_dummies(filling: Filling, ranks: int) -> None:
+def _fill_dummies(filling: Filling, ranks: int | None) -> None:
     """Fill from DummyOptim and DummyScheduler, which stand for the config's optimizer and scheduler."""
     args = filling.args
     rate = args.number("learning_rate")
@@ -76,7 +77,7 @@ def _fill_dummies(filling: Filling, ranks: int) -> None:
         filling.insert("zero_allow_untested_optimizer", True, "no `optimizer` in the config")
     total = args.steps()
     if total is not None and not args.flag("split_batches"):
-        total = math.ceil(total / ranks)
+        total = None if ranks is None else math.ceil(total / ranks)
     filling.fill("scheduler.params.warmup_min_lr", 0, "0")
     filling.fill("scheduler.params.warmup_max_lr", rate, "learning_rate (DummyOptim)")
     warmup = max(1, int(args.number("warmup_steps")))

@@ -1,0 +1,65 @@
+"""Where a file is that a launch file names: nobody knows the working directory of the job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NamedTuple
+
+from dsconfig.consumers.tree import root
+
+
+class Place(NamedTuple):
+    """Where a name leads to: the path (None: nowhere), and the folders that were tried."""
+
+    path: str | None
+    tried: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """The folder that the name counts from, in words."""
+        return _said(self.tried[-1]) if self.tried else "the file system's root"
+
+    @property
+    def folders(self) -> str:
+        """All that were tried, in words."""
+        return ", ".join(map(_said, self.tried))
+
+
+def search(written: str, launch: str) -> Place:
+    """The file that a launch file at the path `launch` names.
+
+    The current folder is tried first, then the launch file's own and those above it, up to the root of the
+    repository.
+    """
+    if os.path.isabs(written) or launch.startswith("<"):
+        return Place(
+            written if os.path.isfile(written) else None, () if os.path.isabs(written) else (os.curdir,)
+        )
+    folder = os.path.dirname(os.path.abspath(launch))
+    folders, top = [os.curdir], root(folder)
+    while True:
+        folders.append(folder)
+        if folder == top or top is None or folder == os.path.dirname(folder):
+            break
+        folder = os.path.dirname(folder)
+    tried: list[str] = []
+    for each in folders:
+        if os.path.abspath(each) not in map(os.path.abspath, tried):
+            tried.append(each)
+            path = os.path.normpath(os.path.join(each, written))
+            if os.path.isfile(path):
+                return Place(path, tuple(tried))
+    return Place(None, tuple(tried))
+
+
+def installed(pattern: str, name: str) -> str | None:
+    """The file of a preset within the installed packages; None where it is not there."""
+    if not pattern or not name.replace("_", "").isalnum():
+        return None
+    paths = (os.path.join(folder, pattern.format(name)) for folder in sys.path if folder)
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def _said(folder: str) -> str:
+    return "the current folder" if folder == os.curdir else os.path.relpath(folder)

@@ -1,0 +1,221 @@
+"""The formats of launch files, a row each: how it is recognised, where its config is, what fills it.
+
+Accelerate's own file has rules of its own, and stands in `dsconfig.consumers.launch_file`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from dsconfig.json_types import Json
+
+_NONE: Mapping[str, Json] = MappingProxyType({})
+
+
+class Format(NamedTuple):
+    """One format. Signs are dotted keys; `key=a|b` has one of these values, `key~word` this word in it."""
+
+    name: str
+    reader: str
+    signs: tuple[tuple[str, ...], ...]
+    """A file is of the format where all keys of one of these are in it."""
+    config: tuple[str, ...]
+    """Where the config is: its path, a preset's name, or the config itself. The first written counts."""
+    source: str
+    preset: str = ""
+    """The path of a preset within the installed packages, `{}` for its name."""
+    arguments: Mapping[str, str] = MappingProxyType({})
+    """Training arguments that have another name here: this name first, the Trainer's second."""
+    defaults: Mapping[str, Json] = _NONE
+    """Training arguments that are others than the Trainer's where they are not written; None: not known."""
+    world: tuple[str, ...] = ()
+    """Keys whose numbers multiply to the world size."""
+    within: str = ""
+    """The object that holds the training arguments, where it is not the root."""
+    commands: tuple[str, ...] = ()
+    """Where shell commands stand that name the config, for a format that does not itself."""
+
+
+_STAGES = "stage=pt|sft|rm|ppo|dpo|kto"
+FORMATS: tuple[Format, ...] = (
+    Format(
+        "LLaMA-Factory",
+        "transformers",
+        signs=((_STAGES, "model_name_or_path"), (_STAGES, "finetuning_type"), (_STAGES, "dataset")),
+        config=("deepspeed",),
+        source="LLaMA-Factory hparams/parser.py:read_args",
+    ),
+    Format(
+        "LLaMA-Factory v1",
+        "accelerate",
+        signs=(("dist_config.name=deepspeed",),),
+        config=("dist_config.config_file",),
+        source="LLaMA-Factory v1/plugins/model_plugins/deepspeed_utils.py",
+    ),
+    Format(
+        "Axolotl",
+        "transformers",
+        signs=(
+            ("base_model", "datasets"),
+            ("base_model", "micro_batch_size"),
+            ("base_model", "sequence_len"),
+        ),
+        config=("deepspeed",),
+        source="axolotl utils/config/__init__.py, core/builders/causal.py",
+        arguments={"micro_batch_size": "per_device_train_batch_size"},
+        defaults={"per_device_train_batch_size": 1, "gradient_accumulation_steps": 1, "warmup_steps": None},
+    ),
+    Format(
+        "TRL",
+        "transformers",
+        signs=(("accelerate_config", "dataset_name"), ("accelerate_config", "model_name_or_path")),
+        config=("deepspeed", "accelerate_config"),
+        source="trl cli/accelerate_config.py:resolve_accelerate_config_argument",
+        preset="trl/accelerate_configs/{}.yaml",
+        defaults={"bf16": None, "learning_rate": None},
+        world=("num_processes",),
+    ),
+    Format(
+        "ms-swift",
+        "transformers",
+        signs=(("model", "dataset", "deepspeed"), ("model", "tuner_type"), ("model", "train_type")),
+        config=("deepspeed",),
+        source="ms-swift arguments/sft_args.py:_init_deepspeed",
+        preset="swift/config/{}.json",
+        defaults={
+            "per_device_train_batch_size": 1,
+            "gradient_accumulation_steps": None,
+            "learning_rate": None,
+            "weight_decay": 0.1,
+            "adam_beta2": 0.95,
+            "bf16": None,
+            "fp16": None,
+        },
+    ),
+    Format(
+        "Determined",
+        "transformers",
+        signs=(("hyperparameters.training_args.deepspeed", "entrypoint"),),
+        config=("hyperparameters.training_args.deepspeed",),
+        source="determined examples/hf_trainer_api",
+        world=("resources.slots_per_trial",),
+        within="hyperparameters.training_args",
+    ),
+    Format(
+        "Determined",
+        "transformers",
+        signs=(("hyperparameters.deepspeed_config", "entrypoint~--deepspeed "),),
+        config=("hyperparameters.deepspeed_config",),
+        source="determined examples/hf_trainer_api/hf_language_modeling/deepspeed.yaml",
+        world=("resources.slots_per_trial",),
+        within="hyperparameters.training_args",
+    ),
+    Format(
+        "Determined",
+        "deepspeed",
+        signs=(
+            ("hyperparameters.deepspeed_config", "entrypoint"),
+            ("hyperparameters.deepspeed_config", "searcher"),
+        ),
+        config=("hyperparameters.deepspeed_config",),
+        source="determined pytorch/deepspeed/_deepspeed_context.py:overwrite_deepspeed_config",
+        world=("resources.slots_per_trial",),
+    ),
+    Format(
+        "ArcticTraining",
+        "deepspeed",
+        signs=(("type", "model.name_or_path", "deepspeed"),),
+        config=("deepspeed",),
+        source="arctic_training config/trainer.py",
+    ),
+    Format(
+        "Lightning",
+        "lightning",
+        signs=(("trainer.strategy.class_path~DeepSpeedStrategy",),),
+        config=("trainer.strategy.init_args.config",),
+        source="lightning pytorch/strategies/deepspeed.py:DeepSpeedStrategy._load_config",
+        world=("trainer.devices", "trainer.num_nodes"),
+    ),
+    Format(
+        "Ludwig",
+        "accelerate",
+        signs=(("strategy.type=accelerate|deepspeed", "strategy.deepspeed_config"),),
+        config=("strategy.deepspeed_config",),
+        source="ludwig distributed/accelerate.py",
+    ),
+    Format(
+        "Composer",
+        "deepspeed",
+        signs=(("deepspeed_config", "max_duration"), ("deepspeed_config", "train_loader")),
+        config=("deepspeed_config",),
+        source="composer v0.27.0 distributed/deepspeed.py:parse_deepspeed_config",
+    ),
+    Format(
+        "SkyPilot",
+        "deepspeed",
+        signs=(("resources.accelerators", "run"),),
+        config=(),
+        source="skypilot examples/deepspeed-multinode/sky.yaml",
+        commands=("run",),
+    ),
+    Format(
+        "Azure ML",
+        "deepspeed",
+        signs=(("command", "distribution.type"), ("$schema~commandJob", "command")),
+        config=(),
+        source="azureml-examples cli/jobs/deepspeed/deepspeed-training/job.yml",
+        commands=("command",),
+        world=("distribution.process_count_per_instance", "resources.instance_count"),
+    ),
+    Format(
+        "Kubernetes",
+        "deepspeed",
+        signs=(("kind=TrainJob|PyTorchJob|MPIJob|Job|RayJob", "apiVersion"),),
+        config=(),
+        source="kubeflow trainer manifests/base/runtimes/deepspeed_distributed.yaml",
+        commands=("spec",),
+    ),
+    Format(
+        "Transformers",
+        "transformers",
+        signs=(
+            ("deepspeed", "output_dir"),
+            ("deepspeed", "per_device_train_batch_size"),
+            ("deepspeed", "learning_rate", "gradient_accumulation_steps"),
+        ),
+        config=("deepspeed",),
+        source="transformers hf_argparser.py:HfArgumentParser.parse_dict",
+    ),
+)
+"""The more special first: the last takes whatever hands training arguments to the Trainer."""
+SCRIPT = Format("the shell", "transformers", (), (), "bash", commands=("",))
+"""A shell script, which its name shows and no key."""
+
+
+def format_of(data: object) -> Format | None:
+    """The format of a launch file; None for anything else."""
+    if not isinstance(data, Mapping):
+        return None
+    for each in FORMATS:
+        if any(all(_has(data, sign) for sign in signs) for signs in each.signs):
+            return each
+    return None
+
+
+def _has(data: Mapping[str, Json], sign: str) -> bool:
+    key, equals, values = sign.partition("=")
+    if equals:
+        return at(data, key) in values.split("|")
+    key, tilde, word = sign.partition("~")
+    value = at(data, key)
+    return isinstance(value, str) and word in value if tilde else value is not None
+
+
+def at(data: Mapping[str, Json], path: str) -> Json:
+    """The value at a dotted path; None where there is none."""
+    value: Json = data
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

@@ -1,0 +1,55 @@
+"""A config as a job fills it: each "auto" whose training argument is known has become a value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dsconfig.consumers.filling.record import Filled, Message, Mismatch
+    from dsconfig.consumers.launchers.job import Given
+    from dsconfig.json_types import Json, JsonObject
+
+
+class Job(NamedTuple):
+    """The config as it is filled, the record of that, and what the consumer will raise for."""
+
+    data: JsonObject
+    filled: tuple[Filled, ...]
+    mismatches: tuple[Mismatch, ...]
+    refused: tuple[Message, ...]
+
+
+def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given: Given) -> Job | None:
+    """Fill a config from the arguments of its job; None where nothing is filled, or they cannot be read."""
+    from copy import deepcopy
+
+    from dsconfig.consumers.by_name import BY_NAME
+    from dsconfig.consumers.filling import fill
+
+    consumer = BY_NAME[consumer_name]
+    if not consumer.fills:
+        return None
+    try:
+        filling = fill(deepcopy(data), consumer, world_size, given.arguments, None, unknown=given.unknown)
+    except (ValueError, TypeError, AttributeError, OverflowError):  # other rules say what is wrong with it
+        return None
+    # What the plugin puts in for lack of an argument stays "auto": it is a finding of its own.
+    constant = {entry.key for entry in consumer.fills if entry.stage == "plugin"}
+    filled = [each for each in filling.filled if each.key not in constant and _at(data, each.key) == "auto"]
+    made = deepcopy(data)
+    for each in filled:
+        *sections, last = each.key.split(".")
+        here = made
+        for section in sections:
+            here = here[section]
+        here[last] = each.value
+    refused = tuple(
+        each for each in filling.messages if each.kind == "refused" and (each.key or "").endswith(".enabled")
+    )
+    return Job(made, tuple(filled), tuple(filling.mismatches), refused)
+
+
+def _at(data: Json, path: str) -> Json:
+    for part in path.split("."):
+        data = data.get(part) if isinstance(data, dict) else None
+    return data

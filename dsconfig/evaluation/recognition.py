@@ -1,0 +1,133 @@
+"""What is a DeepSpeed config, by its content: one definition, for directories, hooks and files named by hand.
+
+A file's name settles nothing. Its root must have keys that only a DeepSpeed config has, or several that are
+typical of one, and most of its keys must be DeepSpeed's: a launch script's own settings share a few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+from dsconfig.consumers.launch_file import is_launch_file
+from dsconfig.consumers.launchers.command import SCRIPTS
+from dsconfig.consumers.launchers.job import job_of
+from dsconfig.consumers.launchers.table import at, format_of
+from dsconfig.model.keyinfo import ROOT, section_keys
+
+if TYPE_CHECKING:
+    from dsconfig.document import Document
+    from dsconfig.json_types import Json
+
+UNMISTAKABLE = frozenset((
+    "zero_optimization",
+    "train_micro_batch_size_per_gpu",
+    "zero_allow_untested_optimizer",
+    "zero_force_ds_cpu_optimizer",
+    "deepspeed_transformer_kernel",
+    "wall_clock_breakdown",
+))  # fmt: skip
+TYPICAL = frozenset((
+    "train_batch_size",
+    "gradient_accumulation_steps",
+    "steps_per_print",
+    "gradient_clipping",
+    "prescale_gradients",
+    "optimizer",
+    "scheduler",
+    "fp16",
+    "bf16",
+    "activation_checkpointing",
+    "flops_profiler",
+    "comms_logger",
+    "communication_data_type",
+    "sparse_attention",
+    "compression_training",
+    "data_efficiency",
+    "elasticity",
+    "autotuning",
+))  # fmt: skip
+"""Keys that other programs use too: three of them make a DeepSpeed config."""
+_MADE = 3
+_TELLING = tuple(key.encode() for key in UNMISTAKABLE)
+_HINTS = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
+_REMARKS = ("_", "/", "#", "$", "comment", "note", "description")
+
+
+def may_hold(data: bytes) -> bool:
+    """Whether a text names the keys without which no config is one; looked at before anything is parsed."""
+    if any(word in data for word in _TELLING):
+        return True
+    found = 0
+    for word in _HINTS:
+        found += word in data
+        if found == _MADE:
+            return True
+    return False
+
+
+def is_config(keys: Collection[str]) -> bool:
+    """Whether an object with these keys at its root is a DeepSpeed config, whatever the file is called."""
+    sure = not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= _MADE
+    return sure and not mostly_foreign(keys)
+
+
+def leads_to_config(data: Mapping[str, Json]) -> bool:
+    """Whether an object is a launch file that names, or holds, a DeepSpeed config."""
+    launch = format_of(data)
+    if launch is None or not launch.commands:
+        return launch is not None and any(at(data, key) for key in launch.config)
+    return any("--deepspeed" in str(at(data, key)) for key in launch.commands)
+
+
+def foreign(document: Document) -> str | None:
+    """Why a file that someone named is no DeepSpeed config; None where it is one, or means to be.
+
+    What cannot be read, or is empty, is a config gone wrong, and judged.
+    """
+    if document.name.endswith(SCRIPTS):
+        return None if job_of(document) else "a shell script whose commands name none"
+    data = document.value()
+    if document.name.startswith("<") or document.is_data or not isinstance(data, dict):
+        return None
+    keys = [key for key in data if isinstance(key, str)]
+    count = len(_of_no_release(keys))
+    if (launch := format_of(data)) is not None:
+        where = " or ".join(f"`{key}`" for key in launch.config or launch.commands)
+        return None if job_of(document) else f"a launch file of {launch.name} that names none by {where}"
+    if not count or "$dsconfig" in data or is_launch_file(data) or not mostly_foreign(keys):
+        return None
+    if count == 1:
+        return f"its only key, `{_of_no_release(keys)[0]}`, is not DeepSpeed's" if len(keys) == 1 else None
+    whole = "none of" if count == len(keys) else f"{count} of"
+    return f"{whole} its {len(keys)} keys {'is' if count == len(keys) else 'are not'} DeepSpeed's"
+
+
+def mostly_foreign(keys: Collection[str]) -> bool:
+    """Whether most keys of a root are nobody's, misspelt ones not counted."""
+    own = [key for key in keys if not key.lower().startswith(_REMARKS)]
+    strangers = _of_no_release(own)
+    if not _outweigh(len(strangers), len(own)):
+        return False
+    from difflib import get_close_matches
+
+    near = sum(1 for key in strangers if get_close_matches(key.lower(), _roots(), 1, 0.8))
+    return _outweigh(len(strangers) - near, len(own))
+
+
+def _outweigh(strangers: int, keys: int) -> bool:
+    """Three of five: a program may keep a few settings of its own in its config."""
+    return strangers * 5 > keys * 3
+
+
+def _of_no_release(keys: Iterable[str]) -> list[str]:
+    """Keys that no release knows at the root; remarks and what consumers add left out."""
+    return [key for key in keys if key not in _roots() and not key.lower().startswith(_REMARKS)]
+
+
+@cache
+def _roots() -> frozenset[str]:
+    """Every key of the root, in any release and spelling, and those that Accelerate alone reads."""
+    infos = section_keys(ROOT)
+    return frozenset({*infos, "msamp", *(alias for info in infos.values() for alias, _ in info.aliases)})

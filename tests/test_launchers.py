@@ -1,0 +1,280 @@
+"""Launch files: recognised by their own keys, their config found, their arguments used."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dsconfig import ResolveError, check, resolve
+from dsconfig.checking.compat import compat
+from dsconfig.cli import main
+from dsconfig.consumers.launchers.table import FORMATS, format_of
+from dsconfig.document import read_file
+from dsconfig.releases import resolve as target
+
+AUTO = {
+    "train_batch_size": "auto",
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "gradient_clipping": "auto",
+    "bf16": {"enabled": "auto"},
+    "zero_optimization": {"stage": 2},
+}
+ARGS = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "bf16": True}
+JOBS: dict[str, dict[str, Any]] = {
+    "LLaMA-Factory": {
+        "model_name_or_path": "m",
+        "stage": "sft",
+        "finetuning_type": "lora",
+        "deepspeed": "ds/z.json",
+    },
+    "LLaMA-Factory v1": {"model": "m", "dist_config": {"name": "deepspeed", "config_file": "ds/z.json"}},
+    "Axolotl": {"base_model": "m", "datasets": [], "deepspeed": "ds/z.json", "micro_batch_size": 2},
+    "TRL": {"model_name_or_path": "m", "accelerate_config": "ds/acc.yaml", "deepspeed": "ds/z.json"},
+    "ms-swift": {"model": "m", "dataset": "d", "train_type": "lora", "deepspeed": "ds/z.json"},
+    "Determined": {"entrypoint": "x", "searcher": {}, "hyperparameters": {"deepspeed_config": "ds/z.json"}},
+    "ArcticTraining": {"type": "sft", "model": {"name_or_path": "m"}, "deepspeed": {"train_batch_size": 8}},
+    "Lightning": {
+        "trainer": {"strategy": {"class_path": "a.DeepSpeedStrategy", "init_args": {"config": "ds/z.json"}}}
+    },
+    "Ludwig": {"strategy": {"type": "accelerate", "deepspeed_config": "ds/z.json"}},
+    "Composer": {"max_duration": "1ep", "deepspeed_config": {"train_batch_size": 8}},
+    "SkyPilot": {
+        "resources": {"accelerators": "A100:8"},
+        "run": "deepspeed t.py --deepspeed_config ds/z.json",
+    },
+    "Azure ML": {
+        "command": "python t.py --deepspeed_config ds/z.json",
+        "distribution": {"type": "pytorch", "process_count_per_instance": 4},
+        "resources": {"instance_count": 2},
+    },
+    "Kubernetes": {
+        "apiVersion": "v1",
+        "kind": "PyTorchJob",
+        "spec": {"a": [{"command": ["deepspeed", "t.py", "--deepspeed_config", "ds/z.json"]}]},
+    },
+    "Transformers": {"output_dir": "o", "deepspeed": "ds/z.json"},
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a config in one folder, and room for launch files in another."""
+    (tmp_path / ".git").mkdir()
+    for folder in ("launch", "ds"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "ds" / "z.json").write_text(json.dumps(AUTO))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def launch(project: Path, data: dict[str, Any], **more: Any) -> str:
+    path = project / "launch" / "train.yaml"
+    path.write_text(yaml.safe_dump({**data, **more}))
+    return str(path)
+
+
+def test_every_format_has_an_example() -> None:
+    assert set(JOBS) == {each.name for each in FORMATS}
+    assert all(each.source and each.signs and (each.config or each.commands) for each in FORMATS)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_recognised_and_followed(project: Path, name: str) -> None:
+    found = format_of(JOBS[name])
+    assert found is not None
+    assert found.name == name
+    report = check(launch(project, JOBS[name]))
+    (child,) = report.children
+    assert not report.diagnostics
+    assert child.consumer == found.reader
+    if "ds/z.json" in str(JOBS[name]):
+        assert Path(child.name) == Path("ds/z.json")
+        assert "train.yaml:" in report.notes[0]
+        assert report.notes[0].endswith("found from the current folder")
+
+
+HANDED_TO_THE_TRAINER = ["LLaMA-Factory", "Transformers", "ms-swift", "TRL"]
+
+
+@pytest.mark.parametrize("name", HANDED_TO_THE_TRAINER)
+def test_its_arguments_fill_and_decide_the_triplet(project: Path, name: str) -> None:
+    path = launch(project, JOBS[name], **ARGS)
+    assert check(path, world_size=8).ok
+    run = resolve(path, 8, "0.19.8")
+    assert run.triplet == (64, 2, 4)
+    assert run.consumer == "transformers"
+    assert run.config["bf16"] == {"enabled": True}
+
+
+def test_other_names_and_defaults(project: Path) -> None:
+    assert resolve(launch(project, JOBS["Axolotl"]), 2, "0.19.8").triplet == (4, 2, 1)
+    run = resolve(launch(project, JOBS["Axolotl"], batch_size=8, bf16="auto"), 2, "0.19.8")
+    assert run.triplet == (16, 2, 4)
+    assert run.config["bf16"] == {"enabled": True}
+    assert resolve(launch(project, JOBS["Transformers"]), 2, "0.19.8").triplet == (16, 8, 1)
+
+
+def test_a_mismatch_is_what_the_trainer_raises_for(project: Path) -> None:
+    (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "gradient_accumulation_steps": 8}))
+    path = launch(project, JOBS["LLaMA-Factory"], **ARGS)
+    (child,) = check(path).children
+    (found,) = child
+    assert (found.code, found.dotted) == ("DSC809", "gradient_accumulation_steps")
+    assert "`gradient_accumulation_steps` of the job is `4`" in found.message
+    with pytest.raises(ResolveError, match="refuses what differs"):
+        resolve(path, 8, "0.19.8")
+    (stretch,) = compat(read_file(path), target("0.19.8"), consumer="transformers")
+    assert (stretch.word, stretch.reason and stretch.reason.code) == ("refused", "DSC809")
+
+
+def test_precision_that_the_trainer_refuses(project: Path) -> None:
+    config = {**AUTO, "fp16": {"enabled": True}}
+    (project / "ds" / "z.json").write_text(json.dumps(config))
+    (child,) = check(launch(project, JOBS["Transformers"], **ARGS)).children
+    assert "DSC809" in {found.code for found in child}
+
+
+def test_what_only_a_run_shows_is_not_guessed(project: Path) -> None:
+    config = {**AUTO, "gradient_accumulation_steps": 3, "bf16": {"enabled": True}}
+    (project / "ds" / "z.json").write_text(json.dumps(config))
+    assert check(launch(project, JOBS["ms-swift"])).ok
+
+
+def test_a_number_that_yaml_reads_as_a_text(project: Path) -> None:
+    config = {**AUTO, "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}
+    (project / "ds" / "z.json").write_text(json.dumps(config))
+    path = project / "launch" / "train.yaml"
+    path.write_text("output_dir: o\ndeepspeed: ds/z.json\nlearning_rate: 1e-5\n")
+    assert resolve(str(path), 1, "0.19.8").config["optimizer"]["params"]["lr"] == 1e-5
+
+
+@pytest.mark.parametrize(("written", "where"), [("z.json", "ds"), ("../ds/z.json", "launch")])
+def test_other_folders_are_tried(
+    project: Path, monkeypatch: pytest.MonkeyPatch, written: str, where: str
+) -> None:
+    (project / "ds" / "deep").mkdir()
+    path = project / ("ds/deep" if where == "ds" else "launch") / "train.yaml"
+    path.write_text(yaml.safe_dump({"output_dir": "o", "deepspeed": written}))
+    report = check(str(path))
+    assert [Path(child.name).resolve() for child in report.children] == [project / "ds" / "z.json"]
+    assert report.notes[0].endswith(f"found from {where}")
+
+
+def test_found_nowhere(project: Path) -> None:
+    report = check(launch(project, {"output_dir": "o", "deepspeed": "no/such.json"}))
+    assert report.ok
+    assert not report.children
+    assert "train.yaml:1: `no/such.json` is not found from the current folder, launch" in report.notes[0]
+    with pytest.raises(ResolveError, match="is not found from"):
+        resolve(launch(project, {"output_dir": "o", "deepspeed": "no/such.json"}), 1)
+
+
+def test_a_config_within(project: Path) -> None:
+    report = check(
+        launch(project, {"base_model": "m", "datasets": [], "deepspeed": {"zero_optimization": {"stage": 9}}})
+    )
+    (child,) = report.children
+    assert "zero_optimization.stage" in {found.dotted for found in child}
+    text = json.dumps({"zero_optimization": {"stage": 9}})
+    (child,) = check(launch(project, {"output_dir": "o", "deepspeed": text})).children
+    assert not child.ok
+
+
+def test_a_recipe_that_names_a_launch_file(project: Path) -> None:
+    block = {"zero_stage": 7}
+    text = yaml.safe_dump({"distributed_type": "DEEPSPEED", "num_processes": 4, "deepspeed_config": block})
+    (project / "ds" / "acc.yaml").write_text(text)
+    (child,) = check(launch(project, {"dataset_name": "d", "accelerate_config": "ds/acc.yaml"})).children
+    assert {found.dotted for found in child if found.severity == "error"} == {"deepspeed_config.zero_stage"}
+
+
+def test_without_deepspeed_it_is_none_of_ours(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = launch(project, {"model_name_or_path": "m", "stage": "sft", "dataset": "d"})
+    assert main(["check", path]) == 0
+    assert "not a DeepSpeed config: a launch file of LLaMA-Factory that names none" in capsys.readouterr().out
+
+
+def test_hyperparameters_that_are_searched_for(project: Path) -> None:
+    inner = {"deepspeed": "ds/z.json", "gradient_accumulation_steps": {"type": "const", "val": 4}}
+    inner["learning_rate"] = {"type": "log", "minval": -5, "maxval": -2}
+    job = {"entrypoint": "x", "hyperparameters": {"training_args": inner}}
+    assert resolve(launch(project, job), 2, "0.19.8").triplet == (64, 8, 4)
+    inner["deepspeed"] = {"type": "const", "val": "ds/z.json"}
+    assert check(launch(project, job)).children
+
+
+SCRIPT = """#!/bin/bash
+export GPUS=4
+DS="ds/z.json"
+OUT=${OUT:-out}
+# deepspeed --deepspeed ds/other.json
+torchrun --nproc_per_node=$GPUS --nnodes 2 train.py \\
+    --deepspeed "${DS}" --output_dir $OUT --bf16 True \\
+    --per_device_train_batch_size 2 --gradient_accumulation_steps 4 --learning_rate 2e-5
+"""
+
+
+def test_a_shell_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "launch" / "train.sh").write_text(SCRIPT)
+    report = check("launch/train.sh")
+    (child,) = report.children
+    assert (child.consumer, child.world_size, child.ok) == ("transformers", 8, True)
+    run = resolve("launch/train.sh", target="0.19.8")
+    assert (run.triplet, run.world_size) == ((64, 2, 4), 8)
+    (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "gradient_accumulation_steps": 8}))
+    assert main(["check", "launch/train.sh", "ds/z.json", "--output-format", "concise"]) == 1
+    assert capsys.readouterr().out.count("DSC809") == 1
+    (project / "launch" / "train.sh").write_text("echo hello\n")
+    assert main(["check", "launch/train.sh"]) == 0
+    assert "not a DeepSpeed config: a shell script whose commands name none" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("line", "who", "size"),
+    [
+        ("deepspeed --num_gpus 8 t.py --deepspeed --deepspeed_config ds/z.json", "deepspeed", 8),
+        (
+            "accelerate launch --num_processes 6 --num_machines 2 --deepspeed_config_file ds/z.json t.py",
+            "accelerate",
+            6,
+        ),
+        ("swift sft --model m --deepspeed ds/z.json", "transformers", None),
+        ("X=1 deepspeed t.py --deepspeed=ds/z.json 'open", "transformers", None),
+    ],
+)
+def test_commands(project: Path, line: str, who: str, size: int | None) -> None:
+    (project / "run.slurm").write_text(f"{line}\n")
+    (child,) = check("run.slurm").children
+    assert (child.consumer, child.world_size) == (who, size)
+
+
+def test_manifests_know_the_world_size(project: Path) -> None:
+    assert check(launch(project, JOBS["Azure ML"])).children[0].world_size == 8
+
+
+def test_a_variable_of_the_shell(project: Path) -> None:
+    report = check(launch(project, {"output_dir": "o", "deepspeed": "${DS}/z.json"}))
+    (note,) = report.notes
+    assert note.endswith(":1: `${DS}/z.json` is known to the job's shell alone, and not checked")
+
+
+def test_directories_are_searched_for_them(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    launch(project, JOBS["Axolotl"])
+    (project / "other.yaml").write_text("base_model: m\ndatasets: []\n")
+    assert main(["check", ".", "--output-format", "json", "-q"]) == 0
+    files = [file["path"] for file in json.loads(capsys.readouterr().out)["files"]]
+    assert files == ["launch/train.yaml", "ds/z.json"]
+    assert main(["fix", ".", "--diff"]) == 0, "the config itself is fixed, too"
+
+
+def test_the_world_size_of_the_job(project: Path) -> None:
+    job = {**JOBS["Determined"], "resources": {"slots_per_trial": 4}}
+    (project / "ds" / "z.json").write_text(json.dumps({"train_batch_size": 6}))
+    report = check(launch(project, job))
+    assert report.children[0].world_size == 4
+    assert not report.ok
