@@ -19,7 +19,7 @@ from dsconfig.checking.harm import does_harm
 from dsconfig.checking.patches import carried_out, edits, same
 from dsconfig.checking.report import Report
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.diagnostic import Diagnostic, Effect, Remove, dotted
+from dsconfig.diagnostic import Diagnostic, Effect, Remove, Rename, dotted
 from dsconfig.document import Document, Format, read_text
 from dsconfig.document.edit import apply
 from dsconfig.fixing.fix import Fixed, fix_document
@@ -167,19 +167,33 @@ def values(document: Document, consumer: str, release: str, size: int | None) ->
 
 
 def unread(applied: Sequence[Diagnostic]) -> tuple[str, ...]:
-    """Keys taken out because nothing comes of them: real releases judge that in `tests.parity.fixes`."""
-    fixes = [each.fix for each in applied if each.effect is Effect.IGNORED and each.fix]
-    return tuple(dotted(step.path) for fix in fixes for step in fix.operations if isinstance(step, Remove))
+    """Keys taken out because nothing comes of them, and old names: what they said counts under the new one.
+
+    Real releases judge that in `tests.parity.fixes`.
+    """
+    gone = (Effect.IGNORED, Effect.DEPRECATED)
+    fixes = [each.fix for each in applied if each.effect in gone and each.fix]
+    return tuple(
+        dotted(step.path) for fix in fixes for step in fix.operations if isinstance(step, Remove | Rename)
+    )
 
 
 def differing(old: dict[str, Json], new: dict[str, Json], unused: Collection[str] = ()) -> str:
     """The first key that counts otherwise; true is 1, and what counts as true may be written `true`."""
     for key in sorted((old.keys() | new.keys()) - set(unused)):
-        before, after = old.get(key), new.get(key)
-        true = isinstance(before, bool) or isinstance(after, bool)
-        if not same(before, after) and not (true and (before == after or bool(before) == after)):
-            return f"{key}: {before!r} became {after!r}"
+        if not counts_alike(old.get(key), new.get(key)):
+            return f"{key}: {old.get(key)!r} became {new.get(key)!r}"
     return ""
+
+
+def counts_alike(old: Json, new: Json) -> bool:
+    """Whether nobody can tell two values apart by calculating with them or asking whether they are true."""
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return all(map(counts_alike, old, new))
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        return all(counts_alike(old[key], new[key]) for key in old)
+    true = isinstance(old, bool) or isinstance(new, bool)
+    return same(old, new) or (true and (old == new or bool(old) == new))
 
 
 @prop
