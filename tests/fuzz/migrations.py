@@ -13,6 +13,7 @@ from dsconfig.document import Document, read_text
 from dsconfig.evaluation.context import MISSING, Context, Source
 from dsconfig.fixing.changes import Choice, Decision
 from dsconfig.fixing.decisions import _alike, _plain
+from dsconfig.fixing.elasticity import BATCH_KEYS
 from dsconfig.fixing.meaning import Meaning, at
 from dsconfig.fixing.migrate import Migration
 from dsconfig.json_types import Json, KeyPath
@@ -33,7 +34,8 @@ def broken(text: str, way: Way, done: Migration) -> Iterator[str]:
         return
     result = read_text(done.text)
     yield from _not_taken(report(result, way))
-    yield from _filled(read_text(text).value(), result.value())
+    written = BATCH_KEYS if done.elastic else ()  # the batch that the ranks given lead to
+    yield from _filled(read_text(text).value(), result.value(), written)
     yield from _unspoken(text, way, done)
     yield from _followed(result, way, done)
 
@@ -50,14 +52,16 @@ def _not_taken(found: Report) -> Iterator[str]:
             yield f"the result is not taken: {each.code} {each.message}"
 
 
-def _filled(old: Json, new: Json, path: KeyPath = ()) -> Iterator[str]:
+def _filled(old: Json, new: Json, written: tuple[str, ...], path: KeyPath = ()) -> Iterator[str]:
     """Every "auto" stays one, or goes with its key."""
+    if path and path[0] in written:
+        return
     here = at(new, path)
     if old == "auto" and here is not MISSING and here != "auto":
         yield f'"auto" of {path} became {here!r}'
     entries = old.items() if isinstance(old, dict) else ()
     for word, value in entries:
-        yield from _filled(value, new, (*path, word))
+        yield from _filled(value, new, written, (*path, word))
 
 
 def _unspoken(text: str, way: Way, done: Migration) -> Iterator[str]:
