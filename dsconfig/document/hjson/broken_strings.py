@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsconfig.document.hjson.errors import ReadError
 from dsconfig.document.hjson.strings import SIMPLE, Oddity, quoted, single_quotes, unescape
-from dsconfig.document.tree import BOTH_JSON
+from dsconfig.document.tree import BOTH_JSON, MAX_PROBLEMS
 
 
 def read_string(text: str, start: int, *, is_key: bool = False) -> tuple[str, int, list[Oddity]]:
@@ -28,6 +28,7 @@ def _broken(text: str, start: int, *, is_key: bool) -> tuple[str, int, list[Oddi
             odd.append(("unclosed", start, start + 1, quote, BOTH_JSON))
             return *_cut_off(text[start + 1 : end], "".join(chunks), start + 1, is_key=is_key), odd
         piece, at = _odd_piece(text, char, end, odd)
+        del odd[MAX_PROBLEMS:]  # no more are kept of a whole text
         chunks.append(piece)
 
 

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 from dsconfig.document.hjson.errors import ReadError
-from dsconfig.document.tree import NOBODY, ONLY_JSON, Parser
+from dsconfig.document.tree import MAX_PROBLEMS, NOBODY, ONLY_JSON, Parser
 
 Oddity = tuple[str, int, int, str, frozenset[Parser]]
 """The arguments of `TreeBuilder.note`."""
@@ -48,7 +48,7 @@ def quoted(text: str, start: int) -> tuple[str, int, list[Oddity]]:
         if char != "\\":
             raise ReadError("control-character", end, end + 1, char)
         piece, after = unescape(text, end)
-        if not _JSON_ESCAPES.fullmatch(text, end, after):
+        if len(odd) < MAX_PROBLEMS and not _JSON_ESCAPES.fullmatch(text, end, after):
             odd.append(("bad-escape", end, after, text[end:after], ONLY_JSON))
         chunks.append(piece)
         end = simple(text, after).end()  # type: ignore[union-attr]
