@@ -36,11 +36,11 @@ def edits(document: Document, fix: Fix) -> list[Edit]:
 
 def _one_after_another(document: Document, operations: tuple[Operation, ...]) -> list[Edit]:
     """Each operation applies to what the one before it leaves."""
-    apart = _at_once(document, operations)
-    if apart is not None:
-        return apart
     now = document
     try:
+        apart = _at_once(document, operations)
+        if apart is not None:
+            return apart
         for operation in operations:
             for step in _steps(operation):
                 now = again(now, apply(now.text, _edits(now, step)))

@@ -165,6 +165,7 @@ def test_yaml_keeps_its_lines(operation: Operation, gone: list[str], come: list[
         ("a: 1\n", Set(("a", "b"), 2)),
         ("a: 1\nb: 2\n", Rename(("a",), "b")),
         ("a: 1\nb: 2\n", Move(("a",), ("b",))),
+        ("a:\n- null\nb: [{}]\n", Move(("a",), ("b", 0, "a"))),
         ("a: {b: 1}\n", Move(("a",), ("a", "b", "c"))),
         ("a: 1\n", Set(("b",), float("nan"))),
     ],
