@@ -178,7 +178,7 @@ def test_a_key_is_one_field(copy: Copy) -> None:
     assert copy.findings({**CONFIG, "quiet_start": True}) == []
     assert [code for code, *_ in copy.findings({**CONFIG, "quiet_start": True}, "0.9.5")] == ["DSC105"]
     assert copy.findings({**CONFIG, "quiet_strat": True})[0][2] == "did you mean `quiet_start`?"
-    assert copy.findings({**CONFIG, "silent_start": True})[0][2] == "use `quiet_start`"
+    assert copy.findings({**CONFIG, "silent_start": True})[0][2] == "use `quiet_start` instead"
     assert "Log nothing before the first step." in copy.run("dsconfig", "explain", "quiet_start")
     assert "quiet_start" in copy.schema("deepspeed.json")["properties"]
 

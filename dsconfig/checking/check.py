@@ -99,7 +99,8 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
     if found is None:
         return report
     if found.document is None:
-        note = f"{document.name}: {found.written} is not found from here, and not checked"
+        tried = found.place.folders or "here"
+        note = f"{document.name}: {found.written} is not found from {tried}, and not checked"
         return report.replaced(notes=(note,))
     return report.replaced(children=(_report(found.document, target, world_size, found.reader),))
 

@@ -145,8 +145,8 @@ def linked_configs(names: Iterable[str]) -> set[str]:
         document = read_bytes(data, name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
         if (job := job_of(document)) is not None and job.place is not None and job.place.path:
             found.add(os.path.abspath(job.place.path))
-        elif (link := linked(document)) and link[1]:
-            found.add(os.path.abspath(link[1]))
+        elif (link := linked(document)) and link[1].path:
+            found.add(os.path.abspath(link[1].path))
     return found
 
 

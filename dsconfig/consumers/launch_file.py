@@ -6,10 +6,10 @@ _validate_launch_command; utils/dataclasses.py, DeepSpeedPlugin.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.consumers.launchers.places import Place, search
 from dsconfig.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -70,22 +70,10 @@ def processes(data: Mapping[str, Json]) -> int | None:
     return count if type(count) is int and count > 0 else None
 
 
-def linked(document: Document) -> tuple[str, str | None] | None:
-    """The config that a launch file names: as it is written, and as a path that exists (None: none does).
-
-    A relative path counts from where `accelerate launch` is called, so the working directory is tried
-    first, then the file's own folder and those above it.
-    """
+def linked(document: Document) -> tuple[str, Place] | None:
+    """The config that a launch file names: as it is written, and where that leads to."""
     data = document.value()
     name = block(data).get(LINK) if isinstance(data, dict) else None
     if not isinstance(name, str) or name in ("", "none"):
         return None
-    if os.path.isabs(name) or document.name.startswith("<"):
-        return name, name if os.path.isfile(name) else None
-    folder = os.path.dirname(os.path.abspath(document.name))
-    folders = [os.curdir, folder]
-    while not os.path.exists(os.path.join(folder, ".git")) and folder != os.path.dirname(folder):
-        folder = os.path.dirname(folder)
-        folders.append(folder)
-    candidates = (os.path.normpath(os.path.join(folder, name)) for folder in folders)
-    return name, next((path for path in candidates if os.path.isfile(path)), None)
+    return name, search(name, document.name)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.launch_file import linked
+from dsconfig.consumers.launchers.places import Place
 from dsconfig.consumers.reader import Reader, of_content
 from dsconfig.document import Document, contents, read_bytes
 
@@ -19,6 +20,8 @@ class Named(NamedTuple):
     """None: there is no such file, seen from here."""
     reader: Reader
     """Who reads it."""
+    place: Place
+    """Where it was searched."""
 
 
 def named(launch: Document, consumer: str | None = None) -> Named | None:
@@ -30,14 +33,15 @@ def named(launch: Document, consumer: str | None = None) -> Named | None:
     found = linked(launch)
     if found is None:
         return None
-    written, path = found
+    written, place = found
+    path = place.path
     reader = Reader("accelerate", f"{launch.name} names it", "launch file")
     if consumer in HUGGING_FACE:
         reader = reader._replace(name=consumer)
     if path is None:
-        return Named(written, None, reader)
+        return Named(written, None, reader, place)
     config = read_bytes(contents(path), path, "json")  # whatever its name says
     if consumer is None and (content := of_content(config.value("json"))).name == "transformers":
         # The script may have a Trainer, which fills more than Accelerate alone.
         reader = reader if content.likely else content
-    return Named(written, config, reader)
+    return Named(written, config, reader, place)
