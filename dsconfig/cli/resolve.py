@@ -107,9 +107,7 @@ def _json(config: JsonObject) -> str:
     if wordless is not None:
         refuse(f"{printable(wordless)}, for which JSON has no word")
     text = json.dumps(config, indent=2, ensure_ascii=False)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half a UTF-16 pair, which only an escape can say
+    if not text.replace("\n", "").isprintable():  # half a UTF-16 pair, marks that turn a line on a terminal
         text = json.dumps(config, indent=2)
     return text + "\n"
 

@@ -135,3 +135,11 @@ def test_settings(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> Non
     assert run("init", "::error::\x1b[1m.json").code == 2
     (here / "dsconfig.toml").unlink()
     harmless(run("init", "::error::\x1b[1m.json").out)
+
+
+def test_a_resolved_value_does_nothing_to_a_terminal(here: Path, run: Runs) -> None:
+    (here / "ds_config.json").write_text('{"train_batch_size": 8, "x": "a\\u202eb\\u009b31mc\\u00e4"}')
+    done = run("resolve", "ds_config.json", "--world-size", "8", "--target", "0.19.8")
+    assert done.code == 0
+    assert done.out.replace("\n", "").isprintable()
+    assert json.loads(done.out)["x"] == "a\u202eb\u009b31mc\u00e4"
