@@ -153,9 +153,9 @@ def linked_configs(names: Iterable[str]) -> set[str]:
 def content(path: str) -> bytes:
     """The file's bytes; empty where it is too large or cannot be read."""
     try:
-        if os.path.getsize(path) > _LARGEST:
-            return b""
-        data = contents(path, _LARGEST)
+        size = os.path.getsize(path)
+        # Room is made for what is asked for: for every file a mebibyte would take the longest of all.
+        data = contents(path, size) if size <= _LARGEST else b""
     except OSError:
         return b""
     return data if len(data) <= _LARGEST else b""

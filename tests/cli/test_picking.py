@@ -112,3 +112,13 @@ def test_named_files_are_picked_as_those_of_a_directory(here: Path, run: Runs) -
     (here / "empty").mkdir()
     assert run("check", "--force-exclude", "empty") == (0, "", "")
     assert run("check", "empty").code == 2
+
+
+def test_foreign_files_are_passed_over_before_they_are_parsed(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(50):
+        text = json.dumps({"name": f"x{number}", "optimizer": "adam", "fp16": True, "files": ["a"] * number})
+        (here / f"{number}.json").write_text(text)
+    monkeypatch.setattr("dsconfig.document.read_bytes", None)
+    assert list(configs(".", ".")) == []
