@@ -34,6 +34,11 @@ def device_place(ctx: Context, section: str) -> str:
     return next((switch for switch in _SWITCHES[section] if ctx.has(switch)), section)
 
 
+def asked_for(ctx: Context, section: str) -> list[str]:
+    """The keys that ask for it, the section and its first forms: without them nothing is offloaded."""
+    return [path for path in (section, *_SWITCHES[section]) if ctx.has(path)]
+
+
 def offload_place(ctx: Context) -> list[tuple[str, str]]:
     """Where offloading is asked for, as a related place."""
     return [("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))]

@@ -26,8 +26,13 @@ def quoted(value: object) -> str:
     """A value as it stands in the file, in backticks: `"auto"`, `true`, `4.5`; long ones are cut."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         return "`an integer of more than 60 digits`"
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = json.dumps(value, ensure_ascii=False, default=_spelled)
     return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}`"
+
+
+def _spelled(value: object) -> object:
+    """What JSON does not know; a set has no order of its own, and one that changes from run to run."""
+    return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
 
 
 def kind(value: object) -> str:
@@ -94,6 +99,8 @@ _PLURALS = {
 
 
 def _plural(spec: Spec) -> str:
+    if spec[0] == "enum" and len(spec) > 2:
+        return f"any of {one_of(spec[1:])}"
     return _PLURALS.get(spec[0]) or expected(spec)
 
 

@@ -123,11 +123,18 @@ def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
         wrong,
         f"`schedule_offset_end`, {quoted(end)}, {relation} `{first}`, {quoted(begin)}"
         + ("" if ctx.has(first) else ", its default"),
-        help=f"set `{last}` to an integer of at least {begin}"
-        if isinstance(begin, int)
-        else f"set `{first}` to an integer that `schedule_offset_end` reaches",
+        help=_order(begin, end, first, last),
         related=[("pruning begins here", first)] if wrong is last else (),
     )
+
+
+def _order(begin: Json, end: Json, first: str, last: str) -> str:
+    """What brings the two in order: an integer beside one that is there, else two."""
+    if isinstance(begin, int):
+        return f"set `{last}` to an integer of at least {begin}"
+    if isinstance(end, int):
+        return f"set `{first}` to an integer of at most {end}"
+    return f"set `{first}` to an integer and set `{last}` to an integer that is no less"
 
 
 def _holds(condition: Json) -> bool:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import JsonObject
 from dsconfig.rules._homes import named
 from dsconfig.rules.data._curricula import NEW, Curriculum, curricula, metrics_of
 from dsconfig.rules.data._needs import needs
-from dsconfig.words import one_of, quoted
-
-if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
-
+from dsconfig.words import described, one_of, quoted
 
 _FILE = "runtime/data_pipeline/config.py"
 _SCHEDULER = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
@@ -25,6 +22,12 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "fixed_linear": ("total_curriculum_step", "difficulty_step"),
 }
 """Keys of `schedule_config` by the type of the schedule."""
+_PACES: JsonObject = {
+    "fixed_discrete": {"difficulty": [8, 64], "max_step": [1000]},
+    "fixed_root": {"total_curriculum_step": 10000, "difficulty_step": 8, "root_degree": 2},
+    "fixed_linear": {"total_curriculum_step": 10000, "difficulty_step": 8},
+}
+"""An example of each."""
 
 
 @rule("DSC945", effect="rejected", since="0.8.0", source=f"{_FILE}:get_curriculum_learning")
@@ -96,22 +99,46 @@ def incomplete_curriculum(ctx: Context) -> Iterator[Finding]:
 
 
 def _incomplete(ctx: Context, found: Curriculum) -> Iterator[Finding]:
+    kind = str(found.data.get("schedule_type"))
+    lacking = [key for key in _NEEDS.get(kind, ()) if key not in found.config]
     missing = [key for key in found.keys if key not in found.data]
-    if missing:
-        yield _lacks(ctx, found, found.path, missing)
-    kind = found.data.get("schedule_type")
-    missing = [key for key in _NEEDS.get(str(kind), ()) if key not in found.config]
-    if missing:
-        place = (*found.path, "schedule_config") if "schedule_config" in found.data else found.path
-        yield _lacks(ctx, found, place, missing, f"the schedule {quoted(kind)} needs")
+    if missing or (lacking and "schedule_config" not in found.data):
+        yield _lacks_keys(ctx, found, missing, kind if lacking else "")
+    if lacking and "schedule_config" in found.data:
+        yield _lacks_pace(ctx, found, lacking, kind)
 
 
-def _lacks(ctx: Context, found: Curriculum, place: KeyPath, missing: list[str], why: str = "") -> Finding:
-    names = one_of([f"`{key}`" for key in missing], "and")
+def _lacks_keys(ctx: Context, found: Curriculum, missing: list[str], kind: str) -> Finding:
+    """What is to stand beside the schedule's type, and what comes with the type, all at once."""
+    why = (
+        [f"no {one_of([f'`{key}`' for key in missing], 'and')}, which a curriculum needs"] if missing else []
+    )
+    added = [f"`{key}`" for key in missing if key != "schedule_type"]
+    if "schedule_type" in missing:
+        kind = "fixed_linear"
+        added.append(f'`"schedule_type": "{kind}"`')
+    elif kind and "schedule_config" not in found.data:
+        needed = one_of([f"`{key}`" for key in _NEEDS[kind]], "and")
+        why.append(f"no `schedule_config` with {needed}, which the schedule {quoted(kind)} needs")
+    if kind and "schedule_config" not in found.data:
+        added.append(f'`"schedule_config": {json.dumps(_PACES[kind])}`')
     return ctx.at(
-        place,
-        f"{named(place)} has no {names}, which {why or 'a curriculum needs'}",
-        help=f"add {names}",
+        found.path,
+        f"{named(found.path)} has {', and '.join(why)}",
+        help=f"add {one_of(added, 'and')}",
         part="key",
         effect=found.effect,
     )
+
+
+def _lacks_pace(ctx: Context, found: Curriculum, lacking: list[str], kind: str) -> Finding:
+    """What the type of the schedule looks up in `schedule_config`."""
+    path, config = (*found.path, "schedule_config"), found.data["schedule_config"]
+    names = one_of([f"`{key}`" for key in lacking], "and")
+    needs = f"the schedule {quoted(kind)} needs"
+    if isinstance(config, dict):
+        message = f"{named(path)} has no {names}, which {needs}"
+        return ctx.at(path, message, help=f"add {names}", part="key", effect=found.effect)
+    message = f"{named(path)} is {described(config)} where {needs} an object with {names}"
+    example = f"write an object, such as `{json.dumps(_PACES[kind])}`"
+    return ctx.at(path, message, help=example, effect=found.effect)

@@ -38,7 +38,7 @@ def unsupported_curriculum_schedule(ctx: Context) -> Iterator[Finding]:
             yield ctx.at(
                 path,
                 f"{named(path)} is {quoted(word)}, but DeepSpeed knows only {one_of(types, 'and')}",
-                help=f"use {one_of(types)}",
+                help=f"use {one_of(types)}; each fixed one needs its keys of `schedule_config`",
                 effect=found.effect,
             )
 

@@ -47,7 +47,8 @@ _CONFLICTS = (
         "0.19.8",
         lambda ctx: value_of(ctx, "comm_backend") != "deepep",
         'needs `comm_backend` `"deepep"`, which is {}',
-        'set `comm_backend` to `"deepep"`, or remove `row_weighting_impl`',
+        'remove `row_weighting_impl`, or set `comm_backend` to `"deepep"`, which needs'
+        " an `autoep_size` above 1 and `comm_max_tokens_per_rank`",
         f"{EP}.comm_backend",
     ),
     _Conflict(

@@ -47,7 +47,8 @@ def amsgrad_of_a_kernel(ctx: Context) -> Iterator[Finding]:
         path,
         f"`amsgrad` is {quoted(ctx.written(path))}, and {chosen.built} "
         + ("does nothing with it" if ignored else "refuses it"),
-        help='add `"torch_adam": true`, or remove it' if "torch_adam" in chosen.accepts else "remove it",
+        help=(f"set `{_PARAMS}.torch_adam` to `true`, or " if "torch_adam" in chosen.accepts else "")
+        + "remove it",
         effect="ignored" if ignored else "crashes",
         fix=_way_out(chosen, ignored),
     )

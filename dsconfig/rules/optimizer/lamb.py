@@ -8,10 +8,10 @@ from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._formats import bf16_place
-from dsconfig.rules._offload import offload_place, offloaded
+from dsconfig.rules._offload import OPTIMIZER, asked_for, offload_place, offloaded
 from dsconfig.rules._stage import zero_stage
 from dsconfig.rules.optimizer._own_type import own_type
-from dsconfig.words import quoted
+from dsconfig.words import one_of, quoted
 
 _TYPE = "optimizer.type"
 _SCALE = "fp16.loss_scale"
@@ -78,10 +78,11 @@ def lamb_offloaded(ctx: Context) -> Iterator[Finding]:
         "zero_optimization": {"stage": 2}}
     """
     if "zero_optimization" in ctx.data and own_type(ctx) == "Lamb" and offloaded(ctx) and zero_stage(ctx) > 0:
+        asked = one_of((f"`{path}`" for path in asked_for(ctx, OPTIMIZER)), "and")
         yield ctx.at(
             _TYPE,
             f"`optimizer.type` is {quoted(ctx.written(_TYPE))}, which works on the GPU alone, and the"
             " optimizer is offloaded",
-            help='use `"AdamW"`, or remove `zero_optimization.offload_optimizer`',
+            help=f'use `"AdamW"`, or remove {asked}',
             related=offload_place(ctx),
         )

@@ -42,16 +42,21 @@ def parameter_format_contradicts_precision(ctx: Context) -> Iterator[Finding]:
     if chosen is None or chosen == model_format(ctx):
         return
     model = model_format(ctx)
-    enable = chosen in ("fp16", "bf16")
     yield ctx.at(
         _PARAM,
         f"`param_dtype` is {quoted(ctx.value(_PARAM))}, but the model trains in {model}"
         + ("" if model != "fp32" else ": neither `fp16` nor `bf16` is enabled"),
-        help="remove the key"
-        + (f", or set `{chosen}.enabled` to `true`" if enable else f", or set `{model}.enabled` to `false`"),
+        help=", or ".join(filter(None, ("remove the key", _agreement(chosen, model)))),
         related=format_place(ctx),
         fix=removal(ctx.place(_PARAM)),
     )
+
+
+def _agreement(chosen: str, model: str) -> str:
+    """What makes the model train in the format; empty where nothing does, as for int8."""
+    steps = [f"set `{model}.enabled` to `false`"] if model != "fp32" else []
+    steps += [f"set `{chosen}.enabled` to `true`"] if chosen in ("fp16", "bf16") else []
+    return " and ".join(steps) if chosen in ("fp16", "bf16", "fp32") else ""
 
 
 @rule(

@@ -73,11 +73,12 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
         return
     written, update = ctx.value(path), ctx.value(_UPDATE)
     if isinstance(written, int) and isinstance(update, int) and written != update:
+        either = f"write {update}, or " if update > 0 else ""  # a batch takes a step at the least
         yield ctx.at(
             path,
             f"`{path}` is {written} and counts as {update}, the `update_interval` of ZenFlow;"
             " `train_batch_size` is not worked out again",
-            help=f"write {update}, or set `{_UPDATE}` to {written}",
+            help=f"{either}set `{_UPDATE}` to {written}",
             related=[("the interval is set here", _UPDATE)],
-            fix=Fix(f"replace by {update}", (Set((path,), update),)),
+            fix=Fix(f"replace by {update}", (Set((path,), update),)) if either else None,
         )

@@ -14,7 +14,20 @@ from dsconfig.json_types import KeyPath
 from dsconfig.releases import NUMBERS
 from dsconfig.rules import RULES
 from tests.fuzz.advice.places import Scene, at, default, named, place, spec, written
-from tests.fuzz.advice.sentences import ALL, Beyond, Move, Put, Remove, Rename, Step, Swap, Unread, Way, ways
+from tests.fuzz.advice.sentences import (
+    ALL,
+    Beyond,
+    Move,
+    Put,
+    Ranks,
+    Remove,
+    Rename,
+    Step,
+    Swap,
+    Unread,
+    Way,
+    ways,
+)
 from tests.fuzz.advice.values import NOTHING, value
 
 
@@ -66,46 +79,57 @@ def _attempt(scene: Scene, way: Way, before: Report) -> Attempt:
     data = _done(scene, way)
     if data is None:
         return Attempt(scene.found, way, "blocked" if _blocked(scene, way) else "impossible")
-    after = _judged(data, before)
-    code, path = scene.found.code, scene.found.path
-    if any((each.code, each.path, each.message) == (code, path, scene.found.message) for each in after):
+    after = _judged(data, before, way)
+    if any((*_spot(each), each.message) == (*_spot(scene.found), scene.found.message) for each in after):
         return Attempt(scene.found, way, "stays", data)
-    if any((each.code, each.path) == (code, path) for each in after):
-        return Attempt(scene.found, way, "renewed", data)
     new = tuple(sorted((_errors(after) - _errors(before)).elements()))
-    outcome = "ended" if not new else "in steps" if _leads_on(scene.found, after, before, _STEPS) else "error"
+    renewed = any(_spot(each) == _spot(scene.found) for each in after)
+    outcome = "renewed" if renewed else "error" if new else "ended"
+    if outcome != "ended" and _leads_on(scene.found, after, before, _STEPS):
+        outcome = "in steps"
     return Attempt(scene.found, way, outcome, data, new)
 
 
-_STEPS = 2
-"""Helps of errors that came in the stead of a finding, followed one after another."""
+def _spot(found: Diagnostic) -> tuple[str, KeyPath]:
+    return found.code, found.path
+
+
+_STEPS = 6
+"""Helps of what came in the stead of a finding, followed one after another."""
 
 
 def _blocked(scene: Scene, way: Way) -> bool:
     """Whether a value on the way to the place is not an object: that is another finding's matter."""
     ways_to = [tuple(step.to.split(".")) for step in way if isinstance(step, Move)]
-    return any(at(scene.data, to[:length]) is not None for to in ways_to for length in range(1, len(to)))
+    before = [at(scene.data, to[:length]) for to in ways_to for length in range(1, len(to))]
+    return any(value is not None and not isinstance(value, dict) for value in before)
 
 
 def _leads_on(found: Diagnostic, now: Report, before: Report, steps: int) -> bool:
-    """Whether the helps of the errors that came lead to a config without them, and without the finding."""
+    """Whether the helps of what came lead to a config without it, and without the finding."""
     new = _errors(now) - _errors(before)
-    if not new:
-        return not any((each.code, each.path) == (found.code, found.path) for each in now)
+    came = [each for each in now if each.code in new or _spot(each) == _spot(found)]
+    if not came:
+        return True
     if not steps or now.document is None:
         return False
     data = now.document.value()
     context = Context(Source(now.document, now.consumer, now.world_size), NUMBERS[now.target.releases[-1]])
-    for each in now:
-        for way in ways(each.help or "") if each.code in new else ():
-            made = _done(Scene(data, each, context), way)
-            if made is not None and _leads_on(found, _judged(made, before), before, steps - 1):
-                return True
+    for each in came:
+        done = [(_done(Scene(data, each, context), way), way) for way in ways(each.help or "")]
+        if any(made is not None for made, _ in done):
+            return any(
+                _leads_on(found, _judged(made, now, way), before, steps - 1)
+                for made, way in done
+                if made is not None
+            )
     return False
 
 
-def _judged(data: Any, before: Report) -> Report:
-    return check(data, before.target, before.world_size, before.consumer)
+def _judged(data: Any, before: Report, way: Way = ()) -> Report:
+    """The config as it was judged before, on the number of GPUs that the way names."""
+    world_size = next((step.count for step in way if isinstance(step, Ranks)), before.world_size)
+    return check(data, before.target, world_size, before.consumer)
 
 
 def _done(scene: Scene, way: Way) -> Any:
@@ -159,6 +183,8 @@ def _do(scene: Scene, data: dict[str, Any], step: Step) -> None:
             _put(data, (*path[:-1], new), item)
         case Move(to):
             _move(scene, data, to)
+        case Ranks() | Beyond() | Unread():
+            pass
 
 
 def _move(scene: Scene, data: dict[str, Any], to: str) -> None:
@@ -184,7 +210,9 @@ def _put(data: Any, path: KeyPath, item: Any) -> None:
         raise ImpossibleError
     for part in path[:-1]:
         if isinstance(data, dict):
-            data = data.setdefault(part, {})
+            if data.get(part) is None:
+                data[part] = {}
+            data = data[part]
         elif isinstance(data, list) and isinstance(part, int) and part < len(data):
             data = data[part]
         else:

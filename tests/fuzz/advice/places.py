@@ -49,6 +49,8 @@ def place(scene: Scene, name: str, *, here: bool) -> KeyPath | None:
     if not name:
         return path
     parts: KeyPath = tuple(name.split("."))
+    if not here and isinstance(at(scene.data, path), dict) and f"has no `{name}`" in scene.found.message:
+        return (*path, *parts)
     if path[-len(parts) :] == parts and (not here or written(scene, path)):
         return path
     for candidate in dict.fromkeys(_near(scene, path, parts)):

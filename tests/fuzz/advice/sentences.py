@@ -47,6 +47,12 @@ class Move(NamedTuple):
     to: str
 
 
+class Ranks(NamedTuple):
+    """Start the job on so many GPUs; None: on another number of them, and the config is judged by itself."""
+
+    count: int | None
+
+
 class Beyond(NamedTuple):
     """Nothing to do to the config."""
 
@@ -59,7 +65,7 @@ class Unread(NamedTuple):
     text: str
 
 
-Step: TypeAlias = "Remove | Put | Rename | Swap | Move | Beyond | Unread"
+Step: TypeAlias = "Remove | Put | Rename | Swap | Move | Ranks | Beyond | Unread"
 Way: TypeAlias = tuple[Step, ...]
 """Steps that are done together."""
 
@@ -81,7 +87,7 @@ _ASIDE = re.compile(r" \([^)]*\)")
 _OR = re.compile(rf",? or (?=(?:{_VERBS})\b)|, (?=(?:{_VERBS})\b)")
 _AND = re.compile(rf",? and (?=(?:{_VERBS})\b)")
 _BEYOND = re.compile(
-    r"upgrade|run on|change the|widen|use \d+ GPUs|use another optimizer$|(?:use )?another number of|hand "
+    r"upgrade|change the(?! number of GPUs)|use another optimizer$|hand "
     r"|keep it|leave it|fill the template|save |step it|pad |load the file|check |nest |put |raise @|list "
     r"|use a (?:divisor|multiple)|give the Trainer|describe |choose |name one\b|say it anew|do\b|DeepSpeed "
     r"|offload to"
@@ -193,6 +199,14 @@ _LIST = r"@\d+@(?:(?:, | and | or |, or )@\d+@)*"
 _FORMS = [
     (re.compile(form), read)
     for form, read in (
+        (
+            r"(?:(?:change the|use another|another) number of|(?:use|run on) (\d+)) (?:GPUs|ranks)",
+            lambda parts: [(Ranks(int(parts[0]) if parts[0] else None),)],
+        ),
+        (
+            r"widen the range of GPUs",
+            lambda _: [(Put("elasticity.min_gpus", "1"), Put("elasticity.max_gpus", "10000"))],
+        ),
         (r"remove them", lambda _: [(Remove((ALL,)),)]),
         (
             r"remove (?:it|the key(?: to have no value)?|the section|the group|one of .*|what .*)",
@@ -209,6 +223,7 @@ _FORMS = [
         (r"swap (@\d+@) and (@\d+@)", lambda p: [(Swap(p[0].strip("`"), p[1].strip("`")),)]),
         (rf"add ({_LIST})(?:(?: to the| with its|,) .*)?", lambda parts: _added(parts[0])),
         (rf"move it (?:in)?to ({_LIST})(?:, at the top level)?", lambda parts: _moved(parts[0])),
+        (r"write (@\d+@) as an object", lambda parts: _put(parts[0].strip("`"), "an object")),
         (r"use (@\d+@) instead", lambda parts: _moved(parts[0])),
         (r"say (@\d+@) at (@\d+@)", lambda p: [(Remove(), Put(p[1].strip("`"), p[0]))]),
         (r"rename (@\d+@) to (@\d+@)", lambda p: [(Rename(p[0].strip("`"), p[1].strip("`")),)]),

@@ -28,6 +28,10 @@ def value(words: str, spec: Spec | None, default: Any = None) -> Any:
         return value(example[1].partition(" or ")[0], spec)
     if "same" in words or not text:
         return _usual(spec, default)
+    if re.match(r"a list of any of", words):
+        return [json.loads(words.split("`")[1])]
+    if re.match(r"any value|a list of lists", words):
+        return "text" if words.startswith("any") else [["text"]]
     return _usual(spec, default) if re.match(r"a value|the ", words) else _phrase(words, spec)
 
 
@@ -47,8 +51,6 @@ def _phrase(words: str, spec: Spec | None) -> Any:
         return ["torch.nn.Linear"] if "name" in first or "string" in first else [1]
     if re.match(r"two numbers", first):
         return [0.9, 0.99]
-    if "list of lists" in first:
-        return [["text"]]
     if "object" in first:
         return {}
     if re.search(r"string|name|directory|path", first):
