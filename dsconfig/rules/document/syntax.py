@@ -45,10 +45,10 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
     )
     for group in groups(refused):
         yield ctx.spot(
-            group[-1] if closer(group[0]) else group[0],
+            group[-1]._replace(span=_end(ctx, group[-1])) if closer(group[0]) else group[0],
             f"{_says(group)}: refused by {_reader(ctx)}",
             help=_help(ctx, group),
-            places=_elsewhere(ctx, group),
+            places=_elsewhere(group),
             fix=_fix(ctx, group),
         )
 
@@ -56,7 +56,7 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
 def _says(group: list[Problem]) -> str:
     first, count = group[0], len(group)
     if closer(first):
-        return f"`{group[-1].detail}` is opened here and never closed"
+        return f"`{group[-1].detail}` is never closed"
     if first.kind == "unclosed":
         return f"a {'comment' if first.detail == '/*' else 'string'} is never closed, {quoted(first.detail)}"
     places = f", in {count} places" if count > 1 else ""
@@ -66,26 +66,26 @@ def _says(group: list[Problem]) -> str:
     return (meaning(first) if count > 1 else says(first)) + places
 
 
-def _elsewhere(ctx: Context, group: list[Problem]) -> list[tuple[str, Span]]:
-    """Other places of the same kind; of brackets, those around the one and where its content ends."""
+def _elsewhere(group: list[Problem]) -> list[tuple[str, Span]]:
+    """Other places of the same kind; of brackets, where the one is opened and those around it."""
     if not closer(group[0]):
         return [("here too", problem.span) for problem in group[1 : 1 + _SHOWN]]
     around = [("this one is open as well", problem.span) for problem in group[-2 : -2 - _SHOWN : -1]]
-    return [*around, _end(ctx, group[-1])]
+    return [(f"`{group[-1].detail}` is opened here", group[-1].span), *around]
 
 
 _SHOWN = 3
 
 
-def _end(ctx: Context, bracket: Problem) -> tuple[str, Span]:
+def _end(ctx: Context, bracket: Problem) -> Span:
     """Where the bracket ought to have been closed: behind the last that it holds."""
     document = ctx.document
     length = len(document.text.rstrip())
     for path in (bracket.path, bracket.path[:-1]):
         node = document.node(path)
         if node is not None and node.span.start == bracket.span.start and node.span.end < length:
-            return "what it holds ends here", Span(max(node.span.end - 1, 0), node.span.end)
-    return "the text ends here", Span(max(length - 1, 0), length)
+            return Span(max(node.span.end - 1, 0), node.span.end)
+    return Span(max(length - 1, 0), length)
 
 
 def _help(ctx: Context, group: list[Problem]) -> str | None:
@@ -99,7 +99,7 @@ def _help(ctx: Context, group: list[Problem]) -> str | None:
 
 def _advice(group: list[Problem]) -> str | None:
     if right := closer(group[-1]):
-        return f"close it with `{right}`"
+        return f"close it here with `{right}`"
     words = {python_word(problem): json_word(problem) for problem in group if json_word(problem)}
     if words:
         return f"write {', '.join(f'`{right}` for `{word}`' for word, right in words.items())}"
