@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -278,3 +279,19 @@ def test_the_world_size_of_the_job(project: Path) -> None:
     report = check(launch(project, job))
     assert report.children[0].world_size == 4
     assert not report.ok
+
+
+@pytest.mark.parametrize("argument", ["learning_rate", "max_steps", "per_device_train_batch_size"])
+@pytest.mark.parametrize("value", [10**400, -1, [], {"a": 1}, "x", float("nan")])
+@pytest.mark.parametrize("name", ["Transformers", "LLaMA-Factory v1"])
+def test_impossible_arguments(project: Path, name: str, argument: str, value: object) -> None:
+    path = launch(project, JOBS[name], **{**ARGS, argument: value})
+    assert len(check(path, world_size=8).children) == 1
+    with contextlib.suppress(ValueError):  # `ResolveError` among them
+        resolve(path, 8, "0.19.8")
+
+
+def test_a_batch_beyond_all_limits(project: Path) -> None:
+    (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "train_batch_size": 10**400}))
+    (child,) = check(launch(project, JOBS["Axolotl"]), world_size=8).children
+    assert "DSC202" in {found.code for found in child}

@@ -29,6 +29,10 @@ _OTHER_WORDS: Mapping[str, str] = {
 """What DeepSpeed, other trainers and scripts call some of the arguments."""
 
 
+_LARGEST = 1 << 63
+"""No argument is as large: what is, infinity among it, cannot be calculated with."""
+
+
 class Arguments:
     """Training arguments, as written, else the consumer's default; asked for by name and type.
 
@@ -64,7 +68,7 @@ class Arguments:
         value = self._value(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST:
             raise ValueError(_wrong(name, value, "a number"))
         return value
 

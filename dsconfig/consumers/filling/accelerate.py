@@ -80,6 +80,7 @@ def _fill_dummies(filling: Filling, ranks: int | None) -> None:
         total = None if ranks is None else math.ceil(total / ranks)
     filling.fill("scheduler.params.warmup_min_lr", 0, "0")
     filling.fill("scheduler.params.warmup_max_lr", rate, "learning_rate (DummyOptim)")
-    warmup = max(1, int(args.number("warmup_steps")))
+    given = args.number("warmup_steps")
+    warmup = None if given is None else max(1, int(given))
     filling.fill("scheduler.params.warmup_num_steps", warmup, "warmup_steps (DummyScheduler)")
     filling.fill("scheduler.params.total_num_steps", total, "max_steps / processes (DummyScheduler)")

@@ -63,11 +63,11 @@ def _mismatch_help(found: Triplet, world: float) -> str:
     train, micro, steps = found.values()
     options = [f"remove `{TRAIN}` to train with {plain(micro * steps * world)}"]
     if _whole(train, micro * world):
-        options.append(f"set `{STEPS}` to {plain(train / (micro * world))}")
+        options.append(f"set `{STEPS}` to {plain(train // (micro * world))}")
     if _whole(train, steps * world):
-        options.append(f"set `{MICRO}` to {plain(train / (steps * world))}")
+        options.append(f"set `{MICRO}` to {plain(train // (steps * world))}")
     if _whole(train, micro * steps):
-        options.append(f"use {plain(train / (micro * steps))} GPUs")
+        options.append(f"use {plain(train // (micro * steps))} GPUs")
     return ", or ".join(options)
 
 
