@@ -21,7 +21,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
     add_file(parser)
     add = parser.add_argument
-    add("--to", metavar="RELEASE", required=True, help="the release that is to read the config")
+    add(
+        "--to",
+        metavar="RELEASE",
+        help="the release that is to read the config (default: the installed one, else the latest known)",
+    )
     known = "default: the target that the file's `$dsconfig` or the settings give"
     add("--from", dest="target", metavar="RELEASE", help=f"that it was written for, or `installed` ({known})")
     add_circumstances(parser)

@@ -41,7 +41,8 @@ class Decisions:
         self.trial = Trial(way, seen)
         self.after = Meaning(way.context(seen, way.to))
         self.new: Context = self.after.context
-        self.spoken_of: set[KeyPath] = set()
+        batch = way.handover.batch if way.handover else {}
+        self.spoken_of: set[KeyPath] = {(key,) for key in batch}
 
     def __iter__(self) -> Iterator[Decision]:
         found = [
@@ -167,7 +168,7 @@ class Decisions:
         earlier, later = self.way.meant.values, self.after.values
         for path in earlier.keys() & later.keys():
             (_, old), (place, new) = earlier[path], later[path]
-            if _plain(old) and _plain(new) and not _alike(old, new):
+            if place not in self.spoken_of and _plain(old) and _plain(new) and not _alike(old, new):
                 yield self._read_as(place, old, new)
 
     def _read_as(self, place: KeyPath, old: Json, new: Json) -> Decision:

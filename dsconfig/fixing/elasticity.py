@@ -75,7 +75,7 @@ def about_block(handed: Handover | None, origin: str, to: str, *, keep: bool) ->
         why = f"stays, though {to} itself refuses a config that has it"
         yield Decision("batch", (KEY,), None, why, (run,))
         return
-    why = f"is handed over, since {to} refuses it: the job is elastic no longer"
+    why = f"is handed over, since {to} refuses it: the job is no longer elastic"
     stay = Choice("start the handed-over config with `dsconfig elastic run`", "the job stays elastic")
     fixed = [f"`{key}` {value}" for key, value in handed.batch.items()]
     if fixed:

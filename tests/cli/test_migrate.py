@@ -321,6 +321,12 @@ def test_nothing_to_do(here: Path, run: Runs) -> None:
     assert os.stat("a.json").st_mtime_ns == before
 
 
+def test_without_a_release_to_go_to_it_is_the_newest(files: Path, run: Runs) -> None:
+    newest = run("migrate", "--from", "0.14.5", "--to", dsconfig.LATEST, "clean.json")
+    assert newest.code == 0
+    assert run("migrate", "--from", "0.14.5", "clean.json") == newest
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -328,7 +334,7 @@ def test_nothing_to_do(here: Path, run: Runs) -> None:
         (["--from", "0.14.5", "--to", "9", "clean.json"], "--to: unknown DeepSpeed release"),
         (["--from", "0.14.5", "--to", ">=0.19", "clean.json"], "names"),
         (["--to", "0.14.5", "--from", "0.19.8", "clean.json"], "--from: 0.19.8 is not earlier than 0.14.5"),
-        (["clean.json"], "--to"),
+        (["clean.json"], "which release was the config written for? Give --from"),
         ([*WAY, "--write", "-o", "x.json", "clean.json"], "not allowed with"),
         ([*WAY, "--write", "-"], "--write needs a file"),
         ([*WAY, "-o", "clean.json", "clean.json"], "only --write writes over it"),
