@@ -323,7 +323,7 @@ def test_nothing_to_do(here: Path, run: Runs) -> None:
 
 def test_without_a_release_to_go_to_it_is_the_newest(files: Path, run: Runs) -> None:
     newest = run("migrate", "--from", "0.14.5", "--to", dsconfig.LATEST, "clean.json")
-    assert newest.code == 0
+    assert newest.code == 1  # something is left to decide
     assert run("migrate", "--from", "0.14.5", "clean.json") == newest
 
 
