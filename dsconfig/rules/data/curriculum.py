@@ -28,6 +28,7 @@ _PACES: JsonObject = {
     "fixed_linear": {"total_curriculum_step": 10000, "difficulty_step": 8},
 }
 """An example of each."""
+_SHOWN = 12
 
 
 @rule("DSC945", effect="rejected", since="0.8.0", source=f"{_FILE}:get_curriculum_learning")
@@ -138,7 +139,19 @@ def _lacks_pace(ctx: Context, found: Curriculum, lacking: list[str], kind: str) 
     needs = f"the schedule {quoted(kind)} needs"
     if isinstance(config, dict):
         message = f"{named(path)} has no {names}, which {needs}"
-        return ctx.at(path, message, help=f"add {names}", part="key", effect=found.effect)
+        pace = _pace(kind, config)
+        added = one_of([f"`{json.dumps(key)}: {json.dumps(pace[key])}`" for key in lacking], "and")
+        return ctx.at(path, message, help=f"add {added}", part="key", effect=found.effect)
     message = f"{named(path)} is {described(config)} where {needs} an object with {names}"
     example = f"write an object, such as `{json.dumps(_PACES[kind])}`"
     return ctx.at(path, message, help=example, effect=found.effect)
+
+
+def _pace(kind: str, config: JsonObject) -> JsonObject:
+    """An example for the type; a step ends every difficulty but the last, where one of the two is there."""
+    pace, levels, steps = dict(_PACES[kind]), config.get("difficulty"), config.get("max_step")
+    if isinstance(levels, list) and 1 < len(levels) <= _SHOWN:
+        pace["max_step"] = [1000 * number for number in range(1, len(levels))]
+    if isinstance(steps, list) and 0 < len(steps) < _SHOWN:
+        pace["difficulty"] = [8 * number for number in range(1, len(steps) + 2)]
+    return pace

@@ -38,6 +38,10 @@ class Solver(NamedTuple):
     semantics: Semantics
     release: str
 
+    def altered(self, **values: Json) -> Solver:
+        """The solver of a section with other values."""
+        return self._replace(block={**self.block, **values})
+
     def _answer(self, world: float) -> Json:
         """The release's answer for a world size, or the error it raises."""
         from elastic.deepspeed.solver import as_released

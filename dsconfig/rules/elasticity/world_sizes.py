@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.batch.reading import data_parallel_size
 from dsconfig.rules.elasticity._section import solver_of, works_somewhere
+from dsconfig.rules.elasticity._solver import Solver, endless
 from dsconfig.words import quoted
 
 _SOLVER = "elasticity/elasticity.py:compute_elastic_config"
@@ -42,8 +44,18 @@ def world_size_not_elastic(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         "elasticity",
         f"world size {world:g} {why}",
-        help="change the number of GPUs, or raise `max_train_batch_size`",
+        help="change the number of GPUs" + _raised(solver, world),
     )
+
+
+def _raised(solver: Solver, world: float) -> str:
+    """The cap that leaves each rank its smallest micro batch, where that is enough."""
+    least = math.ceil(min(solver.block["micro_batch_sizes"]) * world)
+    if least <= solver.block["max_train_batch_size"] or not solver.altered(max_train_batch_size=least).works(
+        world
+    ):
+        return ""
+    return f", or raise `max_train_batch_size` to {least}"
 
 
 @rule("DSC608", effect="rejected", since="0.3.9", until="0.19.7", source=_SOLVER)
@@ -71,5 +83,21 @@ def elasticity_without_world_size(ctx: Context) -> Iterator[Finding]:
         f"no world size from `min_gpus` {quoted(low)} to `max_gpus` {quoted(high)} suits batches of at most "
         f"{quoted(solver.block['max_train_batch_size'])} in micro batches of "
         f"{quoted(solver.block['micro_batch_sizes'])}",
-        help="widen the range of GPUs, or raise `max_train_batch_size`",
+        help=_way_out(ctx, solver),
     )
+
+
+def _way_out(ctx: Context, solver: Solver) -> str:
+    """What of the range and the cap was tried and gives a world size."""
+    block = solver.block
+    options = []
+    wide = solver.altered(min_gpus=1, max_gpus=10000)
+    if {"min_gpus", "max_gpus"} & set(block) and works_somewhere(ctx, wide):
+        options.append("widen the range of GPUs")
+    for factor in (2, 8, 64):
+        cap = factor * math.ceil(block["max_train_batch_size"])
+        higher = solver.altered(max_train_batch_size=cap)
+        if not endless(higher.block, solver.semantics) and works_somewhere(ctx, higher):
+            options.append(f"raise `max_train_batch_size` to {cap}")
+            break
+    return ", or ".join(options) or "use other sizes, or switch elasticity off"

@@ -120,6 +120,16 @@ def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
             "`autoep_size` is `1`"
             + ("" if ctx.has(f"{EP}.autoep_size") else ", its default,")
             + " and every rank keeps all experts",
-            help="give a number greater than 1 that divides both the experts and the ranks",
+            help=_larger(ctx.world_size),
             related=[on_here()],
         )
+
+
+def _larger(ranks: int | None) -> str:
+    """The sizes that leave a rank fewer experts; one rank alone has none to share with."""
+    if ranks is None:
+        return "give a number greater than 1 that divides both the experts and the ranks"
+    sizes = [size for size in divisors(ranks) if size > 1]
+    if not sizes:
+        return f"set `{EP}.enabled` to `false`; one rank has nobody to share them with"
+    return f"use {one_of(sizes[:12])}; it must divide the number of experts too"

@@ -80,6 +80,6 @@ def _help(meant: str | None, other: str | None, own: Iterable[str]) -> str:
     known = [f"`{name}`" for name in own]
     likely = f"write {meant}" if meant else f"perhaps {quoted(other)}" if other else None
     if likely is None:
-        return f"name one that DeepSpeed knows: {one_of(known)}, or a class of `torch.optim.lr_scheduler`"
+        return f"use {one_of(known)}, or a class of `torch.optim.lr_scheduler`"
     others = f"{one_of(known, 'and')}, and the classes of `torch.optim.lr_scheduler`"
     return f"{likely}; DeepSpeed knows {others}, all as they are spelt"

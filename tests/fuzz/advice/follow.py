@@ -37,7 +37,7 @@ class Attempt(NamedTuple):
     found: Diagnostic
     way: Way
     outcome: str
-    """What came of it: the finding `ended`, or did so `in steps`, where the errors that came have such helps;
+    """What came of it: the finding `ended`, or did so `in steps`, as the helps of what came were followed;
     the way leads `beyond` the config, or is `blocked` by another finding; all else is a fault.
     """
     data: Any = None

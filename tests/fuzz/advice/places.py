@@ -49,7 +49,7 @@ def place(scene: Scene, name: str, *, here: bool) -> KeyPath | None:
     if not name:
         return path
     parts: KeyPath = tuple(name.split("."))
-    if not here and isinstance(at(scene.data, path), dict) and f"has no `{name}`" in scene.found.message:
+    if not here and isinstance(at(scene.data, path), dict) and _lacked(scene, name):
         return (*path, *parts)
     if path[-len(parts) :] == parts and (not here or written(scene, path)):
         return path
@@ -63,6 +63,11 @@ def place(scene: Scene, name: str, *, here: bool) -> KeyPath | None:
         if written(scene, candidate) or (not here and _open(scene, candidate)):
             return candidate
     return None if here else (*path[:-1], *parts)
+
+
+def _lacked(scene: Scene, name: str) -> bool:
+    """Whether the message says of the key it begins with that it has no such key."""
+    return bool(re.match(rf"`[^`]*`(?: of `[^`]*`)? has no `{re.escape(name)}`", scene.found.message))
 
 
 def _near(scene: Scene, path: KeyPath, parts: KeyPath) -> Iterator[KeyPath]:

@@ -88,8 +88,9 @@ _OR = re.compile(rf",? or (?=(?:{_VERBS})\b)|, (?=(?:{_VERBS})\b)")
 _AND = re.compile(rf",? and (?=(?:{_VERBS})\b)")
 _BEYOND = re.compile(
     r"upgrade|change the(?! number of GPUs)|use another optimizer$|hand "
-    r"|keep it|leave it|fill the template|save |step it|pad |load the file|check |nest |put |raise @|list "
-    r"|use a (?:divisor|multiple)|give the Trainer|describe |choose |name one\b|say it anew|do\b|DeepSpeed "
+    r"|keep it|leave it|fill the template|save |step it|pad |load the file|check |nest |put "
+    r"|list |raise @\d+@(?! to)|use a (?:divisor|multiple)"
+    r"|give the Trainer|describe |choose |name one\b|say it anew|do\b|DeepSpeed "
     r"|offload to"
     r"|write (?:it|them|@\d+@) in the technique|write (?:what is meant|the batch sizes|the same|\d+ entr)"
     r"|use (?:[\w.]+\(|the universal|pin_memory)"
@@ -204,6 +205,10 @@ _FORMS = [
             lambda parts: [(Ranks(int(parts[0]) if parts[0] else None),)],
         ),
         (
+            r"switch elasticity off",
+            lambda _: [(Put("elasticity.enabled", "false"),)],
+        ),
+        (
             r"widen the range of GPUs",
             lambda _: [(Put("elasticity.min_gpus", "1"), Put("elasticity.max_gpus", "10000"))],
         ),
@@ -215,7 +220,7 @@ _FORMS = [
         (r"keep (?:@\d+@ alone|one(?: of (?:the two|them))?)", lambda _: [(Remove(),)]),
         (rf"remove ({_LIST})", lambda parts: [(Remove(tuple(words(parts[0]))),)]),
         (r"set (@\d+@)(?: and (@\d+@))?", lambda parts: _added(" ".join(parts))),
-        (r"set (@\d+@) to (.+)", lambda parts: _put(parts[0].strip("`"), parts[1])),
+        (r"(?:set|raise) (@\d+@) to (.+)", lambda parts: _put(parts[0].strip("`"), parts[1])),
         (r"set (@\d+@) or (@\d+@) to (@\d+@)", lambda p: [(Put(each.strip("`"), p[2]),) for each in p[:2]]),
         (r"(?:set|raise|round) it(?:, for example)? to (.+)", lambda parts: _put("", parts[0])),
         (r"round it, for example to (.+)", lambda parts: _put("", parts[0])),
