@@ -89,7 +89,8 @@ def nearest_multiples(value: Json, step: Json) -> tuple[Json, ...]:
     """The multiples of `step` just below and above `value`, positive ones only."""
     if not isinstance(value, int | float) or not step:
         return ()
-    below = value // step * step
+    value, step = (int(n) if isinstance(n, float) and n.is_integer() else n for n in (value, step))
+    below = value // step * step  # in integers, of which floats beyond 2^53 are not sure
     return tuple(number for number in (below, below + step) if number > 0)
 
 

@@ -46,6 +46,8 @@ ELASTIC = {"enabled": True, "max_train_batch_size": 5, "micro_batch_sizes": [5],
     ("data", "target", "world_size"),
     [
         ({"train_batch_size": 34, "gradient_accumulation_steps": 1.5}, "0.19.8", 4),
+        ({"train_batch_size": 10**20, "gradient_accumulation_steps": 0.5}, "0.19.8", 7),
+        ({"train_batch_size": 1e20, "train_micro_batch_size_per_gpu": 3}, "0.18.9", 8),
         ({"optimizer": {"type": "Lamb"}, "zero_optimization": LAMB}, "0.14.5", None),
         ({"curriculum_learning": CURRICULUM}, "0.18.9", None),
         ({"curriculum_learning": {**CURRICULUM, "schedule_config": [None]}}, "0.18.9", None),

@@ -41,7 +41,7 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
             TRAIN,
             f"`{TRAIN}` {train} is not a multiple of {micro} × {steps} = {micro * steps} (micro batch × "
             "accumulation steps), so no world size fits",
-            help=_integers_help(micro, steps) or _multiples_help(train, micro * steps),
+            help=_integers_help(train, micro, steps) or _multiples_help(train, micro * steps),
             related=_FACTORS,
         )
         return
@@ -109,7 +109,7 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
     yield ctx.at(
         TRAIN,
         f"`{TRAIN}` {train} is not divisible by {_product(key, given, world)}{whole if train > step else ''}",
-        help=_integers_help(micro, steps) or _divisible_help(train, step, given, world),
+        help=_integers_help(train, micro, steps) or _divisible_help(train, step, given, world),
         related=[(f"`{key}` is set here", key)] if given is not None else [],
     )
 
@@ -123,12 +123,16 @@ def _product(key: str, given: Json, world: float | None) -> str:
     return " × ".join(parts) + (f" = {plain(given * world)}" if both else "")
 
 
-def _integers_help(micro: Json, steps: Json) -> str:
+_EXACT = 2**53
+"""Beyond it floats leave integers out, and a product of floats is another number than that of integers."""
+
+
+def _integers_help(train: Json, micro: Json, steps: Json) -> str:
     """What to do first where a batch is shared out in fractions: DeepSpeed rounds them, and no total fits."""
     broken = [
         key
         for key, value in ((MICRO, micro), (STEPS, steps))
-        if isinstance(value, float) and not value.is_integer()
+        if isinstance(value, float) and (train > _EXACT or not value.is_integer())
     ]
     return " and ".join(f"set `{key}` to an integer of at least 1" for key in broken)
 

@@ -90,6 +90,4 @@ def _help(meant: str | None, known: list[str]) -> str:
     if meant:
         others = f"DeepSpeed knows {one_of(known, 'and')} in any case of letters"
         return f"write {quoted(meant)}; {others}, and the classes of `torch.optim` as they are spelt"
-    return (
-        f"name one that DeepSpeed knows: {one_of(known)}, in any case of letters, or a class of `torch.optim`"
-    )
+    return f"use {one_of(known)}, in any case of letters, or a class of `torch.optim`"

@@ -69,10 +69,13 @@ def _number(words: str, spec: Spec | None) -> Any:
         bounds[index] = float(found[1]) if found else None
     if "positive" in words or "a divisor" in words:
         bounds[1] = 0
-    least = re.match(r"(-?[\d.]+) or more|an? multiple of (\d+)", words)
+    multiple = re.match(r"an? multiple of (\d+)", words)
+    if multiple:
+        return int(multiple[1])
+    least = re.match(r"(-?[\d.]+) or more", words)
     if least:
-        bounds[0] = float(least[1] or least[2])
-    if "integer" in words or "number" in words or "multiple" in words or any(b is not None for b in bounds):
+        bounds[0] = float(least[1])
+    if "integer" in words or "number" in words or any(b is not None for b in bounds):
         whole = "integer" in words or bool(spec and any(arm[0] == "int" for arm in arms(spec)))
         return _fitting(bounds, whole=whole)
     return NOTHING
