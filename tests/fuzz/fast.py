@@ -7,6 +7,7 @@ had an outcome that none had before. `.fuzz/stop` ends it.
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from random import Random
 
 from tests.fuzz.material import fresh
@@ -32,7 +33,8 @@ def main(name: str, seed: int) -> None:
                 corpus = (path for path in (FOLDER / "corpus").glob("*") if path.name not in seen)
                 for path in corpus:
                     seen.add(path.name)
-                    pool.append(path.read_bytes()[:LARGEST_POOLED])
+                    with suppress(FileNotFoundError):  # libFuzzer replaces an input by a smaller one
+                        pool.append(path.read_bytes()[:LARGEST_POOLED])
                 del pool[:-MOST_POOLED]
                 if pace.ends(record):
                     break

@@ -56,9 +56,8 @@ class Runner:
 
     def start(self) -> None:
         self.path.unlink(missing_ok=True)
-        self.process = subprocess.Popen(
-            self.command, cwd=FOLDER.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        with self.path.with_suffix(".log").open("ab") as log:
+            self.process = subprocess.Popen(self.command, cwd=FOLDER.parent, stdout=log, stderr=log)
 
     def record(self) -> Record:
         """What it came to so far."""
