@@ -112,8 +112,13 @@ def mostly_foreign(keys: Collection[str]) -> bool:
         return False
     from difflib import get_close_matches
 
-    near = sum(1 for key in strangers if get_close_matches(key.lower(), _roots(), 1, 0.8))
-    return _outweigh(len(strangers) - near, len(own))
+    sample = strangers[:_SAMPLE]
+    near = sum(1 for key in sample if get_close_matches(key.lower(), _roots(), 1, 0.8))
+    return _outweigh(len(strangers) - near * len(strangers) // len(sample), len(own))
+
+
+_SAMPLE = 100
+"""Keys that speak for the rest of them: to look for what is like one takes a millisecond."""
 
 
 def _outweigh(strangers: int, keys: int) -> bool:

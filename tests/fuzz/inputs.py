@@ -16,6 +16,11 @@ def unknown_keys(size: int) -> bytes:
 
 
 @kind()
+def keys_of_something_else(size: int) -> bytes:
+    return object_of([f'"nobody_knows_{i}": 1' for i in range(size // 22)]).replace(b'"$dsconfig": {}, ', b"")
+
+
+@kind()
 def misspelt_keys(size: int) -> bytes:
     words = sorted(section_keys(ROOT))
     spread = random.Random(0)
@@ -59,7 +64,7 @@ def comments_only(size: int) -> bytes:
 
 @kind()
 def missing_commas(size: int) -> bytes:
-    return ("{" + "\n".join(f'"k{i}": 1' for i in range(size // 10)) + "}").encode()
+    return ('{"$dsconfig": {},' + "\n".join(f'"k{i}": 1' for i in range(size // 10)) + "}").encode()
 
 
 @kind()
@@ -108,7 +113,7 @@ def suppressing_comments_above(size: int) -> bytes:
 @kind("hjson")
 def suppressing_comments_on_one_line(size: int) -> bytes:
     one = b'"k": "auto" /* dsconfig: ignore[DSC101] */,'
-    return b'{"train_batch_size": 8,' + one * (size // len(one)) + b'"z": 1}'
+    return b'{"$dsconfig": {}, "train_batch_size": 8,' + one * (size // len(one)) + b'"z": 1}'
 
 
 @kind("hjson")

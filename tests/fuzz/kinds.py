@@ -22,8 +22,8 @@ def kind(suffix: str = "json") -> Callable[[Kind], Kind]:
 
 
 def config(**keys: Any) -> bytes:
-    return json.dumps({"train_batch_size": 8, **keys}).encode()
+    return json.dumps({"$dsconfig": {}, "train_batch_size": 8, **keys}).encode()
 
 
 def object_of(entries: list[str]) -> bytes:
-    return ('{"train_batch_size": 8,\n' + ",\n".join(entries) + "}").encode()
+    return ('{"$dsconfig": {}, "train_batch_size": 8,\n' + ",\n".join(entries) + "}").encode()

@@ -62,17 +62,17 @@ def exponents(size: int) -> bytes:
 
 @kind()
 def open_string(size: int) -> bytes:
-    return b'{"train_batch_size": 8, "a": "' + b"x\\u" * (size // 3)
+    return b'{"$dsconfig": {}, "train_batch_size": 8, "a": "' + b"x\\u" * (size // 3)
 
 
 @kind("hjson")
 def open_multiline(size: int) -> bytes:
-    return b"{a: '''\n" + b"'' x\n" * (size // 5)
+    return b'{"$dsconfig": {}\na: ' + b"'''\n" + b"'' x\n" * (size // 5)
 
 
 @kind("hjson")
 def bare_words(size: int) -> bytes:
-    return b"{\n" + b"".join(b"k%d: word and word\n" % i for i in range(size // 20)) + b"}"
+    return b'{"$dsconfig": {}\n' + b"".join(b"k%d: word and word\n" % i for i in range(size // 20)) + b"}"
 
 
 # -- bytes -------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def utf16(size: int) -> bytes:
 
 @kind()
 def control_characters(size: int) -> bytes:
-    return b'{"train_batch_size": 8, "a": "' + bytes(range(1, 32)) * (size // 31) + b'"}'
+    return b'{"$dsconfig": {}, "train_batch_size": 8, "a": "' + bytes(range(1, 32)) * (size // 31) + b'"}'
 
 
 @kind()
@@ -120,7 +120,7 @@ def brackets_and_quotes(size: int) -> bytes:
 def keys_that_are_no_strings(size: int) -> bytes:
     odd = ["1.5: 1", "~: 1", "true: 1", "2001-12-14: 1", "[1, 2]: 1", "? {a: 1}\n: 1"]
     lines = [f"{odd[i % len(odd)]}" for i in range(size // 12)]
-    return b"train_batch_size: 8\n" + "\n".join(lines).encode()
+    return b"$dsconfig: {}\ntrain_batch_size: 8\n" + "\n".join(lines).encode()
 
 
 @kind("yaml")
@@ -132,7 +132,7 @@ def odd_keys_below(size: int) -> bytes:
         "zero_optimization:",
         "  2001-01-01: 1",
     ]
-    return ("train_batch_size: 8\n" + "\n".join(lines) + "\n" + "# x\n" * (size // 4)).encode()
+    return ("$dsconfig: {}\ntrain_batch_size: 8\n" + "\n".join(lines) + "\n" + "# x\n" * (size // 4)).encode()
 
 
 @kind("yaml")
@@ -144,24 +144,24 @@ def aliases(size: int) -> bytes:
 
 @kind("yaml")
 def aliases_without_end(size: int) -> bytes:
-    return b"a: &a [1]\n" + b"".join(b"k%d: *a\n" % i for i in range(size // 10))
+    return b"$dsconfig: {}\na: &a [1]\n" + b"".join(b"k%d: *a\n" % i for i in range(size // 10))
 
 
 @kind("yaml")
 def anchors(size: int) -> bytes:
-    return b"".join(b"k%d: &a%d 1\n" % (i, i) for i in range(size // 16))
+    return b"$dsconfig: {}\n" + b"".join(b"k%d: &a%d 1\n" % (i, i) for i in range(size // 16))
 
 
 @kind("yaml")
 def merges_of_merges(size: int) -> bytes:
-    lines = ["a0: &a0 {k: 1}"]
+    lines = ["$dsconfig: {}", "a0: &a0 {k: 1}"]
     lines += [f"a{i}: &a{i} {{<<: *a{i - 1}, k{i}: 1}}" for i in range(1, max(2, min(size // 36, 300)))]
     return "\n".join(lines + ["# x"] * (size // 4)).encode()
 
 
 @kind("yaml")
 def yaml_comments(size: int) -> bytes:
-    return b"train_batch_size: 8\n" + b"".join(
+    return b"$dsconfig: {}\ntrain_batch_size: 8\n" + b"".join(
         b"k%d: 1 # dsconfig: ignore[DSC101]\n" % i for i in range(size // 40)
     )
 
@@ -173,13 +173,15 @@ def yaml_key_again_and_again(size: int) -> bytes:
 
 @kind("yaml")
 def merges(size: int) -> bytes:
-    lines = ["b: &b {train_batch_size: 8}"] + [f"k{i}: {{<<: *b}}" for i in range(size // 16)]
+    lines = ["$dsconfig: {}", "b: &b {train_batch_size: 8}"] + [
+        f"k{i}: {{<<: *b}}" for i in range(size // 16)
+    ]
     return "\n".join(lines).encode()
 
 
 @kind("yaml")
 def yaml_keys(size: int) -> bytes:
-    return b"train_batch_size: 8\n" + b"".join(b"k%d: 1\n" % i for i in range(size // 10))
+    return b"$dsconfig: {}\ntrain_batch_size: 8\n" + b"".join(b"k%d: 1\n" % i for i in range(size // 10))
 
 
 @kind("yaml")
