@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dsconfig.checking.affordable import affordable
 from dsconfig.checking.harm import does_harm
 from dsconfig.checking.report import Report
 from dsconfig.checking.safety import is_safe
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
     from dsconfig.document import Document
 
     Judge = Callable[[Document], Report]
-
-_MOST_TEXT = 1 << 18
-"""Code points judged at most to prove the fixes of one report, once for each release of a range: a text that
-is longer by itself has no fixes to show."""
-CLASSES = 16
-"""Releases behave alike in classes: so many evaluations, about, the longest range costs."""
 
 
 def proven(report: Report, judge: Judge) -> Report:
@@ -55,8 +50,7 @@ class _Proof:
 
     def __init__(self, report: Report, document: Document, judge: Judge) -> None:
         self.report, self.document, self.judge = report, document, judge
-        each = (len(document.text) + 64) * min(len(report.target.releases), CLASSES)
-        self.left = _MOST_TEXT // each
+        self.left = affordable(document.text, len(report.target.releases))
 
     def of(self, wanted: Sequence[Diagnostic]) -> list[Diagnostic]:
         """Those that hold."""

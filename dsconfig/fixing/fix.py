@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dsconfig.checking.affordable import affordable
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import circumstances
-from dsconfig.checking.proven import CLASSES
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import is_text
 from dsconfig.diagnostic import Diagnostic
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
 
 MOST_PASSES = 10
-_MOST_TEXT = 3 << 17
-"""Code points of all texts that are tried, for each release: a long text is tried a few times only."""
+_LEAST_TRIALS = 4
+"""Texts that are tried in all passes, however long they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> F
     applied: list[Diagnostic] = []
     seen = {document.text}
     withdrawn: set[tuple[str, KeyPath, str]] = set()
-    settled, left = 0, _affordable(report)
+    settled, left = 0, max(_LEAST_TRIALS, affordable(document.text, len(report.target.releases)))
     for _ in range(MOST_PASSES):
         trial = Pass(document, report, judge, withdrawn, min(left, MOST_TRIALS))
         done = trial.run(unsafe=unsafe)
@@ -91,10 +91,3 @@ def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> F
         seen.add(document.text)
         applied += [each.found for each in trial.made]
     return Fixed(document.text, tuple(applied), report)
-
-
-def _affordable(report: Report) -> int:
-    """How many texts are tried in all passes."""
-    length = len(report.document.text) if report.document else 0
-    releases = min(len(report.target.releases), CLASSES)
-    return max(MOST_PASSES // 2, _MOST_TEXT // ((length + 64) * releases))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from dsconfig.checking.affordable import affordable
 from dsconfig.checking.patches import carried_out, edited, same
 from dsconfig.document.edit import EditError
 from dsconfig.fixing.transition import Transition
@@ -25,7 +26,7 @@ class Trial:
     def __init__(self, way: Transition, document: Document) -> None:
         self.way, self.document = way, document
         self.report = way.report(document, way.to)
-        self.left = MOST
+        self.left = min(MOST, affordable(document.text))
 
     def holds(self, operations: Sequence[Operation], gone: str | None = None) -> bool:
         """Whether the release takes the text that the operations make, and finds no more in it than now.
