@@ -52,7 +52,8 @@ def load(
         consumer: who reads the file; see `check`.
 
     Raises:
-        ConfigError: DeepSpeed refuses the config in one of the target's releases.
+        ConfigError: DeepSpeed refuses the config in one of the target's releases, and the config does not
+            silence that finding itself.
         OSError: the path cannot be read.
     """
     report = check(source, target, world_size, consumer)

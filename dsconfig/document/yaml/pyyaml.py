@@ -21,10 +21,15 @@ def message(error: BaseException) -> str:
 
 
 def offset(error: BaseException, text: str) -> int:
-    """Where the error is; a character that YAML forbids has no mark, only a position."""
+    """Where the error is; a character that YAML forbids has no mark, only a position.
+
+    LibYAML counts that one in bytes of UTF-8 (PyYAML `yaml/_yaml.pyx:CParser._parser_error`).
+    """
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    at = mark.index if mark is not None else getattr(error, "position", getattr(error, "start", 0))
-    return max(0, min(int(at), len(text)))
+    at = int(mark.index if mark is not None else getattr(error, "position", getattr(error, "start", 0)))
+    if isinstance(error, yaml.reader.ReaderError) and LOADER is not yaml.SafeLoader:
+        at = len(text.encode(errors="surrogatepass")[:at].decode(errors="ignore"))
+    return max(0, min(at, len(text)))
 
 
 def construct(root: yaml.Node) -> dict[yaml.Node, object]:
