@@ -7,6 +7,7 @@ import codecs
 import pytest
 
 import dsconfig
+from dsconfig.document import read_text
 
 TEXT = '{"train_batch_size": 8, "_comment": "é"}\r\n'
 
@@ -33,3 +34,9 @@ def test_encoding_is_named(data: bytes, says: str, consumer: str) -> None:
         ("DSC004", "rejected")
     ]
     assert len(list(report)) == 1 or "Windows" in says
+
+
+def test_a_character_that_yaml_forbids_is_counted_in_characters() -> None:
+    document = read_text('é: "ü\x00"\ntrain_batch_size: 8\n', "a.yaml", "yaml")
+    (problem,) = document.problems
+    assert document.text[problem.span.start] == "\x00"

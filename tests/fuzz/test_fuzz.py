@@ -72,9 +72,6 @@ BAIT = b"""\xe2\x80\xa8[*/O3foreach*: ${"eps",X"g"\\? null: '''
 '''\t# dsconfig: ignore[DSC101]
 : lr_scaling_method"Adam"\\ud800"""
 KEPT = {
-    "a place that LibYAML counts in bytes": kept(
-        choices.check_stdin, b'\xc3\xa9\xc3\xa9: "\x00\nx: 1\n', 0, 2
-    ),
     "a comment read twice behind an open bracket": kept(choices.check_stdin, b'{"a": [0\xd7 0, 0,# c', 4),
     "a fix of a file that cannot be written": kept(choices.fix, b"\xb8", 2, 0, 0, 0, 4),
     "a fix that has no place in the text": kept(
