@@ -22,7 +22,7 @@ def relative(name: str) -> str:
 
 
 def in_words(name: str) -> str:
-    """A file's name as text for any program: a byte that is no text is written out.
+    """A file's name as text for any program: bytes that are not UTF-8 are escaped.
 
     Python makes half a UTF-16 pair of it, which many parsers of JSON refuse.
     """

@@ -10,11 +10,12 @@ from __future__ import annotations
 import copy
 import random
 import sys
+from functools import partial
 
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.filling import MissingArgumentsError, fill
 from tests.parity.generators.auto import Config, generated
-from tests.parity.judges.consumers import RANKS, by_accelerate, by_transformers, stand_in
+from tests.parity.judges.consumers import RANKS, by_accelerate, by_transformers, disagreements, stand_in
 
 
 def differs(consumer: str, config: Config, args: Config, hidden: int) -> str | None:
@@ -49,11 +50,7 @@ def main(arguments: list[str]) -> int:
     for name, version in (("transformers", transformers.__version__), ("accelerate", accelerate.__version__)):
         source = random.Random(0)
         cases = [generated(source, trainer=name == "transformers") for _ in range(count)]
-        found = [(case, text) for case in cases if (text := differs(name, *case)) is not None]
-        failed += len(found)
-        print(f"{name} {version}: {count - len(found)} of {count} configs are filled alike")
-        for case, text in found[:3]:
-            print(f"{case}\n  {text}", file=sys.stderr)
+        failed += disagreements(f"configs filled by {name} {version}", cases, partial(differs, name))
     return 1 if failed else 0
 
 

@@ -19,7 +19,7 @@ import yaml
 
 from dsconfig import check, resolve
 from tests.parity.generators.auto import Config, generated
-from tests.parity.judges.consumers import RANKS, by_transformers, stand_in
+from tests.parity.judges.consumers import RANKS, by_transformers, disagreements, stand_in
 
 OF_TRAINER = "of the job is"
 """What DSC809 says of a mismatch; of a precision that is refused it says something else."""
@@ -63,12 +63,9 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         cases = [generated(source, trainer=True) for _ in range(count)]
-        found = [(case, text) for case in cases if (text := differs(*case)) is not None]
+        failed = disagreements(f"jobs of transformers {transformers.__version__}", cases, differs)
         os.chdir("/")
-    print(f"transformers {transformers.__version__}: {count - len(found)} of {count} jobs are read alike")
-    for case, text in found[:5]:
-        print(f"{case}\n  {text}", file=sys.stderr)
-    return 1 if found else 0
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -8,15 +8,26 @@ from __future__ import annotations
 import copy
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partialmethod
 from importlib.machinery import ModuleSpec
-from typing import Any
+from typing import Any, TypeAlias
 
 from dsconfig.consumers.by_name import BY_NAME
 from tests.parity.generators.auto import Config
 
 RANKS = 8
+Case: TypeAlias = "tuple[Config, Config, int]"
+"""A config, the training arguments, and the hidden size of the model."""
+
+
+def disagreements(label: str, cases: Sequence[Case], differs: Callable[..., str | None]) -> int:
+    """How many cases `differs` says something of; prints the figure under `label`, and the first of them."""
+    found = [(case, text) for case in cases if (text := differs(*case)) is not None]
+    print(f"{label}: {len(cases) - len(found)} of {len(cases)} are alike")
+    for case, text in found[:5]:
+        print(f"{case}\n  {text}", file=sys.stderr)
+    return len(found)
 
 
 class Handed(Exception):  # noqa: N818  control flow, no error
