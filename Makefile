@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: growth demo test lint parity crashes cases census generate agent soak fuzz latency bench clean
+.PHONY: growth demo test lint parity crashes cases readme census generate agent soak fuzz latency bench clean
 
 # Checks realistic configs with the ten most common mistakes.
 demo: $(VENV)/.installed
@@ -47,6 +47,10 @@ crashes: $(VENV)/.dev
 # Writes what the rules say today into tests/cases/, for a reviewer to read in the diff.
 cases: $(VENV)/.dev
 	$(BIN)/python -m tests.cases
+
+# Runs each line of the README in an empty folder, and writes what comes out into it, for a reviewer to read.
+readme: $(VENV)/.dev
+	$(BIN)/python -m tests.readme
 
 # Adds a release to the list of all, and says what it adds, removes and changes against the model:
 # `make census RELEASE=0.19.8`.

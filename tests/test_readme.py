@@ -1,0 +1,65 @@
+"""Every line of the README works as it stands, one after the other, and shows what really comes out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.readme import README, addressed, blocks, environment, played, repository
+
+TEXT = README.read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return repository(tmp_path_factory.mktemp("clone"))
+
+
+def test_every_line_runs_and_shows_what_comes_out(tmp_path: Path, clone: Path) -> None:
+    languages = {block.language for block in blocks(TEXT)}
+    assert languages == {"sh", "console", "python", "text", "json", "toml", "yaml"}
+    assert played(TEXT, tmp_path, clone) == TEXT, "`make readme` writes what comes out"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["dsconfig check", "dsconfig check no-such-file.json", "dsconfig chekc", "make no-such-target", "exit 3"],
+)
+@pytest.mark.parametrize(
+    "block", ["```sh\n{}\n```\n", "```console\n$ {}\n```\n", "In `ci.yml`:\n\n```yaml\nrun: {}\n```\n"]
+)
+def test_a_line_that_fails_is_found(tmp_path: Path, clone: Path, block: str, line: str) -> None:
+    with pytest.raises(AssertionError, match=rf"{line}\nends in"):
+        played(block.format(line), tmp_path, clone)
+
+
+def test_output_that_is_not_real_is_found(tmp_path: Path, clone: Path) -> None:
+    for text in ("```console\n$ echo one\ntwo\n```\n", "```python\nprint('one')\n```\n\n```text\ntwo\n```\n"):
+        assert played(text, tmp_path, clone) == text.replace("two", "one")
+
+
+def test_the_address_and_the_version_are_the_projects() -> None:
+    assert addressed(TEXT) == TEXT, "`make readme` writes them"
+
+
+def test_the_hooks_are_built_as_pre_commit_builds_them(tmp_path: Path, clone: Path) -> None:
+    (config,) = (block for block in blocks(TEXT) if block.file == ".pre-commit-config.yaml")
+    (tmp_path / ".pre-commit-config.yaml").write_text(config.text)
+    (tmp_path / "ds_config.json").write_text('{"train_batch_size": 8, "prescale_gradients": 1}\n')
+    home = tmp_path / "home"
+    variables = environment(clone) | {"PRE_COMMIT_HOME": str(home), "GIT_CONFIG_GLOBAL": os.devnull}
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=tmp_path, env=variables, check=False, capture_output=True, text=True
+        )
+
+    run("git", "init", "-q")
+    run("git", "add", "ds_config.json", ".pre-commit-config.yaml")
+    done = run("pre-commit", "run", "--all-files")
+    assert done.returncode == 1, done.stdout
+    assert "ds_config.json: prescale_gradients: replace by `true` (DSC113 coerced-value)" in done.stdout
+    assert run("pre-commit", "run", "--all-files").stdout.count("Passed") == 2
