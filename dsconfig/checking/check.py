@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
 from dsconfig.checking import suppress
 from dsconfig.checking.circumstances import circumstances, foreign
+from dsconfig.checking.circumstances import of_file as target_of
+from dsconfig.checking.inline import brought_up
 from dsconfig.checking.merge import diagnostics, merged
 from dsconfig.checking.notes import notes, world_sizes
 from dsconfig.checking.report import Report
@@ -12,11 +18,15 @@ from dsconfig.consumers import CONSUMERS, launch_file
 from dsconfig.consumers.launchers.command import SCRIPTS
 from dsconfig.consumers.launchers.job import Given, Job, job_of
 from dsconfig.consumers.named import named
-from dsconfig.consumers.reader import Reader, given
+from dsconfig.consumers.own_words import declared
+from dsconfig.consumers.reader import Reader, given, of_file
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Source
 from dsconfig.releases import NUMBERS, Interval, Target
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
 
 
 def check(
@@ -53,14 +63,25 @@ def check(
 
 def with_proven_fixes(report: Report) -> Report:
     """The report, and those of the files that it names, with the fixes that were tried and do no harm."""
+    children = tuple(map(with_proven_fixes, report.children))
     if not any(found.fix for found in report):
-        return report.replaced(children=tuple(map(with_proven_fixes, report.children)))
+        return report.replaced(children=children)
     from dsconfig.checking.proven import proven  # edits of texts, which most files need not
 
+    return proven(report, judge_of(report)).replaced(children=children)
+
+
+def judge_of(report: Report) -> Callable[[Document], Report]:
+    """What judges another text of the same file as this report judges it: in the same circumstances."""
+
     def judge(document: Document) -> Report:
+        if report.base:  # the config stands in a launch file, and its arguments with it
+            return check_document(
+                document, report.target, world_size=report.world_size, consumer=report.reader
+            )
         return _report(document, report.target, report.world_size, report.reader, report.given)
 
-    return proven(report, judge).replaced(children=tuple(map(with_proven_fixes, report.children)))
+    return judge
 
 
 def check_document(
@@ -102,12 +123,19 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
         tried = found.place.folders or "here"
         note = f"{document.name}: {found.written} is not found from {tried}, and not checked"
         return report.replaced(notes=(note,))
-    return report.replaced(children=(_report(found.document, target, world_size, found.reader),))
+    said = _as_it_says(found.document, target, world_size, found.reader)
+    return report.replaced(children=(_report(found.document, *said),))
 
 
 def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader) -> Report:
     """Check the config that a launch file leads to, as its job reads it."""
-    size, who = world_size or job.world_size, job.reader._replace(name=reader.said or job.reader.name)
+    who = reader if reader.said else job.reader
+    target, size, who = _as_it_says(job.document, target, world_size, who)
+    size = size or job.world_size
+    if job.inline is not None and job.document is not None:
+        inner = _report(job.document, target, size, who, job.given)
+        whole = _report(job.launch, target, size, who, inner=(job.inline, inner))
+        return whole.replaced(notes=(job.note, *inner.notes))
     script = job.launch.name.endswith(SCRIPTS)
     own = reader._replace(name=who.name)
     report = (
@@ -122,25 +150,55 @@ def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader)
     return report.replaced(notes=(job.note,), children=(child,))
 
 
+def _as_it_says(
+    config: Document | None, target: Target, world_size: int | None, reader: Reader
+) -> tuple[Target, int | None, Reader]:
+    """The circumstances of a config that a launch file leads to: its own words count before the file's."""
+    if config is None:
+        return target, world_size, reader
+    said = declared(config.value())
+    if reader.origin != "argument":
+        reader = of_file(config.value()) or reader
+    if target.origin not in ("argument", "environment"):
+        target = target_of(config) or target
+    return target, world_size or said.world_size, reader
+
+
 def _report(
-    document: Document, target: Target, world_size: int | None, reader: Reader, given: Given | None = None
+    document: Document,
+    target: Target,
+    world_size: int | None,
+    reader: Reader,
+    given: Given | None = None,
+    inner: tuple[KeyPath, Report] | None = None,
 ) -> Report:
+    """The report of one text. `inner`: that of the config which stands in it, and where."""
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
-    source = Source(document, reader.name, world_size, span, given)
-    found, newest, cut = merged(source, target.releases)
-    result = suppress.apply(document, diagnostics(document, found), cut=cut)
+    found, newest, cut = merged(Source(document, reader.name, world_size, span, given), target.releases)
+    all_found, sizes = diagnostics(document, found), world_sizes(newest.context)
+    suppressed: list[Diagnostic] = []
+    base: KeyPath = ()
+    if inner is not None:
+        base, config = inner
+        assert config.document is not None
+        raised = partial(brought_up, launch=document, config=config.document, base=base)
+        all_found += map(raised, config.diagnostics)
+        suppressed += map(raised, config.suppressed)
+        sizes, cut = config.sizes, cut or config.cut
+    result = suppress.apply(document, all_found, cut=cut)
     return Report(
         document.name,
         target,
         reader,
         world_size,
         tuple(sorted((*result.kept, *result.unused), key=_place)),
-        suppressed=tuple(result.suppressed),
-        sizes=world_sizes(newest.context),
+        suppressed=(*suppressed, *result.suppressed),
+        sizes=sizes,
         document=document,
         notes=notes(document, newest, reader, cut=result.cut),
         cut=result.cut,
         given=given,
+        base=base,
     )
 
 

@@ -69,10 +69,10 @@ def find_out(document: Document, configured: Reader | None = None) -> Reader:
     if document.name.endswith(SCRIPTS) and (job := job_of(document)) is not None:
         return Reader(job.reader.name, "it is a shell script", "content")
     data = document.value()
-    if launch_file.is_launch_file(data):
-        return Reader("accelerate", "it is a launch file of Accelerate", "content")
     if (launch := format_of(data)) is not None:
         return Reader(launch.reader, f"it is a launch file of {launch.name}", "content")
+    if launch_file.is_launch_file(data):
+        return Reader("accelerate", "it is a launch file of Accelerate", "content")
     if found := reader.of_file(data) or configured:
         return found
     content = reader.of_content(data)

@@ -131,9 +131,9 @@ def is_launch(data: bytes) -> bool:
     return bool(_LAUNCHES.search(data) and _BLOCK.search(data))
 
 
-def linked_configs(names: Iterable[str]) -> set[str]:
-    """The absolute paths of the configs that launch files among these name."""
-    found = set()
+def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
+    """The real paths of the configs that launch files among these name, and which of them name each."""
+    found: dict[str, list[str]] = {}
     for name in names:
         data = content(name) if name.lower().endswith((*SUFFIXES, *SCRIPTS)) else b""
         if b"deepspeed" not in data:
@@ -144,9 +144,9 @@ def linked_configs(names: Iterable[str]) -> set[str]:
 
         document = read_bytes(data, name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
         if (job := job_of(document)) is not None and job.place is not None and job.place.path:
-            found.add(os.path.abspath(job.place.path))
+            found.setdefault(os.path.realpath(job.place.path), []).append(name)
         elif (link := linked(document)) and link[1].path:
-            found.add(os.path.abspath(link[1].path))
+            found.setdefault(os.path.realpath(link[1].path), []).append(name)
     return found
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dsconfig.consumers.launchers.job import Given
     from dsconfig.consumers.reader import Reader
     from dsconfig.document import Document
+    from dsconfig.json_types import KeyPath
 
 
 class Report:
@@ -35,12 +36,15 @@ class Report:
         cut: bool = False,
         foreign: str | None = None,
         given: Given | None = None,
+        base: KeyPath = (),
     ) -> None:
         self.name, self.document = name, document
         self.target, self.reader, self.world_size = target, reader, world_size
         self.diagnostics, self.suppressed = diagnostics, suppressed
         self.given = given
         """The training arguments of the job that reads the config, where they are known."""
+        self.base = base
+        """Where the config stands in a launch file that holds it; its findings' paths begin with it."""
         self.foreign = foreign
         """Why the file is no DeepSpeed config, so that nothing of it was judged; None where it is one."""
         self.sizes = sizes
@@ -75,6 +79,7 @@ class Report:
             cut=self.cut,
             foreign=self.foreign,
             given=self.given,
+            base=self.base,
         )
 
     @property

@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
     fixer = _fixer(args, options)
     checker = _checker(options, fixer)
     names = checker.gather(args.paths or ["."])
+    if fixer is not None:
+        fixer.named_by = checker.named_by
     if args.show_files:
         from dsconfig.render.text import printable
 
@@ -87,7 +89,7 @@ def _checker(options: Options, fixer: Fixer | None) -> Checker:
     from dsconfig.cli.checker import Checker
 
     if fixer is not None:
-        return Checker(options, fixer.fix, follows=False)
+        return Checker(options, fixer.fix)
     from dsconfig.cli.judge import shown
 
     return Checker(options, lambda _, document: shown(document, options))

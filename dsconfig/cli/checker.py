@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from dsconfig.checking.report import Report
 from dsconfig.cli.errors import UsageError, complain, complain_internal, note
@@ -14,16 +14,13 @@ from dsconfig.document import Document, read_file
 
 
 class Checker:
-    """Makes a report of each file by `report_on`; a bad path is reported at once and stops no other file.
+    """Makes a report of each file by `report_on`; a bad path is reported at once and stops no other file."""
 
-    `follows`: whether that is also a report of the configs that launch files name.
-    """
-
-    def __init__(
-        self, options: Options, report_on: Callable[[str, Document], Report], *, follows: bool = True
-    ) -> None:
-        self.options, self.report_on, self.follows = options, report_on, follows
+    def __init__(self, options: Options, report_on: Callable[[str, Document], Report]) -> None:
+        self.options, self.report_on = options, report_on
         self.tally = Tally(options)
+        self.named_by: Mapping[str, Sequence[str]] = {}
+        """The launch files among those to check, by the absolute paths of the configs that they name."""
         self.failed = False
 
     def gather(self, paths: Sequence[str]) -> list[str]:
@@ -39,8 +36,8 @@ class Checker:
                 else:
                     self._refuse(f"{name}: no such file or directory")
         # They are checked with the launch files that name them.
-        linked = linked_configs(found.values()) if self.follows else ()
-        return [name for path, name in found.items() if path not in linked]
+        self.named_by = linked_configs(found.values())
+        return [name for name in found.values() if os.path.realpath(name) not in self.named_by]
 
     def _below(self, folder: str) -> list[str]:
         from dsconfig.checking.discover import configs

@@ -33,8 +33,9 @@ def run(args: argparse.Namespace) -> int:
         refuse("`-` is fixed alone: its text goes to stdout")
     options = resolve(args)
     fixer = Fixer(options, unsafe=args.unsafe_fixes, diff=args.diff)
-    checker = Checker(options, fixer.fix, follows=False)
+    checker = Checker(options, fixer.fix)
     names = checker.gather(args.paths or ["."])
+    fixer.named_by = checker.named_by
     left = sum(len(report) for report in checker.reports(names))
     if not args.quiet and checker.tally.readers:
         # The text or the diff has stdout to itself.
@@ -55,4 +56,5 @@ def _told(fixer: Fixer, left: int) -> str:
             assert found.fix is not None
             where = f"{name}: {found.dotted}" if found.path else name
             lines.append(printable(f"{where}: {found.fix.title} ({found.code} {found.name})") + "\n")
+    lines += (f"note: {printable(each)}\n" for each in fixer.notes)
     return "".join(lines) + fixer.outcome(left)

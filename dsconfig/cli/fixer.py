@@ -5,19 +5,38 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from dsconfig.checking.check import with_proven_fixes
+from dsconfig.checking.discover import SKIPPED
+from dsconfig.checking.patches import again
 from dsconfig.checking.report import Report
-from dsconfig.cli.judge import circumstances, judge
+from dsconfig.cli.errors import note
+from dsconfig.cli.judge import circumstances, judge, judge_again
 from dsconfig.cli.options import Options
 from dsconfig.cli.output import difference, is_whole, put, replace
+from dsconfig.consumers.tree import root
 from dsconfig.diagnostic import Diagnostic
-from dsconfig.document import Document
+from dsconfig.document import Document, read_file
 from dsconfig.document.rewrite import sweep
+from dsconfig.fixing.apply_fixes import Judge
 from dsconfig.fixing.fix import Fixed, fix_document
+from dsconfig.fixing.shared import agreed
 from dsconfig.render.summary import count
 from dsconfig.render.text import printable
+
+
+def is_ours(path: str, launch: str) -> bool:
+    """Whether a file that a launch file names is of its repository or this folder, and not installed."""
+    if not SKIPPED.isdisjoint(path.split(os.sep)):
+        return False
+    folder = os.path.dirname(os.path.realpath(launch))
+    homes = {os.path.realpath(os.curdir), root(folder) or folder}
+    return any(path.startswith(os.path.join(home, "")) for home in homes)
+
+
+def _title(found: Diagnostic) -> str | None:
+    return found.fix.title if found.fix else None
 
 
 class Fixer:
@@ -31,28 +50,66 @@ class Fixer:
         """How many files were."""
         self.more = 0
         """How many findings left have a fix, though not a safe one."""
+        self.notes: list[str] = []
+        """What is to be said of the ways that led to the files."""
+        self.named_by: Mapping[str, Sequence[str]] = {}
+        """The launch files by the absolute paths of the configs that they name."""
+        self._texts: dict[str, str] = {}
+        """The new texts of configs that launch files name, by their paths."""
         self._swept: set[str] = set()
 
     def fix(self, name: str, document: Document) -> Report:
-        """Fix the document read from `name`; the report is that of its new text."""
+        """Fix the document read from `name`, and what it names; the report is that of the new texts."""
+        under = circumstances(document, self.options)  # those of the text as it was: a fix moves the evidence
+        report = self._fixed(name, document, lambda text: judge(text, self.options, under))
+        children = tuple(self._fix_named(name, child) for child in report.children)
+        left = with_proven_fixes(report.replaced(children=children))
+        self.notes += left.notes
+        self.more += sum(found.fix is not None for each in (left, *left.children) for found in each)
+        return left
+
+    def _fixed(self, name: str, document: Document, judged: Judge) -> Report:
         folder = os.path.dirname(os.path.realpath(name))
         if folder not in self._swept and name != "-" and not self.diff:
             self._swept.add(folder)
             sweep(folder)
-        under = circumstances(document, self.options)  # those of the text as it was: a fix moves the evidence
         if is_whole(document):
-            fixed = fix_document(document, lambda text: judge(text, self.options, under), unsafe=self.unsafe)
+            fixed = fix_document(document, judged, unsafe=self.unsafe)
         else:  # nothing can be written, so the report is that of the text as it is
-            fixed = Fixed(document.text, (), judge(document, self.options, under))
+            fixed = Fixed(document.text, (), judged(document))
         if fixed.text != document.text:
             self._keep(name, document, fixed.text)
             self.changed += 1
             self.by_file[document.name] = fixed.applied
         elif name == "-" and not self.diff:
             put(document.text)
-        left = with_proven_fixes(fixed.report)
-        self.more += sum(found.fix is not None for found in left)
-        return left
+        return fixed.report
+
+    def _fix_named(self, launch: str, report: Report) -> Report:
+        """Fix a file that a launch file names, as its job reads it; of several jobs, as all of them do."""
+        document = report.document
+        if document is None or launch == "-":
+            return report
+        path, own = os.path.realpath(document.name), judge_again(report, self.options)
+        if path in self._texts:
+            left = own(again(document, self._texts[path]))
+        elif not is_ours(path, launch):
+            note(f"{document.name} stands outside of this repository, and is not changed")
+            in_words = (each._replace(fix=None, help=each.help or _title(each)) for each in report)
+            left = report.replaced(diagnostics=tuple(in_words))
+        else:
+            others = (judge_again(other, self.options) for other in self._others(path, launch))
+            done = self._fixed(document.name, document, agreed([own, *others]))
+            left = own(done.document or document)
+            self._texts[path] = (done.document or document).text
+        return left.replaced(children=tuple(self._fix_named(launch, each) for each in report.children))
+
+    def _others(self, path: str, launch: str) -> Iterator[Report]:
+        """What further launch files say of a config."""
+        for name in self.named_by.get(path, ()):
+            if name != launch:
+                below = list(judge(read_file(name), self.options).children)
+                yield from (each for each in below if os.path.realpath(each.name) == path)
 
     def outcome(self, left: int) -> str:
         """How much was done, and how much is left to do: one line."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dsconfig.checking.check import check_document, with_proven_fixes
+from collections.abc import Callable
+
+from dsconfig.checking.check import check_document, judge_of, with_proven_fixes
 from dsconfig.checking.circumstances import Circumstances
+from dsconfig.checking.discover import excluded
 from dsconfig.checking.report import Report
 from dsconfig.cli.options import Options, judged_under
 from dsconfig.document import Document
@@ -19,14 +22,30 @@ def judge(document: Document, options: Options, under: Circumstances | None = No
     """The report of one document, and of those that it names."""
     target, size, reader = under or circumstances(document, options)
     report = check_document(document, target, world_size=size, consumer=reader)
-    if report.children:
-        report = report.replaced(children=tuple(_selected(child, options) for child in report.children))
-    return _selected(report, options)
+    return _followed(_selected(report, options), options)
+
+
+def judge_again(report: Report, options: Options) -> Callable[[Document], Report]:
+    """What judges another text of the file that a report is of, in the circumstances of its job."""
+    judge = judge_of(report)
+    return lambda document: _selected(judge(document), options)
 
 
 def shown(document: Document, options: Options) -> Report:
     """The same, with the fixes that were tried and do no harm."""
     return with_proven_fixes(judge(document, options))
+
+
+def _followed(report: Report, options: Options) -> Report:
+    """The report without those of files that it names and the settings exclude."""
+    kept, told = [], []
+    for child in report.children:
+        own = options.of(child.name).settings
+        if excluded(child.name, own.root, own.exclude):
+            told.append(f"{child.name}, which {report.name} names, is excluded by {own.where}")
+        else:
+            kept.append(_followed(_selected(child, options), options))
+    return report.replaced(children=tuple(kept), notes=(*report.notes, *told)) if report.children else report
 
 
 def _selected(report: Report, options: Options) -> Report:
@@ -43,8 +62,6 @@ def _selected(report: Report, options: Options) -> Report:
 def _ignored(name: str, options: Options) -> frozenset[str]:
     if not options.per_file_ignores:
         return frozenset()
-    from dsconfig.checking.discover import excluded
-
     root = options.settings.root
     hits = (codes for pattern, codes in options.per_file_ignores if excluded(name, root, (pattern,)))
     return frozenset().union(*hits)

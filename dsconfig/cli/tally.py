@@ -27,31 +27,30 @@ class Tally:
         self.by_severity: Counter[str] = Counter()
         self.by_rule: Counter[tuple[str, str]] = Counter()
         self.notes: list[str] = [options.target.note] if options.target.note else []
-        self._linked: set[tuple[str, tuple[tuple[str, str, str], ...]]] = set()
+        self._said: dict[str, set[tuple[str, str, str]]] = {}
+        """By the path of a config that launch files name, what was said of it."""
 
-    def counted(self, report: Report) -> Iterator[Report]:
+    def counted(self, report: Report, *, again: bool = False) -> Iterator[Report]:
         """The report and those of the files that it names, each counted; what was said before is left out."""
-        self._count(report)
+        self._count(report, again=again)
         yield report
         for child in report.children:
-            if self._is_new(child):
-                self._count(child)
-                yield child
+            path = os.path.realpath(child.name)
+            again, said = path in self._said, self._said.setdefault(path, set())
+            left = tuple(each for each in child if (each.code, each.dotted, each.message) not in said)
+            said |= {(each.code, each.dotted, each.message) for each in left}
+            if left or not again:
+                yield from self.counted(child.replaced(diagnostics=left), again=again)
 
-    def _is_new(self, child: Report) -> bool:
-        """Whether nothing of the kind was said yet of a config that several launch files name."""
-        said = (os.path.abspath(child.name), tuple((d.code, d.dotted, d.message) for d in child.diagnostics))
-        new = said not in self._linked
-        self._linked.add(said)
-        return new
-
-    def _count(self, report: Report) -> None:
-        self.notes.extend(report.notes)
+    def _count(self, report: Report, *, again: bool) -> None:
+        """Count the findings of a report, and its file where that was not counted yet."""
+        self.notes.extend(each for each in report.notes if each not in self.notes)
         if report.foreign:
             return
         options = self.options.of(report.name)
-        self.targets[self._against(report.target, options)] += 1
-        self.readers[report.reader] += 1
+        if not again:
+            self.targets[self._against(report.target, options)] += 1
+            self.readers[report.reader] += 1
         self.failed |= any(_reaches(found.severity, options.fail_on) for found in report.diagnostics)
         self.suppressed += len(report.suppressed)
         for found in report.diagnostics:

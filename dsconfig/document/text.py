@@ -33,7 +33,9 @@ class Document:
     For plain JSON the tree is built when a place is first asked for: most files have no findings.
     """
 
-    __slots__ = ("_index", "_json", "_lines", "_tree", "_value", "format", "is_data", "name", "text")
+    __slots__ = (
+        "_index", "_json", "_lines", "_tree", "_value", "format", "is_data", "name", "text", "within",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -44,11 +46,14 @@ class Document:
         *,
         value: object = _UNREAD,
         is_data: bool = False,
+        within: KeyPath | None = None,
     ) -> None:
         self.name, self.text, self.format = name, text, format
         self._tree, self._value = tree, value
         self.is_data = is_data
         """Whether this was a mapping, and never text."""
+        self.within = within
+        """Where the config stands in the text; None where the text is all of it."""
         self._json: object = _UNREAD
         self._lines: list[int] = []
         self._index: dict[int, dict[str, int]] = {}
@@ -90,11 +95,22 @@ class Document:
         if self._value is _UNREAD:
             root = self.tree.root
             self._value = None if root is None else root.value
-        if parser != "json" or self.format == "yaml" or self.is_data:
+        if parser != "json" or self.format == "yaml" or self.is_data or self.within is not None:
             return self._value
         if self._json is _UNREAD:
             self._json = json_value(self.text, self._tree.root if isinstance(self._tree, Tree) else None)
         return self._json
+
+    def part(self, path: KeyPath) -> Document | None:
+        """The object at a path as a document of its own: its paths count from there, its places stay.
+
+        What is odd in the text around it, comments among that, stays with this document.
+        """
+        node = self.node(path)
+        if node is None or node.kind != "object":
+            return None
+        whole = (*(self.within or ()), *path)
+        return Document(self.name, self.text, self.format, Tree(node, ()), value=node.value, within=whole)
 
     # -- from a path to its place ------------------------------------------------------------------
 

@@ -147,7 +147,9 @@ class Context:
     @property
     def from_file(self) -> bool:
         """DeepSpeed itself reads the file; else a dict is handed over, by a script or by the consumer."""
-        return self.consumer == "deepspeed" and self.document.format == "json" and not self.document.is_data
+        document = self.document
+        handed = document.is_data or document.within is not None
+        return self.consumer == "deepspeed" and document.format == "json" and not handed
 
     # Releases
     # -------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from dsconfig.checking.compat import compat
-from dsconfig.diagnostic import Diagnostic, Effect, Replace
+from dsconfig.diagnostic import Diagnostic, Effect, Replace, dotted
 from dsconfig.fixing.changes import Choice, Decision
 from dsconfig.fixing.elasticity import KEY
 from dsconfig.fixing.fix import fix_document
@@ -36,6 +36,8 @@ def not_taken(way: Transition) -> Stop | None:
     report = way.report(way.document, way.origin)
     if report.children:
         return Stop(f"it is a launch file; the config is {report.children[0].name}: migrate that")
+    if report.base:
+        return Stop(f"it is a launch file; the config is its `{dotted(report.base)}`: migrate that as a file")
     errors = [found for found in report if found.severity == "error"]
     if not errors:
         return None

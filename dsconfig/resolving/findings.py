@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from dsconfig.batch.triplet import KEYS, SEQUENCE
 from dsconfig.checking.check import check_document
+from dsconfig.checking.inline import by_config
 from dsconfig.checking.report import Report
 from dsconfig.diagnostic import Diagnostic, Effect, dotted
 from dsconfig.document import Document, read_dict
@@ -57,8 +58,8 @@ def refuse_written(
     Raises:
         ResolveError: there is a finding that stops the run.
     """
-    reports = [report_on(asked, chosen.release, chosen.consumer, chosen.ranks)]
-    reports += reports[0].children
+    report = report_on(asked, chosen.release, chosen.consumer, chosen.ranks)
+    reports = [by_config(report), *report.children]
     silenced = frozenset(_named(found) for report in reports for found in report.suppressed)
     stops = [(report, found) for report in reports for found in _errors(report)]
     if changes:

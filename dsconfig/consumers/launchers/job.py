@@ -14,7 +14,7 @@ from dsconfig.consumers.launchers.table import SCRIPT, Format, at, format_of
 from dsconfig.consumers.mentions import reader_of
 from dsconfig.consumers.reader import Reader
 from dsconfig.document import MAX_SIZE, Document, read_bytes, read_dict
-from dsconfig.json_types import Json, JsonObject
+from dsconfig.json_types import Json, JsonObject, KeyPath
 
 
 class Given(NamedTuple):
@@ -39,18 +39,21 @@ class Job(NamedTuple):
     """Where it was searched; None for a preset, and for a config in the launch file itself."""
     given: Given
     world_size: int | None
+    inline: KeyPath | None = None
+    """Where the config itself stands in the launch file, if it does."""
 
     @property
     def reader(self) -> Reader:
         """Who reads the config."""
-        return Reader(
-            self.format.reader, f"{self.launch.name} is a launch file of {self.format.name}", "launch file"
-        )
+        name = self.launch.name if self.inline is None else "it"
+        return Reader(self.format.reader, f"{name} is a launch file of {self.format.name}", "launch file")
 
     @property
     def note(self) -> str:
         """What is to be said of the way to the config."""
         where = f"{self.launch.name}{_line(self.launch, self.key)}"
+        if self.inline is not None:
+            return f"{where}: {self.format.name} reads the config that stands here"
         if self.document is None:
             if "$" in self.written:
                 return f"{where}: `{self.written}` is known to the job's shell alone, and not checked"
@@ -84,19 +87,22 @@ def job_of(launch: Document) -> Job | None:
     key = next((key for key in found.config if at(data, key)), None)
     if key is None:
         return None
-    value = _constant(at(data, key))
+    value, place = at(data, key), tuple(key.split("."))
+    if _constant(value) is not value:
+        value, place = _constant(value), (*place, "val")
     job = Job(found, launch, key, key, None, None, _given(found, data), _world(found, data))
     if isinstance(value, dict):
-        return job._replace(document=read_dict(value, f"{launch.name}: {key}"))
+        part = read_dict(value, launch.name) if launch.is_data else launch.part(place)
+        return job._replace(document=part, inline=place)
     if not isinstance(value, str):
         return None
     job = job._replace(written=value)
     if value.lstrip().startswith("{"):
-        return job._replace(document=read_bytes(value.encode(), f"{launch.name}: {key}"), written=key)
+        return job._replace(document=read_bytes(value.encode(), launch.name), written=key, inline=place)
     if preset := installed(found.preset, value):
         return job._replace(document=_read(preset))
-    place = search(value, launch.name)
-    return job._replace(document=None if place.path is None else _read(place.path), place=place)
+    where = search(value, launch.name)
+    return job._replace(document=None if where.path is None else _read(where.path), place=where)
 
 
 def _of_commands(found: Format, launch: Document, text: str) -> Job | None:
@@ -138,7 +144,7 @@ def _line(document: Document, key: str) -> str:
     path = tuple(key.split("."))
     if document.is_data or not document.located(path):
         return ""
-    return f":{document.position(document.span(path).start).line}"
+    return f":{document.position(document.span(path, 'key').start).line}"
 
 
 def _world(found: Format, data: Mapping[str, Json]) -> int | None:
