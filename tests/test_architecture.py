@@ -99,7 +99,6 @@ HEAVY: dict[str, set[str]] = {
     "pydantic": {"model"},
     "pydantic_core": {"model", "dialect"},
     "yaml": {"document", "jobs"},
-    "rich": {"cli"},
     "packaging": {"releases", "elastic"},
     "numpy": {"elastic"},
     "torch": {"elastic"},

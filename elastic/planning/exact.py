@@ -1,32 +1,21 @@
 """`search`: the exact optimum beside the heuristic, by counting the world sizes of every batch under the cap.
 
-A batch `b` runs on `w` ranks when `b = w * k` and some micro batch divides `k`.  So each world size adds
-one to the batches `w, 2w, 3w, ...` whose factor `k` is such a multiple: a sieve, in numpy, of cost `cap x
-ln(sizes)`.
+How they are counted, `sieve` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from elastic.deepspeed.semantics import LATEST, Semantics
-from elastic.divisors import divisors_up_to, minimal
+from elastic.divisors import divisors_up_to
 from elastic.errors import ElasticityConfigError
 from elastic.json_types import Json
 from elastic.planning.block import LARGEST_COUNT, Block, read_block
 from elastic.planning.plan import Plan, plan
 from elastic.planning.row import make_rows
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Counts = NDArray[np.unsignedinteger[Any]]
-
-LARGEST_CAP = 10**8
-"""Samples; the sieve holds a few bytes for each."""
+from elastic.planning.sieve import LARGEST_CAP, LARGEST_WITH_NUMPY, best_batch, has_numpy
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +53,11 @@ def search(
 
     `world_sizes` are data-parallel; left out, they are all that lie within `min_gpus` and `max_gpus` (whole
     nodes only in v0.2).  `semantics` is the heuristic's.  Raises `ElasticityConfigError`, which names the
-    key, for a block that is not strictly valid, a cap above `LARGEST_CAP`, and where no batch admits any
-    wanted size.
+    key, for a block that is not strictly valid, a cap too large to count through, and where no batch admits
+    any wanted size.
     """
     block = read_block(config, semantics)
-    if block.max_train_batch_size > LARGEST_CAP:
-        raise ElasticityConfigError(
-            f"`elasticity.max_train_batch_size` {block.max_train_batch_size} is more than an exact search "
-            f"counts through ({LARGEST_CAP}); lower it, or use the heuristic plan"
-        )
+    _require_countable(block.max_train_batch_size)
     wanted = _range(block) if world_sizes is None else _given(world_sizes)
     batch, ties = _best_batch(block, wanted)
     admitted = [size for size in wanted if _admits(block, batch, size)]
@@ -112,6 +97,17 @@ def _require_positive(name: str, value: object) -> None:
         raise ElasticityConfigError(f"`{name}` must be a positive int, not {value!r}")
 
 
+def _require_countable(cap: int) -> None:
+    most, more = LARGEST_WITH_NUMPY, ""
+    if not has_numpy():
+        most, more = LARGEST_CAP, f", {LARGEST_WITH_NUMPY} with numpy: install `deepspeed-config[search]`"
+    if cap > most:
+        raise ElasticityConfigError(
+            f"`elasticity.max_train_batch_size` {cap} is more than an exact search counts through "
+            f"({most}{more}); lower it, or use the heuristic plan"
+        )
+
+
 def _range(block: Block) -> list[int]:
     """All data-parallel sizes in the block's range of GPUs (v0.2: whole nodes) that the cap has room for."""
     step = block.ranks_per_node
@@ -131,33 +127,15 @@ def _given(world_sizes: Iterable[int]) -> list[int]:
 
 def _best_batch(block: Block, wanted: Sequence[int]) -> tuple[int, int]:
     """The batch with most wanted sizes, and how many batches tie."""
-    import numpy as np
-
-    counts = count_sizes(block.max_train_batch_size, block.micro_batch_sizes, wanted)
-    most = int(counts.max(initial=0))
-    if most == 0:
+    found = best_batch(
+        block.max_train_batch_size, block.micro_batch_sizes, wanted, larger=block.prefer_larger_batch
+    )
+    if found is None:
         raise ElasticityConfigError(
             f"no batch up to `elasticity.max_train_batch_size` {block.max_train_batch_size} runs on any of "
             f"{len(wanted)} world sizes with `elasticity.micro_batch_sizes` {list(block.micro_batch_sizes)}"
         )
-    best = np.flatnonzero(counts == most)
-    return int(best[-1 if block.prefer_larger_batch else 0]), len(best)
-
-
-def count_sizes(cap: int, micro_batches: Sequence[int], wanted: Sequence[int]) -> Counts:
-    """How many of the `wanted` world sizes each batch admits; shape `(cap + 1,)`, indexed by batch."""
-    import numpy as np
-
-    width = np.uint16 if len(wanted) < 2**16 else np.uint32
-    splits = np.zeros(cap + 1, dtype=width)
-    for micro in minimal(micro_batches):
-        splits[micro::micro] = 1
-    counts = np.zeros(cap + 1, dtype=width)
-    for size in wanted:
-        if size > cap:
-            break
-        counts[::size] += splits[: cap // size + 1]
-    return counts
+    return found
 
 
 def _admits(block: Block, batch: int, size: int) -> bool:

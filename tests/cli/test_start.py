@@ -30,7 +30,7 @@ CHECK_OPTIONS = (
     "--show-files",
     "--show-settings",
 )
-HEAVY = {"pydantic", "pydantic_core", "yaml", "rich", "packaging", "numpy", "torch", "deepspeed", "hjson"}
+HEAVY = {"pydantic", "pydantic_core", "yaml", "packaging", "numpy", "torch", "deepspeed", "hjson"}
 PROGRAM = """
 import sys
 from dsconfig.cli import main

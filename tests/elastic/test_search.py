@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 
 import elastic
 from elastic import ElasticityConfigError
+from elastic.divisors import minimal
+from elastic.planning import sieve
 from tests.elastic.conftest import published, whole
 
 
@@ -109,9 +113,37 @@ def test_bad_world_sizes_are_named(sizes: list[Any]) -> None:
         elastic.search(published(), sizes)
 
 
-def test_cap_too_large_to_count_through() -> None:
-    with pytest.raises(ElasticityConfigError, match="max_train_batch_size"):
+def test_cap_too_large_to_count_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ElasticityConfigError, match=r"max_train_batch_size.*\(100000000\)"):
         elastic.search(published(max_train_batch_size=10**9))
+    monkeypatch.setattr(sieve, "find_spec", lambda name: None)  # as where it is not installed
+    with pytest.raises(
+        ElasticityConfigError, match=r"\(10000000, .*: install `deepspeed-config\[search\]`\)"
+    ):
+        elastic.search(published(max_train_batch_size=10**7 + 1))
+
+
+@given(
+    st.integers(1, 3000),
+    micro_lists,
+    st.lists(st.integers(1, 3500), unique=True, max_size=30).map(sorted),
+    st.booleans(),
+)
+def test_numpy_counts_the_same(cap: int, micros: list[int], wanted: list[int], larger: bool) -> None:
+    units = minimal(micros)
+    plain = sieve.without_numpy(cap, units, wanted, larger=larger)
+    assert sieve.with_numpy(cap, units, wanted, larger=larger) == plain
+
+
+def test_numpy_counts_where_it_pays() -> None:
+    for cap, used in ((sieve.LARGE_CAP, "False"), (sieve.LARGE_CAP + 1, "True")):
+        program = (
+            "import sys; from elastic.planning import sieve\n"
+            f"assert sieve.best_batch({cap}, [2, 3], range(1, 9), larger=True)[0] > {cap} - 5040\n"
+            "print('numpy' in sys.modules)"
+        )
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == used
 
 
 @given(st.integers(1, 3000), st.one_of(st.none(), micro_lists), st.integers(1, 40), st.integers(1, 200))
