@@ -12,7 +12,7 @@ import copy
 from dataclasses import dataclass, field
 
 from dsconfig import releases
-from dsconfig.consumers import CONSUMERS, HUGGING_FACE
+from dsconfig.consumers import CONSUMERS, ELASTIC, HUGGING_FACE, LOADERS
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.own_words import KEY
 from dsconfig.consumers.reader import of_content
@@ -35,8 +35,8 @@ class Preset:
     """A remark for a key of the top level."""
     since: str = "0.9.0"
     until: str | None = None
-    consumers: tuple[str, ...] = CONSUMERS
-    """Who can read it; the first does unless somebody else is named."""
+    consumers: tuple[str, ...] = LOADERS
+    """Who can read it; the first who can at a release does, unless somebody else is named."""
 
     @property
     def releases(self) -> tuple[str, ...]:
@@ -44,6 +44,17 @@ class Preset:
         last = releases.NUMBERS[self.until] if self.until else releases.NEVER
         known = releases.Interval(releases.NUMBERS[self.since], last)
         return tuple(name for name, number in releases.NUMBERS.items() if number in known)
+
+    def suits(self, release: str, consumer: str) -> bool:
+        """Whether the preset is for a release that the consumer trains with."""
+        # `dsconfig elastic run` takes out what later releases lack.
+        later = consumer == ELASTIC and releases.NUMBERS[release] >= releases.NUMBERS[self.since]
+        return later or release in self.releases
+
+    def reader(self, release: str) -> str:
+        """Who reads it at a release, if nobody is named: the first who can, else the first."""
+        able = (each for each in self.consumers if self.suits(release, each))
+        return next(able, self.consumers[0])
 
 
 class PresetError(ValueError):
@@ -62,7 +73,7 @@ def config(
     Args:
         name: the preset, one of `PRESETS`.
         target: the release that is to read it, of a range the newest; None: as for `check`.
-        consumer: who is to read it; None: the first of the preset's consumers.
+        consumer: who is to read it; None: the first of the preset's consumers who can at that release.
         remarks: whether to put the preset's remarks in, as keys that begin with `//`.
 
     Raises:
@@ -71,14 +82,14 @@ def config(
         ValueError: the consumer is unknown.
     """
     preset = _named(name)
-    reader = consumer or preset.consumers[0]
+    found = target if isinstance(target, releases.Target) else releases.resolve(target)
+    release = found.releases[-1]
+    reader = consumer or preset.reader(release)
     if reader not in CONSUMERS:
         raise ValueError(f"unknown consumer `{reader}`: expected one of {', '.join(CONSUMERS)}")
     if reader not in preset.consumers:
-        raise PresetError(f"preset `{name}` is for {' and '.join(preset.consumers)}, not for {reader}")
-    found = target if isinstance(target, releases.Target) else releases.resolve(target)
-    release = found.releases[-1]
-    if release not in preset.releases:
+        raise PresetError(f"preset `{name}` is for {', '.join(preset.consumers)}, not for {reader}")
+    if not preset.suits(release, reader):
         span = f"from {preset.since} " + (f"to {preset.until}" if preset.until else "on")
         raise PresetError(f"preset `{name}` is for DeepSpeed {span}, not for {release}")
     body = copy.deepcopy(preset.body)
@@ -259,8 +270,9 @@ _ALL: tuple[Preset, ...] = (
             },
             **{key: value for key, value in _zero(2).items() if key not in _BATCH},
         },
-        {"elasticity": "Replaces the batch keys. For 0.19.8, which lacks it: `dsconfig elastic run`."},
+        {"elasticity": "Replaces the batch keys. `dsconfig elastic run` starts it with any release."},
         until="0.19.7",
+        consumers=(*LOADERS, ELASTIC),
     ),
     Preset(
         "transformers",

@@ -47,8 +47,8 @@ def check(
             `"$dsconfig"` says, else the installed DeepSpeed, else the latest release known.
         world_size: number of ranks (GPUs); None: what the file's `"$dsconfig"` says; where it says nothing,
             only what fails at every world size is an error.
-        consumer: who reads the file: `deepspeed`, `transformers`, `accelerate` or `lightning`; None: it is
-            found out, and `report.reader` says why.
+        consumer: who reads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or `elastic`;
+            None: it is found out, and `report.reader` says why.
 
     Raises:
         OSError: the path cannot be read.

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dsconfig import releases
-from dsconfig.consumers import CONSUMERS, launch_file, mentions, reader
+from dsconfig.consumers import CONSUMERS, ELASTIC, launch_file, mentions, reader
 from dsconfig.consumers.launchers.command import SCRIPTS
 from dsconfig.consumers.launchers.job import job_of
 from dsconfig.consumers.launchers.table import format_of
-from dsconfig.consumers.own_words import declared
+from dsconfig.consumers.own_words import declared, has_block
 from dsconfig.consumers.reader import Reader
 from dsconfig.document import Document
 from dsconfig.evaluation import recognition
@@ -73,6 +73,8 @@ def find_out(document: Document, configured: Reader | None = None) -> Reader:
         return Reader(launch.reader, f"it is a launch file of {launch.name}", "content")
     if launch_file.is_launch_file(data):
         return Reader("accelerate", "it is a launch file of Accelerate", "content")
+    if configured and configured.name == ELASTIC and not has_block(data):
+        configured = None  # said of a folder: what has no block is started in some other way
     if found := reader.of_file(data) or configured:
         return found
     content = reader.of_content(data)

@@ -8,7 +8,7 @@ import sys
 
 from dsconfig.cli.arguments import add_schema_choice
 from dsconfig.cli.errors import CLEAN, refuse
-from dsconfig.consumers import HUGGING_FACE
+from dsconfig.consumers import ELASTIC, HUGGING_FACE
 
 DEFAULT, FILE = "zero2", "ds_config.json"
 
@@ -56,4 +56,4 @@ def run(args: argparse.Namespace) -> int:
 
 def _default(consumer: str | None) -> str:
     """The preset that a consumer's users most likely want."""
-    return consumer if consumer in HUGGING_FACE else DEFAULT
+    return consumer if consumer in (*HUGGING_FACE, ELASTIC) else DEFAULT

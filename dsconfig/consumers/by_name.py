@@ -1,9 +1,10 @@
-"""Every consumer by its name. Lightning fills nothing: lightning 2.6 strategies/deepspeed.py."""
+"""Every consumer by its name. Lightning (2.6 strategies/deepspeed.py) and `elastic` fill nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dsconfig.consumers import ELASTIC
 from dsconfig.consumers.accelerate import ACCELERATE
 from dsconfig.consumers.consumer import Consumer
 from dsconfig.consumers.transformers import TRANSFORMERS
@@ -13,4 +14,5 @@ BY_NAME: Mapping[str, Consumer] = {
     "transformers": TRANSFORMERS,
     "accelerate": ACCELERATE,
     "lightning": Consumer("lightning"),
+    ELASTIC: Consumer(ELASTIC),
 }

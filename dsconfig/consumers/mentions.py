@@ -17,7 +17,15 @@ from dsconfig.document import contents
 
 _LEADS = r"[\s\\=,(\"']*(?:r|f|str\()?[\"']?(?:\$\{\w+:-)?[\"']?(?:\./)*$"
 """What may stand between a flag or key and the path that it names."""
+_WORDS = r"(?:(?!\.(?:json|py)\b)(?:[^\n;&|]|\\\n|\n\s*(?:- |[\"'])))*"
+"""What may stand between `elastic run` and its config, in a shell, or in a list of JSON or YAML."""
 _KEYS = (
+    (re.compile(rf"\bdsconfig\W+elastic\W+run\b{_WORDS}$"), "elastic", "`dsconfig elastic run`"),
+    (
+        re.compile(r"(?:\brdzv[-_]conf\b[^\n]*[ =,\"']ds_config|\bDSCONFIG_RDZV_DS_CONFIG)=[\"']?$"),
+        "elastic",
+        "`--rdzv-conf ds_config=`",
+    ),
     (re.compile(rf"deepspeed_config_file[\"']?\s*:?{_LEADS}"), "accelerate", "`deepspeed_config_file`"),
     (re.compile(rf"--deepspeed_config\b{_LEADS}"), "deepspeed", "`--deepspeed_config`"),
     (re.compile(rf"--(?:training_args\.)?deepspeed\b{_LEADS}"), "transformers", "`--deepspeed`"),
@@ -39,6 +47,8 @@ _PYTHON = (
     (re.compile(r"\b(?:DeepSpeedPlugin|Accelerator)\("), "accelerate", "`Accelerator`"),
 )
 """What a program does that names the file, the nearest to DeepSpeed first."""
+_BEFORE = 1000
+"""Characters before a path in which it is said what reads it: a manifest has a line for each word."""
 _OWN_LOOP = re.compile(r"\bdeepspeed\.initialize\b")
 _TRAINER = re.compile(r"TrainingArguments|HfArgumentParser|Trainer\(")
 _SMALL = 50
@@ -111,7 +121,7 @@ def _may_be(written: str, path: str) -> bool:
 
 def _at(text: str, start: int, script: str, top: str) -> tuple[int, str, str] | None:
     """Who reads the config that is named there: rank, reader, reason."""
-    before = text[max(0, start - 300) : start]
+    before = text[max(0, start - _BEFORE) : start]
     for pattern, reader, why in _KEYS:
         if match := pattern.search(before):
             command = text[: start - len(before) + match.start()]

@@ -36,6 +36,11 @@ def declared(data: object) -> Declared:
     return Declared(consumer, target, size)
 
 
+def has_block(data: object) -> bool:
+    """Whether a config says how its batch grows with its GPUs, as `dsconfig elastic run` needs."""
+    return isinstance(data, Mapping) and "elasticity" in data
+
+
 def fits(key: str, value: object) -> bool:
     """Whether a value is of the form that the key takes."""
     match key:

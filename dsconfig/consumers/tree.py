@@ -14,6 +14,7 @@ SCRIPTS = (
 )  # fmt: skip
 """Ends of the names of files in which a job is launched, set up, or told of."""
 NOT_SEARCHED = frozenset(("node_modules", "__pycache__", "site-packages", "wandb", "checkpoints"))
+_TELLING = (b"deepspeed", b"DeepSpeed", b"dsconfig")
 _MOST_FILES, _LARGEST = 4000, 256 * 1024
 """Beyond these nobody waits for an answer: who reads the config then follows from its content."""
 
@@ -30,7 +31,7 @@ def root(folder: str) -> str | None:
 
 
 def texts(folder: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
-    """The paths and bytes of the scripts and launch files in a folder that speak of DeepSpeed.
+    """The paths and bytes of the scripts and launch files in a folder that speak of DeepSpeed, or of us.
 
     `deep`: those in the folders below it, too. What was read a few seconds ago is not read again.
     """
@@ -47,7 +48,7 @@ def _texts(folder: str, deep: bool, _: int) -> tuple[tuple[str, bytes], ...]:
             data = contents(path, _LARGEST)
         except OSError:
             continue
-        if b"deepspeed" in data or b"DeepSpeed" in data:
+        if any(word in data for word in _TELLING):
             found.append((path, data))
     return tuple(found)
 

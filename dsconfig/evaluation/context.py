@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Literal, NamedTuple, TypeVar, cast
 
-from dsconfig.consumers import HUGGING_FACE
+from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.consumers.launchers.job import Given
 from dsconfig.consumers.launchers.table import format_of
 from dsconfig.diagnostic import Effect, EffectName, Fix
 from dsconfig.document import Document, Parser, Part, Problem, Span
+from dsconfig.evaluation.events import UnknownKey
 from dsconfig.evaluation.job import fill_in
 from dsconfig.evaluation.walk import UNREADABLE, Walk
 from dsconfig.json_types import Json, JsonObject, KeyPath
 from dsconfig.model.keyinfo import ROOT, child_section
-from dsconfig.model.views import KeyView, SectionView, find
+from dsconfig.model.views import KeyView, SectionView, find, view
 from dsconfig.releases import EVERY_RELEASE, Interval, name, number
 
 Root = Literal["config", "launch file", "text"]
@@ -25,6 +26,9 @@ Fact = TypeVar("Fact")
 MOST, MOST_OVER_ALL = 1000, 200
 """Findings of one rule with one effect that are listed: of one release, and of each over many."""
 _OVERWRITTEN = frozenset(("steps_per_print",))
+_HANDED_OVER = frozenset(
+    ("elasticity", "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+)
 MISSING = object()
 """Returned where nothing is written; never a value of a config."""
 
@@ -84,7 +88,9 @@ class Context:
 
     def __init__(self, source: Source, release: int) -> None:
         self.document = source.document
-        self.consumer = source.consumer
+        self.elastic = source.consumer == ELASTIC
+        """Whether `dsconfig elastic run` hands it over: without its block, with a batch of the plan."""
+        self.consumer = "deepspeed" if self.elastic else source.consumer
         self.world_size = source.world_size
         self.release = release
         self.target = source.target or Interval(release, release)
@@ -109,16 +115,31 @@ class Context:
         """What the job fills, and what contradicts it."""
         if self.job is not None:
             self.data = self.job.data
+        self.whole = self.data
+        """The config before it is handed over."""
+        if self.elastic:
+            self.data = {key: value for key, value in self.data.items() if key not in _HANDED_OVER}
         self._keys: dict[str, KeyView | None] = {}
         self._facts: dict[Callable[[Context], object], object] = {}
-        self.walk = Walk(release, source.consumer)
+        self.walk = Walk(release, self.consumer)
         self.walk.values = self.walk.section(ROOT, self._handed_over(), (), ())
+        self.walk.unknown += self._unknown_to_elastic()
 
     def _handed_over(self) -> JsonObject:
         """The config without what the consumer overwrites, whatever is written."""
         if not self.overwritten & self.data.keys():
             return self.data
         return {key: value for key, value in self.data.items() if key not in self.overwritten}
+
+    def _unknown_to_elastic(self) -> Iterator[UnknownKey]:
+        """The keys of an `elasticity` block that is handed over which no release reads."""
+        block = self.whole.get("elasticity")
+        if self.elastic and isinstance(block, dict):
+            seen = view("Elasticity", _number("0.19.7"))
+            known = seen.keys
+            for word, value in block.items():
+                if word not in known:
+                    yield UnknownKey(("elasticity", word), seen, value)
 
     @property
     def overwritten(self) -> frozenset[str]:
@@ -148,7 +169,7 @@ class Context:
     def from_file(self) -> bool:
         """DeepSpeed itself reads the file; else a dict is handed over, by a script or by the consumer."""
         document = self.document
-        handed = document.is_data or document.within is not None
+        handed = document.is_data or document.within is not None or self.elastic
         return self.consumer == "deepspeed" and document.format == "json" and not handed
 
     # Releases
@@ -249,7 +270,8 @@ class Context:
             return found
 
     def _find(self, path: str) -> KeyView | None:
-        found, alike = find(path, self.release)
+        handed = self.elastic and path.startswith("elasticity")
+        found, alike = find(path, _number("0.19.7") if handed else self.release)
         self.alike = self.alike.meet(alike)
         return found
 

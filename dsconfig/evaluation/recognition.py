@@ -78,7 +78,10 @@ def leads_to_config(data: Mapping[str, Json]) -> bool:
     launch = format_of(data)
     if launch is None or not launch.commands:
         return launch is not None and any(at(data, key) for key in launch.config)
-    return any("--deepspeed" in str(at(data, key)) for key in launch.commands)
+    return any(word in str(at(data, key)) for key in launch.commands for word in _IN_COMMANDS)
+
+
+_IN_COMMANDS = ("--deepspeed", "dsconfig elastic run", "'dsconfig', 'elastic', 'run'")
 
 
 def foreign(document: Document) -> str | None:

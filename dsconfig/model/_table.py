@@ -68,7 +68,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'weight_quantization': (('section', 'WeightQuantization'), None, ((10003, 1000000000),), {}),
             'compile': (('section', 'Compile'), None, ((13002, 14003), (16006, 1000000000)), {}),
             'hybrid_engine': (('section', 'HybridEngine'), None, ((9000, 1000000000),), {}),
-            'elasticity': (('section', 'Elasticity'), None, ((3009, 19007),), {'refused_from': 19008, 'advice': 'remove it, and write the batch sizes that `dsconfig resolve --world-size N` finds for it', 'opened_by': 'elasticity.enabled'}),
+            'elasticity': (('section', 'Elasticity'), None, ((3009, 19007),), {'refused_from': 19008, 'advice': 'remove it, and write the batch sizes that `dsconfig resolve --world-size N` finds for it, or check with `--consumer elastic` if `dsconfig elastic run` starts the job', 'opened_by': 'elasticity.enabled'}),
             'progressive_layer_drop': (('section', 'ProgressiveLayerDrop'), None, ((3001, 19007),), {'refused_from': 19008, 'opened_by': 'progressive_layer_drop.enabled', 'flags': ('complete',)}),
             'sparse_attention': (('section', 'SparseAttention'), None, ((3000, 19006),), {'refused_from': 19007, 'opened_by': 'script'}),
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dsconfig.batch.triplet import KEYS, SEQUENCE, SEQUENCE_SINCE, Impossible, Triplet, derive
+from dsconfig.consumers import ELASTIC
 from dsconfig.consumers.filling.record import Message
 from dsconfig.json_types import JsonObject
 from dsconfig.resolving import elastic_batch
@@ -34,15 +35,16 @@ def derive_batch(written: Written, runtime: Runtime) -> Batch:
     config = written.config
     share = share_out(config, runtime, from_file=written.from_file)
     size = share.size
-    elastic = elastic_batch.is_on(config) and runtime.number >= elastic_batch.FIRST
+    planned = runtime.consumer == ELASTIC
+    elastic = planned or (elastic_batch.is_on(config) and runtime.number >= elastic_batch.FIRST)
     if not elastic:
         triplet, messages = _plain_batch(config, share, runtime)
-    elif runtime.number <= elastic_batch.LAST:
+    elif runtime.number <= elastic_batch.LAST and not planned:
         # The block stays: the release reads it, and refuses batch keys next to it.
         found, messages = elastic_batch.as_released(config, runtime.release, size)
         triplet = _whole(found)
     else:
-        config, size, messages = elastic_batch.instead(config, runtime.ranks, size, runtime.parallel)
+        config, size, messages = elastic_batch.instead(config, size, runtime)
         triplet = Triplet(*(config[key] for key in KEYS))
     said = _settle_sequence(config, runtime, from_file=written.from_file)
     return Batch(triplet, size, config, (*share.messages, *messages, *said), elastic)

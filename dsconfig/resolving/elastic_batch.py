@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import KEYS, Impossible, Triplet, derive
+from dsconfig.consumers import ELASTIC
 from dsconfig.consumers.filling.record import Message
 from dsconfig.json_types import Json, JsonObject
 from dsconfig.resolving.errors import ResolveError
-from dsconfig.resolving.runtime import Parallel
+from dsconfig.resolving.runtime import Parallel, Runtime
 from elastic import constants as c
 
 if TYPE_CHECKING:
@@ -63,13 +64,12 @@ def as_released(config: JsonObject, release: str, size: float) -> tuple[Triplet,
     return found, messages + _overridden(config, found)
 
 
-def instead(
-    config: JsonObject, ranks: int, size: float, parallel: Parallel
-) -> tuple[JsonObject, int, list[Message]]:
+def instead(config: JsonObject, size: float, runtime: Runtime) -> tuple[JsonObject, int, list[Message]]:
     """For a release without elasticity: the config with the triplet in place of the block, and the ranks.
 
     The batch is that of 0.19.7, so the job goes on as it would have there. `model_parallel_size` of the block
-    counts where tp and pp are not given.
+    counts where tp and pp are not given. `dsconfig elastic run` does the same with any release, and keeps to
+    the sizes of its plan.
 
     Raises:
         ResolveError: there is no plan, or it has no row for these ranks.
@@ -80,8 +80,8 @@ def instead(
     try:
         found = plan(config)
         messages = _scheduler(config[c.ELASTICITY], LATEST)
-        size = _data_parallel(found, ranks, size, parallel)
-        applied = found.apply(config, size, fallback=True)
+        size = _data_parallel(found, runtime.ranks, size, runtime.parallel)
+        applied = found.apply(config, size, fallback=runtime.consumer != ELASTIC)
     except ElasticityError as error:
         raise ResolveError(f"elasticity: {error}") from None
     triplet = Triplet(*(applied[key] for key in KEYS))
@@ -89,7 +89,12 @@ def instead(
     messages += [Message("note", note, c.ELASTICITY) for note in found.notes]
     if not found.admits(size):
         messages.append(_fallback_note(found, size, triplet.train_batch_size))
-    text = f"the `elasticity` block, which this release refuses, is replaced by the batch for {size} ranks"
+    by = (
+        "which `dsconfig elastic run` takes out"
+        if runtime.consumer == ELASTIC
+        else "which this release refuses"
+    )
+    text = f"the `elasticity` block, {by}, is replaced by the batch for {size} ranks"
     return applied, size, [*messages, Message("removed", text, c.ELASTICITY)]
 
 

@@ -49,8 +49,8 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         source: a path, text, bytes, a dict or a document that was read; see `check`.
         world_size: number of ranks, one a GPU; None: the environment's `WORLD_SIZE`.
         target: the release that runs it, of a range the newest; None: as for `check`.
-        consumer: who reads the file: `deepspeed`, `transformers`, `accelerate` or `lightning`; None: it is
-            found out.
+        consumer: who reads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or `elastic`;
+            None: it is found out.
         tp: ranks that share each layer.
         pp: pipeline stages.
         sp: ranks that share one sequence.

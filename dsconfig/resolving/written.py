@@ -30,7 +30,7 @@ def read_written(document: Document, release: str, consumer: str, changes: Mappi
         ValueError: a change names no key.
     """
     seen = context(document, release, consumer)
-    config = deepcopy(seen.data)
+    config = deepcopy(seen.whole)
     for key, value in changes.items():
         _put(config, key, value)
     return Written(config, seen.from_file)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dsconfig.consumers import HUGGING_FACE
+from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.model.keyinfo import KeyInfo, child_section, types_of
 from dsconfig.model.views import KeyView, SectionView, view
+from dsconfig.releases import NUMBERS
 from dsconfig.schema import additions, conditions, hover, snippets, typed, values
 from dsconfig.schema.additions import Auto
 from dsconfig.schema.keywords import Schema
 from dsconfig.schema.shapes import shaped, shapes_of, title_of
 from dsconfig.schema.strangers import strangers
+
+_LAST_ELASTIC = NUMBERS["0.19.7"]
 
 
 @dataclass(slots=True)
@@ -33,7 +36,7 @@ class Builder:
 
     def body(self, section: str) -> Schema:
         """The keywords that hold for a section as an object."""
-        seen = view(section, self.release)
+        seen = self._view(section)
         is_typed = section in typed.TYPED
         properties = {
             word: self.property(seen, word, key)
@@ -53,6 +56,16 @@ class Builder:
         refused = [{"properties": {word: False}, "errorMessage": message} for word, message in told.items()]
         demands = [*refused, *_aside(properties), *conditions.of(seen, self.release, self.consumer)]
         return {**found, "allOf": demands} if demands else found
+
+    def _view(self, section: str) -> SectionView:
+        """The section as the release sees it; `dsconfig elastic run` reads its own block at every release."""
+        seen = view(section, self.release)
+        if self.consumer != ELASTIC or section not in ("Config", "Elasticity"):
+            return seen
+        last = view(section, _LAST_ELASTIC)
+        if section == "Elasticity":
+            return last
+        return seen._replace(keys={**seen.keys, "elasticity": last.keys["elasticity"]})
 
     def property(self, seen: SectionView, word: str, key: KeyView) -> Schema:
         """What stands for one key; `word` is its name or an alias."""

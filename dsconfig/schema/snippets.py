@@ -80,6 +80,6 @@ def whole(release: int, consumer: str | None) -> Iterator[Schema]:
     target = Target((name(release),), name(release), "argument")
     for preset in presets.PRESETS.values():
         reader = consumer or preset.consumers[0]
-        if name(release) in preset.releases and reader in preset.consumers:
+        if reader in preset.consumers and preset.suits(name(release), reader):
             body = presets.config(preset.name, target, reader)
             yield {"label": preset.name, "description": preset.says, "body": body}

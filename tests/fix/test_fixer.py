@@ -285,9 +285,6 @@ def test_a_fix_that_brings_a_finding_is_withdrawn() -> None:
         # Fewer world sizes work than before: at 8 ranks the config is refused then.
         ('{"train_batch_size": 8, "train_micro_batch_size": 4}', "0.19.8", None, ("train_micro_batch_size",)),
         ('{"train_batch_size": 8, "train_micro_batch_size": 4}', "0.19.8", 8, ("train_micro_batch_size",)),
-        # One release of the range takes the file as it is.
-        ('{"elasticity": {"enabled": true, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4]}}',
-         ">=0.16.9", None, ("elasticity",)),
     ],
 )  # fmt: skip
 def test_a_fix_that_does_harm_is_not_shown(

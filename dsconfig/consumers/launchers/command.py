@@ -40,7 +40,7 @@ def command_in(text: str) -> Command | None:
     for offset, line in _lines(text):
         if assigned := _ASSIGNMENT.match(line):
             variables[assigned[1]] = _expanded(assigned[3], variables)
-        elif "--deepspeed" in line and (found := _command(line, offset, variables)):
+        elif ("--deepspeed" in line or "elastic" in line) and (found := _command(line, offset, variables)):
             return found
     return None
 
@@ -61,11 +61,21 @@ def _command(line: str, offset: int, variables: dict[str, str]) -> Command | Non
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             given[name.replace("-", "_")] = value if equals else following
+    if (path := _of_elastic(words)) is not None:
+        return Command(path, "elastic run", "elastic", given, _world(given), offset)
     flag = next((flag for flag in _READERS if _is_path(given.get(flag, ""))), None)
     if flag is None:
         return None
     reader = "transformers" if flag == "deepspeed" else _READERS[flag]
     return Command(given[flag], f"--{flag}", reader, given, _world(given), offset)
+
+
+def _of_elastic(words: list[str]) -> str | None:
+    """The config of `dsconfig elastic run`; None for any other command."""
+    for at, word in enumerate(words[:-3]):
+        if word.endswith("dsconfig") and words[at + 1 : at + 3] == ["elastic", "run"]:
+            return next((path for path in words[at + 3 :] if _is_path(path)), None)
+    return None
 
 
 def _is_path(value: str) -> bool:

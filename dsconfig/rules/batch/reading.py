@@ -15,6 +15,8 @@ def written(ctx: Context) -> tuple[Json, Json, Json]:
     Raises:
         SkipRule: the elastic solver takes the three over, or the consumer fills one of them.
     """
+    if ctx.elastic:
+        raise SkipRule
     if ctx.key("elasticity") is not None and ctx.on("elasticity.enabled"):
         raise SkipRule
     if ctx.consumer == "lightning":
@@ -53,6 +55,10 @@ def data_parallel_size(ctx: Context) -> float | None:
 
 def sizes(context: Context) -> tuple[int, ...] | None:
     """The world sizes at which the triplet works; None where all do, or that cannot be said."""
+    if context.elastic:
+        from dsconfig.rules.elasticity.plan import sizes as planned
+
+        return planned(context)
     try:
         return working_sizes(*written(context)) or None
     except SkipRule:
