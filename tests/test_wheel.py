@@ -45,9 +45,8 @@ def test_wheel_holds_both_packages_and_nothing_else(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in names}
     assert tops == {"dsconfig", "elastic", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
     assert {"dsconfig/py.typed", "elastic/py.typed", "dsconfig/model/_table.py"} <= set(names)
-    kept = {path.name for path in (ROOT / "schema").glob("*.json")}
-    assert kept
-    assert {name.rpartition("/")[2] for name in names if name.startswith("dsconfig/_schema/")} == kept
+    shipped = {name.rpartition("/")[2] for name in names if name.startswith("dsconfig/_schema/")}
+    assert shipped == {"accelerate.json", "deepspeed.json", "deepspeed-in-yaml.json", "dsconfig.json"}
 
 
 def test_installed_command_works(python: Path, tmp_path: Path) -> None:
@@ -57,6 +56,9 @@ def test_installed_command_works(python: Path, tmp_path: Path) -> None:
     assert run(command, "--version", cwd=tmp_path).startswith("dsconfig ")
     schema = Path(run(command, "schema", "--path", cwd=tmp_path).strip())
     assert json.loads(schema.read_text(encoding="utf-8"))["title"].startswith("DeepSpeed ")
+    made = run(command, "schema", "--target", "0.14.5", cwd=tmp_path)
+    assert json.loads(made)["title"] == "DeepSpeed 0.14.5 config"
+    run(command, "schema", "--target", "0.14.5", "--path", cwd=tmp_path, expect=2)
     output = run(command, "check", config, "--output-format", "json", cwd=tmp_path, expect=1)
     (file,) = json.loads(output)["files"]
     assert [found["code"] for found in file["diagnostics"]] == ["DSC102"]

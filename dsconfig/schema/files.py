@@ -1,7 +1,7 @@
-"""The schemas that are kept as files: in `schema/` of the repository, in `dsconfig/_schema/` of the wheel.
+"""The schemas that are kept as files, in `schema/` of the repository.
 
 There is one for the last release of each minor series, and in the newest series one for each release that
-takes something else than the next.
+takes something else than the next. `dsconfig/_schema/` of the wheel has those of the newest release alone.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def file_of(target: Target) -> Path | None:
     release = target.releases[-1]
     for name, kept in releases().items():
         if kept == release or (_series(kept) == _series(LATEST) and _alike(kept) == _alike(release)):
-            return folder() / name
+            path = folder() / name
+            return path if path.exists() else None
     return None
 
 
