@@ -12,6 +12,22 @@ from tests.readme import README, addressed, blocks, environment, played, reposit
 
 TEXT = README.read_text("utf-8")
 
+SEEDS = (
+    "pip",
+    "setuptools",
+    "pkg_resources",
+    "_distutils_hack",
+    "distutils-precedence",
+    "wheel",
+    "_virtualenv",
+)
+"""What stands in every environment that virtualenv makes."""
+
+
+def size(path: Path) -> int:
+    """Bytes of a file, or of all below a folder."""
+    return sum(each.stat().st_size for each in [path, *path.rglob("*")] if each.is_file())
+
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -63,3 +79,6 @@ def test_the_hooks_are_built_as_pre_commit_builds_them(tmp_path: Path, clone: Pa
     assert done.returncode == 1, done.stdout
     assert "ds_config.json: prescale_gradients: replace by `true` (DSC113 coerced-value)" in done.stdout
     assert run("pre-commit", "run", "--all-files").stdout.count("Passed") == 2
+    (packages,) = home.glob("repo*/py_env-*/lib/*/site-packages")
+    installed = [path for path in packages.iterdir() if not path.name.startswith(SEEDS)]
+    assert sum(map(size, installed)) < 25 << 20, sorted((size(path), path.name) for path in installed)[-5:]
