@@ -5,10 +5,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from tests.launches import AUTO
 
 settings.register_profile("suite", deadline=None, derandomize=True, database=None)
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with a config in one folder, and room for launch files in another."""
+    (tmp_path / ".git").mkdir()
+    for folder in ("launch", "ds"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "ds" / "z.json").write_text(json.dumps(AUTO))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

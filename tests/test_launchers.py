@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,72 +15,17 @@ from dsconfig.cli import main
 from dsconfig.consumers.launchers.table import FORMATS, format_of
 from dsconfig.document import read_file
 from dsconfig.releases import resolve as target
+from tests.launches import AUTO, COMMANDS, JOBS, launch
 
-AUTO = {
-    "train_batch_size": "auto",
-    "train_micro_batch_size_per_gpu": "auto",
-    "gradient_accumulation_steps": "auto",
-    "gradient_clipping": "auto",
-    "bf16": {"enabled": "auto"},
-    "zero_optimization": {"stage": 2},
-}
 ARGS = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "bf16": True}
-JOBS: dict[str, dict[str, Any]] = {
-    "LLaMA-Factory": {
-        "model_name_or_path": "m",
-        "stage": "sft",
-        "finetuning_type": "lora",
-        "deepspeed": "ds/z.json",
-    },
-    "LLaMA-Factory v1": {"model": "m", "dist_config": {"name": "deepspeed", "config_file": "ds/z.json"}},
-    "Axolotl": {"base_model": "m", "datasets": [], "deepspeed": "ds/z.json", "micro_batch_size": 2},
-    "TRL": {"model_name_or_path": "m", "accelerate_config": "ds/acc.yaml", "deepspeed": "ds/z.json"},
-    "ms-swift": {"model": "m", "dataset": "d", "train_type": "lora", "deepspeed": "ds/z.json"},
-    "Determined": {"entrypoint": "x", "searcher": {}, "hyperparameters": {"deepspeed_config": "ds/z.json"}},
-    "ArcticTraining": {"type": "sft", "model": {"name_or_path": "m"}, "deepspeed": {"train_batch_size": 8}},
-    "Lightning": {
-        "trainer": {"strategy": {"class_path": "a.DeepSpeedStrategy", "init_args": {"config": "ds/z.json"}}}
-    },
-    "Ludwig": {"strategy": {"type": "accelerate", "deepspeed_config": "ds/z.json"}},
-    "Composer": {"max_duration": "1ep", "deepspeed_config": {"train_batch_size": 8}},
-    "SkyPilot": {
-        "resources": {"accelerators": "A100:8"},
-        "run": "deepspeed t.py --deepspeed_config ds/z.json",
-    },
-    "Azure ML": {
-        "command": "python t.py --deepspeed_config ds/z.json",
-        "distribution": {"type": "pytorch", "process_count_per_instance": 4},
-        "resources": {"instance_count": 2},
-    },
-    "Kubernetes": {
-        "apiVersion": "v1",
-        "kind": "PyTorchJob",
-        "spec": {"a": [{"command": ["deepspeed", "t.py", "--deepspeed_config", "ds/z.json"]}]},
-    },
-    "Transformers": {"output_dir": "o", "deepspeed": "ds/z.json"},
-}
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a config in one folder, and room for launch files in another."""
-    (tmp_path / ".git").mkdir()
-    for folder in ("launch", "ds"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "ds" / "z.json").write_text(json.dumps(AUTO))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def launch(project: Path, data: dict[str, Any], **more: Any) -> str:
-    path = project / "launch" / "train.yaml"
-    path.write_text(yaml.safe_dump({**data, **more}))
-    return str(path)
 
 
 def test_every_format_has_an_example() -> None:
-    assert set(JOBS) == {each.name for each in FORMATS}
-    assert all(each.source and each.signs and (each.config or each.commands) for each in FORMATS)
+    assert {*JOBS, *COMMANDS} == {each.name for each in FORMATS}
+    assert all(
+        each.source and (each.signs or each.programs) and (each.config or each.commands or each.makes)
+        for each in FORMATS
+    )
 
 
 @pytest.mark.parametrize("name", JOBS)
@@ -93,8 +37,10 @@ def test_recognised_and_followed(project: Path, name: str) -> None:
     (child,) = report.children or (report,)
     assert not report.diagnostics
     assert child.consumer == found.reader
-    assert bool(report.children) == ("ds/z.json" in str(JOBS[name])) != bool(report.base)
-    if report.children:
+    assert bool(report.base) == (name in ("ArcticTraining", "Composer"))
+    if found.makes and found.made_of in JOBS[name]:
+        assert child.name == report.name
+    elif report.children:
         assert Path(child.name) == Path("ds/z.json")
         assert "train.yaml:" in report.notes[0]
         assert report.notes[0].endswith("found from the current folder")

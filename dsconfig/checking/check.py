@@ -15,8 +15,9 @@ from dsconfig.checking.notes import notes, world_sizes
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers import CONSUMERS, launch_file
-from dsconfig.consumers.launchers.command import SCRIPTS
-from dsconfig.consumers.launchers.job import Given, Job, job_of
+from dsconfig.consumers.launchers.follow import job_of
+from dsconfig.consumers.launchers.job import Given, Job
+from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.consumers.named import named
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.reader import Reader, given, of_file

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from dsconfig import releases
 from dsconfig.consumers import CONSUMERS, ELASTIC, launch_file, mentions, reader
-from dsconfig.consumers.launchers.command import SCRIPTS
-from dsconfig.consumers.launchers.job import job_of
-from dsconfig.consumers.launchers.table import format_of
+from dsconfig.consumers.launchers.follow import job_of
+from dsconfig.consumers.launchers.table import SCRIPTS, format_of
 from dsconfig.consumers.own_words import declared, has_block
 from dsconfig.consumers.reader import Reader
 from dsconfig.document import Document

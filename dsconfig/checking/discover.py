@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dsconfig.checking.git import Listing, listing
-from dsconfig.consumers.launchers.command import SCRIPTS
+from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.document import contents
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
         if b"deepspeed" not in data:
             continue
         from dsconfig.consumers.launch_file import linked
-        from dsconfig.consumers.launchers.job import job_of
+        from dsconfig.consumers.launchers.follow import job_of
         from dsconfig.document import read_bytes
 
         document = read_bytes(data, name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")

@@ -17,6 +17,8 @@ class Job(NamedTuple):
     filled: tuple[Filled, ...]
     mismatches: tuple[Mismatch, ...]
     refused: tuple[Message, ...]
+    added: frozenset[str] = frozenset()
+    """Keys of the root that its program puts in."""
 
 
 def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given: Given) -> Job | None:
@@ -28,7 +30,8 @@ def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given:
 
     consumer = BY_NAME[consumer_name]
     if not consumer.fills:
-        return None
+        added = {key: value for key, value in given.sets.items() if key not in data}
+        return Job(data | added, (), (), (), frozenset(added)) if added else None
     try:
         filling = fill(deepcopy(data), consumer, world_size, given.arguments, None, unknown=given.unknown)
     except (ValueError, TypeError, AttributeError, OverflowError):  # other rules say what is wrong with it

@@ -11,9 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.consumers.launchers.command import SCRIPTS
-from dsconfig.consumers.launchers.job import job_of
-from dsconfig.consumers.launchers.table import at, format_of
+from dsconfig.consumers.launchers.follow import job_of
+from dsconfig.consumers.launchers.table import SCRIPTS, at, format_of
 from dsconfig.model.keyinfo import ROOT, section_keys
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def foreign(document: Document) -> str | None:
     keys = [key for key in data if isinstance(key, str)]
     count = len(_of_no_release(keys))
     if (launch := format_of(data)) is not None:
-        where = " or ".join(f"`{key}`" for key in launch.config or launch.commands)
+        where = " or ".join(f"`{key}`" for key in launch.config or launch.commands or (launch.made_of,))
         return None if job_of(document) else f"a launch file of {launch.name} that names none by {where}"
     if not count or "$dsconfig" in data or is_launch_file(data) or not mostly_foreign(keys):
         return None

@@ -8,7 +8,8 @@ from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import find_out
 from dsconfig.consumers import launch_config, launch_file
 from dsconfig.consumers.filling.record import Message
-from dsconfig.consumers.launchers.job import Given, Job, job_of
+from dsconfig.consumers.launchers.follow import job_of
+from dsconfig.consumers.launchers.job import Given, Job
 from dsconfig.consumers.named import named
 from dsconfig.document import Document, read_dict
 from dsconfig.json_types import JsonObject, KeyPath

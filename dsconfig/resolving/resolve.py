@@ -89,6 +89,8 @@ def derive_run(
     if seen.given is not None:
         training_args = {**seen.given.arguments, **(training_args or {})}
         unknown = seen.given.unknown - training_args.keys()
+        for key, value in seen.given.sets.items():
+            written.config.setdefault(key, value)
     try:
         filling = fill(
             written.config, consumer, chosen.ranks, training_args, model_config, sp=sp, unknown=unknown

@@ -2,100 +2,147 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
-"""Ends of the names of shell scripts."""
-_READERS = {
+from dsconfig.consumers.launchers.places import is_name
+from dsconfig.consumers.launchers.shell import Shell, ShellCommand
+from dsconfig.consumers.launchers.table import FORMATS, Format
+from dsconfig.json_types import Json
+
+READERS = {
     "deepspeed_config_file": "accelerate",
     "deepspeed_config": "deepspeed",
     "deepspeed": "transformers",
+    "config_file": "accelerate",
 }
-"""Flags that name a config, and who reads it then."""
+"""Flags that name a config, or Accelerate's launch file, and who reads it then."""
+_SUFFIXES = (".json", ".yaml", ".yml", ".conf", ".hjson", ".jsonc")
 _PROCESSES = ("num_gpus", "nproc_per_node", "num_processes")
 _NODES = ("nnodes", "num_nodes")
-_ASSIGNMENT = re.compile(r"^\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)=([\"']?)([^\s\"';&|]*)\2\s*(?:[;#].*)?$")
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^}]*))?\})")
+_PROGRAMS = [each for each in FORMATS if each.programs]
+_BEFORE_ARGUMENTS = 40
+"""Among so many words a command says which program it runs."""
 
 
 class Command(NamedTuple):
-    """A command that names a config."""
+    """A command that runs DeepSpeed with a config."""
 
     path: str
+    """The config as it is written: a path or a preset's name; empty where the program makes it itself."""
     flag: str
     reader: str
-    arguments: dict[str, str]
-    """Its other flags that have a value, without their dashes."""
+    format: Format | None
+    """The program, where it is one of those that have a row."""
+    arguments: dict[str, Json]
+    """Its flags, without their dashes; None: known to the job's shell alone."""
     world_size: int | None
     offset: int
     """Where it begins in the text."""
+    folder: str
+    """Where the script has gone before."""
 
 
-def command_in(text: str) -> Command | None:
-    """The first command of a shell text that names a config; None where none does."""
-    variables: dict[str, str] = {}
-    for offset, line in _lines(text):
-        if assigned := _ASSIGNMENT.match(line):
-            variables[assigned[1]] = _expanded(assigned[3], variables)
-        elif ("--deepspeed" in line or "elastic" in line) and (found := _command(line, offset, variables)):
-            return found
-    return None
+def commands_in(shell: Shell) -> Iterator[Command]:
+    """Each command of a shell text that runs DeepSpeed with a config."""
+    for each in shell.commands():
+        if found := _command(each):
+            yield found
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Each logical line, and where it begins."""
-    for match in re.finditer(r"(?:[^\\\n]|\\\n|\\.)+", text):
-        yield match.start(), match[0].replace("\\\n", " ")
-
-
-def _command(line: str, offset: int, variables: dict[str, str]) -> Command | None:
-    try:
-        words = [_expanded(word, variables) for word in shlex.split(line, comments=True)]
-    except ValueError:  # a quote that another line closes
-        words = [_expanded(word.strip("\"'"), variables) for word in line.split()]
-    given: dict[str, str] = {}
-    for word, following in zip(words, [*words[1:], ""], strict=False):
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            given[name.replace("-", "_")] = value if equals else following
+def _command(shell: ShellCommand) -> Command | None:
+    words = shell.words
+    given = _flags(words)
     if (path := _of_elastic(words)) is not None:
-        return Command(path, "elastic run", "elastic", given, _world(given), offset)
-    flag = next((flag for flag in _READERS if _is_path(given.get(flag, ""))), None)
-    if flag is None:
+        return Command(
+            path, "elastic run", "elastic", None, given, _world(given, shell), shell.offset, shell.folder
+        )
+    program = _program(words) if given else None
+    flag = next((flag for flag in READERS if _names(flag, given, words, program)), "")
+    if not flag and not (program is not None and program.makes) and not _plugin(words, given):
         return None
-    reader = "transformers" if flag == "deepspeed" else _READERS[flag]
-    return Command(given[flag], f"--{flag}", reader, given, _world(given), offset)
+    reader = READERS.get(flag, "accelerate")
+    if program is not None and flag in ("deepspeed", ""):
+        reader = program.reader
+    unknown = [name for name, value in given.items() if isinstance(value, str) and "$" in value]
+    return Command(
+        str(given[flag]) if flag else "",
+        f"--{flag}" if flag else words[0],
+        reader,
+        program,
+        {**given, **dict.fromkeys(unknown)},
+        _world(given, shell),
+        shell.offset,
+        shell.folder,
+    )
 
 
-def _of_elastic(words: list[str]) -> str | None:
+def _of_elastic(words: tuple[str, ...]) -> str | None:
     """The config of `dsconfig elastic run`; None for any other command."""
     for at, word in enumerate(words[:-3]):
-        if word.endswith("dsconfig") and words[at + 1 : at + 3] == ["elastic", "run"]:
-            return next((path for path in words[at + 3 :] if _is_path(path)), None)
+        if word.endswith("dsconfig") and words[at + 1 : at + 3] == ("elastic", "run"):
+            return next((path for path in words[at + 3 :] if path.endswith(_SUFFIXES) or "$" in path), None)
     return None
 
 
-def _is_path(value: str) -> bool:
-    return value.endswith((".json", ".yaml", ".yml", ".conf", ".hjson")) or "$" in value
+def _program(words: tuple[str, ...]) -> Format | None:
+    """The program that a command runs, where the table has a row for it."""
+    first = [word for word in words[:_BEFORE_ARGUMENTS] if not word.startswith("-")]
+    for each in _PROGRAMS:
+        if any(fnmatchcase(word, pattern) for word in first for pattern in each.programs):
+            return each
+    return None
 
 
-def _world(given: dict[str, str]) -> int | None:
+def _flags(words: tuple[str, ...]) -> dict[str, Json]:
+    """The long flags of a command: text, or true where nothing follows."""
+    given: dict[str, Json] = {}
+    for word, following in zip(words, [*words[1:], "--"], strict=False):
+        if word.startswith("--") and len(word) > 2:
+            name, equals, value = word[2:].partition("=")
+            alone = following.startswith("-") and not following[1:2].isdigit()
+            given[name.replace("-", "_")] = value if equals else True if alone else following
+    return given
+
+
+def _names(flag: str, given: Mapping[str, Json], words: tuple[str, ...], program: Format | None) -> bool:
+    """Whether a flag names the config."""
+    value = given.get(flag)
+    if not isinstance(value, str) or not value:
+        return False
+    if flag == "config_file":
+        return "launch" in words and any(word.endswith("accelerate") for word in words)
+    if flag == "deepspeed" and program is not None and program.preset and is_name(value):
+        return True
+    return flag == "deepspeed_config" or value.endswith(_SUFFIXES) or "$" in value
+
+
+def _plugin(words: tuple[str, ...], given: Mapping[str, Json]) -> bool:
+    """Whether `accelerate launch` makes the config of its flags."""
+    return "use_deepspeed" in given and "launch" in words
+
+
+def _world(given: Mapping[str, Json], shell: ShellCommand) -> int | None:
     """The processes of all nodes, where the command says how many; Accelerate counts them over all nodes."""
-    name = next((name for name in _PROCESSES if given.get(name, "").isdecimal()), None)
-    if name is None or (count := int(given[name])) < 1:
-        return None
-    nodes = next((given[name] for name in _NODES if name in given), "1")
-    if name == "num_processes":
-        return count
-    return count * int(nodes) if nodes.isdecimal() and int(nodes) > 0 else None
+    name = next((name for name in _PROCESSES if name in given), None)
+    if name is not None:
+        nodes = next((given[node] for node in _NODES if node in given), "1")
+        return _product(given[name], "1" if name == "num_processes" else nodes)
+    if (listed := given.get("include")) and isinstance(listed, str):
+        hosts = [host.partition(":")[2] for host in listed.split("@")]
+        return sum(len(slots.split(",")) for slots in hosts) if all(hosts) else None
+    if (count := shell.variables.get("NPROC_PER_NODE")) is not None:
+        return _product(count, shell.variables.get("NNODES", "1"))
+    devices = shell.variables.get("CUDA_VISIBLE_DEVICES", "")
+    if shell.words[0] == "deepspeed" and not {"hostfile", "num_nodes"} & given.keys() and devices:
+        return len(devices.split(",")) if "$" not in devices else None
+    return None
 
 
-def _expanded(word: str, variables: dict[str, str]) -> str:
-    def value(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        return variables.get(name, match[3] if match[3] is not None else match[0])
-
-    return _VARIABLE.sub(value, word)
+def _product(*counts: Json) -> int | None:
+    known = [
+        int(count) for count in counts if isinstance(count, str) and count.isdecimal() and len(count) < 9
+    ]
+    return math.prod(known) or None if len(known) == len(counts) else None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import NamedTuple
 
 from dsconfig.consumers.tree import root
+
+_UNKNOWN = re.compile(r"\$(?:\w+|\{\w+\})/+(?!.*\$)")
 
 
 class Place(NamedTuple):
@@ -26,12 +29,19 @@ class Place(NamedTuple):
         return ", ".join(map(_said, self.tried))
 
 
-def search(written: str, launch: str) -> Place:
-    """The file that a launch file at the path `launch` names.
+def search(written: str, launch: str, inside: str = "") -> Place:
+    """The file that a launch file at the path `launch` names, in the folder `inside` of the job's own.
 
     The current folder is tried first, then the launch file's own and those above it, up to the root of the
-    repository.
+    repository. Of a path that begins with a variable, what follows that is searched for.
     """
+    if inside and not os.path.isabs(written):
+        found = search(os.path.join(inside, written), launch)
+        if found.path is not None:
+            return found
+    if match := _UNKNOWN.match(written):
+        found = search(written[match.end() :], launch)
+        return found if found.path is not None else found._replace(path=None)
     if os.path.isabs(written) or launch.startswith("<"):
         return Place(
             written if os.path.isfile(written) else None, () if os.path.isabs(written) else (os.curdir,)
@@ -55,10 +65,15 @@ def search(written: str, launch: str) -> Place:
 
 def installed(pattern: str, name: str) -> str | None:
     """The file of a preset within the installed packages; None where it is not there."""
-    if not pattern or not name.replace("_", "").isalnum():
+    if not pattern or not is_name(name):
         return None
     paths = (os.path.join(folder, pattern.format(name)) for folder in sys.path if folder)
     return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def is_name(written: str) -> bool:
+    """Whether this can be the name of a preset."""
+    return written.replace("_", "").isalnum()
 
 
 def _said(folder: str) -> str:

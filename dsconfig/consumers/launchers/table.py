@@ -36,6 +36,12 @@ class Format(NamedTuple):
     """The object that holds the training arguments, where it is not the root."""
     commands: tuple[str, ...] = ()
     """Where shell commands stand that name the config, for a format that does not itself."""
+    programs: tuple[str, ...] = ()
+    """Words of a command that run this program, as patterns of file names."""
+    makes: str = ""
+    """Who makes the config of the launch file's own keys, a module of `made`, where no config is named."""
+    made_of: str = ""
+    """The key that has it made."""
 
 
 _STAGES = "stage=pt|sft|rm|ppo|dpo|kto"
@@ -46,6 +52,7 @@ FORMATS: tuple[Format, ...] = (
         signs=((_STAGES, "model_name_or_path"), (_STAGES, "finetuning_type"), (_STAGES, "dataset")),
         config=("deepspeed",),
         source="LLaMA-Factory hparams/parser.py:read_args",
+        programs=("llamafactory-cli", "llamafactory"),
     ),
     Format(
         "LLaMA-Factory v1",
@@ -74,6 +81,7 @@ FORMATS: tuple[Format, ...] = (
         config=("deepspeed", "accelerate_config"),
         source="trl cli/accelerate_config.py:resolve_accelerate_config_argument",
         preset="trl/accelerate_configs/{}.yaml",
+        programs=("trl",),
         defaults={"bf16": None, "learning_rate": None},
         world=("num_processes",),
     ),
@@ -84,6 +92,8 @@ FORMATS: tuple[Format, ...] = (
         config=("deepspeed",),
         source="ms-swift arguments/sft_args.py:_init_deepspeed",
         preset="swift/config/{}.json",
+        programs=("swift", "*swift/cli/*.py", "swift.cli.*"),
+        world=("ENV.NPROC_PER_NODE", "ENV.NNODES"),
         defaults={
             "per_device_train_batch_size": 1,
             "gradient_accumulation_steps": None,
@@ -133,10 +143,12 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "Lightning",
         "lightning",
-        signs=(("trainer.strategy.class_path~DeepSpeedStrategy",),),
+        signs=(("trainer.strategy.class_path~DeepSpeedStrategy",), ("trainer.strategy~deepspeed",)),
         config=("trainer.strategy.init_args.config",),
         source="lightning pytorch/strategies/deepspeed.py:DeepSpeedStrategy._load_config",
         world=("trainer.devices", "trainer.num_nodes"),
+        makes="lightning",
+        made_of="trainer.strategy",
     ),
     Format(
         "Ludwig",
@@ -151,6 +163,15 @@ FORMATS: tuple[Format, ...] = (
         signs=(("deepspeed_config", "max_duration"), ("deepspeed_config", "train_loader")),
         config=("deepspeed_config",),
         source="composer v0.27.0 distributed/deepspeed.py:parse_deepspeed_config",
+    ),
+    Format(
+        "GPT-NeoX",
+        "deepspeed",
+        signs=(("pipe_parallel_size", "num_layers"), ("pipe-parallel-size", "num-layers")),
+        config=(),
+        source="gpt-neox megatron/neox_arguments/arguments.py:NeoXArgs.deepspeed_config",
+        makes="neox",
+        made_of="train_micro_batch_size_per_gpu",
     ),
     Format(
         "SkyPilot",
@@ -172,10 +193,49 @@ FORMATS: tuple[Format, ...] = (
     Format(
         "Kubernetes",
         "deepspeed",
-        signs=(("kind=TrainJob|PyTorchJob|MPIJob|Job|RayJob", "apiVersion"),),
+        signs=(("kind=TrainJob|PyTorchJob|MPIJob|Job|RayJob|JobSet|Pod", "apiVersion"),),
         config=(),
         source="kubeflow trainer manifests/base/runtimes/deepspeed_distributed.yaml",
         commands=("spec",),
+        world=("spec.trainer.numProcPerNode", "spec.trainer.numNodes"),
+    ),
+    Format(
+        "Ray",
+        "deepspeed",
+        signs=(
+            ("entrypoint", "runtime_env"),
+            ("entrypoint", "compute_config"),
+            ("entrypoint", "working_dir"),
+        ),
+        config=(),
+        source="ray dashboard/modules/job/cli.py:submit; anyscale job/models.py:JobConfig",
+        commands=("entrypoint",),
+    ),
+    Format(
+        "OpenRLHF",
+        "deepspeed",
+        signs=(),
+        config=(),
+        source="OpenRLHF utils/deepspeed/deepspeed_utils.py:get_train_ds_config",
+        programs=("openrlhf.cli.train_*",),
+        makes="openrlhf",
+    ),
+    Format(
+        "xtuner",
+        "deepspeed",
+        signs=(),
+        config=("deepspeed",),
+        source="xtuner v0.1.23 tools/train.py:main, configs/deepspeed",
+        preset="xtuner/configs/deepspeed/{}.json",
+        programs=("xtuner", "*xtuner/tools/train.py"),
+    ),
+    Format(
+        "Megatron-DeepSpeed",
+        "deepspeed",
+        signs=(),
+        config=("deepspeed_config",),
+        source="Megatron-DeepSpeed megatron/training.py:_create_ds_config_dict",
+        programs=("*pretrain_gpt*.py", "*pretrain_bert*.py", "*pretrain_t5*.py", "*finetune_llama.py"),
     ),
     Format(
         "Transformers",
@@ -190,6 +250,8 @@ FORMATS: tuple[Format, ...] = (
     ),
 )
 """The more special first: the last takes whatever hands training arguments to the Trainer."""
+SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
+"""Ends of the names of shell scripts."""
 SCRIPT = Format("the shell", "transformers", (), (), "bash", commands=("",))
 """A shell script, which its name shows and no key."""
 

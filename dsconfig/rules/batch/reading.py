@@ -19,7 +19,7 @@ def written(ctx: Context) -> tuple[Json, Json, Json]:
         raise SkipRule
     if ctx.key("elasticity") is not None and ctx.on("elasticity.enabled"):
         raise SkipRule
-    if ctx.consumer == "lightning":
+    if ctx.consumer == "lightning" and not _known_to_lightning(ctx):
         raise SkipRule  # it writes the accumulation steps, and the micro batch where there is none
     values = []
     for key in triplet.KEYS:
@@ -30,6 +30,12 @@ def written(ctx: Context) -> tuple[Json, Json, Json]:
     if ctx.written(STEPS) is MISSING and ctx.consumer != "deepspeed":
         values[2] = 1  # put there by accelerate's DeepSpeedPlugin.__post_init__, for the Trainer too
     return values[0], values[1], values[2]
+
+
+def _known_to_lightning(ctx: Context) -> bool:
+    """Whether the job says the accumulation steps, and the config enough of the rest."""
+    steps = ctx.job is not None and STEPS in ctx.job.added
+    return steps and any(ctx.written(key) is not MISSING for key in triplet.KEYS if key != STEPS)
 
 
 def data_parallel_size(ctx: Context) -> float | None:

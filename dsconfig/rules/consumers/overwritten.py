@@ -48,7 +48,7 @@ def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
         {"train_micro_batch_size_per_gpu": 4}
     """
     key = "gradient_accumulation_steps"
-    if ctx.consumer == "lightning" and key in ctx.data:
+    if ctx.consumer == "lightning" and key in ctx.data and not (ctx.job and key in ctx.job.added):
         yield ctx.at(
             (key,),
             f"`{key}` is {quoted(ctx.data[key])} here, and Lightning refuses a config that has the key",

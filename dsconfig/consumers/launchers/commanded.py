@@ -1,0 +1,133 @@
+"""The job of a shell script, or of a manifest that runs commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+
+from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, is_launch_file
+from dsconfig.consumers.launchers.command import Command, commands_in
+from dsconfig.consumers.launchers.given import arguments, plain
+from dsconfig.consumers.launchers.job import Given, Job, read
+from dsconfig.consumers.launchers.places import installed, search
+from dsconfig.consumers.launchers.shell import Shell
+from dsconfig.consumers.launchers.table import Format, at
+from dsconfig.consumers.mentions import reader_of
+from dsconfig.consumers.reader import Reader
+from dsconfig.document import MAX_SIZE, Document, contents, read_bytes, read_dict
+from dsconfig.json_types import Json, JsonObject
+
+_KUBERNETES = re.compile(r"\$\((\w+)\)")
+_UNKNOWN = re.compile(r"\$[\w({]|`")
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+
+
+def of_commands(found: Format, launch: Document, data: Mapping[str, Json] | None) -> Job | None:
+    """The job of the first command whose config is there, else of the first that names one.
+
+    `data`: the manifest in which the commands stand; None: the launch file is a script.
+    """
+    if data is None:
+        shell = Shell(launch.text, "" if launch.name.startswith("<") else os.path.abspath(launch.name))
+    else:
+        shell = Shell("\n".join(line for key in found.commands for line in _texts(at(data, key))))
+    first: Job | None = None
+    commands = list(commands_in(shell))
+    for command in commands:
+        job = _job(found, launch, command, shell)
+        if job is not None and data is None:
+            job = job._replace(line=launch.position(command.offset).line)
+        if job is not None and job.document is not None:
+            return job
+        first = first or job
+    return first
+
+
+def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job | None:
+    told = (command.format or found)._replace(reader=command.reader, commands=found.commands)
+    given, unknown = arguments(told._replace(within=""), command.arguments)
+    job = Job(told, launch, command.path, command.flag, None, None, Given(given, unknown), command.world_size)
+    if not command.path:
+        return job._replace(written=command.flag, document=_made(command, launch))
+    if told.preset and (preset := installed(told.preset, command.path)):
+        return job._replace(document=read(preset))
+    place = search(command.path, launch.name, command.folder)
+    if place.path is None:
+        document = _written_by_script(command.path, shell, launch)
+        own = command.path in shell.documents or command.path in shell.edited
+        return job._replace(document=document, place=None if document else place, is_written_by_script=own)
+    document = read(place.path)
+    if command.flag == "--config_file" and not is_launch_file(document.value()):
+        return None  # a launch file of Accelerate that has nothing to do with DeepSpeed
+    if command.format is None and command.reader == "transformers":
+        # Its program may be known, and read the file itself.
+        reader = reader_of(place.path, Reader(command.reader, "", "script"))
+        told = told._replace(reader=reader.name if reader else command.reader)
+    return job._replace(format=told, document=document, place=place)
+
+
+def _made(command: Command, launch: Document) -> Document | None:
+    """The config that a program makes of its flags."""
+    name = f"{launch.name}: {command.flag}"
+    if command.format is not None and command.format.makes == "openrlhf":
+        from dsconfig.consumers.launchers.made import openrlhf
+
+        return read_dict(openrlhf.config(command.arguments), name)
+    block = {key: plain(value) for key, value in command.arguments.items() if key in BLOCK_KEYS}
+    made: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: block or {"zero_stage": 2}}
+    if isinstance(precision := command.arguments.get("mixed_precision"), str):
+        made["mixed_precision"] = precision
+    return read_dict(made, name)
+
+
+def _written_by_script(name: str, shell: Shell, launch: Document) -> Document | None:
+    """A config that the script itself writes: a here-document, or a template that it fills by `sed`."""
+
+    def value(match: re.Match[str]) -> str:
+        found = shell.variables.get(match[1])
+        return match[0] if not found else found[0]
+
+    if (body := shell.documents.get(name)) is not None:
+        text = _VARIABLE.sub(value, body)
+    elif (edited := shell.edited.get(name)) is not None:
+        template = search(edited.template, launch.name)
+        if template.path is None:
+            return None
+        text = edited.text(contents(template.path, MAX_SIZE).decode("utf-8", "replace"))
+    else:
+        return None
+    if _UNKNOWN.search(text):
+        return None
+    return read_bytes(text.encode("utf-8", "replace"), f"{launch.name}: {name}")
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Every text in a value; the words of a list are one command, and `args` go behind their `command`."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list) and all(isinstance(word, str | int | float) for word in value):
+        yield _joined(value)
+    elif isinstance(value, dict):
+        command, more = value.get("command"), value.get("args")
+        for entry in value.get("env", ()) if isinstance(value.get("env"), list) else ():
+            if isinstance(entry, dict) and isinstance(entry.get("value"), str | int):
+                yield f"export {entry.get('name')}={shlex.quote(str(entry['value']))}"
+        if isinstance(command, list) and isinstance(more, list):
+            yield _joined([*command, *more])
+        for key, each in value.items():
+            if key != "env" and not (
+                key in ("command", "args") and isinstance(each, list) and command and more
+            ):
+                yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+
+
+def _joined(words: list[Json]) -> str:
+    """The words of one command. Kubernetes writes variables as `$(NAME)`."""
+    texts = [_KUBERNETES.sub(r"${\1}", word) if isinstance(word, str) else json.dumps(word) for word in words]
+    return " ".join(text if re.fullmatch(r"[\w./:=,@%+${}-]+", text) else shlex.quote(text) for text in texts)

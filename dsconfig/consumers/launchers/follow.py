@@ -1,0 +1,86 @@
+"""From a launch file to its job: every format's way to the config."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from dsconfig.consumers.launchers.given import arguments, constant
+from dsconfig.consumers.launchers.job import Given, Job, read
+from dsconfig.consumers.launchers.places import installed, search
+from dsconfig.consumers.launchers.table import SCRIPT, SCRIPTS, Format, at, format_of
+from dsconfig.document import Document, read_bytes, read_dict
+from dsconfig.json_types import Json, JsonObject
+
+
+def job_of(launch: Document) -> Job | None:
+    """The job of a launch file; None for any other document, and where it uses no DeepSpeed.
+
+    Raises:
+        OSError: the config cannot be read.
+    """
+    if launch.name.endswith(SCRIPTS):
+        from dsconfig.consumers.launchers.commanded import of_commands
+
+        return of_commands(SCRIPT, launch, None)
+    data = launch.value()
+    found = format_of(data)
+    if found is None or not isinstance(data, dict):
+        return None
+    if found.commands:
+        from dsconfig.consumers.launchers.commanded import of_commands
+
+        job = of_commands(found, launch, data)
+        return job and job._replace(world_size=_world(found, data) or job.world_size)
+    key = next((key for key in found.config if at(data, key)), None)
+    if key is None:
+        return _of_makers(found, launch, data)
+    value, place = at(data, key), tuple(key.split("."))
+    if constant(value) is not value:
+        value, place = constant(value), (*place, "val")
+    given = Given(*arguments(found, data), _sets(found, data))
+    job = Job(found, launch, key, key, None, None, given, _world(found, data))
+    if isinstance(value, dict):
+        part = read_dict(value, launch.name) if launch.is_data else launch.part(place)
+        return job._replace(document=part, inline=place)
+    if not isinstance(value, str):
+        return None
+    job = job._replace(written=value)
+    if value.lstrip().startswith("{"):
+        return job._replace(document=read_bytes(value.encode(), launch.name), written=key, inline=place)
+    if preset := installed(found.preset, value):
+        return job._replace(document=read(preset))
+    where = search(value, launch.name)
+    return job._replace(document=None if where.path is None else read(where.path), place=where)
+
+
+def _of_makers(found: Format, launch: Document, data: Mapping[str, Json]) -> Job | None:
+    """The job of a launch file from whose own keys a program makes the config; None where it makes none."""
+    from dsconfig.consumers.launchers.made import lightning, neox
+
+    if found.makes == "neox":
+        made: JsonObject | None = neox.config(data)
+        world = neox.world_size(data)
+    elif found.makes == "lightning":
+        made, world = lightning.config(data), _world(found, data)
+    else:
+        return None
+    if made is None:
+        return None
+    document = read_dict(made, launch.name)
+    given = Given({}, sets=_sets(found, data))
+    return Job(found, launch, found.made_of, found.made_of, document, None, given, world)
+
+
+def _sets(found: Format, data: Mapping[str, Json]) -> JsonObject:
+    if found.makes != "lightning":
+        return {}
+    from dsconfig.consumers.launchers.made import lightning
+
+    return lightning.additions(data)
+
+
+def _world(found: Format, data: Mapping[str, Json]) -> int | None:
+    sizes = [at(data, key) for key in found.world]
+    known = [size for size in sizes if type(size) is int and size > 0]
+    return math.prod(known) if known and isinstance(sizes[0], int) else None

@@ -1,0 +1,78 @@
+"""Programs that are known by their command, and those that make the config themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dsconfig import check, resolve
+from tests.launches import AUTO, COMMANDS, JOBS, launch
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_recognised_by_its_command(project: Path, name: str) -> None:
+    command, leads_to = COMMANDS[name]
+    (project / "run.sh").write_text(f"{command}\n")
+    report = check("run.sh")
+    (child,) = report.children
+    assert (child.name, child.consumer) == (leads_to, "deepspeed")
+    assert report.notes[0].startswith(f"run.sh:1: {name} ")
+
+
+def test_neox_makes_the_config_of_its_own_keys(project: Path) -> None:
+    job = {**JOBS["GPT-NeoX"], "global_num_gpus": 16, "model-parallel-size": 2, "gradient-clipping": 1.0}
+    job |= {"gradient_accumulation_steps": 2, "precision": "bfloat16", "steps-per-print": 100}
+    path = launch(project, job, zero_optimization={"stage": 1, "reduce_bucket_size": "much"})
+    (child,) = check(path).children
+    assert {found.dotted for found in child if found.severity == "error"} == {
+        "zero_optimization.reduce_bucket_size"
+    }
+    run = resolve(launch(project, job), target="0.19.8")
+    assert (run.triplet, run.world_size) == ((64, 4, 2), 8)
+    assert run.config["bf16"] == {"enabled": True}
+    assert "gradient_clipping" not in run.config, "its own default is not handed on"
+    assert run.config["zero_optimization"]["stage"] == 0
+    assert not check(launch(project, {**job, "train_batch_size": 60})).children[0].ok
+
+
+def test_openrlhf_makes_the_config_of_its_flags(project: Path) -> None:
+    command = "deepspeed --num_gpus 8 --module openrlhf.cli.train_sft --train.batch_size 256 "
+    (project / "run.sh").write_text(
+        command + "--train.micro_batch_size 4 --ds.zero_stage 3 --ds.adam_offload"
+    )
+    run = resolve("run.sh", target="0.19.8")
+    assert run.triplet == (256, 4, 8)
+    assert run.config["zero_optimization"]["offload_optimizer"]["device"] == "cpu"
+    (project / "run.sh").write_text(command + "--train.micro_batch_size 3")
+    assert not check("run.sh").children[0].ok
+
+
+def test_lightning_makes_and_completes_configs(project: Path) -> None:
+    job = {"strategy": "deepspeed_stage_3_offload", "devices": 4, "accumulate_grad_batches": 2}
+    job |= {"precision": "bf16-mixed", "gradient_clip_val": 0.5}
+    assert check(launch(project, {"trainer": job})).children[0].ok
+    (project / "ds" / "z.json").write_text(json.dumps({"train_micro_batch_size_per_gpu": 4}))
+    job["strategy"] = {"class_path": "DeepSpeedStrategy", "init_args": {"config": "ds/z.json"}}
+    run = resolve(launch(project, {"trainer": job}), target="0.19.8")
+    assert (run.triplet, run.consumer) == ((32, 4, 2), "lightning")
+    assert (run.config["bf16"], run.config["gradient_clipping"]) == ({"enabled": True}, 0.5)
+    (project / "ds" / "z.json").write_text(json.dumps({"train_batch_size": 12}))
+    (found,) = [each for each in check(launch(project, {"trainer": job})).children[0] if each.effect]
+    assert found.effect.value == "rejected"
+    (project / "ds" / "z.json").write_text(json.dumps({"gradient_accumulation_steps": 2}))
+    assert "DSC803" in {each.code for each in check(launch(project, {"trainer": job})).children[0]}
+
+
+def test_a_preset_is_the_packages_own(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "run.sh").write_text("NPROC_PER_NODE=4 swift sft --model m --deepspeed zero3\n")
+    report = check("run.sh")
+    assert report.notes[0] == (
+        "run.sh:1: `zero3` is a preset of ms-swift, which is not installed here, and not checked"
+    )
+    folder = project / "packages" / "swift" / "config"
+    folder.mkdir(parents=True)
+    (folder / "zero3.json").write_text(json.dumps(AUTO))
+    monkeypatch.syspath_prepend(str(project / "packages"))
+    assert resolve("run.sh", target="0.19.8", set={"gradient_accumulation_steps": 4}).triplet == (16, 1, 4)

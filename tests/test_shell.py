@@ -1,0 +1,167 @@
+"""Shell scripts: what their commands come to is worked out by reading, and nothing is run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dsconfig import check, resolve
+from dsconfig.consumers.launchers.command import Command, commands_in
+from dsconfig.consumers.launchers.shell import Shell
+
+
+def first(text: str) -> Command:
+    return next(commands_in(Shell(text, "/repo/scripts/run.sh")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "deepspeed t.py \\\n  --deepspeed ds.json \\\n  --max_steps 7",
+        "deepspeed t.py --deepspeed=ds.json --max-steps=7 2>&1 | tee log",
+        "export DS=ds.json STEPS=7\ndeepspeed t.py --deepspeed $DS --max_steps ${STEPS}",
+        'ARGS=(\n  --deepspeed "ds.json"  # don\'t touch\n)\nARGS+=(--max_steps 7)\nt "${ARGS[@]}"',
+        'ARGS="--deepspeed ds.json --max_steps 7"; python -m t $ARGS "$@"',
+        'ARGS="--deepspeed ds.json"\nARGS+=" --max_steps 7"\nt $ARGS',
+        "DS=${1:-ds.json}\nN=$((2 * 3 + 1))\nif true; then t --deepspeed $DS --max_steps $N; fi",
+        'CMD="t --deepspeed ds.json --max_steps 7"\necho $CMD\neval $CMD',
+        "srun bash -c 'cd x && t --deepspeed ds.json --max_steps 7'",
+        "echo t --deepspeed no.json\n# t --deepspeed no.json\nt --deepspeed ds.json --max_steps 7",
+        "cat <<'EOF' > other.sh\nt --deepspeed no.json\nEOF\nt --deepspeed ds.json --max_steps 7",
+        "for s in 7 8; do t --deepspeed ds.json --max_steps $s; done",
+        "run() {\n  t --deepspeed ds.json --max_steps 7\n}\nrun",
+        "t --flag --deepspeed 'ds.json' --max_steps \"7\" > out 2>&1 &",
+        "t --deepspeed ds.json --max_steps 7\r\n",
+    ],
+)
+def test_what_a_command_says(text: str) -> None:
+    found = first(text)
+    assert (found.path, found.arguments["max_steps"]) == ("ds.json", "7")
+
+
+def test_a_quote_that_nothing_closes_holds_all_that_follows() -> None:
+    assert not list(commands_in(Shell('X="open\nt --deepspeed ds.json')))
+
+
+def test_what_only_the_shell_of_the_job_knows() -> None:
+    found = first("t --deepspeed $DS --learning_rate $LR --num_gpus $N --max_steps $(cat steps)")
+    assert (found.path, found.world_size) == ("$DS", None)
+    assert found.arguments["learning_rate"] is None is found.arguments["max_steps"]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("deepspeed --num_gpus 8 --num_nodes 2 t.py", 16),
+        ("deepspeed --include localhost:0,1,2 t.py", 3),
+        ("deepspeed --include a:0,1@b:0,1 t.py", 4),
+        ("deepspeed --include a t.py", None),
+        ("CUDA_VISIBLE_DEVICES=0,1 deepspeed t.py", 2),
+        ("export CUDA_VISIBLE_DEVICES=0,1\ndeepspeed --hostfile h t.py", None),
+        ("torchrun --nproc-per-node=4 --nnodes=1:2 t.py", None),
+        ("torchrun --nproc-per-node=gpu t.py", None),
+        ("NNODES=2 NPROC_PER_NODE=4 swift sft", 8),
+        ("accelerate launch --num_processes 6 --num_machines 2 t.py", 6),
+    ],
+)
+def test_world_size(text: str, size: int | None) -> None:
+    assert first(f"{text} --deepspeed ds.json").world_size == size
+
+
+def test_the_folder_of_the_script() -> None:
+    home = 'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"\n'
+    assert first(home + "t --deepspeed $HERE/ds.json").path == "/repo/ds.json"
+    assert first("t --deepspeed $(dirname $0)/ds.json").path == "/repo/scripts/ds.json"
+    assert first("t --deepspeed $(realpath $PWD/ds.json)").path == "ds.json"
+
+
+@pytest.mark.parametrize("name", ["run.sh", "run.slurm"])
+def test_where_the_script_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "tune").mkdir()
+    (tmp_path / "tune" / "ds.json").write_text(json.dumps({"train_batch_size": 8}))
+    for line in ("cd tune\nt --deepspeed_config ds.json", "t --deepspeed_config $ROOT/tune/ds.json"):
+        (tmp_path / name).write_text(line)
+        assert [child.name for child in check(name).children] == ["tune/ds.json"], line
+    assert check(name).notes[0].endswith("found from the current folder for `$ROOT/tune/ds.json`")
+
+
+def test_a_config_that_the_script_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = """
+MICRO=4
+CONFIG="./ds.json"
+cat <<EOT > $CONFIG
+{"train_micro_batch_size_per_gpu": $MICRO, "train_batch_size": 32, "zero_optimization": {"stage": 7}}
+EOT
+deepspeed --num_gpus 8 pretrain_gpt.py --deepspeed --deepspeed_config ${CONFIG}
+"""
+    (tmp_path / "run.sh").write_text(script)
+    (child,) = check("run.sh").children
+    assert (child.name, child.world_size) == ("run.sh: ./ds.json", 8)
+    assert {found.dotted for found in child if found.severity == "error"} == {"zero_optimization.stage"}
+
+
+def test_a_template_that_the_script_fills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ds_TEMPLATE.json").write_text(
+        '{"train_batch_size": CONFIG_BATCH, "train_micro_batch_size_per_gpu": CONFIG_MICRO,'
+        ' "zero_optimization": {"stage": ZERO}}'
+    )
+    (tmp_path / "run.sh").write_text("""
+BATCH=64
+JSON="ds_$(basename run.sh .sh)_${BATCH}.json"
+sed "s/CONFIG_BATCH/${BATCH}/" ds_TEMPLATE.json \\
+    | sed "s/CONFIG_MICRO/4/" \\
+    | sed -e "s|ZERO|1|g" > ${JSON}
+deepspeed --num_gpus 8 pretrain_gpt.py --deepspeed --deepspeed_config $JSON
+""")
+    assert resolve("run.sh", target="0.19.8").triplet == (64, 4, 2)
+
+
+def test_accelerate_with_flags_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "accelerate launch --use_deepspeed --num_processes 8 --zero_stage {} t.py"
+    (tmp_path / "run.sh").write_text(text.format(3))
+    assert check("run.sh").ok
+    (tmp_path / "run.sh").write_text(text.format(7))
+    (child,) = check("run.sh").children
+    assert {found.dotted for found in child if found.severity == "error"} == {"deepspeed_config.zero_stage"}
+
+
+def test_accelerate_with_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "acc.yaml").write_text(
+        "distributed_type: DEEPSPEED\nnum_processes: 4\ndeepspeed_config:\n  zero_stage: 7\n"
+    )
+    (tmp_path / "run.sh").write_text("accelerate launch --config_file acc.yaml t.py --bf16 True\n")
+    (child,) = check("run.sh").children
+    assert (child.name, child.ok) == ("acc.yaml", False)
+
+
+def test_arguments_that_nobody_knows_contradict_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = {"gradient_accumulation_steps": 8, "zero_optimization": {"stage": 2}}
+    config["train_micro_batch_size_per_gpu"] = "auto"
+    (tmp_path / "ds.json").write_text(json.dumps(config))
+    (tmp_path / "run.sh").write_text("t --deepspeed ds.json --gradient_accumulation_steps $STEPS")
+    assert check("run.sh").ok
+    (tmp_path / "run.sh").write_text("STEPS=4\nt --deepspeed ds.json --gradient_accumulation_steps $STEPS")
+    assert {found.code for child in check("run.sh").children for found in child} == {"DSC809"}
+    (tmp_path / "run.sh").write_text("t --deepspeed ds.json --gradient_accumulation_steps 8")
+    assert resolve("run.sh", 2, "0.19.8").triplet == (128, 8, 8)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["$(", '"', "'", "${", "`", "a=(", "<<E\n", "\\", "$((", '"$("', '"--x $( ', "a+=$a$a\n", "a=($a $a)\n"],
+)
+def test_odd_text_ends_soon(piece: str) -> None:
+    """Which a test without a clock shows by its own end: the values of variables stay short."""
+    list(commands_in(Shell(piece * 3000)))
+    list(commands_in(Shell(f"a=1\n{piece * 60}\nt --deepspeed $a.json")))
