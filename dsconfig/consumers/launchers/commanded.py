@@ -51,7 +51,9 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
     given, unknown = arguments(told._replace(within=""), command.arguments)
     job = Job(told, launch, command.path, command.flag, None, None, Given(given, unknown), command.world_size)
     if not command.path:
-        return job._replace(written=command.flag, document=_made(command, launch))
+        if command.format is None:
+            told = told._replace(name="Accelerate", makes="accelerate")
+        return job._replace(format=told, written=command.flag, document=_made(command, launch))
     if told.preset and (preset := installed(told.preset, command.path)):
         return job._replace(document=read(preset))
     place = search(command.path, launch.name, command.folder)

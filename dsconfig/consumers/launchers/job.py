@@ -70,8 +70,10 @@ class Job(NamedTuple):
                 "it counts from the folder in which the job is started"
             )
         if self.place is None or not self.place.tried:
-            verb = "makes its config of" if self.format.makes and self.document.is_data else "reads"
-            return f"{where}: {self.format.name} {verb} `{self.written}`"
+            made = self.format.makes and self.document.is_data
+            return f"{where}: {self.format.name} " + (
+                "makes the config" if made else f"reads `{self.written}`"
+            )
         found = f"{self.document.name}, found from {self.place.folder}"
         if "$" in self.written:
             found += f" for `{self.written}`"

@@ -39,7 +39,7 @@ class Format(NamedTuple):
     programs: tuple[str, ...] = ()
     """Words of a command that run this program, as patterns of file names."""
     makes: str = ""
-    """Who makes the config of the launch file's own keys, a module of `made`, where no config is named."""
+    """What makes the config of the launch file's own keys, where no config is named: a module of `made`."""
     made_of: str = ""
     """The key that has it made."""
 
