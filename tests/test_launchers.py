@@ -239,4 +239,23 @@ def test_impossible_arguments(project: Path, name: str, argument: str, value: ob
 def test_a_batch_beyond_all_limits(project: Path) -> None:
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "train_batch_size": 10**400}))
     (child,) = check(launch(project, JOBS["Axolotl"]), world_size=8).children
-    assert "DSC202" in {found.code for found in child}
+    assert [found.code for found in child] == ["DSC809"]
+
+
+@pytest.mark.parametrize("total", [24, "auto"])
+def test_a_contradiction_is_one_finding(project: Path, total: object) -> None:
+    """The Trainer stops at what differs from its arguments: no batch is derived from that."""
+    batch = {"train_batch_size": total, "train_micro_batch_size_per_gpu": 4 if total == "auto" else "auto"}
+    (project / "ds" / "z.json").write_text(json.dumps({**AUTO, **batch}))
+    (child,) = check(launch(project, JOBS["LLaMA-Factory"], **ARGS), world_size=8).children
+    assert [found.code for found in child] == ["DSC809"]
+
+
+@pytest.mark.parametrize(("loop", "compared"), [("config=args.deepspeed, model=m", False), ("model=m", True)])
+def test_a_loop_of_its_own_compares_nothing(project: Path, loop: str, compared: bool) -> None:
+    (project / "launch" / "train.py").write_text(
+        f"(args,) = HfArgumentParser(TrainingArguments).parse_yaml_file(f)\ndeepspeed.initialize({loop})\n"
+    )
+    (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "train_micro_batch_size_per_gpu": 4}))
+    (child,) = check(launch(project, JOBS["Transformers"], **ARGS)).children
+    assert ("DSC809" in {found.code for found in child}) == compared

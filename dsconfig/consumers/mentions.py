@@ -57,6 +57,26 @@ _FLAGS = ("`--deepspeed`", "`--deepspeed_config`")
 _PROGRAM = re.compile(r"[\w./-]+\.py\b")
 
 
+_HANDED_ON = re.compile(rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b")
+
+
+def own_loop(launch: str) -> str | None:
+    """The program beside a launch file that hands its argument `deepspeed` on to DeepSpeed; None: no program.
+
+    It has the arguments of a Trainer, which would compare them with the config, and no Trainer.
+    """
+    if launch.startswith("<") or not launch:
+        return None
+    folder = os.path.dirname(os.path.abspath(launch))
+    top = root(folder)
+    home = folder if top in (None, folder) else os.path.dirname(folder)
+    for path, data in texts(top or folder, deep=top is not None):
+        near = path.startswith(os.path.join(home, ""))
+        if near and path.endswith(".py") and b"deepspeed.initialize" in data and _HANDED_ON.search(data):
+            return path
+    return None
+
+
 class Mention(NamedTuple):
     """A place that names the config: how sure it is, how near, who reads it then, and where it stands."""
 

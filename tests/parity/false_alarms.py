@@ -1,8 +1,10 @@
 """Looks for false alarms and for missed crashes: `python -m tests.parity.false_alarms DIR`.
 
 Every config of the directory that the release's own config layer takes goes to a real engine on CPU, at world
-size 1, and is checked. An `error` on a config that the engine trains with is a false alarm; an engine that
-raises where there is no error is a missed crash, or this machine's limits (no CUDA, no async I/O).
+size 1, and is checked as without any option: who reads it is found out, and each "auto" that it fills is
+filled from default arguments before the engine gets it. An `error` on a config that the engine trains with is
+a false alarm; an engine that raises where there is no error is a missed crash, or a limit of this machine (no
+CUDA, no async I/O).
 """
 
 from __future__ import annotations
@@ -11,14 +13,20 @@ import argparse
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dsconfig.checking.check import check_document
+from dsconfig.checking.circumstances import find_out, foreign
 from dsconfig.checking.report import Report
+from dsconfig.consumers.by_name import BY_NAME
+from dsconfig.consumers.filling import fill
 from dsconfig.consumers.launch_file import is_launch_file
+from dsconfig.consumers.launchers.table import format_of
+from dsconfig.consumers.reader import Reader
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, read_file
 from dsconfig.releases import resolve
@@ -27,7 +35,10 @@ from tests.parity.generators.case import Case
 from tests.parity.judges import engines, judging
 from tests.parity.judges.engines import Trial, TrialResult
 
-SUFFIXES = (".json", ".hjson", ".jsonc")
+SUFFIXES = (".json", ".hjson", ".jsonc", ".yaml", ".yml")
+MODEL = {"hidden_size": 64}
+"""Of which the model is from whose width buckets are filled."""
+ARGUMENTS = {"per_device_train_batch_size": 1, "learning_rate": 1e-4, "max_steps": 100, "warmup_steps": 1}
 MACHINE = re.compile(
     r"cuda|nvcc|libaio|async_io|CUDA_HOME|not available on cpu|No module named|FusedLamb|Unable to JIT"
     r"|not supported on your device|AsyncIOBuilder|no answer after|GDS|Please install",
@@ -43,6 +54,7 @@ class Outcome:
     """One config: what is found in it, and what an engine does with it."""
 
     name: str
+    reader: Reader
     errors: tuple[Diagnostic, ...]
     result: TrialResult
 
@@ -64,31 +76,61 @@ def documents(folder: Path) -> Iterator[tuple[str, Document]]:
     for path in sorted(folder.rglob("*")):
         if path.name.lower().endswith(SUFFIXES):
             document = read_file(path)
-            if isinstance(document.value(), dict) and not is_launch_file(document.value()):
+            data = document.value()
+            if (
+                isinstance(data, dict)
+                and not is_launch_file(data)
+                and not (foreign(document) or format_of(data))
+            ):
                 yield str(path.relative_to(folder)), document
 
 
-def accepted(release: str, found: Sequence[tuple[str, Document]], world_size: int) -> set[str]:
-    """The configs that the release itself takes at this world size."""
-    cases = [Case(name, "corpus", name, world_size, text=document.text) for name, document in found]
+def handed_over(document: Document, reader: Reader) -> dict[str, Any] | None:
+    """What DeepSpeed gets from this reader; None where it refuses the text."""
+    consumer = BY_NAME[reader.name]
+    plain = reader.name == "deepspeed"
+    data = document.value() if plain or document.format == "yaml" else document.value("json")
+    if not isinstance(data, dict) or not document.readable("hjson" if plain else "json"):
+        return None
+    data = deepcopy(data)
+    try:
+        fill(data, consumer, 1, ARGUMENTS, MODEL)
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return data
+
+
+def accepted(
+    release: str, found: Mapping[str, tuple[Document, Reader, dict[str, Any]]], world_size: int
+) -> set[str]:
+    """The configs that the release itself takes at this world size, as their reader hands them over."""
+    cases = [
+        Case(name, "corpus", name, world_size, text=document.text)
+        if reader.name == "deepspeed" and document.format == "json"
+        else Case(name, "corpus", name, world_size, config=data)
+        for name, (document, reader, data) in found.items()
+    ]
     return {name for name, verdict in judging.judge(release, cases).items() if verdict.ok}
 
 
-def outcomes(release: str, folder: Path, world_size: int) -> list[Outcome]:
-    """The outcome of every config that the release takes."""
-    found = list(documents(folder))
+def outcomes(release: str, folder: Path, world_size: int, every: int = 1) -> list[Outcome]:
+    """The outcome of every config that the release takes, or of one in so many."""
+    found: dict[str, tuple[Document, Reader, dict[str, Any]]] = {}
+    for name, document in list(documents(folder))[::every]:
+        reader = find_out(document)
+        data = handed_over(document, reader)
+        if data is not None:
+            found[name] = document, reader, data
     taken = accepted(release, found, world_size)
     reports: dict[str, Report] = {}
     trials = []
-    for name, document in found:
-        data = document.value()
-        if name not in taken or not isinstance(data, dict):
-            continue
-        reports[name] = check_document(document, resolve(release), world_size=world_size)
-        trials.append(Trial(name, data if world_size == 1 else _alone(data), _options(data)))
+    for name, (document, reader, data) in found.items():
+        if name in taken:
+            reports[name] = check_document(document, resolve(release), world_size=world_size, consumer=reader)
+            trials.append(Trial(name, data if world_size == 1 else _alone(data), _options(data)))
     results = engines.run(release, trials)
     return [
-        Outcome(name, tuple(d for d in report if d.severity == "error"), results[name])
+        Outcome(name, report.reader, tuple(d for d in report if d.severity == "error"), results[name])
         for name, report in reports.items()
     ]
 
@@ -111,6 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("folder", type=Path, metavar="DIR")
     parser.add_argument("--release", default="0.19.8")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only one config in N")
     parser.add_argument("--world-size", type=int, action="append", help="default: 1 and 8")
     options = parser.parse_args(arguments)
     if options.release not in environment.available():
@@ -118,10 +161,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     alarms = 0
     for size in options.world_size or (1, 8):
-        found = outcomes(options.release, options.folder, size)
+        found = outcomes(options.release, options.folder, size, options.every)
         for outcome in found:
             if outcome.verdict in ("false alarm", "raises, as predicted", "missed crash"):
-                print(f"{outcome.verdict}: {outcome.name}")
+                print(f"{outcome.verdict}: {outcome.name}, {outcome.reader}")
                 for error in outcome.errors:
                     print(f"    here:   {error.code} {error.message}")
                 print(f"    engine: {outcome.result.phase}: {outcome.result.said[:300]}")

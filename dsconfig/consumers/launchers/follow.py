@@ -38,7 +38,7 @@ def job_of(launch: Document) -> Job | None:
     value, place = at(data, key), tuple(key.split("."))
     if constant(value) is not value:
         value, place = constant(value), (*place, "val")
-    given = Given(*arguments(found, data), _sets(found, data))
+    given = None if _own_loop(found, launch) else Given(*arguments(found, data), _sets(found, data))
     job = Job(found, launch, key, key, None, None, given, _world(found, data))
     if isinstance(value, dict):
         part = read_dict(value, launch.name) if launch.is_data else launch.part(place)
@@ -52,6 +52,15 @@ def job_of(launch: Document) -> Job | None:
         return job._replace(document=read(preset))
     where = search(value, launch.name)
     return job._replace(document=None if where.path is None else read(where.path), place=where)
+
+
+def _own_loop(found: Format, launch: Document) -> bool:
+    """Whether a program with the Trainer's arguments hands the config to DeepSpeed without a Trainer."""
+    if found.name != "Transformers":
+        return False
+    from dsconfig.consumers.mentions import own_loop
+
+    return own_loop(launch.name) is not None
 
 
 def _of_makers(found: Format, launch: Document, data: Mapping[str, Json]) -> Job | None:

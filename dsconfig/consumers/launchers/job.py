@@ -35,7 +35,8 @@ class Job(NamedTuple):
     """The config; None where it is not found."""
     place: Place | None
     """Where it was searched; None for a preset, and for a config in the launch file itself."""
-    given: Given
+    given: Given | None
+    """The training arguments; None where nothing compares them with the config."""
     world_size: int | None
     inline: KeyPath | None = None
     """Where the config itself stands in the launch file, if it does."""

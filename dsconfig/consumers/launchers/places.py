@@ -59,8 +59,14 @@ def search(written: str, launch: str, inside: str = "") -> Place:
             tried.append(each)
             path = os.path.normpath(os.path.join(each, written))
             if os.path.isfile(path):
-                return Place(path, tuple(tried))
+                return Place(_short(path), tuple(tried))
     return Place(None, tuple(tried))
+
+
+def _short(path: str) -> str:
+    """The path as it is called from the current folder, where it stands below that."""
+    short = os.path.relpath(path)
+    return path if short.startswith(os.pardir) else short
 
 
 def installed(pattern: str, name: str) -> str | None:

@@ -27,7 +27,12 @@ class Failed(NamedTuple):
 
 
 def failed(ctx: Context, *failures: Failure) -> Failed | None:
-    """Why there is no triplet, where it is for one of these reasons."""
+    """Why there is no triplet, where it is for one of these reasons.
+
+    Where a value of the batch contradicts the job's arguments, the consumer stops before anything is derived.
+    """
+    if ctx.job is not None and any(each.key in triplet.KEYS for each in ctx.job.mismatches):
+        return None
     values = written(ctx)
     world = data_parallel_size(ctx)
     if world is None and working_sizes(*values) != ():
