@@ -141,6 +141,74 @@ class Diagnostic(NamedTuple):
         """The path as people write it: `zero_optimization.stage`, `groups[0].name`."""
         return dotted(self.path)
 
+    def to_dict(self) -> dict[str, object]:
+        """The finding as `--output-format json` writes it."""
+        return {
+            "code": self.code,
+            "name": self.name,
+            "effect": self.effect.value,
+            "severity": self.severity,
+            "message": self.message,
+            "help": self.help,
+            "path": list(self.path),
+            **_place(self.location),
+            "releases": list(self.releases),
+            "related": [
+                {"message": other.message, "path": list(other.path), **_place(other.location)}
+                for other in self.related
+            ],
+            "fix": None if self.fix is None else _fix(self.fix),
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """`to_dict()` as JSON text."""
+        import json
+
+        return json.dumps(self.to_dict(), indent=indent)
+
+
+def _place(location: Location | None) -> dict[str, int | None]:
+    return {name: getattr(location, name, None) for name in ("line", "column", "end_line", "end_column")}
+
+
+def _fix(fix: Fix) -> dict[str, object]:
+    return {"title": fix.title, "safe": fix.safe, "operations": [_operation(step) for step in fix.operations]}
+
+
+def _operation(step: Operation) -> dict[str, object]:
+    if isinstance(step, Replace):
+        return {"operation": "replace", "start": step.start, "end": step.end, "text": step.text}
+    kind: dict[str, object] = {"operation": type(step).__name__.lower(), "path": list(step.path)}
+    match step:
+        case Set():
+            return {**kind, "value": _plain(step.value)}
+        case Rename():
+            return {**kind, "name": step.name}
+        case Move():
+            return {**kind, "to": list(step.to)}
+        case _:
+            return kind
+
+
+_INFINITY = float("inf")
+
+
+def _plain(value: object) -> object:
+    """The value as JSON can say it: what it cannot (NaN, an integer of too many digits) becomes a string."""
+    match value:
+        case dict():
+            return {str(key): _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+        case float() if not -_INFINITY < value < _INFINITY:  # NaN is in no order
+            return str(value)
+        case int() if value.bit_length() > 14_000:
+            return hex(value)
+        case str() | int() | float() | None:
+            return value
+        case _:
+            return str(value)
+
 
 def dotted(path: KeyPath) -> str:
     """A path as people write it: keys joined by dots, list indices in brackets; empty for the root."""

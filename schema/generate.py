@@ -18,8 +18,14 @@ def texts() -> dict[str, str]:
     """Every generated file by its path in the repository, with the text that the model gives it."""
     found: dict[str, str] = {}
     root = _made(found, "dsconfig.model.config", names.config())
-    found["dsconfig/model/__init__.py"] = names.package(root.Config)
     _made(found, "dsconfig.model._table", table.text(root.Config))
+    from schema import typed
+
+    found["dsconfig/model/dicts.py"] = typed.dicts(root.Config)
+    beside, every = names.beside(root.Config), names.every(root.Config)
+    found["dsconfig/model/__init__.pyi"] = typed.stub(root.Config, beside, every)
+    found["dsconfig/model/__init__.py"] = names.package(root.Config)
+    found["dsconfig/__init__.pyi"] = names.public(every)
     from dsconfig.schema import files
 
     return found | {f"schema/{name}": make() for name, make in files.texts().items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 
 import dsconfig.model
@@ -14,21 +14,27 @@ _MODEL = "dsconfig.model"
 _TOOLS = {
     "_table",
     "annotations",
+    "compose",
     "config",
     "describe",
+    "dicts",
     "key",
     "keyinfo",
     "openers",
     "paths",
+    "problems",
     "section",
     "spec",
+    "taking",
     "torch_classes",
+    "values",
     "views",
     "walk",
 }
 """Modules of the model that declare no section."""
 _BESIDE = {
     "key": ("Key",),
+    "problems": ("BuildError", "Problem"),
     "section": ("Section",),
     "config": ("Config",),
     "optimizer": ("OPTIMIZERS", "OptimizerType"),
@@ -69,8 +75,6 @@ _CONFIG = '''\
 The whole DeepSpeed config over all releases, put together from the root keys that the files declare.
 """
 
-from pydantic import ConfigDict
-
 {imports}
 
 
@@ -81,40 +85,49 @@ class Config(
 
     Keys that DeepSpeed does not know are ignored at this level, in every release.
     """
-
-    model_config = ConfigDict(defer_build=False)
 '''
 _PACKAGE = '''\
 """Generated from dsconfig/model by `make generate`; do not edit.
 
 The typed model of the whole DeepSpeed config over all releases; a file per domain. Importing this package
-imports nothing: a class comes with its module when it is first asked for.
+imports nothing: a class comes with its module when it is first asked for. Type checkers read the stub.
 """
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-{imports}
-else:
-    _HOME = {{
+_HOME = {{
 {homes}
-    }}
-
-    def __getattr__(name: str) -> object:
-        """Import the module that holds `name`."""
-        if name not in _HOME:
-            raise AttributeError(f"module {{__name__!r}} has no attribute {{name!r}}")
-        from importlib import import_module
-
-        value = getattr(import_module(f"{{__name__}}.{{_HOME[name]}}"), name)
-        globals()[name] = value
-        return value
-
-    def __dir__() -> list[str]:
-        """Name also what is not imported yet."""
-        return sorted({{*globals(), *_HOME}})
+}}
 
 
+def __getattr__(name: str) -> object:
+    """Import the module that holds `name`."""
+    if name not in _HOME:
+        raise AttributeError(f"module {{__name__!r}} has no attribute {{name!r}}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{{__name__}}.{{_HOME[name]}}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Name also what is not imported yet."""
+    return sorted({{*globals(), *_HOME}})
+
+
+__all__ = [  # noqa: PLE0604, RUF100  names that only `__getattr__` knows
+{names}
+]
+'''
+_PUBLIC = '''\
+"""Generated from dsconfig/model and dsconfig/__init__.py by `make generate`; do not edit.
+
+{doc}
+"""
+
+from dsconfig import presets as presets
+{imports}
+
+__version__: str
 __all__ = [
 {names}
 ]
@@ -140,15 +153,46 @@ def _place(cls: type[Section]) -> tuple[int, str]:
 
 def package(config: type[Section]) -> str:
     """`dsconfig/model/__init__.py`: every section that a config can hold."""
-    offered: dict[str, list[str]] = {file: list(names) for file, names in _BESIDE.items()}
-    for cls in walk.sections(config):
-        if cls is not config:
-            offered.setdefault(_file(cls), []).append(cls.__name__)
-    homes = {name: file for file, names in offered.items() for name in names}
+    homes = _homes(config)
     return _PACKAGE.format(
-        imports="\n".join(_import(file, names) for file, names in sorted(offered.items())),
-        homes="\n".join(f'        "{name}": "{homes[name]}",' for name in sorted(homes)),
-        names="\n".join(f'    "{name}",' for name in sorted(homes, key=_as_sorted)),
+        homes="\n".join(f'    "{name}": "{homes[name]}",' for name in sorted(homes)),
+        names="\n".join(f'    "{name}",' for name in every(config)),
+    )
+
+
+def every(config: type[Section]) -> list[str]:
+    """Every name of `dsconfig.model`, as the linter sorts names."""
+    return sorted(_homes(config), key=_as_sorted)
+
+
+def _homes(config: type[Section]) -> dict[str, str]:
+    """The file that holds each name."""
+    homes = {name: file for file, names in _BESIDE.items() for name in names}
+    homes |= {cls.__name__: _file(cls) for cls in walk.sections(config) if cls is not config}
+    return homes | {f"{cls.__name__}Dict": "dicts" for cls in walk.sections(config)}
+
+
+def beside(config: type[Section]) -> str:
+    """The imports of what the model offers beside sections, for its stub."""
+    offered = [(file, [*names]) for file, names in sorted(_BESIDE.items()) if file != "config"]
+    offered.append(("dicts", [f"{cls.__name__}Dict" for cls in walk.sections(config)]))
+    return "\n".join(_import(f"{_MODEL}.{file}", names) for file, names in offered)
+
+
+def public(model: list[str]) -> str:
+    """`dsconfig/__init__.pyi`: everything that `dsconfig` offers, whose own names come first."""
+    import dsconfig
+
+    homes: dict[str, str] = vars(dsconfig)["HOMES"]  # of which the stub that is written here says nothing
+    own: dict[str, list[str]] = {}
+    for name, home in homes.items():
+        own.setdefault(home, []).append(name)
+    own[_MODEL] = [name for name in model if name not in homes]
+    listed = sorted({"__version__", "presets", *homes, *model}, key=_as_sorted)
+    return _PUBLIC.format(
+        doc=(dsconfig.__doc__ or "").strip(),
+        imports="\n".join(_import(home, names) for home, names in sorted(own.items())),
+        names="\n".join(f'    "{name}",' for name in listed),
     )
 
 
@@ -164,15 +208,10 @@ def _files() -> Iterator[str]:
             yield file
 
 
-def _import(file: str, names: list[str]) -> str:
-    names = sorted(names, key=_as_sorted)
-    line = f"    from {_MODEL}.{file} import {', '.join(names)}"
-    if len(line) <= _WIDTH:
-        return line
-    return "\n".join([f"    from {_MODEL}.{file} import (", *(f"        {name}," for name in names), "    )"])
-
-
-_WIDTH = 110
+def _import(home: str, names: Iterable[str]) -> str:
+    """An import whose names are offered on."""
+    listed = "\n".join(f"    {name} as {name}," for name in sorted(names, key=_as_sorted))
+    return f"from {home} import (\n{listed}\n)"
 
 
 def _as_sorted(name: str) -> tuple[bool, str]:

@@ -39,30 +39,31 @@ HOUSE: Mapping[str, str] = {
     "releases": "",
     "words": "",
     "diagnostic": "json_types",
+    # Output knows a report's diagnostics and nothing of how they came about.
+    "render": "_version diagnostic",
     # Arithmetic of elastic batches, importable alone: it never imports dsconfig.
     "elastic": "",
     "batch": "elastic json_types",
     # A config's text becomes a tree that knows its places.
     "document": "",
     # What DeepSpeed has keys for, how a release reads a value, and who hands it the file.
-    "model": "json_types releases words",
+    "model": "diagnostic json_types releases words",
     "dialect": "",
     "consumers": "batch document json_types words",
     # What one rule sees of one release; then the rules themselves; then all releases at once.
     "evaluation": "consumers diagnostic dialect document json_types model releases",
     "rules": "batch consumers diagnostic dialect document elastic evaluation json_types model releases words",
-    "checking": "consumers diagnostic document evaluation releases rules words",
+    "checking": "consumers diagnostic document evaluation releases render rules words",
     # What is done with a verdict.
     "fixing": "checking diagnostic dialect document evaluation model releases words",
     "resolving": "batch checking consumers diagnostic document elastic evaluation json_types model releases",
-    "loader": "checking evaluation model releases",
+    "building": "checking document evaluation model releases",
     # What is written without one: configs to start from, schemas for editors, hand-offs to elastic.
     "settings": "consumers document words",
     "presets": "consumers document json_types model releases words",
     "schema": "consumers document evaluation model presets releases rules settings words",
     "jobs": "document elastic",
-    # What users see. Output knows a report's diagnostics and nothing of how they came about.
-    "render": "_version diagnostic",
+    # What users see.
     "cli": "_version checking consumers diagnostic document elastic fixing jobs model presets releases"
     " render resolving rules schema settings words",
     # The package itself loads nothing before it is asked for.

@@ -43,7 +43,7 @@ def check(
     path, or the URL-safe base64 that launchers pass on.
 
     Args:
-        source: a path, text, bytes, base64 or a dict.
+        source: a path, text, bytes, base64, a dict or a `Config`.
         target: a release (`0.19.8`), a range (`>=0.14,<0.19.8`) or `installed`; None: what the file's
             `"$dsconfig"` says, else the installed DeepSpeed, else the latest release known.
         world_size: number of ranks (GPUs); None: what the file's `"$dsconfig"` says; where it says nothing,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.releases import Target
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """What was found in one config, and under which assumptions."""
+    """What was found in one config, and under which assumptions.
+
+    It is true where it is `ok`, iterates over its findings, and prints as `dsconfig check` would show it.
+    """
 
     def __init__(  # noqa: PLR0913  a plain class: importing `dataclasses` costs a tenth of a check
         self,
@@ -119,8 +122,44 @@ class Report:
         """The rule behind a finding, with its page."""
         return RULES.get(code)
 
+    def to_dict(self) -> dict[str, object]:
+        """The findings, those of files that this one names too, as `--output-format json` writes them."""
+        from dsconfig.render.json import VERSION, file
+
+        files = [file(each) for each in (self, *self.children)]
+        return {"version": VERSION, "target": self.target.text, "files": files}
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """`to_dict()` as JSON text."""
+        import json
+
+        return json.dumps(self.to_dict(), indent=indent)
+
+    def __str__(self) -> str:
+        """What `dsconfig check` shows in a terminal, without colour."""
+        from dsconfig.checking.telling import told
+
+        return told(self).rstrip("\n")
+
+    def __repr__(self) -> str:
+        found = ", ".join(each.code for each in self.diagnostics) or "nothing found"
+        return f"<Report on {self.name} against {self.target.text}: {found}>"
+
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.diagnostics)
 
     def __len__(self) -> int:
         return len(self.diagnostics)
+
+    def __bool__(self) -> bool:
+        """Whether the config is `ok`, however many findings there are."""
+        return self.ok
+
+    @overload
+    def __getitem__(self, index: int) -> Diagnostic: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Diagnostic, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Diagnostic | tuple[Diagnostic, ...]:
+        return self.diagnostics[index]

@@ -1,4 +1,4 @@
-"""What `check` takes: the path of a config, its text or bytes, URL-safe base64, or a dict."""
+"""What `check` takes: the path of a config, its text or bytes, URL-safe base64, a dict or a `Config`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ from dsconfig import document
 from dsconfig.document import Document
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import Json
+    from typing import Protocol
 
-ConfigSource: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Json]"
+    from dsconfig.json_types import Json, JsonObject
+
+    class Built(Protocol):
+        """A config that was built, such as `dsconfig.Config`."""
+
+        def to_dict(self) -> JsonObject:
+            """What was set."""
+
+
+ConfigSource: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Json] | Built"
 
 _BASE64 = re.compile(r"[A-Za-z0-9_-]{8,}={0,2}")
 
@@ -26,6 +35,7 @@ def read(source: ConfigSource) -> Document:
 
     Raises:
         OSError: the path cannot be read.
+        TypeError: this is nothing of all that.
     """
     if isinstance(source, Mapping):
         return document.read_dict(source)
@@ -35,7 +45,11 @@ def read(source: ConfigSource) -> Document:
         return document.read_text(source)
     if isinstance(source, str) and _is_base64(source):
         return document.read_base64(source)
-    return document.read_file(source)
+    if isinstance(source, str | os.PathLike):
+        return document.read_file(source)
+    if hasattr(source, "to_dict"):
+        return document.read_dict(source.to_dict(), "<config>")
+    raise TypeError(f"expected a path, text, bytes, a dict or a Config, not {type(source).__name__}")
 
 
 def is_text(source: str) -> bool:

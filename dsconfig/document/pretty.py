@@ -28,6 +28,14 @@ def pretty_config(config: JsonObject) -> str:
     return "".join(_opened(config, 0, 80)) + "\n"
 
 
+def in_yaml(config: JsonObject) -> str:
+    """A config as YAML, its keys in their order."""
+    import yaml
+
+    text: str = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    return text
+
+
 def _opened(value: JsonObject | list[Json], depth: int, width: int = _WIDTH) -> Iterator[str]:
     indent = "  " * (depth + 1)
     entries: list[tuple[str, Json]]

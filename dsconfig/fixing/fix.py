@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dsconfig.checking.affordable import affordable
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import circumstances
 from dsconfig.checking.report import Report
-from dsconfig.checking.source import is_text
+from dsconfig.checking.source import ConfigSource, is_text, read
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, Format, read_text
+from dsconfig.document.pretty import pretty_config
 from dsconfig.fixing.apply_fixes import MOST_TRIALS, Judge, Pass
 from dsconfig.releases import Target
 
@@ -32,40 +34,71 @@ class Fixed:
     report: Report
 
 
+class FixedText(str):
+    """The text of a config after fixing, and what was done to it; a string like any other."""
+
+    __slots__ = ("applied", "name", "report", "source")
+
+    source: Literal["file", "text", "data"]
+    """What was fixed: a file, which is left as it is on disk, a text, or a dict or `Config`."""
+    name: str
+    """The path of the file; else a name in angle brackets."""
+    applied: tuple[Diagnostic, ...]
+    """The findings that were fixed."""
+    report: Report
+    """What is left."""
+
+
 def fix(
-    text: str,
+    source: ConfigSource,
     unsafe: bool = False,
     target: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
     format: Format = "json",
-) -> str:
+) -> FixedText:
     """The text of a config with its findings fixed; everything else keeps its bytes.
 
+    A file is read and never written. The result is a string whose `.source` and `.name` say what was fixed,
+    `.applied` which findings are, and `.report` what is left.
+
     Args:
-        text: the config's text.
+        source: a path, text, bytes, a dict or a `Config`; see `check`.
         unsafe: whether to make all fixes; else only safe ones are made, which change no value that DeepSpeed
             ends up using and lose nothing that is written.
         target: a release or a range; see `check`.
         world_size: number of ranks; see `check`.
         consumer: who reads the file; see `check`.
-        format: `json` (with its dialects) or `yaml`.
+        format: what a text is in, `json` (with its dialects) or `yaml`; a file's is known by its name.
 
     Raises:
+        OSError: the path cannot be read.
         UnknownReleaseError: the target names no release.
-        ValueError: this is a path and not text, or the consumer, world size or format is impossible.
+        ValueError: the consumer, world size or format is impossible.
     """
-    if not is_text(text) and format == "json":
-        raise ValueError(f"{text!r} is not a config's text: read the file first")
     if format not in ("json", "yaml"):
         raise ValueError(f"unknown format {format!r}: expected json or yaml")
-    document = read_text(text, format=format)
+    kind, document = _read(source, format)
     found = circumstances(document, target, world_size, consumer)
 
     def judge(document: Document) -> Report:
         return check_document(document, found.target, world_size=found.world_size, consumer=found.reader)
 
-    return fix_document(document, judge, unsafe=unsafe).text
+    fixed = fix_document(document, judge, unsafe=unsafe)
+    text = FixedText(fixed.text)
+    text.source, text.name, text.applied, text.report = kind, document.name, fixed.applied, fixed.report
+    return text
+
+
+def _read(source: ConfigSource, format: Format) -> tuple[Literal["file", "text", "data"], Document]:
+    if isinstance(source, str) and (format == "yaml" or is_text(source)) and not os.path.exists(source):
+        return "text", read_text(source, format=format)
+    document = read(source)
+    if document.is_data:
+        data = document.value()
+        assert isinstance(data, dict)
+        return "data", read_text(pretty_config(data), document.name)
+    return "text" if document.name.startswith("<") else "file", document
 
 
 def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> Fixed:

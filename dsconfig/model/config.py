@@ -3,8 +3,6 @@
 The whole DeepSpeed config over all releases, put together from the root keys that the files declare.
 """
 
-from pydantic import ConfigDict
-
 from dsconfig.model.activation_checkpointing import ActivationCheckpointingKeys
 from dsconfig.model.aio import AioKeys
 from dsconfig.model.autotuning import AutotuningKeys
@@ -61,5 +59,3 @@ class Config(
 
     Keys that DeepSpeed does not know are ignored at this level, in every release.
     """
-
-    model_config = ConfigDict(defer_build=False)

@@ -62,7 +62,7 @@ def _kinds(section: str) -> list[TypeInfo]:
 
 def _spans(info: KeyInfo, kind: TypeInfo | None) -> str:
     """The releases that read the key, as far as they know the type."""
-    said = ", ".join(_span(*span.meet(kind.releases if kind else EVERY_RELEASE)) for span in info.spans)
+    said = ", ".join(span(*each.meet(kind.releases if kind else EVERY_RELEASE)) for each in info.spans)
     return f"{said} (`{kind.name}`)" if kind else said
 
 
@@ -73,12 +73,13 @@ def _joined(texts: Iterable[str]) -> str:
 def _page(info: KeyInfo) -> Iterator[str]:
     yield prose(_section(info.section)).get(info.name, "")
     yield ""
-    for title, text in _facts(info):
+    for title, text in facts(info):
         if text:
             yield f"- {title}: {text}"
 
 
-def _facts(info: KeyInfo) -> Iterator[tuple[str, str]]:
+def facts(info: KeyInfo) -> Iterator[tuple[str, str]]:
+    """What is known of a key beside its description: title and text, which may be empty."""
     yield "Takes", expected(info.type) + (f", in {info.unit}" if info.unit else "")
     for last, earlier in info.was:
         if earlier != info.type:
@@ -95,7 +96,7 @@ def _facts(info: KeyInfo) -> Iterator[tuple[str, str]]:
     yield "Use instead", f"`{info.replaced_by}`" if info.replaced_by else ""
     yield (
         "Also written",
-        ", ".join(f"`{alias}` ({_span(*known)})" for alias, known in info.aliases),
+        ", ".join(f"`{alias}` ({span(*known)})" for alias, known in info.aliases),
     )
     yield '"auto"', f"filled by {' and '.join(info.fills)}" if info.fills else ""
     yield "Note", "; ".join(_NOTES[flag] for flag in _NOTES if flag in info.flags)
@@ -110,7 +111,8 @@ _NOTES = {
 }
 
 
-def _span(first: int, last: int) -> str:
+def span(first: int, last: int) -> str:
+    """Releases in words: `0.9.0 and later`."""
     return f"{name(first)} and later" if last == NEVER else f"{name(first)} to {name(last)}"
 
 

@@ -126,6 +126,11 @@ def section_keys(name: str) -> dict[str, KeyInfo]:
     return {key: _info(name, key, entry) for key, entry in SECTIONS[name][1].items()}
 
 
+def keys_of(section: type) -> dict[str, KeyInfo]:
+    """Every key of a section class, or of the one that it is derived from; empty for any other class."""
+    return next((section_keys(cls.__name__) for cls in section.__mro__ if cls.__name__ in SECTIONS), {})
+
+
 def _info(section: str, name: str, entry: tuple[Any, ...]) -> KeyInfo:
     type_, default, spans, extra = entry
     get = extra.get

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, ClassVar, TypeGuard, get_origin
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, get_origin
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
 
 from dsconfig.json_types import Json, JsonObject
 from dsconfig.model.key import HAND, Reads
@@ -18,7 +26,8 @@ if TYPE_CHECKING:
 class Section(BaseModel):
     """One JSON object of the config.
 
-    Building one in Python is strict: a misspelt key or a wrong type raises `pydantic.ValidationError`.
+    Building one in Python is strict: a misspelt key or a wrong type raises `BuildError`, which names each
+    field once, with what it takes. Two sections are equal where what is written in them is.
     """
 
     READS: ClassVar[tuple[Reads, ...]] = HAND
@@ -26,6 +35,8 @@ class Section(BaseModel):
     """DeepSpeed file and symbol that read the section; keys without a source of their own inherit it."""
     NOT_KEYS: ClassVar[tuple[str, ...]] = ()
     """Names that documentation and examples show in the section, and that never meant anything."""
+    OWN_WORDS: ClassVar[tuple[str, ...]] = ()
+    """Keys that DeepSpeed does not know, and that are meant for editors and for dsconfig."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -34,12 +45,62 @@ class Section(BaseModel):
         protected_namespaces=(),
         populate_by_name=True,
         use_attribute_docstrings=False,  # costs 45 ms at import; `describe` reads them when needed
+        defer_build=True,  # `Config` builds the sections in it; of the others few are ever built alone
     )
 
     _spelled: dict[str, str] = PrivateAttr(default_factory=dict)
-    """The aliases under which a loaded file has keys, by attribute."""
+    """The aliases under which keys were written, by attribute."""
     _unknown: JsonObject = PrivateAttr(default_factory=dict)
-    """What a loaded file holds that the model does not know."""
+    """What was written and the model does not know."""
+    _order: tuple[str, ...] = PrivateAttr(default=())
+    """The keys in the order in which they were written, as they were spelt."""
+
+    if not TYPE_CHECKING:  # to which neither takes just anything
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise _for_users(type(self), values, error) from None
+
+        # Else pydantic takes every section within another through here too, and the paths of its errors end here.
+        __init__.__pydantic_base_init__ = True
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name.startswith("_"):
+                super().__setattr__(name, value)
+                return
+            from dsconfig.model.keyinfo import keys_of
+            from dsconfig.model.values import as_json
+
+            info = keys_of(type(self)).get(name)
+            try:
+                value = as_json(value, info.type) if info else value
+                if name == "params":
+                    from dsconfig.model.taking import typed_params
+
+                    value = typed_params(type(self), getattr(self, "type", None), value)
+                super().__setattr__(name, value)
+            except ValidationError as error:
+                raise _for_users(type(self), {name: value}, error) from None
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _build(cls, data: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
+        """Take Python's values, build, and keep how everything was written."""
+        if not data or not isinstance(data, dict):
+            return build(data)
+        from dsconfig.model.taking import take
+
+        taken = take(cls, cls.OWN_WORDS, data)
+        try:
+            made = build(taken.values)
+        except ValidationError as error:
+            raise taken.complaint(cls, error) from None
+        if taken.wrong:
+            raise taken.complaint(cls, None)
+        made.remember(taken.spelled, taken.unknown, tuple(data))
+        return made
 
     @classmethod
     def absent(cls) -> Self:
@@ -47,42 +108,113 @@ class Section(BaseModel):
         return cls.model_construct()
 
     def to_dict(self) -> JsonObject:
-        """Return exactly what was set, under the keys of the JSON and in its types."""
-        plain = {}
+        """Exactly what was set, under the keys of the JSON, in their order and in its types."""
+        found = {word: plain(value) for word, (_, value) in self.written().items()}
+        return {word: found[word] for word in self._order if word in found} | found
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """`to_dict()` as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+    def remember(self, spelled: dict[str, str], extra: JsonObject, order: tuple[str, ...]) -> None:
+        """Keep how the keys were spelt, those that the model does not know, and the order of all."""
+        self._spelled, self._order = spelled, order
+        if self.model_extra is None:  # the class takes no such keys, but there are some
+            self._unknown = extra
+        else:
+            self.model_extra.update(extra)
+
+    @property
+    def remembered(self) -> JsonObject:
+        """What is written and the model does not know, by key; to change it, change this."""
+        return self._unknown if self.model_extra is None else self.model_extra
+
+    def keeps(self, word: str) -> bool:
+        """Whether a key that the model does not know may be written here."""
+        own = bool(self.OWN_WORDS) and (word in self.OWN_WORDS or word.startswith("//"))
+        return own or word in self.remembered or self.model_extra is not None
+
+    def forget(self, name: str) -> None:
+        """Leave a key out that was written; its attribute has its default again."""
+        field = type(self).model_fields[name]
+        self.__dict__[name] = field.get_default(call_default_factory=True)
+        self.model_fields_set.discard(name)
+
+    def adopt(self, name: str, value: object, spelt: str) -> None:
+        """Set an attribute as another section holds it, which may have read it from a file."""
+        if name not in self.model_fields_set and spelt != name:
+            self._spelled[name] = spelt
+        self.__dict__[name] = value
+        self.model_fields_set.add(name)
+
+    def written(self) -> dict[str, tuple[str | None, object]]:
+        """What was set, by the key of the JSON: the attribute, if there is one, and the value."""
+        found: dict[str, tuple[str | None, object]] = {}
         for name, field in type(self).model_fields.items():
             if name not in self.__dict__:  # a required key of an absent section
                 continue
             value = self.__dict__[name]
             if name in self.model_fields_set or _touched(value, field):
-                plain[self._spelled.get(name) or field.alias or name] = _plain(value)
-        for name, value in {**(self.model_extra or {}), **self._unknown}.items():
-            plain[name] = _plain(value)
-        return plain
+                found[self._spelled.get(name) or field.alias or name] = (name, value)
+        for word, value in {**(self.model_extra or {}), **self._unknown}.items():
+            found[word] = (None, value)
+        return found
 
-    def remember(self, spelled: dict[str, str], extra: JsonObject) -> None:
-        """Keep how a file spells its keys, and which of them the model does not know; for `load`."""
-        self._spelled = spelled
-        if self.model_extra is None:  # the class takes no such keys, but the file has them
-            self._unknown = extra
-        else:
-            self.model_extra.update(extra)
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other) or not isinstance(other, Section):
+            return NotImplemented
+        return _frozen(self.to_dict()) == _frozen(other.to_dict())
 
-    def to_json(self, indent: int | None = 2) -> str:
-        """Return `to_dict()` as JSON text."""
-        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, _frozen(self.to_dict())))
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, object]]:
+        from dsconfig.model.keyinfo import is_secret
+
+        written = self.written()
+        order = dict.fromkeys((*(word for word in self._order if word in written), *written))
+        rest = {}
+        for word in order:
+            name, value = written[word]
+            shown = "***" if value is not None and is_secret(word) and isinstance(value, str) else value
+            if name is None:
+                rest[word] = shown
+            else:
+                yield name, shown
+        if rest:
+            yield None, _Rest(rest)
+
+    def __str__(self) -> str:
+        return repr(self)
 
 
 class RootKeys(Section):
     """Top-level keys that a file of the model declares: `Config` inherits from every subclass."""
 
     SOURCE = "runtime/config.py:DeepSpeedConfig._initialize_params"
+    OWN_WORDS = ("$schema", "$dsconfig")
 
-    model_config = ConfigDict(defer_build=True)  # nobody builds the parts of `Config`
+
+class _Rest(dict[str, object]):
+    """Keys that are no keyword arguments, as a call would pass them."""
+
+    def __repr__(self) -> str:
+        return f"**{super().__repr__()}"
 
 
 def is_section(annotation: object) -> TypeGuard[type[Section]]:
     """Whether an annotation is a section class. Python 3.10 takes `list[int]` for a class."""
     return get_origin(annotation) is None and isinstance(annotation, type) and issubclass(annotation, Section)
+
+
+def _for_users(section: type[Section], values: Mapping[str, object], error: ValidationError) -> Exception:
+    """The error in words of the config; pydantic knows only its own."""
+    from dsconfig.model.keyinfo import keys_of
+    from dsconfig.model.problems import KIND, build_error, in_words
+
+    if any(each["type"] != KIND for each in error.errors(include_url=False)):
+        error = in_words(section.__name__, keys_of(section), values, error)
+    return build_error(section.__name__, error)
 
 
 def _touched(value: object, field: FieldInfo) -> bool:
@@ -94,11 +226,21 @@ def _touched(value: object, field: FieldInfo) -> bool:
     return False
 
 
-def _plain(value: object) -> Json:
+def plain(value: object) -> Json:
+    """A copy of a value in which sections are dicts, and tuples lists."""
     if isinstance(value, Section):
         return value.to_dict()
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value
+
+
+def _frozen(value: Json) -> object:
+    """What is written, in a form that can be compared and hashed: `true` is not 1, as it is to Python."""
+    if isinstance(value, dict):
+        return frozenset((key, _frozen(item)) for key, item in value.items())
+    if isinstance(value, list):
+        return tuple(_frozen(item) for item in value)
+    return ("bool", value) if isinstance(value, bool) else value

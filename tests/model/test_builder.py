@@ -6,11 +6,11 @@ import sys
 from typing import Any, TypeAlias
 
 import pytest
-from pydantic import ValidationError
 
 from dsconfig.model import (
     AdamWParams,
     Amp,
+    BuildError,
     Config,
     DatastatesCkpt,
     Fp16,
@@ -132,13 +132,13 @@ def test_json_is_the_dict() -> None:
 WRONG: list[tuple[type[Section], Json]] = [
     (ZeroOptimization, {"stge": 3}),
     (ZeroOptimization, {"stage": True}),
-    (ZeroOptimization, {"stage": 3.0}),
+    (ZeroOptimization, {"stage": 2.5}),
     (ZeroOptimization, {"stage": "3"}),
     (ZeroOptimization, {"stage": 4}),
-    (ZeroOptimization, {"reduce_bucket_size": 5e8}),
+    (ZeroOptimization, {"reduce_bucket_size": 0.5}),
     (ZeroOptimization, {"reduce_bucket_size": 0}),
     (ZeroOptimization, {"overlap_comm": 1}),
-    (ZeroOptimization, {"prefetch_bucket_size": 5}),
+    (ZeroOptimization, {"prefetch_bucket_size": "5"}),
     (Fp16, {"loss_scale": float("inf")}),
     (Fp16, {"loss_scale": -1}),
     (Fp16, {"enabled": "true"}),
@@ -163,7 +163,7 @@ WRONG: list[tuple[type[Section], Json]] = [
 
 @pytest.mark.parametrize(("section", "values"), WRONG, ids=str)
 def test_the_builder_is_strict(section: type[Section], values: Json) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(BuildError):
         section(**values)
 
 
@@ -186,7 +186,7 @@ def test_what_a_consumer_fills_takes_auto(section: type[Section], field: walk.Fi
 @pytest.mark.parametrize(("name", "value"), [("stage", 7), ("stage", True), ("stge", 3)])
 def test_assignment_is_strict(name: str, value: object) -> None:
     config = Config()
-    with pytest.raises(ValidationError):
+    with pytest.raises(BuildError):
         setattr(config.zero_optimization, name, value)
 
 

@@ -1,10 +1,11 @@
 """Right and wrong ways to build a config. A type checker must complain about exactly the marked lines."""
 
+from pathlib import Path
 from typing import Literal
 
 from typing_extensions import assert_type
 
-from dsconfig.model import (
+from dsconfig import (
     AdamWParams,
     Amp,
     Checkpoint,
@@ -38,7 +39,8 @@ ZeroOptimization(stage=3)
 ZeroOptimization(stage=4)  # error
 ZeroOptimization(stage="3")  # error
 ZeroOptimization(stage=3, reduce_bucket_size=500_000_000)
-ZeroOptimization(reduce_bucket_size=5e8)  # error
+ZeroOptimization(reduce_bucket_size=5e8)
+ZeroOptimization(mics_shard_size=2.5)  # error
 ZeroOptimization(stage="auto", reduce_bucket_size="auto")
 ZeroOptimization(reduce_bucket_size="automatic")  # error
 ZeroOptimization(sub_group_size="auto")  # error
@@ -47,7 +49,10 @@ ZeroOptimization(contiguous_gradients=None)  # error
 ZeroOptimization(offload_param=OffloadParam(device="cpu", pin_memory=True))
 ZeroOptimization(offload_param=OffloadParam(device="gpu"))  # error
 ZeroOptimization(offload_param=OffloadOptimizer())  # error
-ZeroOptimization(offload_optimizer={"device": "cpu"})  # error
+ZeroOptimization(offload_optimizer={"device": "cpu", "nvme_path": Path("/nvme")})
+ZeroOptimization(offload_optimizer={"device": "gpu"})  # error
+Config(zero_optimization={"stage": 3})
+Config(zero_optimization={"stge": 3})  # error
 ZeroOptimization(leaf_module=LeafModule(classes=["MyBlock"], names="experts"))
 ZeroOptimization(zenflow=ZenFlow(update_interval="auto", select_interval=4))
 ZeroOptimization(zenflow=ZenFlow(update_interval="often"))  # error

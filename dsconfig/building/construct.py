@@ -1,68 +1,19 @@
-"""`load`: the typed model of a config, or the findings that rule it out."""
+"""The typed model of what is written, value for value; nothing is validated here."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar, get_args, get_origin
 
 from dsconfig import model
-from dsconfig.checking.check import check
-from dsconfig.checking.report import Report
-from dsconfig.evaluation.context import Context, Source
-from dsconfig.model.config import Config
 from dsconfig.model.keyinfo import section_keys, type_named, types_of
 from dsconfig.model.section import Section, is_section
 from dsconfig.model.walk import Field, arms, fields
-from dsconfig.releases import NUMBERS, Target
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json, JsonObject
 
 S = TypeVar("S", bound=Section)
-
-
-class ConfigError(ValueError):
-    """DeepSpeed refuses the config; `report` holds every finding."""
-
-    def __init__(self, report: Report) -> None:
-        refusals = report.refusals() or report.refusals(silenced=True)
-        first = refusals[0]
-        more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
-        super().__init__(f"{report.name}: {first.code} {first.message}{more}")
-        self.report = report
-
-
-def load(
-    source: str | bytes | os.PathLike[str] | Mapping[str, Json],
-    target: str | Target | None = None,
-    world_size: int | None = None,
-    consumer: str | None = None,
-) -> Config:
-    """Read a config into the typed model, with the eyes of the target's newest release.
-
-    The model holds what is written, value for value, so that `.to_dict()` gives it back; keys that the model
-    does not know are kept too. Attributes that are not written hold that release's defaults.
-
-    Args:
-        source: a path, text, bytes or a dict; see `check`.
-        target: a release or a range; see `check`.
-        world_size: number of ranks; see `check`.
-        consumer: who reads the file; see `check`.
-
-    Raises:
-        ConfigError: DeepSpeed refuses the config in one of the target's releases, and the config does not
-            silence that finding itself.
-        OSError: the path cannot be read.
-    """
-    report = check(source, target, world_size, consumer)
-    assert report.document is not None
-    release = NUMBERS[report.target.releases[-1]]
-    seen = Context(Source(report.document, report.consumer, report.world_size), release)
-    if report.refusals() or not seen.is_config:
-        raise ConfigError(report)
-    return construct(Config, seen.data, release)
 
 
 def construct(section: type[S], data: JsonObject, release: int) -> S:
@@ -81,7 +32,7 @@ def construct(section: type[S], data: JsonObject, release: int) -> S:
         if word != field.name:
             spelled[field.attribute] = word
     made = section.model_construct(_fields_set=set(written), **{**_defaults(section, release), **written})
-    made.remember(spelled, extra)
+    made.remember(spelled, extra, tuple(data))
     return made
 
 

@@ -1,0 +1,1 @@
+"""Typed configs: built in Python, read from files, put together, judged, and handed to who takes dicts."""

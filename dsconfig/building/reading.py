@@ -1,0 +1,77 @@
+"""From a source to the typed model: what DeepSpeed would see of it, in the eyes of one release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from dsconfig.building.construct import construct
+from dsconfig.checking.check import check
+from dsconfig.checking.report import Report
+from dsconfig.evaluation.context import Context, Source
+from dsconfig.model.section import Section
+from dsconfig.releases import NUMBERS, Target
+
+if TYPE_CHECKING:
+    from dsconfig.checking.source import ConfigSource
+    from dsconfig.diagnostic import Diagnostic
+
+S = TypeVar("S", bound=Section)
+_MOST = 10
+"""Lines of an error's message."""
+_OF_FIELDS = ("DSC0", "DSC1")
+"""Rules about the text, and about keys and types: what can be told of a field without its neighbours."""
+
+
+class ConfigError(ValueError):
+    """DeepSpeed refuses the config, or there is none in the source; `report` holds every finding."""
+
+    def __init__(self, report: Report, errors: Iterable[Diagnostic] = ()) -> None:
+        found = list(errors) or report.refusals() or report.refusals(silenced=True)
+        lines = [f"{each.code} {each.message}{f' ({each.help})' if each.help else ''}" for each in found]
+        if len(lines) > _MOST:
+            lines[_MOST - 1 :] = [f"and {len(lines) - _MOST + 1} more"]
+        said = lines or [report.foreign or "no DeepSpeed config"]
+        super().__init__(f"{report.name}: " + (said[0] if len(said) == 1 else "\n  ".join(("", *said))))
+        self.report = report
+        self._errors = tuple(found)
+
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[Report, tuple[Diagnostic, ...]]]:
+        return type(self), (self.report, self._errors)
+
+
+def read_into(
+    section: type[S],
+    source: ConfigSource,
+    target: str | Target | None,
+    world_size: int | None,
+    consumer: str | None,
+    *,
+    fields_only: bool = False,
+) -> tuple[S, Report]:
+    """The typed model of a source, and the report on it; that on its config, if the source is a launch file.
+
+    Args:
+        section: the class to make.
+        source: see `check`.
+        target: see `check`.
+        world_size: see `check`.
+        consumer: see `check`.
+        fields_only: whether only what is wrong with a single field is an error.
+
+    Raises:
+        ConfigError: the release refuses it.
+        OSError: the path cannot be read.
+    """
+    report = check(source, target, world_size, consumer)
+    while report.children and not report.refusals():
+        report = report.children[0]
+    assert report.document is not None
+    release = NUMBERS[report.target.releases[-1]]
+    seen = Context(Source(report.document, report.consumer, report.world_size), release)
+    errors = report.refusals()
+    if fields_only:
+        errors = [found for found in errors if found.code.startswith(_OF_FIELDS)]
+    if errors or report.foreign or not seen.is_config:
+        raise ConfigError(report, errors)
+    return construct(section, seen.data, release), report

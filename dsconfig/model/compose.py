@@ -1,0 +1,147 @@
+"""Configs made of others: one value put in its place, one config laid over another, what differs in two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from typing import Literal, NamedTuple
+
+from dsconfig.diagnostic import dotted
+from dsconfig.json_types import Json, JsonObject, KeyPath
+from dsconfig.model.keyinfo import keys_of, type_named
+from dsconfig.model.problems import BuildError, Problem
+from dsconfig.model.section import Section
+from dsconfig.words import closest
+
+
+class Difference(NamedTuple):
+    """One place at which two configs differ; None stands for what is not there."""
+
+    path: KeyPath
+    kind: Literal["added", "removed", "changed"]
+    before: Json
+    after: Json
+
+    @property
+    def dotted(self) -> str:
+        """The path as people write it."""
+        return dotted(self.path)
+
+
+def differences(before: JsonObject, after: JsonObject, above: KeyPath = ()) -> Iterator[Difference]:
+    """What has to be done to one config for it to be the other: object by object, lists as a whole."""
+    for key, old in before.items():
+        path = (*above, key)
+        if key not in after:
+            yield Difference(path, "removed", old, None)
+        elif isinstance(old, dict) and isinstance(after[key], dict):
+            yield from differences(old, after[key], path)
+        elif _kinds(old) != _kinds(after[key]):
+            yield Difference(path, "changed", old, after[key])
+    for key, new in after.items():
+        if key not in before:
+            yield Difference((*above, key), "added", None, new)
+
+
+def _kinds(value: Json) -> object:
+    """A value that equals another one only where both write the same: `true` is not 1."""
+    if isinstance(value, dict):
+        return {key: _kinds(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_kinds(item) for item in value]
+    return (isinstance(value, bool), value)
+
+
+def put(section: Section, path: KeyPath, value: object) -> None:
+    """Set one value, however deep; sections on the way come into being.
+
+    Raises:
+        BuildError: there is no such key, or it does not take the value.
+    """
+    head, *rest = path
+    name = _attribute(section, str(head))
+    inner = getattr(section, name) if name else section.remembered.get(str(head))
+    if rest and isinstance(inner, Section):
+        try:
+            put(inner, tuple(rest), value)
+        except BuildError as error:
+            raise _from_above(section, str(head), error) from None
+        return
+    for key in reversed(rest):
+        value = {key: value}
+    if rest and isinstance(inner, dict) and isinstance(value, dict):
+        value = _laid_over(inner, value)
+    _assign(section, name, str(head), value)
+
+
+def lay_over(section: Section, other: Section | Mapping[str, object]) -> None:
+    """Write everything of `other` into a section: the later wins, sections key by key.
+
+    Params are those of one type: where the type changes, they are not mixed. What another section holds is
+    taken as it is, since a file may have it so; what a mapping holds is validated.
+
+    Raises:
+        BuildError: there is no such key, or it does not take the value.
+    """
+    written = other.written() if isinstance(other, Section) else None
+    given = dict(other) if written is None else {word: value for word, (_, value) in written.items()}
+    if _other_type(section, given.get("type")) and "params" in section.model_fields_set:
+        section.forget("params")
+    for word in sorted(given, key=lambda word: word != "type"):  # by which params are read
+        value, name = given[word], _attribute(section, word)
+        inner = section.__dict__.get(name) if name else section.remembered.get(word)
+        if isinstance(inner, Section) and isinstance(value, Section | Mapping):
+            try:
+                lay_over(inner, value)
+            except BuildError as error:
+                raise _from_above(section, word, error) from None
+            section.model_fields_set.add(name or word)
+        elif isinstance(inner, dict) and isinstance(value, Mapping):
+            _assign(section, name, word, _laid_over(inner, value))
+        elif written is not None and name:
+            section.adopt(name, deepcopy(value), word)
+        elif written is not None:
+            section.remembered[word] = deepcopy(value)
+        else:
+            _assign(section, name, word, value)
+
+
+def _other_type(section: Section, word: object) -> bool:
+    old = getattr(section, "type", None)
+    kind, other = (type_named(type(section).__name__, each) for each in (old, word))
+    return isinstance(word, str) and (kind != other if kind or other else word != old)
+
+
+def _laid_over(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonObject:
+    """Plain objects, one over the other."""
+    made = dict(below)
+    for key, value in above.items():
+        old = made.get(key)
+        made[key] = _laid_over(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+    return made
+
+
+def _attribute(section: Section, word: str) -> str | None:
+    """The attribute that holds a key, whichever of its names is used."""
+    if word in type(section).model_fields:
+        return word
+    keys = keys_of(type(section)).values()
+    return next((info.name for info in keys if any(word == alias for alias, _ in info.aliases)), None)
+
+
+def _assign(section: Section, name: str | None, word: str, value: object) -> None:
+    if name is not None:
+        setattr(section, name, value)
+    elif section.keeps(word):
+        section.remembered[word] = value
+    else:
+        meant = tuple(closest(word, keys_of(type(section))))
+        guess = f": did you mean `{meant[0]}`?" if meant else ""
+        problem = Problem(word, f"is no key here{guess}", None, value, meant)
+        raise BuildError(type(section).__name__, (problem,))
+
+
+def _from_above(section: Section, key: str, error: BuildError) -> BuildError:
+    """The error as the section above tells it: with the whole path."""
+    problems = (each._replace(path=f"{key}.{each.path}") for each in error.problems)
+    return BuildError(type(section).__name__, problems)
