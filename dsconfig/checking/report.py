@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
@@ -137,9 +138,7 @@ class Report:
 
     def __str__(self) -> str:
         """What `dsconfig check` shows in a terminal, without colour."""
-        from dsconfig.checking.telling import told
-
-        return told(self).rstrip("\n")
+        return _told(self).rstrip("\n")
 
     def __repr__(self) -> str:
         found = ", ".join(each.code for each in self.diagnostics) or "nothing found"
@@ -163,3 +162,29 @@ class Report:
 
     def __getitem__(self, index: int | slice) -> Diagnostic | tuple[Diagnostic, ...]:
         return self.diagnostics[index]
+
+
+def _told(report: Report) -> str:
+    """The findings, the notes and the closing line; those of the files that this one names among them."""
+    from dsconfig.render import full
+    from dsconfig.render.style import Style
+    from dsconfig.render.summary import against, note, summary
+
+    plain = Style()
+    reports = (report, *report.children)
+    judged = [each for each in reports if not each.foreign]
+    counts = Counter[str](found.severity for each in judged for found in each.diagnostics)
+    suppressed = sum(len(each.suppressed) for each in judged)
+    notes = [report.target.note] if report.target.note else []
+    for each in reports:
+        notes += each.notes
+        if each.world_sizes and not each.foreign:
+            notes.append(f"{each.name} works at these world sizes: {each.world_sizes}")
+    closing = summary(
+        {**counts, "suppressed": suppressed},
+        Counter(against(each.target, None) for each in judged),
+        Counter(each.reader for each in judged).most_common(),
+        plain,
+    )
+    found = "".join(full.render(reports, report.target, plain))
+    return found + "".join(note(text, plain) for text in notes) + closing

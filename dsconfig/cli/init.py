@@ -28,8 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the config, or list what there is."""
-    from dsconfig import presets
     from dsconfig.cli.options import schema_choice
+    from dsconfig.schema import presets
 
     if args.list:
         width = max(map(len, presets.PRESETS))

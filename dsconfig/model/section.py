@@ -63,7 +63,7 @@ class Section(BaseModel):
             except ValidationError as error:
                 raise _for_users(type(self), values, error) from None
 
-        # Else pydantic takes every section within another through here too, and the paths of its errors end here.
+        # Else pydantic takes sections within others through here too, and the paths of its errors end here.
         __init__.__pydantic_base_init__ = True
 
         def __setattr__(self, name: str, value: object) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig import presets
 from dsconfig.model.keyinfo import child_section
 from dsconfig.model.views import SectionView, view
 from dsconfig.releases import Target, name
+from dsconfig.schema import presets
 from dsconfig.schema.keywords import Schema
 
 _DEVICE: Schema = {"device": "cpu", "pin_memory": True}

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -135,35 +132,6 @@ def test_what_is_suppressed_is_not_mended() -> None:
 def test_a_fix_that_would_empty_the_file_waits_for_the_others() -> None:
     text = "no_key_a: 1\nno_key_b: 2\nno_key_c: 3\n"
     assert dsconfig.fix(text, unsafe=True, target="0.19.8", format="yaml") == "{}\n"
-
-
-def test_the_result_says_what_was_fixed(tmp_path: Path) -> None:
-    file = tmp_path / "ds_config.json"
-    file.write_text(MIXED)
-    for source, kind, name in (
-        (str(file), "file", str(file)),
-        (file, "file", str(file)),
-        (MIXED, "text", "<text>"),
-        (MIXED.encode(), "text", "<bytes>"),
-    ):
-        fixed = dsconfig.fix(source, target="0.19.8")
-        assert (fixed, fixed.source, fixed.name) == (SAFE, kind, name)
-        assert [found.code for found in fixed.applied] == [found.code for found in fixed.applied if found.fix]
-        assert len(fixed.applied) > 0
-        assert fixed.report.target.text == "0.19.8"
-    assert file.read_text() == MIXED
-
-
-@pytest.mark.parametrize("wrap", [dict, dsconfig.Config.from_dict])
-def test_data_is_fixed_as_the_text_that_it_would_be(wrap: Callable[[Any], Any]) -> None:
-    fixed = dsconfig.fix(wrap({"train_batch_size": 8, "zero_optimisation": {"stage": 2}}), unsafe=True)
-    assert json.loads(fixed) == {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
-    assert fixed.source == "data"
-
-
-def test_a_file_that_is_missing_is_no_text() -> None:
-    with pytest.raises(FileNotFoundError):
-        dsconfig.fix("no such text")
 
 
 def test_unknown_formats_are_named() -> None:
