@@ -1,13 +1,37 @@
-"""How many texts may be judged to find out which changes hold: a short one often, a long one a few times."""
+"""How often a text may be judged to find out which changes hold: a short one often, a long one a few times."""
 
 from __future__ import annotations
 
-_TEXT = 1 << 18
-"""Code points of all texts together, once for each class of releases."""
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dsconfig.document import Document
+    from dsconfig.document.tree import Node
+
+_DATA = 1 << 18
+"""Code points of all configs together, once for each class of releases."""
 _CLASSES = 16
 """Releases behave alike in classes: so many evaluations, about, the longest range costs."""
+_VALUE = 12
+"""Code points that a value takes in a text beside the words in it."""
+_LOOSEST = 4
+"""Text for one of its data at most: beyond that, reading the text is what costs."""
 
 
-def affordable(text: str, releases: int = 1) -> int:
-    """How often a text may be judged for so many releases; 0 where it is too long for even once."""
-    return _TEXT // ((len(text) + 64) * min(releases, _CLASSES))
+def affordable(document: Document, releases: int = 1) -> int:
+    """How often a text may be judged for so many releases; 0 where it is too long for even once.
+
+    It is the data that counts, so that it is written in one format or another makes no difference.
+    """
+    size = max(64 + _size(document.root), len(document.text) // _LOOSEST)
+    return _DATA // (size * min(releases, _CLASSES))
+
+
+def _size(root: Node | None) -> int:
+    todo, size = [root] if root else [], 0
+    while todo:
+        node = todo.pop()
+        size += _VALUE + (len(node.value) if isinstance(node.value, str) else 0)
+        size += sum(len(member.key) for member in node.members)
+        todo += [*node.items, *(member.node for member in node.members)]
+    return size

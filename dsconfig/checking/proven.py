@@ -50,7 +50,7 @@ class _Proof:
 
     def __init__(self, report: Report, document: Document, judge: Judge) -> None:
         self.report, self.document, self.judge = report, document, judge
-        self.left = affordable(document.text, len(report.target.releases))
+        self.left = affordable(document, len(report.target.releases))
 
     def of(self, wanted: Sequence[Diagnostic]) -> list[Diagnostic]:
         """Those that hold."""

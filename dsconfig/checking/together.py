@@ -1,4 +1,8 @@
-"""Fixes made together: those that speak of different places, in the text and in the config."""
+"""Fixes made together: those that speak of different places in the config.
+
+Where two of them touch in the text, as neighbours do that share a comma, one is written after the other. What
+waits for a later pass is thus the same in every format.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +20,15 @@ if TYPE_CHECKING:
     from dsconfig.json_types import Json, KeyPath
 
 
+_ROUNDS = 8
+"""How often a text is written, and read again, for fixes that touch in it."""
+
+
 class Taken(NamedTuple):
     """A fix on its way into the text."""
 
     found: Diagnostic
     fix: Fix
-    edits: list[Edit]
 
 
 def is_textual(found: Diagnostic) -> bool:
@@ -34,13 +41,12 @@ def edited(document: Document, taken: list[Taken]) -> Document | None:
     try:
         steps = [step for each in taken for step in each.fix.operations]
         value: Json = carried_out(document.value(), steps)
-        text = apply(document.text, [edit for each in taken for edit in each.edits])
+        if document.is_data:
+            return read_dict(value, document.name)
+        new = _written(document, taken)
     except (KeyError, IndexError, TypeError, AttributeError, EditError):
         return None
-    if document.is_data:
-        return read_dict(value, document.name)
-    new = again(document, text)
-    if document.readable() and not new.readable():
+    if new is None or (document.readable() and not new.readable()):
         return None
     # A text past help grows comma by comma. Of one that can be read, not all that is odd may be known.
     known = len(document.problems) < MAX_PROBLEMS or not document.readable()
@@ -49,51 +55,84 @@ def edited(document: Document, taken: list[Taken]) -> Document | None:
     return new if same(new.value(), value) else None
 
 
+def _written(document: Document, taken: list[Taken]) -> Document | None:
+    """The document with the fixes in its text; None where too many of them touch."""
+    for _ in range(_ROUNDS):
+        if not taken:
+            return document
+        stretches, now, later = _Stretches(), list[Edit](), list[Taken]()
+        for each in taken:
+            own = edits(document, each.fix)
+            if stretches.claim(own):
+                now += own
+            else:
+                later.append(each)
+        document, taken = again(document, apply(document.text, now)), later
+    return None if taken else document
+
+
 def together(document: Document, wanted: Iterable[Diagnostic]) -> list[Taken]:
     """The fixes that the text has a place for, without those that meet one before them."""
     taken: list[Taken] = []
     places = _Places()
+    rounds = [_Stretches() for _ in range(_ROUNDS)]
     for found in wanted:
         assert found.fix is not None
         try:
-            own = Taken(found, found.fix, [] if document.is_data else edits(document, found.fix))
+            own = [] if document.is_data else edits(document, found.fix)
         except EditError:
             continue
-        if places.claim(_paths(found.fix), own.edits):
-            taken.append(own)
+        paths = _paths(found.fix)
+        # Places in the text, as a fix of the text itself has them, are those of this text alone.
+        most = _ROUNDS - 1 if paths else 1
+        if places.are_free(paths) and any(each.claim(own) for each in rounds[:most]):
+            places.take(paths)
+            taken.append(Taken(found, found.fix))
     return taken
 
 
 class _Places:
-    """What is taken already: paths, and stretches of the text in their order."""
+    """The paths that are spoken of already."""
 
     def __init__(self) -> None:
         self.paths: set[KeyPath] = set()
         self.above: set[KeyPath] = set()
         """The taken paths and all paths that lead to them."""
-        self.stretches: list[tuple[int, int]] = []
 
-    def claim(self, paths: Iterable[KeyPath], edits: Iterable[Edit]) -> bool:
-        """Take these places, or none of them where one is taken."""
-        paths, edits = list(paths), list(edits)
-        if any(self._speaks_of(path) for path in paths) or any(self._touches(edit) for edit in edits):
-            return False
+    def are_free(self, paths: Iterable[KeyPath]) -> bool:
+        """Whether no taken path is one of these, leads to one or lies below one."""
+        return not any(
+            path in self.above or any(path[:length] in self.paths for length in range(len(path)))
+            for path in paths
+        )
+
+    def take(self, paths: Iterable[KeyPath]) -> None:
+        """Leave these to nobody else."""
         for path in paths:
             self.paths.add(path)
             self.above.update(path[:length] for length in range(len(path) + 1))
-        for edit in edits:
-            insort(self.stretches, (edit.start, edit.end))
-        return True
 
-    def _speaks_of(self, path: KeyPath) -> bool:
-        """Whether a taken path is this one, leads to it or lies below it."""
-        return path in self.above or any(path[:length] in self.paths for length in range(len(path)))
+
+class _Stretches:
+    """The stretches of one text that are taken, in their order."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[int, int]] = []
+
+    def claim(self, edits: Iterable[Edit]) -> bool:
+        """Take the places of these edits, or none of them where one is taken."""
+        edits = list(edits)
+        if any(self._touches(edit) for edit in edits):
+            return False
+        for edit in edits:
+            insort(self.taken, (edit.start, edit.end))
+        return True
 
     def _touches(self, edit: Edit) -> bool:
         """Whether a taken stretch overlaps; one that only inserts meets what it touches."""
-        at = bisect_left(self.stretches, (edit.start, edit.end))
+        at = bisect_left(self.taken, (edit.start, edit.end))
         # Taken stretches do not overlap: only the neighbours can, and an insertion beside one of them.
-        near = self.stretches[max(0, at - 2) : at + 2]
+        near = self.taken[max(0, at - 2) : at + 2]
         return any(_meet((edit.start, edit.end), stretch) for stretch in near)
 
 

@@ -107,7 +107,7 @@ def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> F
     applied: list[Diagnostic] = []
     seen = {document.text}
     withdrawn: set[tuple[str, KeyPath, str]] = set()
-    settled, left = 0, max(_LEAST_TRIALS, affordable(document.text, len(report.target.releases)))
+    settled, left = 0, max(_LEAST_TRIALS, affordable(document, len(report.target.releases)))
     for _ in range(MOST_PASSES):
         trial = Pass(document, report, judge, withdrawn, min(left, MOST_TRIALS))
         done = trial.run(unsafe=unsafe)

@@ -26,7 +26,7 @@ class Trial:
     def __init__(self, way: Transition, document: Document) -> None:
         self.way, self.document = way, document
         self.report = way.report(document, way.to)
-        self.left = min(MOST, affordable(document.text))
+        self.left = min(MOST, affordable(document))
 
     def holds(self, operations: Sequence[Operation], gone: str | None = None) -> bool:
         """Whether the release takes the text that the operations make, and finds no more in it than now.
