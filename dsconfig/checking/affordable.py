@@ -1,4 +1,4 @@
-"""How often a text may be judged to find out which changes hold: a short one often, a long one a few times."""
+"""How often a text may be judged to find out which changes hold: a short one often, a long one seldom."""
 
 from __future__ import annotations
 
