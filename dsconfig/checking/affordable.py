@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from dsconfig.document import Document
     from dsconfig.document.tree import Node
 
-_DATA = 1 << 18
+_DATA = 3 << 16
 """Code points of all configs together, once for each class of releases."""
 _CLASSES = 16
 """Releases behave alike in classes: so many evaluations, about, the longest range costs."""

@@ -25,8 +25,9 @@ def does_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
     if _is_taken(before) and new.sizes is not None and not set(new.sizes).issuperset(old.sizes or _ENDLESS):
         return True
     known: dict[_Place, set[str]] = {}
+    ways = _by_place(steps)
     for found in before:
-        path = _followed(found.path, steps)
+        path = _followed(found.path, ways)
         for rank in range(SEVERITIES.index(found.severity), len(SEVERITIES)):
             known.setdefault((found.code, path, rank), set()).update(_releases(found))
     return any(_releases(found) - known.get(_place(found), set()) for found in after if not _is_text(found))
@@ -66,13 +67,33 @@ def _is_text(found: Diagnostic) -> bool:
     return found.code.startswith("DSC0")
 
 
-def _followed(path: KeyPath, steps: Iterable[Operation]) -> KeyPath:
+_Ways: TypeAlias = "dict[KeyPath, list[tuple[int, Operation]]]"
+"""The operations that move something, with their numbers, by the place at or below which it stood."""
+
+
+def _by_place(steps: Iterable[Operation]) -> _Ways:
+    ways: _Ways = {}
+    for number, step in enumerate(steps):
+        if isinstance(step, Rename | Move):
+            ways.setdefault(step.path, []).append((number, step))
+        elif isinstance(step, Remove) and step.path and isinstance(step.path[-1], int):
+            ways.setdefault(step.path[:-1], []).append((number, step))
+    return ways
+
+
+def _followed(path: KeyPath, ways: _Ways) -> KeyPath:
     """Where the key at a path stands after the operations."""
-    for step in steps:
+    done = -1
+    while ways:
+        places = (path[:length] for length in range(len(path) + 1))
+        ahead = [way for place in places for way in ways.get(place, ()) if way[0] > done]
+        if not ahead:
+            break
+        done, step = min(ahead, key=lambda way: way[0])
         match step:
-            case Rename(moved, name) if path[: len(moved)] == moved:
+            case Rename(moved, name):
                 path = (*moved[:-1], name, *path[len(moved) :])
-            case Move(moved, to) if path[: len(moved)] == moved:
+            case Move(moved, to):
                 path = (*to, *path[len(moved) :])
             case Remove(gone):
                 path = _closed_up(path, gone)

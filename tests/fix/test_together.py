@@ -1,0 +1,54 @@
+"""Which fixes are made in one pass, and which wait for another one."""
+
+from __future__ import annotations
+
+import json
+
+import dsconfig
+from dsconfig.checking.report import Report
+from dsconfig.diagnostic import Remove, Rename, Set
+from dsconfig.document import Document, read_text
+from dsconfig.fixing.fix import fix_document
+from tests.fix.test_fixer import finding, report_of
+
+
+def test_fixes_of_neighbours_are_made_together() -> None:
+    passes: list[str] = []
+
+    def judge(document: Document) -> Report:
+        passes.append(document.text)
+        value = document.value()
+        assert isinstance(value, dict)
+        found = [finding(Remove((key,))) for key in ("a", "b") if key in value]
+        return report_of(document, *found)
+
+    assert fix_document(read_text('{"a": 1, "b": 2}'), judge).text == "{}"
+    assert passes == ['{"a": 1, "b": 2}', "{}"]
+
+
+def test_fixes_of_one_place_wait() -> None:
+    passes: list[str] = []
+
+    def judge(document: Document) -> Report:
+        passes.append(document.text)
+        value = document.value()
+        assert isinstance(value, dict)
+        found = [finding(Set(("a", "x"), 1))] if value.get("a") == {"x": 0} else []
+        return report_of(document, *found, *([finding(Rename(("a",), "b"))] if "a" in value else []))
+
+    assert fix_document(read_text('{"a": {"x": 0}}'), judge).text == '{"b": {"x": 1}}'
+    assert passes == ['{"a": {"x": 0}}', '{"a": {"x": 1}}', '{"b": {"x": 1}}']
+
+
+def test_the_same_data_is_fixed_alike_in_every_format() -> None:
+    config = {
+        "train_micro_batch_size_per_gpu": 8,
+        "zero_optimization": {"stage": 3, "reduce_scatter": True, "round_robin_gradients": True},
+        "optimizer": {"type": "Muon", "params": {"lr": 0.02}},
+        "prescale_gradients": True,
+        "gradient_predivide_factor": 8,
+    }
+    lines = "\n".join(f"{key}: {json.dumps(value)}" for key, value in config.items())
+    in_json = dsconfig.fix(json.dumps(config), unsafe=True, target="0.19.8")
+    in_yaml = dsconfig.fix(lines, unsafe=True, target="0.19.8", format="yaml")
+    assert read_text(in_json).value() == read_text(in_yaml, format="yaml").value() != config
