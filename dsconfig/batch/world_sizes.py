@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
-from math import isqrt
+
 from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import Impossible, derive
@@ -51,7 +52,8 @@ def _candidates(train: float, micro: float | None, steps: float | None) -> Itera
         return range(max(1, near - 1), near + 3)  # the product of floats may be off by a rounding
     if micro is not None and isinstance(train // micro, float):
         # With floats, DeepSpeed's floor division decides, which knows nothing of what was rounded away.
-        return divisors(int(train // micro))
+        quotient = train // micro
+        return divisors(int(quotient)) if math.isfinite(quotient) else ()
     divisor = steps if isinstance(steps, int) else 1
     quotient, rest = divmod(_exact(train), divisor if micro is None else _exact(micro))
     return () if rest else divisors(quotient)
@@ -80,7 +82,7 @@ def divisors(number: int) -> tuple[int, ...]:
 
     if number < 1:
         return ()
-    small = divisors_up_to(number, min(isqrt(number), 1_000_000 if number < 10**18 else 10_000))
+    small = divisors_up_to(number, min(math.isqrt(number), 1_000_000 if number < 10**18 else 10_000))
     large = [number // d for d in reversed(small) if d * d != number]
     return (*small, *large)
 

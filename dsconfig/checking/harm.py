@@ -17,6 +17,8 @@ _Place: TypeAlias = "tuple[str, KeyPath, int]"
 
 def does_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
     """Whether the operations bring a finding, or spread or worsen one, or leave fewer world sizes."""
+    if new.foreign and not old.foreign:  # what is no config any more has no findings, and no use
+        return True
     before, after, steps = _found(old), _found(new), list(steps)
     if old.cut:  # what a fix makes room for in the list is no news
         return _errors(after) > _errors(before)

@@ -50,7 +50,7 @@ def share_out(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) 
         size = _by_key(config, runtime, from_file=from_file)
         messages += _fraction(config, runtime.ranks, size)
     _check_experts(size, parallel.ep)
-    size = int(size) if size == int(size) else size
+    size = int(size) if size % 1 == 0 else size
     return Share(size, divisor == 1 and not from_file, tuple(messages))
 
 
@@ -111,7 +111,7 @@ def _by_key(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) ->
 
 def _fraction(config: Mapping[str, Json], ranks: int, size: float) -> list[Message]:
     """What to say where the key does not divide the ranks."""
-    if size == int(size):
+    if size % 1 == 0:
         return []
     text = (
         f"`{SEQUENCE}` {config[SEQUENCE]} does not divide {ranks} ranks: the data-parallel size is "

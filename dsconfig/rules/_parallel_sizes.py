@@ -17,7 +17,11 @@ def device_mesh(ctx: Context) -> bool:
     return ctx.has(_SEQUENCE) and ctx.has(_DATA) and (not ctx.from_file or ctx.since("0.18.6"))
 
 
+_COUNTABLE = 2**53
+"""Up to here, a true division of integers neither overflows nor comes to nothing."""
+
+
 def size_of(ctx: Context, path: str) -> int | None:
-    """A degree of parallelism that is written as a positive integer."""
+    """A batch or degree of parallelism that is written as a positive integer, small enough to divide by."""
     value = ctx.value(path) if ctx.has(path) else None
-    return value if is_integer(value) and value > 0 else None
+    return value if is_integer(value) and 0 < value < _COUNTABLE else None

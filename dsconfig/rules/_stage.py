@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dsconfig.evaluation.context import Context, SkipRule
 from dsconfig.json_types import JsonObject
+from dsconfig.words import compact
 
 ZERO = "zero_optimization"
 STAGE = f"{ZERO}.stage"
@@ -29,7 +30,7 @@ def stage_place(ctx: Context) -> str:
 
 def stage_words(ctx: Context) -> str:
     """The stage, for messages: `the stage is 1`, or that there is none."""
-    return f"the stage is {stage(ctx):g}" if stage(ctx) > 0 else "ZeRO is off"
+    return f"the stage is {compact(stage(ctx))}" if stage(ctx) > 0 else "ZeRO is off"
 
 
 def stage_set_here(ctx: Context) -> list[tuple[str, str]]:

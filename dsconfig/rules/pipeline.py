@@ -12,7 +12,7 @@ from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._stage import stage, stage_place
-from dsconfig.words import described, quoted
+from dsconfig.words import compact, described, quoted
 
 _ENGINE = "runtime/pipe/engine.py:PipelineEngine.__init__"
 
@@ -112,7 +112,7 @@ def pipeline_above_zero_stage_1(ctx: Context) -> Iterator[Finding]:
     if stage(ctx) > 1:
         yield ctx.at(
             "pipeline",
-            f"`pipeline` stands beside ZeRO stage {stage(ctx):g}, and the pipeline engine takes only 0 and 1",
+            f"`pipeline` stands beside ZeRO stage {compact(stage(ctx))}, and the pipeline engine takes only 0 and 1",
             help="use stage 1 for a `PipelineModule`, or remove `pipeline` for any other model",
             part="key",
             related=[("the stage is set here", stage_place(ctx))],

@@ -30,6 +30,14 @@ def quoted(value: object) -> str:
     return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}`"
 
 
+def compact(number: float) -> str:
+    """A number in six digits at most, as `%g` writes it; of an integer beyond all floats, only how long it is."""
+    try:
+        return f"{number:g}"
+    except OverflowError:
+        return f"{'-' if number < 0 else ''}10^{int(number).bit_length() * 3 // 10}, about"
+
+
 def _spelled(value: object) -> object:
     """What JSON does not know; a set has no order of its own, and one that changes from run to run."""
     return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)

@@ -1,6 +1,6 @@
 """What fixes promise, on generated configs: `python -m tests.fuzz.properties --cases N [--property NAME]`.
 
-Prints, for each property, how many configs were looked at, CPU time and the shortest violations; ends in 1
+Prints how many configs were looked at, CPU time and the shortest violations of each property; ends in 1
 where there is one.
 """
 
@@ -11,6 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
 from random import Random
 from typing import NamedTuple
 
@@ -34,22 +35,24 @@ from tests.parity.generators import writing, yaml_writing
 SIZES = (1, 2, 3, 8, 64)
 
 
-class Written(NamedTuple):
-    """A draft as a text."""
+class Written:
+    """A draft as a text; what several properties ask for is worked out once."""
 
-    draft: Draft
-    document: Document
+    def __init__(self, draft: Draft, document: Document) -> None:
+        self.draft, self.document = draft, document
+        self.at = cache(self._at)
+        self.fixed = cache(self._fixed)
 
     def judge(self, document: Document) -> Report:
         """What `check` says of a text in its place."""
         return self.at(document, self.draft.target, self.draft.world_size)
 
-    def at(self, document: Document, release: str, world_size: int | None) -> Report:
+    def _at(self, document: Document, release: str, world_size: int | None) -> Report:
         """The same at one release and world size."""
         target = releases_of(release)
         return check_document(document, target, world_size=world_size, consumer=self.draft.consumer)
 
-    def fixed(self, *, unsafe: bool) -> Fixed:
+    def _fixed(self, *, unsafe: bool) -> Fixed:
         """The document fixed."""
         return fix_document(self.document, self.judge, unsafe=unsafe)
 
@@ -248,13 +251,21 @@ def written(draft: Draft, spread: Random) -> Written:
     return Written(draft, read_text(text, format=form))
 
 
-def violations(name: str, cases: int, seed: int) -> Iterator[tuple[Written, str]]:
-    """The cases in which a property does not hold, each with what is wrong."""
+class Violation(NamedTuple):
+    """A case in which a property does not hold."""
+
+    name: str
+    case: Written
+    wrong: str
+
+
+def violations(names: Collection[str], cases: int, seed: int) -> Iterator[Violation]:
+    """What does not hold of these properties; each case is tried with all of them in turn."""
     spread = Random(f"written {seed}")
     for draft in drafts(cases, seed):
         case = written(draft, spread)
-        for wrong in PROPERTIES[name](case):
-            yield case, wrong
+        for name in names:
+            yield from (Violation(name, case, wrong) for wrong in PROPERTIES[name](case))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -265,16 +276,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", type=int, default=5)
     options = parser.parse_args(arguments)
-    failed = 0
-    for name in options.property or PROPERTIES:
-        start = time.process_time()
-        wrong = list(violations(name, options.cases, options.seed))
-        failed += len(wrong)
-        spent = time.process_time() - start
-        print(f"{name}: {options.cases} configs, {spent:.0f} s of CPU, {len(wrong)} violations", flush=True)
-        for case, what in sorted(wrong, key=lambda each: len(each[0].document.text))[: options.show]:
+    names = options.property or list(PROPERTIES)
+    found = sorted(
+        violations(names, options.cases, options.seed), key=lambda each: len(each.case.document.text)
+    )
+    print(f"{options.cases} configs, {time.process_time():.0f} s of CPU")
+    for name in names:
+        wrong = [each for each in found if each.name == name]
+        print(f"{name}: {len(wrong)} violations")
+        for _, case, what in wrong[: options.show]:
             print(f"--- {case.draft[1:]} {case.document.format}\n{case.document.text}\n=> {what}\n")
-    return 1 if failed else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
 from dsconfig.batch.world_sizes import divisors
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._numbers import is_integer
 from dsconfig.rules._parallel_sizes import size_of
 from dsconfig.words import quoted
 
@@ -98,8 +97,8 @@ def micro_batch_derived_as_float(ctx: Context) -> Iterator[Finding]:
     size = _divides_ranks(ctx)
     if size is None or not ctx.has(TRAIN) or (ctx.has(MICRO) and ctx.value(MICRO) is not None):
         return
-    train, ranks = ctx.value(TRAIN), ctx.world_size
-    if not is_integer(train):
+    train, ranks = size_of(ctx, TRAIN), ctx.world_size
+    if train is None:
         return
     shown = (
         f"{train} // ({ranks} / {size}) = {train // (ranks / size)}" if ranks else "4.0, say, instead of 4"

@@ -72,7 +72,10 @@ def _mismatch_help(found: Triplet, world: float) -> str:
 
 
 def _whole(number: Json, divisor: Json) -> bool:
-    return bool(divisor) and number % divisor == 0 and number >= divisor
+    try:
+        return bool(divisor) and number % divisor == 0 and number >= divisor
+    except OverflowError:  # an integer beyond all floats, beside a float
+        return False
 
 
 def _multiples_help(train: Json, step: Json) -> str:

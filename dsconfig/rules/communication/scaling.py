@@ -11,7 +11,7 @@ from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_optimizer
 from dsconfig.rules._stage import ZERO, stage, stage_set_here
 from dsconfig.rules._unread import without_effect
-from dsconfig.words import quoted
+from dsconfig.words import compact, quoted
 
 _BUCKET = "runtime/engine.py:DeepSpeedEngine.allreduce_bucket"
 _PRESCALE = "prescale_gradients"
@@ -95,7 +95,7 @@ def gradient_scaling_with_reduce_scatter(ctx: Context) -> Iterator[Finding]:
         truth = ", a string that counts as true" if isinstance(value, str) else ""
         yield ctx.at(
             key,
-            f"`{key}` is {quoted(value)}{truth}, which stage {found.level:g} does not support while "
+            f"`{key}` is {quoted(value)}{truth}, which stage {compact(found.level)} does not support while "
             "`reduce_scatter` is on" + ("" if ctx.has(_SCATTER) else ", as it is by default"),
             help=f"remove `{key}`" + (", or set `reduce_scatter` to `false`" if not truth else ""),
             related=[*stage_set_here(ctx), *([("it is on here", _SCATTER)] if ctx.has(_SCATTER) else [])],
@@ -133,7 +133,7 @@ def gradient_scaling_without_effect(ctx: Context) -> Iterator[Finding]:
         idle, why, there = found.keys, 'gradients are summed (`gradient_allreduce_op` is "sum")', _OP
     elif found.scattered and (found.level > 1 or ctx.since("0.13.0")):
         idle, there = found.keys, _SCATTER
-        why = f"stage {found.level:g} averages in its own way while `reduce_scatter` is on"
+        why = f"stage {compact(found.level)} averages in its own way while `reduce_scatter` is on"
     elif found.prescale and found.factor != 1:
         idle, why, there = [_FACTOR], "`prescale_gradients` divides by the whole world size", _PRESCALE
     else:

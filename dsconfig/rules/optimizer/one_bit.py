@@ -8,7 +8,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._formats import bf16_place, model_format
 from dsconfig.rules._stage import stage, stage_set_here
-from dsconfig.words import quoted
+from dsconfig.words import compact, quoted
 
 _BASIC = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
 _TYPE = "optimizer.type"
@@ -41,7 +41,7 @@ def one_bit_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
     if name is not None and ctx.since(_ONE_BIT[name]) and stage(ctx) > 0:
         yield ctx.at(
             _TYPE,
-            f"{quoted(ctx.written(_TYPE))} does not work with ZeRO, and the stage is {stage(ctx):g}",
+            f"{quoted(ctx.written(_TYPE))} does not work with ZeRO, and the stage is {compact(stage(ctx))}",
             help='use stage 0, or write `"AdamW"`; 0.19.7 has no 1-bit optimizers any more',
             related=stage_set_here(ctx),
         )

@@ -12,7 +12,7 @@ from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import is_number
 from dsconfig.rules._stage import stage
 from dsconfig.rules._unread import without_effect
-from dsconfig.words import quoted
+from dsconfig.words import compact, quoted
 
 _SCALER = "runtime/fp16/loss_scaler.py"
 _UPDATE = f"{_SCALER}:DynamicLossScaler.update_scale"
@@ -61,7 +61,7 @@ def loss_scale_settings_beside_fixed_scale(ctx: Context) -> Iterator[Finding]:
         yield without_effect(
             ctx,
             keys,
-            f"`loss_scale` {scale:g} fixes the scale",
+            f"`loss_scale` {compact(scale)} fixes the scale",
             help="remove them, or set `loss_scale` to 0 for a scale that adapts",
             related=[("the scale is fixed here", _SCALE)],
         )

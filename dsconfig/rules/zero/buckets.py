@@ -48,7 +48,7 @@ def odd_allgather_bucket(ctx: Context) -> Iterator[Finding]:
         )
 
 
-_LARGE = 1_000_000_000
+_LARGE, _MOST = 1_000_000_000, 2**63  # no tensor has more elements
 
 
 @rule(
@@ -74,7 +74,7 @@ def overlapping_buckets_of_gigabytes(ctx: Context) -> Iterator[Finding]:
     if not ctx.has(path) or not ctx.has(_OVERLAP):
         return
     size = ctx.value(path)
-    if not isinstance(size, int | float) or size < _LARGE or not ctx.on(_OVERLAP):
+    if not isinstance(size, int | float) or not _LARGE <= size < _MOST or not ctx.on(_OVERLAP):
         return
     if stage(ctx) in (1, 2) and ctx.on(f"{ZERO}.contiguous_gradients"):
         yield ctx.at(

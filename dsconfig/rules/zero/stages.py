@@ -10,7 +10,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._stage import STAGE, ZERO, stage, stage_place, stage_set_here, stage_words, zero
-from dsconfig.words import one_of
+from dsconfig.words import compact, one_of
 
 _CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
 
@@ -118,7 +118,7 @@ def zero_without_fp16(ctx: Context) -> Iterator[Finding]:
     if level > 0 and not ctx.on("fp16.enabled") and (ctx.before("0.3.16") or level < 2):
         yield ctx.at(
             stage_place(ctx),
-            f"stage {level:g} needs `fp16`, which is not enabled",
+            f"stage {compact(level)} needs `fp16`, which is not enabled",
             help="enable `fp16`; from 0.4.0 on ZeRO works without it",
             related=[("fp16 is switched here", "fp16.enabled")] if ctx.has("fp16") else [],
         )
