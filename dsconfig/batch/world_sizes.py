@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import lru_cache
-
 from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import Impossible, derive

@@ -170,6 +170,8 @@ class Document:
         starts = self._line_starts()
         offset = max(0, min(offset, len(self.text)))
         line = bisect_right(starts, offset)
+        if self.text[offset - 1 : offset + 1] == "\r\n":  # one line end, which nothing stands within
+            offset -= 1
         return Position(line, offset - starts[line - 1] + 1)
 
     def line(self, number: int) -> str:

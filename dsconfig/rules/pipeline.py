@@ -112,7 +112,8 @@ def pipeline_above_zero_stage_1(ctx: Context) -> Iterator[Finding]:
     if stage(ctx) > 1:
         yield ctx.at(
             "pipeline",
-            f"`pipeline` stands beside ZeRO stage {compact(stage(ctx))}, and the pipeline engine takes only 0 and 1",
+            f"`pipeline` stands beside ZeRO stage {compact(stage(ctx))}, and the pipeline engine takes only "
+            "0 and 1",
             help="use stage 1 for a `PipelineModule`, or remove `pipeline` for any other model",
             part="key",
             related=[("the stage is set here", stage_place(ctx))],

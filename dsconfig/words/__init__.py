@@ -31,7 +31,7 @@ def quoted(value: object) -> str:
 
 
 def compact(number: float) -> str:
-    """A number in six digits at most, as `%g` writes it; of an integer beyond all floats, only how long it is."""
+    """A number in six digits at most, as `%g` writes it; how long it is, beyond all floats."""
     try:
         return f"{number:g}"
     except OverflowError:

@@ -234,6 +234,8 @@ def _resolve(given: Input, result: Result) -> None:
     config = _parsed(result.out)
     require(isinstance(config, dict), "resolved into something else than an object")
     if given.name != "args.yaml" and not {"--tp", "--sp"} & set(given.argv) and result.code == 0:
+        if share := re.search(r"(\d+) data-parallel of", result.err):  # other ranks share models
+            given = given._replace(world_size=int(share[1]))
         codes = _refused(read_dict(config), given, "deepspeed")
         require(not codes, f"resolved into what the release refuses: {codes[:1]}")
 
