@@ -16,11 +16,11 @@ from dsconfig.checking.report import Report
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers import CONSUMERS, launch_file
 from dsconfig.consumers.launchers.follow import job_of
-from dsconfig.consumers.launchers.job import Given, Job
+from dsconfig.consumers.launchers.job import Job
 from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.consumers.named import named
 from dsconfig.consumers.own_words import declared
-from dsconfig.consumers.reader import Reader, given, of_file
+from dsconfig.consumers.reader import Given, Reader, given, of_file
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Source
@@ -107,14 +107,15 @@ def check_document(
         return _check_job(job, target, world_size, reader)
     if launch_file.is_launch_file(data := document.value()):
         return _check_launch_file(document, target, world_size or launch_file.processes(data), reader)
-    return _report(document, target, world_size, reader)
+    return _report(document, target, world_size or reader.processes, reader, reader.given)
 
 
 def _check_launch_file(document: Document, target: Target, world_size: int | None, reader: Reader) -> Report:
     """Check a launch file of Accelerate, and the config that it names."""
     report = _report(document, target, world_size, reader._replace(name="accelerate"))
     try:
-        found = named(document, reader.said)
+        # Under a recipe that names this launch file it is the recipe's program that reads the config.
+        found = named(document, reader.name if reader.given else reader.said)
     except OSError as error:
         told = f"{document.name}: {error.filename} is not checked: {(error.strerror or str(error)).lower()}"
         return report.replaced(notes=(told,))
@@ -125,7 +126,7 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
         note = f"{document.name}: {found.written} is not found from {tried}, and not checked"
         return report.replaced(notes=(note,))
     said = _as_it_says(found.document, target, world_size, found.reader)
-    return report.replaced(children=(_report(found.document, *said),))
+    return report.replaced(children=(_report(found.document, *said, reader.given),))
 
 
 def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader) -> Report:
@@ -145,7 +146,7 @@ def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader)
     if job.document is None:
         return report.replaced(notes=(job.note,))
     if launch_file.is_launch_file(job.document.value()):  # a recipe that names a launch file
-        child = check_document(job.document, target, world_size=size, consumer=who)
+        child = check_document(job.document, target, world_size=size, consumer=who._replace(given=job.given))
     else:
         child = _report(job.document, target, size, who, job.given)
     return report.replaced(notes=(job.note,), children=(child,))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from dsconfig import releases
 from dsconfig.consumers import CONSUMERS, ELASTIC, launch_file, mentions, reader
+from dsconfig.consumers.launchers.arguments import with_arguments
 from dsconfig.consumers.launchers.follow import job_of
 from dsconfig.consumers.launchers.table import SCRIPTS, format_of
 from dsconfig.consumers.own_words import declared, has_block
@@ -44,7 +45,7 @@ def circumstances(
     return Circumstances(
         chosen or of_file(document) or releases.resolve(None),
         declared(document.value()).world_size if world_size is None else world_size,
-        reader.given(consumer) if consumer else find_out(document),
+        with_arguments(reader.given(consumer), document.name) if consumer else find_out(document),
     )
 
 
@@ -74,7 +75,8 @@ def find_out(document: Document, configured: Reader | None = None) -> Reader:
         return Reader("accelerate", "it is a launch file of Accelerate", "content")
     if configured and configured.name == ELASTIC and not has_block(data):
         configured = None  # said of a folder: what has no block is started in some other way
-    if found := reader.of_file(data) or configured:
-        return found
-    content = reader.of_content(data)
-    return mentions.reader_of(document.name, content) or content
+    found = reader.of_file(data) or configured
+    if found is None:
+        content = reader.of_content(data)
+        found = mentions.reader_of(document.name, content) or content
+    return with_arguments(found, document.name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dsconfig.checking.check import check_document
+from dsconfig.consumers.reader import Reader
 from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.document import Document
 from dsconfig.releases import LATEST, RELEASES, Target
@@ -25,7 +26,11 @@ class Stretch:
 
 
 def compat(
-    document: Document, target: Target = EVERY, *, world_size: int | None = None, consumer: str = "deepspeed"
+    document: Document,
+    target: Target = EVERY,
+    *,
+    world_size: int | None = None,
+    consumer: str | Reader = "deepspeed",
 ) -> tuple[Stretch, ...]:
     """What each release of the target does with the config, equal neighbours folded."""
     report = check_document(document, target, world_size=world_size, consumer=consumer)

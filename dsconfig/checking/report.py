@@ -12,8 +12,7 @@ from dsconfig.rules import RULES, Rule
 from dsconfig.rules.batch.reading import in_words
 
 if TYPE_CHECKING:
-    from dsconfig.consumers.launchers.job import Given
-    from dsconfig.consumers.reader import Reader
+    from dsconfig.consumers.reader import Given, Reader
     from dsconfig.document import Document
     from dsconfig.json_types import KeyPath
 

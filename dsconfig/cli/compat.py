@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         refuse(str(error))
     document = read(args.file)
     under = in_force(args, document)
-    stretches = compat(document, target, world_size=under.world_size, consumer=under.reader.name)
+    stretches = compat(document, target, world_size=under.world_size, consumer=under.reader)
     if args.output_format == "json":
         sys.stdout.write(_json(document.name, stretches))
     else:

@@ -12,6 +12,7 @@ from dsconfig.checking.circumstances import Circumstances, find_out, foreign, of
 from dsconfig.checking.discover import excluded
 from dsconfig.checking.select import Layer, UnknownRuleError, catalogue, expand, selected
 from dsconfig.cli.errors import note, refuse
+from dsconfig.consumers.launchers.arguments import with_arguments
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.reader import Reader, given
 from dsconfig.document import Document
@@ -124,7 +125,9 @@ def judged_under(
     return Circumstances(
         target if asked else of_file(document) or target,
         world_size or declared(document.value()).world_size or configured,
-        reader if reader and reader.origin == "argument" else find_out(document, reader),
+        with_arguments(reader, document.name)
+        if reader and reader.origin == "argument"
+        else find_out(document, reader),
     )
 
 

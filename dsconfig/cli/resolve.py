@@ -88,7 +88,7 @@ def _resolve(args: argparse.Namespace) -> Run:
     target, configured, reader = in_force(args, document)
     if given is None and WORLD_SIZE not in os.environ:
         given = configured
-        if given is None and processes(document) is None:
+        if given is None and processes(document, reader.said) is None:
             refuse(f"no world size: give --world-size, or set {WORLD_SIZE} in the environment")
     return resolve(
         document,

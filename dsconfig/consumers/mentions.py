@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from dsconfig.consumers.reader import Reader
-from dsconfig.consumers.tree import root, texts
+from dsconfig.consumers.tree import root, texts, tick
 from dsconfig.document import contents
 
 _LEADS = r"[\s\\=,(\"']*(?:r|f|str\()?[\"']?(?:\$\{\w+:-)?[\"']?(?:\./)*$"
@@ -53,6 +54,8 @@ _OWN_LOOP = re.compile(r"\bdeepspeed\.initialize\b")
 _TRAINER = re.compile(r"TrainingArguments|HfArgumentParser|Trainer\(")
 _SMALL = 50
 """Texts that speak of DeepSpeed: a repository with more holds several projects."""
+LAUNCHES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json")
+"""Ends of the names of what gives a job its arguments."""
 _FLAGS = ("`--deepspeed`", "`--deepspeed_config`")
 _PROGRAM = re.compile(r"[\w./-]+\.py\b")
 
@@ -85,6 +88,7 @@ class Mention(NamedTuple):
     near: int
     reader: str
     why: str
+    script: str
 
 
 def reader_of(name: str, content: Reader) -> Reader | None:
@@ -95,18 +99,34 @@ def reader_of(name: str, content: Reader) -> Reader | None:
     """
     if name.startswith("<") or not name:
         return None
-    path = os.path.abspath(name)
-    folder = os.path.dirname(path)
-    top = root(folder)
-    deep = top is not None
-    found = list(_mentions(path, top or folder, deep=deep))
-    best = max(found, key=lambda each: (each.rank, each.near), default=None)
+    path, top, deep = _whereabouts(name)
+    best = max(_known(path, top, deep, tick()), key=lambda each: (each.rank, each.near), default=None)
     if best is None and content.likely:
-        best = _of_programs(top or folder, content.name, deep=deep)
+        best = _of_programs(top, content.name, deep=deep)
     if best is None:
         return None
     launch = best.why.endswith((".yaml", ".yml", ".json"))
     return Reader(best.reader, best.why, "launch file" if launch else "script", likely=best.rank == 0)
+
+
+def launchers_of(name: str) -> tuple[str, ...]:
+    """The paths of the scripts and launch files whose flags or keys name the config at a path."""
+    path, top, deep = _whereabouts(name)
+    found = {each.script: None for each in _known(path, top, deep, tick()) if each.rank == 3}
+    return tuple(script for script in found if script.endswith(LAUNCHES))
+
+
+def _whereabouts(name: str) -> tuple[str, str, bool]:
+    """The whole path of a config, the root of its repository, and whether it has one."""
+    path = os.path.abspath(name)
+    folder = os.path.dirname(path)
+    top = root(folder)
+    return path, top or folder, top is not None
+
+
+@lru_cache(maxsize=8)
+def _known(path: str, top: str, deep: bool, _: int) -> tuple[Mention, ...]:
+    return tuple(_mentions(path, top, deep=deep))
 
 
 def _mentions(path: str, top: str, *, deep: bool) -> Iterator[Mention]:
@@ -124,7 +144,8 @@ def _mentions(path: str, top: str, *, deep: bool) -> Iterator[Mention]:
             if found is not None:
                 rank, reader, why = found
                 doc = script.endswith((".md", ".ipynb"))
-                yield Mention(1 if doc else rank, near, reader, f"{why} in {os.path.relpath(script, top)}")
+                told = f"{why} in {os.path.relpath(script, top)}"
+                yield Mention(1 if doc else rank, near, reader, told, script)
 
 
 def _may_be(written: str, path: str) -> bool:
@@ -187,4 +208,4 @@ def _of_programs(top: str, content: str, *, deep: bool) -> Mention | None:
     ((reader, why), path), *_ = found.items()
     if reader != "lightning" and (reader != "deepspeed" or content == "deepspeed"):
         return None
-    return Mention(0, 0, reader, f"{why} in {os.path.relpath(path, top)}")
+    return Mention(0, 0, reader, f"{why} in {os.path.relpath(path, top)}", path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from dsconfig.consumers.own_words import declared
@@ -10,6 +11,15 @@ from dsconfig.json_types import Json
 
 Origin: TypeAlias = Literal["argument", "file", "settings", "launch file", "script", "content", "default"]
 """Where the knowledge comes from, the strongest first."""
+
+
+class Given(NamedTuple):
+    """Training arguments that a launch file gives, and the names of those that only a run shows."""
+
+    arguments: Mapping[str, Json]
+    unknown: frozenset[str] = frozenset()
+    sets: Mapping[str, Json] = MappingProxyType({})
+    """What its program writes into a config that lacks it: keys of the root."""
 
 
 class Reader(NamedTuple):
@@ -21,6 +31,15 @@ class Reader(NamedTuple):
     origin: Origin
     likely: bool = False
     """The content fits this reader better than the others, and does not rule them out."""
+    given: Given | None = None
+    """The training arguments of the one job that is known to read the config."""
+    processes: int | None = None
+    """The world size of that job, where it is known."""
+    launch: str = ""
+    """The files that launch that job, in words."""
+
+    def __hash__(self) -> int:  # arguments have none
+        return hash((self.name, self.why, self.origin))
 
     @property
     def said(self) -> str | None:

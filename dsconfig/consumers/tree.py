@@ -35,7 +35,12 @@ def texts(folder: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
 
     `deep`: those in the folders below it, too. What was read a few seconds ago is not read again.
     """
-    return _texts(folder, deep, int(monotonic() / 5))
+    return _texts(folder, deep, tick())
+
+
+def tick() -> int:
+    """Changes every few seconds: what was found in a tree holds so long."""
+    return int(monotonic() / 5)
 
 
 @lru_cache(maxsize=4)

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple, TypeVar, cast
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.consumers.launchers.job import Given
 from dsconfig.consumers.launchers.table import format_of
+from dsconfig.consumers.reader import Given
 from dsconfig.diagnostic import Effect, EffectName, Fix
 from dsconfig.document import Document, Parser, Part, Problem, Span
 from dsconfig.evaluation.events import UnknownKey

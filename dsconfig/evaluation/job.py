@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from dsconfig.consumers.filling.record import Filled, Message, Mismatch
-    from dsconfig.consumers.launchers.job import Given
+    from dsconfig.consumers.reader import Given
     from dsconfig.json_types import Json, JsonObject
 
 

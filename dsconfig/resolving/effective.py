@@ -63,7 +63,7 @@ def effective(
     release = chosen.releases[-1]
     seen = reading(document, release, consumer)
     written = context(seen.document, release, seen.consumer)
-    run, messages, size = None, seen.messages, world_size or processes(document)
+    run, messages, size = None, seen.messages, world_size or processes(document, consumer)
     try:
         if size is not None:
             circumstances = runtime(seen.consumer, (1, 1, 1, 1), size, chosen)

@@ -13,6 +13,8 @@ from dsconfig.batch.triplet import KEYS, SEQUENCE
 from dsconfig.checking.check import check_document
 from dsconfig.checking.inline import by_config
 from dsconfig.checking.report import Report
+from dsconfig.consumers import reader
+from dsconfig.consumers.reader import Reader
 from dsconfig.diagnostic import Diagnostic, Effect, dotted
 from dsconfig.document import Document, read_dict
 from dsconfig.json_types import Json, JsonObject, KeyPath
@@ -36,7 +38,7 @@ _Named = tuple[str, KeyPath]
 """A finding's code and path."""
 
 
-def report_on(document: Document, release: str, consumer: str, size: int | None = None) -> Report:
+def report_on(document: Document, release: str, consumer: str | Reader, size: int | None = None) -> Report:
     """What `check` says of a document for one release."""
     return check_document(
         document, Target((release,), release, "argument"), world_size=size, consumer=consumer
@@ -58,7 +60,10 @@ def refuse_written(
     Raises:
         ResolveError: there is a finding that stops the run.
     """
-    report = report_on(asked, chosen.release, chosen.consumer, chosen.ranks)
+    who = reader.given(chosen.consumer)
+    if seen.document is asked:
+        who = who._replace(given=seen.given)
+    report = report_on(asked, chosen.release, who, chosen.ranks)
     reports = [by_config(report), *report.children]
     silenced = frozenset(_named(found) for report in reports for found in report.suppressed)
     stops = [(report, found) for report in reports for found in _errors(report)]

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import find_out
-from dsconfig.consumers import launch_config, launch_file
+from dsconfig.consumers import HUGGING_FACE, launch_config, launch_file
 from dsconfig.consumers.filling.record import Message
+from dsconfig.consumers.launchers.arguments import with_arguments
 from dsconfig.consumers.launchers.follow import job_of
-from dsconfig.consumers.launchers.job import Given, Job
+from dsconfig.consumers.launchers.job import Job
 from dsconfig.consumers.named import named
+from dsconfig.consumers.reader import Given, Reader, given
 from dsconfig.document import Document, read_dict
 from dsconfig.json_types import JsonObject, KeyPath
 from dsconfig.releases import Target
@@ -40,12 +42,21 @@ class Reading(NamedTuple):
         return f"line {document.position(document.span(where, 'key').start).line}"
 
 
-def processes(document: Document) -> int | None:
-    """The world size that a launch file asks for; None for any other document."""
+def reader_of(document: Document, consumer: str | None) -> Reader:
+    """Who reads a config, with the arguments of its job. `consumer` None: it is found out."""
+    return with_arguments(given(consumer), document.name) if consumer else find_out(document)
+
+
+def processes(document: Document, consumer: str | None) -> int | None:
+    """The world size that a launch file asks for, be it that of the job which reads the document."""
     data = document.value()
     if (job := job_of(document)) is not None:
-        return job.world_size
-    return launch_file.processes(data) if launch_file.is_launch_file(data) else None
+        named_by_it = job.document.value() if job.document else None
+        other = launch_file.processes(named_by_it) if launch_file.is_launch_file(named_by_it) else None
+        return job.world_size or other
+    if launch_file.is_launch_file(data):
+        return launch_file.processes(data)
+    return reader_of(document, consumer).processes
 
 
 def reading(document: Document, release: str, consumer: str | None) -> Reading:
@@ -58,7 +69,10 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
     if (job := job_of(document)) is not None:
         return _of_job(job, release, consumer)
     if not launch_file.is_launch_file(document.value()):
-        return Reading(document, consumer or find_out(document).name)
+        reader = reader_of(document, consumer)
+        text = f"{document.name} is read with the arguments of {reader.launch}"
+        told = (Message("note", text),) if reader.launch else ()
+        return Reading(document, reader.name, messages=told, given=reader.given)
     found = named(document, consumer)
     if found is None:
         made = launch_config.config(_data(document))
@@ -66,7 +80,9 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
             raise _leads_nowhere(document, release)
         text = f"accelerate makes this config of the block `{launch_file.BLOCK}` of {document.name}"
         config = read_dict(made)
-        return Reading(config, "accelerate", document, (Message("note", text),))
+        # The Trainer fills the plugin's config as its own: trainer.py, propagate_args_to_deepspeed.
+        filler = consumer if consumer in HUGGING_FACE else "accelerate"
+        return Reading(config, filler, document, (Message("note", text),))
     if found.document is None:
         hint = "a relative path counts from where `accelerate launch` is called"
         raise ResolveError(f"{found.written}, which {document.name} names, is not found from here", (hint,))

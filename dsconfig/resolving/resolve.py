@@ -66,7 +66,7 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         ValueError: an argument is impossible.
     """
     document = source if isinstance(source, Document) else read(source)
-    chosen = runtime(consumer, (tp, pp, sp, ep), world_size, target, processes(document))
+    chosen = runtime(consumer, (tp, pp, sp, ep), world_size, target, processes(document, consumer))
     changes = set or {}
     seen = reading(document, chosen.release, consumer)
     chosen = replace(chosen, consumer=seen.consumer)

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, is_launch_file
 from dsconfig.consumers.launchers.command import Command, commands_in
 from dsconfig.consumers.launchers.given import arguments, plain
-from dsconfig.consumers.launchers.job import Given, Job, read
+from dsconfig.consumers.launchers.job import Job, read
 from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.shell import Shell
 from dsconfig.consumers.launchers.table import Format, at
 from dsconfig.consumers.mentions import reader_of
-from dsconfig.consumers.reader import Reader
+from dsconfig.consumers.reader import Given, Reader
 from dsconfig.document import MAX_SIZE, Document, contents, read_bytes, read_dict
 from dsconfig.json_types import Json, JsonObject
 
@@ -26,7 +26,17 @@ _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
 def of_commands(found: Format, launch: Document, data: Mapping[str, Json] | None) -> Job | None:
-    """The job of the first command whose config is there, else of the first that names one.
+    """The job of the first command whose config is there, else of the first that names one."""
+    first: Job | None = None
+    for job in jobs_of_commands(found, launch, data):
+        if job.document is not None:
+            return job
+        first = first or job
+    return first
+
+
+def jobs_of_commands(found: Format, launch: Document, data: Mapping[str, Json] | None) -> Iterator[Job]:
+    """The job of each command.
 
     `data`: the manifest in which the commands stand; None: the launch file is a script.
     """
@@ -34,16 +44,12 @@ def of_commands(found: Format, launch: Document, data: Mapping[str, Json] | None
         shell = Shell(launch.text, "" if launch.name.startswith("<") else os.path.abspath(launch.name))
     else:
         shell = Shell("\n".join(line for key in found.commands for line in _texts(at(data, key))))
-    first: Job | None = None
-    commands = list(commands_in(shell))
-    for command in commands:
+    for command in list(commands_in(shell)):
         job = _job(found, launch, command, shell)
         if job is not None and data is None:
             job = job._replace(line=launch.position(command.offset).line)
-        if job is not None and job.document is not None:
-            return job
-        first = first or job
-    return first
+        if job is not None:
+            yield job
 
 
 def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job | None:

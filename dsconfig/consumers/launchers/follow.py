@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from dsconfig.consumers.launchers.given import arguments, constant
-from dsconfig.consumers.launchers.job import Given, Job, read
+from dsconfig.consumers.launchers.job import Job, read
 from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.table import SCRIPT, SCRIPTS, Format, at, format_of
+from dsconfig.consumers.reader import Given
 from dsconfig.document import Document, read_bytes, read_dict
 from dsconfig.json_types import Json, JsonObject
+
+
+def jobs_of(launch: Document) -> Iterator[Job]:
+    """Every job of a launch file, of which a script may have several.
+
+    Raises:
+        OSError: a config cannot be read.
+    """
+    if not launch.name.endswith(SCRIPTS):
+        job = job_of(launch)
+        yield from [job] if job else []
+        return
+    from dsconfig.consumers.launchers.commanded import jobs_of_commands
+
+    yield from jobs_of_commands(SCRIPT, launch, None)
 
 
 def job_of(launch: Document) -> Job | None:

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
 from dsconfig.consumers.launchers.places import Place, is_name
 from dsconfig.consumers.launchers.table import Format
-from dsconfig.consumers.reader import Reader
+from dsconfig.consumers.reader import Given, Reader
 from dsconfig.document import MAX_SIZE, Document, read_bytes
-from dsconfig.json_types import Json, KeyPath
-
-
-class Given(NamedTuple):
-    """Training arguments that a launch file gives, and the names of those that only a run shows."""
-
-    arguments: Mapping[str, Json]
-    unknown: frozenset[str] = frozenset()
-    sets: Mapping[str, Json] = MappingProxyType({})
-    """What its program writes into a config that lacks it: keys of the root."""
+from dsconfig.json_types import KeyPath
 
 
 class Job(NamedTuple):

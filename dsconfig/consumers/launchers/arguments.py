@@ -1,0 +1,67 @@
+"""The arguments of the job that reads a config, where the config alone is asked about."""
+
+from __future__ import annotations
+
+import os
+
+from dsconfig.consumers.launchers.follow import jobs_of
+from dsconfig.consumers.launchers.job import Job
+from dsconfig.consumers.mentions import launchers_of
+from dsconfig.consumers.reader import Reader
+from dsconfig.document import read_file
+
+
+def with_arguments(reader: Reader, name: str) -> Reader:
+    """The reader with the arguments and the world size that the launch file of the config at a path gives.
+
+    Where several launch files name it, and do not agree, none of them counts, which is said.
+    """
+    if name.startswith("<") or not name:
+        return reader
+    jobs = {script: _jobs(script, name, reader.name) for script in launchers_of(name)}
+    if not jobs:
+        return reader
+    known = [job for found in jobs.values() for job in found]
+    told = {(repr(job.given), job.world_size) for job in known}
+    if not all(jobs.values()) or len(told) != 1:
+        return reader._replace(why=f"{reader.why}{_disagreement(list(jobs))}") if known else reader
+    job = known[0]
+    if not (job.given and job.given.arguments) and job.world_size is None:
+        return reader
+    size = f" ({job.world_size} process{'es' * (job.world_size > 1)})" if job.world_size else ""
+    launch = f"{_named(list(jobs))}{size}"
+    why = f"{reader.why}, with the arguments of {launch}"
+    return reader._replace(why=why, given=job.given, processes=job.world_size, launch=launch)
+
+
+def _jobs(script: str, name: str, reader: str) -> list[Job]:
+    """The jobs of a launch file by which this reader reads the config at a path."""
+    try:
+        found = list(jobs_of(read_file(script)))
+    except OSError:
+        return []
+    path = os.path.realpath(name)
+    return [
+        job
+        for job in found
+        if job.format.reader == reader
+        and job.inline is None
+        and job.place is not None
+        and job.place.path is not None
+        and os.path.realpath(job.place.path) == path
+    ]
+
+
+def _disagreement(scripts: list[str]) -> str:
+    if len(scripts) == 1:
+        return f"; {_named(scripts)} names it with different arguments, and none are used"
+    return f"; {_named(scripts)} name it with different arguments, and none are used"
+
+
+_FEW = 2
+
+
+def _named(scripts: list[str]) -> str:
+    paths = sorted(os.path.relpath(script) for script in scripts)
+    more = len(paths) - _FEW
+    return f"{', '.join(paths[:_FEW])} and {more} more" if more > 0 else " and ".join(paths)

@@ -1,0 +1,138 @@
+"""A config alone is judged, resolved and shown with the arguments of the one job that reads it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dsconfig import ResolveError, check, resolve
+from dsconfig.checking.circumstances import find_out
+from dsconfig.cli import main
+from dsconfig.document import read_file
+
+AUTO = {
+    "train_batch_size": "auto",
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": 4,
+    "bf16": {"enabled": "auto"},
+    "zero_optimization": {"stage": 2},
+}
+JOB = {"model_name_or_path": "m", "stage": "sft", "deepspeed": "ds/z.json", "bf16": True}
+MATCH, CLASH = {**JOB, "gradient_accumulation_steps": 4}, {**JOB, "gradient_accumulation_steps": 8}
+SHELL = """
+deepspeed --num_gpus 8 train.py --deepspeed ds/z.json --gradient_accumulation_steps 4 \\
+    --per_device_train_batch_size 2
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The config of a repository whose root is the current folder."""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "ds").mkdir()
+    (tmp_path / "ds" / "z.json").write_text(json.dumps(AUTO))
+    monkeypatch.chdir(tmp_path)
+    return "ds/z.json"
+
+
+def launched(**files: Any) -> None:
+    for name, data in files.items():
+        path = Path(name.replace("_", "."))
+        path.write_text(data if isinstance(data, str) else yaml.safe_dump(data))
+
+
+def test_of_one_launch_file(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    launched(train_yaml=CLASH)
+    report = check(config, "0.19.8")
+    assert [found.code for found in report] == ["DSC809"]
+    assert report.reader.why == "`deepspeed:` in train.yaml, with the arguments of train.yaml"
+    with pytest.raises(ResolveError, match="of the job is `8`"):
+        resolve(config, 2, "0.19.8")
+    launched(train_yaml=MATCH)
+    assert main(["check", config]) == 0
+    assert "with the arguments of train.yaml" in capsys.readouterr().out
+    assert resolve(config, 2, "0.19.8").triplet == (64, 8, 4)
+    assert main(["show", config, "--world-size", "2"]) == 0
+    assert "64" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_with_its_world_size(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    launched(run_sh=SHELL)
+    reader = find_out(read_file(config))
+    assert (reader.name, reader.processes) == ("transformers", 8)
+    assert reader.why.endswith("with the arguments of run.sh (8 processes)")
+    assert resolve(config, target="0.19.8").triplet == (64, 2, 4)
+    assert resolve(config, 4, "0.19.8").triplet == (32, 2, 4)
+    assert main(["resolve", config]) == 0
+    assert "with the arguments of run.sh (8 processes)" in capsys.readouterr().err
+
+
+def test_flags_win(config: str, tmp_path: Path) -> None:
+    launched(run_sh=SHELL)
+    assert check(config, world_size=2).world_size == 2
+    assert check(config).world_size == 8
+    assert check(config, consumer="accelerate").reader.given is None
+    other = {"per_device_train_batch_size": 16}
+    assert resolve(config, 4, "0.19.8", training_args=other).triplet == (256, 16, 4)
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"train_yaml": CLASH, "b_yaml": MATCH}, "b.yaml and train.yaml name it with different arguments"),
+        ({"run_sh": SHELL + SHELL.replace("steps 4", "steps 2")}, "run.sh names it with different arguments"),
+        ({"train_yaml": CLASH, "b_yaml": CLASH, "run_sh": SHELL}, "b.yaml, run.sh and 1 more name it"),
+    ],
+)
+def test_of_several_that_differ_none_counts(config: str, files: dict[str, Any], said: str) -> None:
+    launched(**files)
+    report = check(config, "0.19.8")
+    assert (list(report), report.reader.given) == ([], None)
+    assert said in report.reader.why
+    assert report.reader.why.endswith("none are used")
+
+
+def test_several_that_agree_are_one(config: str) -> None:
+    launched(train_yaml=CLASH, b_yaml=CLASH)
+    report = check(config, "0.19.8")
+    assert report.reader.why.endswith("with the arguments of b.yaml and train.yaml")
+    assert [found.code for found in report] == ["DSC809"]
+
+
+def test_another_file_of_the_name_is_another(config: str) -> None:
+    Path("other").mkdir()
+    Path("other/z.json").write_text(json.dumps(AUTO))
+    launched(train_yaml=CLASH)
+    assert check("other/z.json").reader.given is None
+
+
+def test_it_can_be_fixed_with_them(config: str) -> None:
+    launched(train_yaml=CLASH)
+    assert main(["fix", config, "--unsafe-fixes", "--exit-zero"]) == 0
+    assert json.loads(Path(config).read_text())["gradient_accumulation_steps"] == "auto"
+
+
+def test_a_recipe_is_read_with_its_launch_file_of_accelerate(config: str) -> None:
+    block = {"deepspeed_config_file": config}
+    launched(
+        acc_yaml={"distributed_type": "DEEPSPEED", "num_processes": 8, "deepspeed_config": block},
+        recipe_yaml={"dataset_name": "d", "accelerate_config": "acc.yaml", "gradient_accumulation_steps": 8},
+    )
+    report = check("recipe.yaml", "0.19.8")
+    (named,) = report.children
+    assert [found.code for found in named] == []
+    (child,) = named.children
+    assert child.consumer == "transformers"
+    assert "DSC809" in [found.code for found in child]
+    recipe = {"dataset_name": "d", "accelerate_config": "acc.yaml", "gradient_accumulation_steps": 4}
+    launched(recipe_yaml=recipe)
+    assert resolve("recipe.yaml", target="0.19.8").triplet == (256, 8, 4)
+    launched(
+        acc_yaml={"distributed_type": "DEEPSPEED", "num_processes": 2, "deepspeed_config": {"zero_stage": 3}}
+    )
+    run = resolve("recipe.yaml", target="0.19.8")
+    assert (run.consumer, run.triplet) == ("transformers", (64, 8, 4))
