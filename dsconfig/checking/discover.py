@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from dsconfig.checking.git import Listing, listing
 from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.document import contents
+from dsconfig.evaluation.file_names import SUFFIXES, is_named_config, is_yaml
 
 if TYPE_CHECKING:
     from dsconfig.json_types import JsonObject
 
-SUFFIXES = (".json", ".hjson", ".jsonc", ".yaml", ".yml")
-_NAME = re.compile(r"(?:^|[^a-z])(?:ds|deepspeed)[-_.]?(?:config|conf|cfg)(?:[^a-z].*)?\.[hj]?jsonc?$")
 _LAUNCHES = re.compile(rb"^distributed_type\s*:\s*['\"]?DEEPSPEED\b", re.MULTILINE)
 _BLOCK = re.compile(rb"^deepspeed_config\s*:", re.MULTILINE)
 SKIPPED = frozenset(("node_modules", "__pycache__", "site-packages"))
@@ -82,7 +81,7 @@ def _is_wanted(entry: os.DirEntry[str], closed: Callable[[str], object]) -> bool
     except OSError:  # a link to itself
         return True
     if not is_file:
-        return _NAME.search(entry.name.lower()) is not None
+        return is_named_config(entry.path)
     if is_config(entry.path):
         return True
     if not os.access(entry.path, os.R_OK):
@@ -92,6 +91,17 @@ def _is_wanted(entry: os.DirEntry[str], closed: Callable[[str], object]) -> bool
 
 def _short(path: str) -> str:
     return path[2:] if path.startswith("./") else path
+
+
+def passed_over(path: str) -> bool:
+    """Whether a directory's configs are without this file: it is hidden, or installed, below this folder."""
+    parts = os.path.relpath(path).split(os.sep)
+    if os.pardir in parts:
+        return False
+    if any(part in SKIPPED or part.startswith(".") for part in parts):
+        return True
+    above = (os.path.join(*parts[:count]) for count in range(1, len(parts)))
+    return any(os.path.lexists(os.path.join(folder, "pyvenv.cfg")) for folder in above)
 
 
 def excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
@@ -114,7 +124,7 @@ def is_config(path: str) -> bool:
     from dsconfig.evaluation import recognition
 
     data = content(path)
-    yaml = path.lower().endswith((".yaml", ".yml"))
+    yaml = is_yaml(path)
     if yaml and is_launch(data):
         return True
     if recognition.may_hold(data) or b"deepspeed" in data:
@@ -122,8 +132,8 @@ def is_config(path: str) -> bool:
         if recognition.is_config(root) or recognition.leads_to_config(root):
             return True
     # A name that cannot mean anything else: what is broken or misspelt in it is worth saying.
-    named = not yaml and _NAME.search(os.path.basename(path).lower())
-    return bool(named) and not recognition.mostly_foreign(_root(path, data, yaml=False))
+    named = not yaml and is_named_config(path)
+    return named and not recognition.mostly_foreign(_root(path, data, yaml=False))
 
 
 def is_launch(data: bytes) -> bool:
@@ -142,7 +152,7 @@ def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
         from dsconfig.consumers.launchers.follow import job_of
         from dsconfig.document import read_bytes
 
-        document = read_bytes(data, name, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
+        document = read_bytes(data, name, "yaml" if is_yaml(name) else "json")
         if (job := job_of(document)) is not None and job.place is not None and job.place.path:
             found.setdefault(os.path.realpath(job.place.path), []).append(name)
         elif (link := linked(document)) and link[1].path:

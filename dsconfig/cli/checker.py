@@ -32,7 +32,9 @@ class Checker:
             names = self._below(path) if os.path.isdir(path) else self._named(path)
             for name in names:
                 if name == "-" or os.path.lexists(name):
-                    found.setdefault("-" if name == "-" else os.path.abspath(name), name)
+                    key = "-" if name == "-" else os.path.realpath(name)
+                    if key not in found or os.path.islink(found[key]):
+                        found[key] = name  # a link and what it leads to are one file
                 else:
                     self._refuse(f"{name}: no such file or directory")
         # They are checked with the launch files that name them.
@@ -60,11 +62,13 @@ class Checker:
 
     def _named(self, name: str) -> list[str]:
         """The file that is named, where it is not left to us to pick those that are meant."""
-        from dsconfig.checking.discover import is_config
+        from dsconfig.checking.discover import is_config, passed_over
 
-        if not self.options.args.force_exclude or name == "-":
+        if not self.options.args.force_exclude or name == "-" or not os.path.lexists(name):
             return [name]
-        return [] if self._is_excluded(name) or not is_config(name) else [name]
+        if passed_over(name) or self._is_excluded(name) or not is_config(name):
+            return []
+        return [name]
 
     def _is_excluded(self, name: str) -> bool:
         from dsconfig.checking.discover import excluded

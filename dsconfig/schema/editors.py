@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 from dsconfig.document.pretty import pretty_file
+from dsconfig.evaluation.file_names import CONFIGS, LAUNCH_FILES
 from dsconfig.releases import Target
 from dsconfig.schema import json_schema
 from dsconfig.schema.accelerate import launch_schema
 from dsconfig.schema.editor_file import EditorFile, Entry
-from dsconfig.schema.files import FILE_MATCH, LAUNCH_MATCH
 
 Name: TypeAlias = Literal["vscode", "neovim", "jetbrains", "zed"]
 EDITORS: tuple[Name, ...] = ("vscode", "neovim", "jetbrains", "zed")
@@ -31,8 +31,8 @@ def files(name: Name, target: Target, consumer: str | None) -> Iterator[EditorFi
 def _vscode(folder: str) -> EditorFile:
     return _json(
         f"{folder}/settings.json",
-        (("json.schemas",), [{"fileMatch": list(FILE_MATCH), "url": f"./{folder}/{CONFIG}"}]),
-        (("yaml.schemas", f"./{folder}/{LAUNCH}"), list(LAUNCH_MATCH)),
+        (("json.schemas",), [{"fileMatch": list(CONFIGS), "url": f"./{folder}/{CONFIG}"}]),
+        (("yaml.schemas", f"./{folder}/{LAUNCH}"), list(LAUNCH_FILES)),
     )
 
 
@@ -44,9 +44,9 @@ def _zed(folder: str) -> EditorFile:
         f"{folder}/settings.json",
         (
             settings("json-language-server", "json"),
-            [{"fileMatch": list(FILE_MATCH), "url": f"./{folder}/{CONFIG}"}],
+            [{"fileMatch": list(CONFIGS), "url": f"./{folder}/{CONFIG}"}],
         ),
-        ((*settings("yaml-language-server", "yaml"), f"./{folder}/{LAUNCH}"), list(LAUNCH_MATCH)),
+        ((*settings("yaml-language-server", "yaml"), f"./{folder}/{LAUNCH}"), list(LAUNCH_FILES)),
     )
 
 
@@ -66,13 +66,13 @@ def _neovim(folder: str) -> EditorFile:
         f'local schemas = vim.fs.joinpath(vim.fn.getcwd(), "{folder}")',
         'vim.lsp.config("jsonls", {',
         "  settings = { json = { validate = { enable = true }, schemas = { {",
-        f"    fileMatch = {_lua(FILE_MATCH)},",
+        f"    fileMatch = {_lua(CONFIGS)},",
         f'    url = vim.uri_from_fname(vim.fs.joinpath(schemas, "{CONFIG}")),',
         "  } } } },",
         "})",
         'vim.lsp.config("yamlls", {',
         "  settings = { yaml = { schemas = {",
-        f'    [vim.uri_from_fname(vim.fs.joinpath(schemas, "{LAUNCH}"))] = {_lua(LAUNCH_MATCH)},',
+        f'    [vim.uri_from_fname(vim.fs.joinpath(schemas, "{LAUNCH}"))] = {_lua(LAUNCH_FILES)},',
         "  } } },",
         "})",
         'vim.lsp.enable({ "jsonls", "yamlls" })',
@@ -88,7 +88,7 @@ def _lua(words: tuple[str, ...]) -> str:
 def _jetbrains(folder: str) -> EditorFile:
     mappings = [
         line
-        for title, file, patterns in (("DeepSpeed", CONFIG, FILE_MATCH), ("Accelerate", LAUNCH, LAUNCH_MATCH))
+        for title, file, patterns in (("DeepSpeed", CONFIG, CONFIGS), ("Accelerate", LAUNCH, LAUNCH_FILES))
         for line in _mapping(title, f"{folder}/{file}", patterns)
     ]
     lines = [

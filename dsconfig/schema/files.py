@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from dsconfig.document.pretty import pretty_file
+from dsconfig.evaluation.file_names import CONFIGS, LAUNCH_FILES
 from dsconfig.model._table import SECTIONS, TYPES
 from dsconfig.model.views import view
 from dsconfig.releases import LATEST, NUMBERS, RELEASES, Target
@@ -25,16 +26,6 @@ BASE = "https://json.schemastore.org/"
 """Where the schemas are published; the catalogue points there."""
 COMMENT = "Generated from dsconfig/model by `make generate`; do not edit."
 FIRST_SERIES = (0, 9)
-FILE_MATCH = (
-    "ds_config.json",
-    "ds_config_*.json",
-    *(f"ds_z{stage}_{rest}" for stage in range(4) for rest in ("config.json", "*_config.json")),
-    "deepspeed_config.json",
-    "deepspeed_config_*.json",
-    "**/deepspeed_configs/*.json",
-)
-"""Names that no other program's files bear; `zero*.json` is left to a `$schema` in the file."""
-LAUNCH_MATCH = ("accelerate_config.yaml", "accelerate_config_*.yaml", "**/accelerate/default_config.yaml")
 _CATALOGUE = "catalog.json"
 
 
@@ -119,14 +110,14 @@ def _catalogue() -> str:
         {
             "name": "DeepSpeed",
             "description": "DeepSpeed training configuration",
-            "fileMatch": list(FILE_MATCH),
+            "fileMatch": list(CONFIGS),
             "url": f"{BASE}deepspeed.json",
             "versions": versions,
         },
         {
             "name": "Hugging Face Accelerate",
             "description": "Configuration of accelerate launch, with DeepSpeed",
-            "fileMatch": list(LAUNCH_MATCH),
+            "fileMatch": list(LAUNCH_FILES),
             "url": f"{BASE}accelerate.json",
         },
     ]
