@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING
 
 from dsconfig.checking import suppress
 from dsconfig.checking.circumstances import circumstances, foreign
@@ -25,9 +23,6 @@ from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Source
 from dsconfig.releases import NUMBERS, Interval, Target
-
-if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
 
 
 def check(
@@ -76,7 +71,7 @@ def judge_of(report: Report) -> Callable[[Document], Report]:
     """What judges another text of the same file as this report judges it: in the same circumstances."""
 
     def judge(document: Document) -> Report:
-        if report.base:  # the config stands in a launch file, and its arguments with it
+        if report.is_held:  # the config stands in a launch file, and its arguments with it
             return check_document(
                 document, report.target, world_size=report.world_size, consumer=report.reader
             )
@@ -134,11 +129,12 @@ def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader)
     who = reader if reader.said else job.reader
     target, size, who = _as_it_says(job.document, target, world_size, who)
     size = size or job.world_size
-    if job.inline is not None and job.document is not None:
-        inner = _report(job.document, target, size, who, job.given)
-        whole = _report(job.launch, target, size, who, inner=(job.inline, inner))
-        return whole.replaced(notes=(job.note, *inner.notes))
     script = job.launch.name.endswith(SCRIPTS)
+    if job.document is not None and job.is_held and not launch_file.is_launch_file(job.document.value()):
+        inner = _report(job.document, target, size, who, job.given)
+        if script:
+            return _held(job, inner, *_raised(job, inner))
+        return _report(job.launch, target, size, who, held=(job, inner))
     own = reader._replace(name=who.name)
     report = (
         Report(job.launch.name, target, own, size, ()) if script else _report(job.launch, target, size, own)
@@ -172,35 +168,54 @@ def _report(
     world_size: int | None,
     reader: Reader,
     given: Given | None = None,
-    inner: tuple[KeyPath, Report] | None = None,
+    held: tuple[Job, Report] | None = None,
 ) -> Report:
-    """The report of one text. `inner`: that of the config which stands in it, and where."""
+    """The report of one text. `held`: the job that it describes, and the report of the config in it."""
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     found, newest, cut = merged(Source(document, reader.name, world_size, span, given), target.releases)
-    all_found, sizes = diagnostics(document, found), world_sizes(newest.context)
-    suppressed: list[Diagnostic] = []
-    base: KeyPath = ()
-    if inner is not None:
-        base, config = inner
-        assert config.document is not None
-        raised = partial(brought_up, launch=document, config=config.document, base=base)
-        all_found += map(raised, config.diagnostics)
-        suppressed += map(raised, config.suppressed)
-        sizes, cut = config.sizes, cut or config.cut
-    result = suppress.apply(document, all_found, cut=cut)
-    return Report(
+    raised, silenced = ((), ()) if held is None else _raised(*held)
+    cut = cut or (held is not None and held[1].cut)
+    result = suppress.apply(document, (*diagnostics(document, found), *raised), cut=cut)
+    report = Report(
         document.name,
         target,
         reader,
         world_size,
         tuple(sorted((*result.kept, *result.unused), key=_place)),
-        suppressed=(*suppressed, *result.suppressed),
-        sizes=sizes,
+        suppressed=(*silenced, *result.suppressed),
+        sizes=world_sizes(newest.context),
         document=document,
         notes=notes(document, newest, reader, cut=result.cut),
         cut=result.cut,
         given=given,
-        base=base,
+    )
+    return report if held is None else _held(*held, report.diagnostics, report.suppressed)
+
+
+def _held(
+    job: Job, config: Report, diagnostics: tuple[Diagnostic, ...], suppressed: tuple[Diagnostic, ...]
+) -> Report:
+    """The report of a launch file that holds its config: with these findings, else that of the config."""
+    return Report(
+        job.launch.name,
+        config.target,
+        config.reader,
+        config.world_size,
+        diagnostics,
+        suppressed=suppressed,
+        sizes=config.sizes,
+        document=job.launch,
+        notes=(job.note, *config.notes),
+        cut=config.cut,
+        given=config.given,
+        base=job.inline or (),
+    )
+
+
+def _raised(job: Job, config: Report) -> tuple[tuple[Diagnostic, ...], ...]:
+    """The findings on the config that a launch file holds, and those silenced, at their places there."""
+    return tuple(
+        tuple(brought_up(found, job) for found in group) for group in (config.diagnostics, config.suppressed)
     )
 
 

@@ -11,27 +11,81 @@ from dsconfig.document import Document, Span
 
 if TYPE_CHECKING:
     from dsconfig.checking.report import Report
+    from dsconfig.consumers.launchers.job import Job
     from dsconfig.json_types import KeyPath
 
-Place: TypeAlias = "Callable[[Location | None], Location | None]"
+Place: TypeAlias = "Callable[[Location | None, KeyPath], Location | None]"
 
 
-def brought_up(found: Diagnostic, launch: Document, config: Document, base: KeyPath) -> Diagnostic:
-    """A finding on the config that stands at `base` of a launch file, with the launch file's path and place.
+def brought_up(found: Diagnostic, job: Job) -> Diagnostic:
+    """A finding on the config that a launch file holds, with the launch file's path and place.
 
-    A config that stands there as text in a string keeps its help, and loses its fix.
+    Where no edit of the launch file can be told from one of the config, the fix stays in words.
     """
-    text = config.within is None
-    placed: Place = _in_string(launch, base, config.text) if text else lambda place: place
+    base, placed = job.inline or (), _places(job)
+    fix = None if found.fix is None else _moved(found.fix, base)
+    if fix is not None and not _can_be_edited(job, fix):
+        found, fix = found._replace(help=found.help or fix.title), None
     return found._replace(
         path=(*base, *found.path),
-        location=placed(found.location),
+        location=placed(found.location, found.path),
         related=tuple(
-            each._replace(path=(*base, *each.path), location=placed(each.location)) for each in found.related
+            each._replace(path=(*base, *each.path), location=placed(each.location, each.path))
+            for each in found.related
         ),
-        help=found.help or (found.fix.title if text and found.fix else None),
-        fix=None if text or found.fix is None else _moved(found.fix, base),
+        fix=fix,
     )
+
+
+def _can_be_edited(job: Job, fix: Fix) -> bool:
+    config = job.document
+    if config is None or not config.is_data:
+        return config is not None and config.within is not None
+    steps = fix.operations
+    return job.format.makes == _SAME_KEYS and all(
+        not isinstance(step, Replace) and job.launch.located(step.path) for step in steps
+    )
+
+
+_SAME_KEYS = "neox"
+"""The program whose own files have the keys of the config at their root."""
+
+
+def _places(job: Job) -> Place:
+    """Where in the launch file a place of the config is."""
+    config, launch, whole = job.document, job.launch, _whole(job)
+    if config is not None and config.within is not None:
+        return lambda at, _: at
+    if config is None or config.is_data:
+        same = job.format.makes == _SAME_KEYS
+        return lambda _, path: (same and _by_key(launch, path)) or whole
+    span = Span(0, len(launch.text)) if job.inline is None else launch.span(job.inline)
+    offsets = _offsets(launch, span, config.text)
+
+    def placed(at: Location | None, _: KeyPath) -> Location | None:
+        if at is None or not offsets:
+            return whole
+        last = max(at.start, at.end - 1)
+        return location(launch, Span(offsets[at.start], offsets[last] + (at.end > at.start)))
+
+    return placed
+
+
+def _by_key(launch: Document, path: KeyPath) -> Location | None:
+    """The place of a key, which may be written with hyphens."""
+    for first in (path[:1], tuple(str(part).replace("_", "-") for part in path[:1])):
+        if first and launch.located(first):
+            return location_of(launch, (*first, *path[1:]))
+    return None
+
+
+def _whole(job: Job) -> Location | None:
+    """The place that leads to the config: a key, or a line of a script."""
+    if job.line is None:
+        return location_of(job.launch, job.inline or tuple(job.key.split(".")))
+    lines = job.launch.text.split("\n")[: job.line]
+    end = len("\n".join(lines))
+    return location(job.launch, Span(end - len(lines[-1]), end))
 
 
 def by_config(report: Report) -> Report:
@@ -57,20 +111,6 @@ def _below(step: Operation, base: KeyPath) -> Operation:
     if isinstance(step, Move):
         return Move((*base, *step.path), (*base, *step.to))
     return step._replace(path=(*base, *step.path))
-
-
-def _in_string(launch: Document, base: KeyPath, text: str) -> Place:
-    """Places of a text that is a string of the launch file; the string's where it has escapes."""
-    whole = location_of(launch, base)
-    offsets = _offsets(launch, launch.span(base), text)
-
-    def placed(at: Location | None) -> Location | None:
-        if at is None or not offsets:
-            return whole
-        last = max(at.start, at.end - 1)
-        return location(launch, Span(offsets[at.start], offsets[last] + (at.end > at.start)))
-
-    return placed
 
 
 def _offsets(launch: Document, span: Span, text: str) -> list[int]:

@@ -39,15 +39,15 @@ class Report:
         cut: bool = False,
         foreign: str | None = None,
         given: Given | None = None,
-        base: KeyPath = (),
+        base: KeyPath | None = None,
     ) -> None:
         self.name, self.document = name, document
         self.target, self.reader, self.world_size = target, reader, world_size
         self.diagnostics, self.suppressed = diagnostics, suppressed
         self.given = given
         """The training arguments of the job that reads the config, where they are known."""
-        self.base = base
-        """Where the config stands in a launch file that holds it; its findings' paths begin with it."""
+        self.is_held, self.base = base is not None, base or ()
+        """Whether this is a launch file that holds the config, and where: paths of findings begin there."""
         self.foreign = foreign
         """Why the file is no DeepSpeed config, so that nothing of it was judged; None where it is one."""
         self.sizes = sizes
@@ -82,7 +82,7 @@ class Report:
             cut=self.cut,
             foreign=self.foreign,
             given=self.given,
-            base=self.base,
+            base=self.base if self.is_held else None,
         )
 
     @property

@@ -88,7 +88,7 @@ class Fixer:
     def _fix_named(self, launch: str, report: Report) -> Report:
         """Fix a file that a launch file names, as its job reads it; of several jobs, as all of them do."""
         document = report.document
-        if document is None or launch == "-":
+        if document is None or launch == "-" or document.is_data or not os.path.isfile(document.name):
             return report
         path, own = os.path.realpath(document.name), judge_again(report, self.options)
         if path in self._texts:

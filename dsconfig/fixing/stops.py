@@ -36,8 +36,13 @@ def not_taken(way: Transition) -> Stop | None:
     report = way.report(way.document, way.origin)
     if report.children:
         return Stop(f"it is a launch file; the config is {report.children[0].name}: migrate that")
-    if report.base:
-        return Stop(f"it is a launch file; the config is its `{dotted(report.base)}`: migrate that as a file")
+    if report.is_held:
+        place = (
+            f"the config is its `{dotted(report.base)}`"
+            if report.base
+            else "a program makes the config of it"
+        )
+        return Stop(f"it is a launch file; {place}: migrate that as a file")
     errors = [found for found in report if found.severity == "error"]
     if not errors:
         return None

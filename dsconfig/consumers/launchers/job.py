@@ -35,9 +35,16 @@ class Job(NamedTuple):
     """Whether the job's script writes the config itself."""
 
     @property
+    def is_held(self) -> bool:
+        """Whether the config is no file of its own: it stands in the launch file, or is made of it."""
+        config = self.document
+        own = config is not None and config.name.startswith(f"{self.launch.name}: ")
+        return config is not None and (self.inline is not None or config.is_data or own)
+
+    @property
     def reader(self) -> Reader:
         """Who reads the config."""
-        name = self.launch.name if self.inline is None else "it"
+        name = "it" if self.is_held else self.launch.name
         return Reader(self.format.reader, f"{name} is a launch file of {self.format.name}", "launch file")
 
     @property
