@@ -127,9 +127,9 @@ def is_config(path: str) -> bool:
     yaml = is_yaml(path)
     if yaml and is_launch(data):
         return True
-    if recognition.may_hold(data) or b"deepspeed" in data:
+    if recognition.may_hold(data) or recognition.may_lead(data):
         root = _root(path, data, yaml=yaml)
-        if recognition.is_config(root) or recognition.leads_to_config(root):
+        if recognition.holds_config(root):
             return True
     # A name that cannot mean anything else: what is broken or misspelt in it is worth saying.
     named = not yaml and is_named_config(path)
@@ -143,10 +143,12 @@ def is_launch(data: bytes) -> bool:
 
 def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
     """The real paths of the configs that launch files among these name, and which of them name each."""
+    from dsconfig.evaluation import recognition
+
     found: dict[str, list[str]] = {}
     for name in names:
         data = content(name) if name.lower().endswith((*SUFFIXES, *SCRIPTS)) else b""
-        if b"deepspeed" not in data:
+        if not recognition.may_lead(data):
             continue
         from dsconfig.consumers.launch_file import linked
         from dsconfig.consumers.launchers.follow import job_of

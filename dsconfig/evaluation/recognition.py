@@ -66,10 +66,26 @@ def may_hold(data: bytes) -> bool:
     return False
 
 
+def may_lead(data: bytes) -> bool:
+    """Whether a text has a word without which no launch file leads to a config."""
+    return any(word in data for word in _LEADING)
+
+
+_LEADING = (b"deepspeed", b"DeepSpeed", b"accelerate_config")
+
+
 def is_config(keys: Collection[str]) -> bool:
     """Whether an object with these keys at its root is a DeepSpeed config, whatever the file is called."""
     sure = not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= _MADE
     return sure and not mostly_foreign(keys)
+
+
+def holds_config(data: Mapping[str, Json]) -> bool:
+    """Whether an object is worth a look unasked: a config, or a launch file that names or holds one.
+
+    GPT-NeoX's own files have the keys of a config, and many others: whoever wants them checked names them.
+    """
+    return is_config(data.keys()) if format_of(data) is None else leads_to_config(data)
 
 
 def leads_to_config(data: Mapping[str, Json]) -> bool:

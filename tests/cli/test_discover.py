@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from dsconfig.checking.discover import configs, excluded, is_config
+from dsconfig.evaluation.file_names import CONFIGS
+
+from .conftest import Runs
 
 CONFIG = '{"zero_optimization": {"stage": 2}}'
 NEOX = """
@@ -133,3 +136,29 @@ def test_patterns(here: Path, pattern: str, hit: bool) -> None:
 
 def test_no_patterns_exclude_nothing() -> None:
     assert not excluded("a", ".", ())
+
+
+@pytest.mark.parametrize("pattern", CONFIGS)
+def test_editors_and_directories_know_the_same_names(here: Path, pattern: str) -> None:
+    """What an editor joins to the schema by name is a config to a directory, however broken."""
+    name = pattern.removeprefix("**/").replace("ds_z?", "ds_z3").replace("?", "_").replace("*", "offload")
+    (here / name).parent.mkdir(exist_ok=True)
+    (here / name).write_text("{")
+    assert list(configs(".", ".")) == [name]
+
+
+def test_named_files_are_picked_as_in_directories(here: Path, run: Runs) -> None:
+    for folder in (".hidden", "node_modules", "env", "conf"):
+        (here / folder).mkdir()
+        (here / folder / "ds_config.json").write_text('{"train_batch_size": 0}')
+    (here / "env" / "pyvenv.cfg").touch()
+    names = [f"{folder}/ds_config.json" for folder in (".hidden", "node_modules", "env", "conf")]
+    out = run("check", "--force-exclude", "--show-files", *names).out
+    assert [line.partition(":")[0] for line in out.splitlines()] == ["conf/ds_config.json"]
+    assert run("check", ".hidden/ds_config.json").code == 1, "who names it has it checked"
+
+
+def test_a_link_and_its_file_are_one(here: Path, run: Runs) -> None:
+    (here / "z.json").write_text(CONFIG)
+    (here / "a.json").symlink_to("z.json")
+    assert run("check", "--show-files", ".").out.startswith("z.json: ")
