@@ -68,3 +68,8 @@ HCN_LIST: Final = [
     332640, 498960, 554400, 665280, 720720,
 ]
 # fmt: on
+
+MOST_MICRO_BATCHES: Final = 4096
+"""Sizes in one list: each is tried with the batch that each of the others leads to."""
+MOST_DIVISIONS: Final = 10**7
+"""So far a batch is searched for divisors, some seconds; beyond, DeepSpeed would count up for days."""

@@ -17,6 +17,8 @@ _TRIED = 1024
 """World sizes tried one by one where floats are so large, or infinite, that rounding decides."""
 _EXACT = 2.0**53
 """From here on not every integer is a float."""
+_MOST_DIGITS = 24
+"""A world size of more is cut where it is shown."""
 
 
 def working_sizes(train: Json, micro: Json, steps: Json) -> tuple[int, ...] | None:
@@ -100,5 +102,10 @@ def described(sizes: tuple[int, ...] | None) -> str | None:
     if sizes is None:
         return None
     if len(sizes) > 16:
-        return f"{', '.join(map(str, sizes[:8]))}, … {sizes[-1]} ({len(sizes)} sizes)"
-    return ", ".join(map(str, sizes))
+        return f"{', '.join(map(_spelled, sizes[:8]))}, … {_spelled(sizes[-1])} ({len(sizes)} sizes)"
+    return ", ".join(map(_spelled, sizes))
+
+
+def _spelled(size: int) -> str:
+    text = str(size)
+    return text if len(text) <= _MOST_DIGITS else f"{text[:8]}… ({len(text)} digits)"

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _ROUNDS = 8
 """How often a text is written, and read again, for fixes that touch in it."""
+_LONG = 1 << 16
+"""Code points from which on a text is read once a pass: each reading of a long one takes time and memory."""
 
 
 class Taken(NamedTuple):
@@ -57,7 +59,7 @@ def edited(document: Document, taken: list[Taken]) -> Document | None:
 
 def _written(document: Document, taken: list[Taken]) -> Document | None:
     """The document with the fixes in its text; None where too many of them touch."""
-    for _ in range(_ROUNDS):
+    for _ in range(_rounds(document)):
         if not taken:
             return document
         stretches, now, later = _Stretches(), list[Edit](), list[Taken]()
@@ -71,11 +73,15 @@ def _written(document: Document, taken: list[Taken]) -> Document | None:
     return None if taken else document
 
 
+def _rounds(document: Document) -> int:
+    return _ROUNDS if len(document.text) < _LONG else 1
+
+
 def together(document: Document, wanted: Iterable[Diagnostic]) -> list[Taken]:
     """The fixes that the text has a place for, without those that meet one before them."""
     taken: list[Taken] = []
     places = _Places()
-    rounds = [_Stretches() for _ in range(_ROUNDS)]
+    rounds = [_Stretches() for _ in range(_rounds(document))]
     for found in wanted:
         assert found.fix is not None
         try:
@@ -84,7 +90,7 @@ def together(document: Document, wanted: Iterable[Diagnostic]) -> list[Taken]:
             continue
         paths = _paths(found.fix)
         # Places in the text, as a fix of the text itself has them, are those of this text alone.
-        most = _ROUNDS - 1 if paths else 1
+        most = None if paths else 1
         if places.are_free(paths) and any(each.claim(own) for each in rounds[:most]):
             places.take(paths)
             taken.append(Taken(found, found.fix))

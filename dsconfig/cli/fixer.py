@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -14,7 +13,7 @@ from dsconfig.checking.report import Report
 from dsconfig.cli.errors import note
 from dsconfig.cli.judge import circumstances, judge, judge_again
 from dsconfig.cli.options import Options
-from dsconfig.cli.output import difference, is_whole, put, replace
+from dsconfig.cli.output import difference, is_whole, put, replace, show
 from dsconfig.consumers.tree import root
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, read_file
@@ -129,6 +128,6 @@ class Fixer:
     def _keep(self, name: str, document: Document, text: str) -> None:
         """Do with the new text what was asked for."""
         if self.diff:
-            sys.stdout.writelines(difference(document.name, document.text, text))
+            show(difference(document.name, document.text, text))
         else:
             replace(name, document, text)

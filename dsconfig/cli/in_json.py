@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsconfig.json_types import Json
+    from dsconfig.json_types import Json, KeyPath
 
 
 def plain(value: Json) -> Json:
@@ -27,18 +27,18 @@ def plain(value: Json) -> Json:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def unspeakable(value: Json, path: str = "") -> Iterator[str]:
-    """Every value for which JSON has no word, as `key` and what it is."""
+def unspeakable(value: Json, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Every value for which JSON has no word: where it stands, and what it is."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from unspeakable(item, f"{path}.{key}" if path else str(key))
+            yield from unspeakable(item, (*path, str(key)))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from unspeakable(item, f"{path}[{index}]")
+            yield from unspeakable(item, (*path, index))
     elif isinstance(value, float) and not math.isfinite(value):
-        yield f"`{path}` is {'NaN' if math.isnan(value) else 'infinity'}"
+        yield path, "NaN" if math.isnan(value) else "infinity"
     elif value is not None and not isinstance(value, bool | int | float | str):
-        yield f"`{path}` is {_KINDS.get(type(value).__name__, 'of a type of its own')}"
+        yield path, _KINDS.get(type(value).__name__, "of a type of its own")
 
 
 _KINDS = {"date": "a date", "datetime": "a date and time", "set": "a set", "bytes": "binary data"}

@@ -73,13 +73,13 @@ def _refuse_same(args: argparse.Namespace) -> None:
 
 def _keep(args: argparse.Namespace, document: Document, done: Migration) -> str | None:
     """Do with the new text what was asked for; returns the file that has the `elasticity` block."""
-    from dsconfig.cli.output import difference, is_whole, put, replace
+    from dsconfig.cli.output import difference, is_whole, put, replace, show
     from dsconfig.document.rewrite import sweep
 
     if not is_whole(document):
         refuse(f"{document.name}: is not UTF-8 text")
     if args.diff:
-        sys.stdout.writelines(difference(document.name, document.text, done.text))
+        show(difference(document.name, document.text, done.text))
         return None
     handed = None if done.elastic is None else _hand_over(args, done.elastic)
     if args.output:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dsconfig.document import Document
 from dsconfig.document.rewrite import rewrite
@@ -39,6 +39,16 @@ def difference(name: str, old: str, new: str) -> Iterator[str]:
     from dsconfig.render.diff import unified
 
     return unified(old, new, _in_diff(f"a/{name}"), _in_diff(f"b/{name}"))
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print a diff. A terminal gets no control characters; git leaves that to its pager, which there is not.
+
+    Anything else gets the lines as they are, so that they can be applied.
+    """
+    from dsconfig.render.text import visible
+
+    sys.stdout.writelines(map(visible, lines) if sys.stdout.isatty() else lines)
 
 
 def _in_diff(name: str) -> str:

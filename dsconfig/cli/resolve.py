@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import add_file, add_filling, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, write
-from dsconfig.cli.in_json import unspeakable
+from dsconfig.cli.in_json import plain, unspeakable
+from dsconfig.diagnostic import dotted
+from dsconfig.releases import NUMBERS
 from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if found.mismatches or refused:
         _report(found, sys.stderr)
         return FINDINGS
-    text = _json(found.config)
+    text = _json(found.config, found.release)
     if args.output:
         write(args.output, text.encode())
     else:
@@ -102,10 +104,13 @@ def _resolve(args: argparse.Namespace) -> Run:
     )
 
 
-def _json(config: JsonObject) -> str:
-    wordless = next(unspeakable(config), None)
-    if wordless is not None:
-        refuse(f"{printable(wordless)}, for which JSON has no word")
+def _json(config: JsonObject, release: str) -> str:
+    from dsconfig.model.views import may_read
+
+    for path, what in unspeakable(config):
+        if may_read(path, NUMBERS[release]):
+            refuse(f"{printable(f'`{dotted(path)}` is {what}')}, for which JSON has no word")
+    config = plain(config)
     text = json.dumps(config, indent=2, ensure_ascii=False)
     if not text.replace("\n", "").isprintable():  # half a UTF-16 pair, marks that turn a line on a terminal
         text = json.dumps(config, indent=2)

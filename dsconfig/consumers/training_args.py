@@ -156,12 +156,14 @@ def read_mapping(path: str | os.PathLike[str]) -> JsonObject:
         ValueError: it is not a JSON or YAML object.
     """
     from dsconfig.document import Parser, read_file
+    from dsconfig.document.tree import KINDS
 
     document = read_file(path)
     parser: Parser = "yaml" if document.format == "yaml" else "json"
     value = document.value(parser)
     if not document.readable(parser) or not isinstance(value, dict):
         problem = next(iter(document.problems), None)
-        told = f": {problem.detail or problem.kind}" if problem else ""
+        detail = f" ({problem.detail})" if problem and problem.detail else ""
+        told = f": {KINDS[problem.kind]}{detail}" if problem else ""
         raise ValueError(f"{os.fspath(path)} holds no {parser.upper()} object{told}")
     return value

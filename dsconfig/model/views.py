@@ -10,7 +10,7 @@ from bisect import bisect_right
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias
 
-from dsconfig.json_types import Json, Spec
+from dsconfig.json_types import Json, KeyPath, Spec
 from dsconfig.model._table import SECTIONS
 from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, section_keys
 from dsconfig.releases import NEVER, Interval
@@ -76,6 +76,20 @@ def _view(name: str, releases: Interval) -> SectionView:
             keys[info.name] = seen
             keys.update((alias, seen) for alias, known in info.aliases if low in known)
     return SectionView(name, releases, dialect, unknown, drops_auto, keys)
+
+
+def may_read(path: KeyPath, release: int) -> bool:
+    """Whether the release reads what stands at a path, or leaves it to code that may."""
+    seen = view(ROOT, release)
+    for part in path:
+        entry = seen.keys.get(str(part))
+        if entry is None:
+            return seen.unknown == "kept"
+        inner = child_section(entry.type)
+        if inner is None:
+            return True
+        seen = view(inner, release)
+    return True
 
 
 @cache

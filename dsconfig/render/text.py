@@ -20,6 +20,14 @@ def printable(text: str) -> str:
     return text
 
 
+def visible(line: str) -> str:
+    """A line of a file with its end, and all but tabs that nobody can see in it written as escapes."""
+    inner = line.removesuffix("\n")
+    if inner.isprintable():
+        return line
+    return "".join(c if c.isprintable() or c == "\t" else _escape(c) for c in inner) + line[len(inner) :]
+
+
 def _escape(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -16,9 +18,11 @@ class EventLog:
 
     def __init__(self, path: str, node: str) -> None:
         try:
-            self._file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115
+            self._file = open(path, "a", buffering=1, encoding="utf-8", opener=_opened)  # noqa: SIM115
         except OSError as error:
-            raise SettingsError(f"cannot write the event log {path}: {error.strerror}") from None
+            unread = error.errno == errno.ENXIO
+            why = "it is a pipe from which nobody reads" if unread else error.strerror
+            raise SettingsError(f"cannot write the event log {path}: {why}") from None
         self._node = node
         self._lock = threading.Lock()
 
@@ -35,3 +39,10 @@ class EventLog:
         """Write no more."""
         with self._lock, contextlib.suppress(OSError):
             self._file.close()
+
+
+def _opened(path: str, flags: int) -> int:
+    """Open without waiting for somebody to read from a pipe."""
+    file = os.open(path, flags | os.O_NONBLOCK, 0o666)
+    os.set_blocking(file, True)
+    return file

@@ -26,9 +26,13 @@ def get_candidate_batch_sizes(
 def get_valid_gpus(
     batch_size: int, micro_batches: Sequence[int], min_valid_gpus: int, max_valid_gpus: int
 ) -> list[int]:
-    """World sizes in the range at which `batch_size` splits into whole micro batches, ascending."""
+    """World sizes in the range at which `batch_size` splits into whole micro batches, ascending.
+
+    Raises `ElasticityConfigError` for more sizes, or a larger batch, than can be searched; so do the others.
+    """
     if batch_size < 1:
         return []
+    heuristic.require_solvable([batch_size], micro_batches, max_valid_gpus)
     return world_sizes(batch_size, micro_batches, min_valid_gpus, max_valid_gpus)
 
 

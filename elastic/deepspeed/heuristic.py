@@ -11,9 +11,10 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from elastic.constants import HCN_LIST
+from elastic.constants import HCN_LIST, MOST_DIVISIONS, MOST_MICRO_BATCHES
 from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.divisors import maximal, minimal, sizes_of_units
+from elastic.errors import ElasticityConfigError
 
 
 def candidates(bases: Iterable[int], cap: float, *, keeps_to_cap: bool) -> list[int]:
@@ -37,6 +38,7 @@ def best_candidate(
     batches: Sequence[int], micro_batches: Sequence[int], low: float, high: float, prefer_larger: bool
 ) -> tuple[int, list[int] | None]:
     """The batch with most world sizes in `low..high` ranks, ties by size; `None` where none has any."""
+    require_solvable(batches, micro_batches, high)
     if prefer_larger:
         # A multiple runs wherever its divisor runs, and is larger.
         batches = maximal(batches)
@@ -87,6 +89,21 @@ def _common_multiple(numbers: Sequence[int], most: float) -> int:
         if least > most:
             break
     return least
+
+
+def require_solvable(batches: Sequence[int], micro_batches: Sequence[int], high: float) -> None:
+    """Raise an `ElasticityConfigError` where the search would take longer than anybody waits."""
+    # The candidates are the micro batches, scaled, and their least common multiple.
+    number = max(len(set(batches)) - 1, len(set(micro_batches)))
+    if number > MOST_MICRO_BATCHES:
+        raise ElasticityConfigError(
+            f"`micro_batch_sizes` holds {number} sizes, more than {MOST_MICRO_BATCHES}: give fewer"
+        )
+    if high > MOST_DIVISIONS and any(batch > MOST_DIVISIONS**2 for batch in batches):
+        raise ElasticityConfigError(
+            f"a batch above {MOST_DIVISIONS**2} cannot be searched for more than {MOST_DIVISIONS} world "
+            "sizes: give a smaller `max_train_batch_size` or `max_gpus`"
+        )
 
 
 def require_number(cap: object) -> None:

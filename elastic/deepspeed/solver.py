@@ -36,10 +36,10 @@ def compute_elastic_config(
     open; v0.2 then reads the environment's `WORLD_SIZE`.
 
     Returns `(batch, sizes)` or `(batch, sizes, micro_batch)`, all plain ints. Raises
-    `ElasticityConfigError` (block missing, disabled or unusable), `ElasticityIncompatibleWorldSize`,
-    `ElasticityError` (target release older than 0.3.8, nodes not a multiple of the model), and where
-    DeepSpeed does: `ValueError` (a micro batch above the cap), `TypeError`, `NotImplementedError`,
-    `AssertionError`.
+    `ElasticityConfigError` (block missing, disabled, unusable, or too large to search),
+    `ElasticityIncompatibleWorldSize`, `ElasticityError` (target release older than 0.3.8, nodes not a
+    multiple of the model), and where DeepSpeed does: `ValueError` (a micro batch above the cap),
+    `TypeError`, `NotImplementedError`, `AssertionError`.
     """
     try:
         answer = as_released(

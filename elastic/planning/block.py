@@ -17,8 +17,6 @@ LARGEST_BATCH = 10**12
 """Samples a step; beyond it a plan is a typing mistake."""
 LARGEST_COUNT = 10**7
 """GPUs, ranks or minutes."""
-MOST_MICRO_BATCHES = 4096
-"""Sizes in one list: each is tried with the batch that each of the others leads to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +109,9 @@ def _flag(block: Mapping[str, Json], key: str, default: bool) -> bool:
 def _micro_batches(value: object) -> tuple[int, ...]:
     if not isinstance(value, list | tuple) or not value:
         raise ElasticityConfigError(f"`elasticity.{c.MICRO_BATCHES}` must be a list of ints, not {value!r}")
-    if len(value) > MOST_MICRO_BATCHES:
+    if len(value) > c.MOST_MICRO_BATCHES:
         raise ElasticityConfigError(
-            f"`elasticity.{c.MICRO_BATCHES}` holds {len(value)} sizes, more than {MOST_MICRO_BATCHES}"
+            f"`elasticity.{c.MICRO_BATCHES}` holds {len(value)} sizes, more than {c.MOST_MICRO_BATCHES}"
         )
     sizes = {_integer(f"{c.MICRO_BATCHES}[{i}]", size, 1, LARGEST_BATCH) for i, size in enumerate(value)}
     return tuple(sorted(sizes))

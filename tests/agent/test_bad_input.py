@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -114,6 +115,12 @@ def test_port_in_use(config: str) -> None:
 def test_options(config: str, outcome: Outcome, options: list[str], code: int, message: str) -> None:
     ended, line = outcome("run", *options, config, script(config))
     assert (ended, message in line) == (code, True), line
+
+
+def test_an_event_log_that_is_a_pipe(tmp_path: Path, config: str, outcome: Outcome) -> None:
+    os.mkfifo(tmp_path / "events")
+    ended, line = outcome("run", "--event-log", str(tmp_path / "events"), config, script(config))
+    assert (ended, "it is a pipe from which nobody reads" in line) == (2, True), line
 
 
 def test_unknown_nodes_cannot_be_drained(outcome: Outcome) -> None:

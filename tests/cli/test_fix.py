@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -219,3 +221,18 @@ def test_a_pipe_is_written_into(here: Path) -> None:
     assert os.read(reader, 9) == b"new"
     os.close(reader)
     assert sorted(os.listdir()) == [".git", "pipe"]
+
+
+def test_a_terminal_gets_no_control_characters_of_a_file(here: Path) -> None:
+    """Piped, the same diff has them, so that it can be applied."""
+    text = b'{\n"nob": "\x1b[31mred\t\x9b",\n"fp16": {"enabled": "true"}, "train_batch_size": 8}\n'
+    (here / "a.json").write_bytes(text.replace(b"\x9b", "\x9b".encode()))
+    command = [str(Path(sys.executable).parent / "dsconfig"), "fix", "--diff", "--unsafe-fixes", "a.json"]
+    piped = subprocess.run(command, capture_output=True, check=False).stdout
+    assert b'-"nob": "\x1b[31mred\t\xc2\x9b",' in piped
+    terminal, end = os.openpty()
+    subprocess.run(command, stdout=end, stderr=subprocess.DEVNULL, check=False)
+    os.close(end)
+    shown = os.read(terminal, 1 << 16).replace(b"\r\n", b"\n")
+    os.close(terminal)
+    assert shown == piped.replace(b"\x1b", rb"\x1b").replace(b"\xc2\x9b", rb"\x9b")

@@ -118,13 +118,16 @@ def test_mismatch_with_the_trainer_is_a_finding(run: Runs, here: Path) -> None:
         (("plain.json", "--world-size", "8", "--target", "9.x"), "unknown DeepSpeed release `9.x`"),
         (("plain.json", "--world-size", "8", "--training-args", "no.yaml"), "no.yaml: no such file"),
         (("plain.json", "--world-size", "8", "--model-config", "bad.json"), "bad.json holds no JSON object"),
-        (("nan.json", "--world-size", "8", "--consumer", "lightning"), "`x` is NaN, for which JSON has no"),
+        (
+            ("nan.json", "--world-size", "8", "--consumer", "lightning"),
+            "`gradient_clipping` is NaN, for which JSON has no",
+        ),
         ((".", "--world-size", "8"), ".: is a directory"),
     ],
 )
 def test_wrong_use_is_one_line(run: Runs, here: Path, argv: tuple[str, ...], said: str) -> None:
     (here / "bad.json").write_text("[1")
-    (here / "nan.json").write_text('{"train_batch_size": 8, "x": NaN}')
+    (here / "nan.json").write_text('{"train_batch_size": 8, "gradient_clipping": NaN}')
     code, out, err = run("resolve", *argv)
     assert (code, out) == (2, "")
     assert err.startswith("dsconfig: error: ")
@@ -176,9 +179,13 @@ bytes: !!binary aGVsbG8=
 
 def test_values_that_json_has_no_word_for(run: Runs, here: Path) -> None:
     (here / "odd.yaml").write_text(ODD)
-    code, out, err = run("resolve", "odd.yaml", "--world-size", "8", *TARGET)
+    (here / "read.yaml").write_text(f"{ODD}dump_state: 2020-01-01\n")
+    code, out, err = run("resolve", "read.yaml", "--world-size", "8", *TARGET)
     assert (code, out) == (2, "")
-    assert err == "dsconfig: error: `day` is a date, for which JSON has no word\n"
+    assert err == "dsconfig: error: `dump_state` is a date, for which JSON has no word\n"
+    code, out, err = run("resolve", "odd.yaml", "--world-size", "8", *TARGET)
+    resolved = json.loads(out)
+    assert (code, resolved["day"], resolved["names"]) == (0, "2020-01-01", ["a", "b"])  # nobody reads them
     code, out, _ = run("show", "odd.yaml", *TARGET, "--output-format", "json")
     values = {value["key"]: value["value"] for value in json.loads(out)["values"]}
     assert code == 0

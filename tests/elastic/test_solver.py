@@ -223,3 +223,13 @@ def test_semantics_for_new_releases(release: str, name: str) -> None:
 def test_semantics_need_a_release_with_elasticity(release: str) -> None:
     with pytest.raises(ElasticityError, match=release):
         elastic.semantics_for(release)
+
+
+def test_what_would_be_searched_for_hours_is_refused_at_once() -> None:
+    many = list(range(1, 5000))
+    block = {"enabled": True, "micro_batch_sizes": many, "max_train_batch_size": 10**7, "version": 0.1}
+    with pytest.raises(ElasticityConfigError, match="4999 sizes, more than 4096"):
+        elastic.compute_elastic_config({"elasticity": block}, "0.14.5")
+    with pytest.raises(ElasticityConfigError, match="a batch above 100000000000000"):
+        elastic.get_valid_gpus(10**18 + 9, [1], 1, 10**9)
+    assert elastic.get_valid_gpus(10**18 + 9, [1], 1, 10**4) == [1]

@@ -18,7 +18,8 @@ from tests.fuzz.kinds import KINDS
 from tests.fuzz.measure import VERBS, Outcome, run
 
 SECONDS, MEGABYTES, STEEPEST = 2.0, 100.0, 2.8
-"""At 64 KiB; the last is the most by which twice the input may multiply the time."""
+"""For 64 KiB, and as many seconds more for each 64 KiB more; at any size; and for twice the input."""
+UNIT = 64 * 1024
 NOISE = 0.15
 """Seconds below which growth is not judged."""
 LINEAR = "linear"
@@ -28,7 +29,8 @@ def main() -> int:
     """Measure all that was asked for, and say what is not as it should be."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kinds", nargs="*")
-    parser.add_argument("--size", type=int, default=16 * 1024)
+    parser.add_argument("--size", type=int, default=16 * 1024, help="n, in bytes; 4n is 64 KiB unless given")
+    parser.add_argument("--only", action="store_true", help="measure 4n alone: a sweep at one size")
     parser.add_argument("--verb", action="append")
     parser.add_argument("--all", action="store_true", help="print every verb, not only the slowest")
     args = parser.parse_args()
@@ -37,7 +39,7 @@ def main() -> int:
         os.chdir(folder)
         (Path(folder) / ".git").mkdir()
         for name in args.kinds or KINDS:
-            rows = [_measured(name, verb, args.size, Path(folder)) for verb in args.verb or VERBS]
+            rows = [_measured(name, verb, args, Path(folder)) for verb in args.verb or VERBS]
             slowest = max(rows, key=lambda row: row.found[-1].seconds)
             for row in rows:
                 if args.all or row is slowest or row.word != LINEAR:
@@ -53,6 +55,7 @@ class _Row(NamedTuple):
     kind: str
     verb: str
     found: list[Outcome]
+    size: int
 
     @property
     def word(self) -> str:
@@ -60,7 +63,7 @@ class _Row(NamedTuple):
         if fault := next((each.fault for each in self.found if each.fault), ""):
             return fault
         last = self.found[-1]
-        if last.seconds > SECONDS:
+        if last.seconds > SECONDS * max(1, 4 * self.size / UNIT):
             return "slow"
         if last.megabytes > MEGABYTES:
             return "large"
@@ -73,13 +76,13 @@ class _Row(NamedTuple):
         return f"{self.kind:42} {self.verb:18} {times} s {self.found[-1].megabytes:6.1f} MB  {self.word}"
 
 
-def _measured(name: str, verb: str, size: int, folder: Path) -> _Row:
+def _measured(name: str, verb: str, args: argparse.Namespace, folder: Path) -> _Row:
     path = folder / f"input.{name.rpartition('.')[2]}"
     found: list[Outcome] = []
-    for factor in (1, 2, 4):
-        path.write_bytes(KINDS[name](size * factor))
-        found.append(run(verb, path, 30))
-    return _Row(name, verb, found)
+    for factor in (4,) if args.only else (1, 2, 4):
+        path.write_bytes(KINDS[name](args.size * factor))
+        found.append(run(verb, path, 60))
+    return _Row(name, verb, found, args.size)
 
 
 if __name__ == "__main__":

@@ -256,8 +256,14 @@ def test_files(tmp_path: Path) -> None:
     assert read_mapping(tmp_path / "a.json") == {"bf16": True}
     by_path = trainer(TRAINER, tmp_path / "a.yaml")
     assert by_path.config["optimizer"]["params"]["lr"] == 5e-5
-    for name in ("list.json", "broken.yaml"):
-        with pytest.raises(ValueError, match=f"{name} holds no (JSON|YAML) object"):
+    (tmp_path / "deep.json").write_text("[" * 200)
+    faults = {
+        "list.json": "JSON object: the root is not an object",
+        "broken.yaml": "YAML object: not YAML",
+        "deep.json": "JSON object: nested deeper than is read",
+    }
+    for name, fault in faults.items():
+        with pytest.raises(ValueError, match=f"{name} holds no {fault}"):
             read_mapping(tmp_path / name)
 
 
