@@ -259,3 +259,23 @@ def test_a_loop_of_its_own_compares_nothing(project: Path, loop: str, compared: 
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "train_micro_batch_size_per_gpu": 4}))
     (child,) = check(launch(project, JOBS["Transformers"], **ARGS)).children
     assert ("DSC809" in {found.code for found in child}) == compared
+
+
+def test_nothing_mild_is_said_of_what_the_job_fills(project: Path) -> None:
+    """A Trainer without warm-up fills 1 step, which counts as 2: no file says so."""
+    schedule = {"type": "WarmupLR", "params": {"warmup_num_steps": "auto"}}
+    config = {**AUTO, "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}, "scheduler": schedule}
+    (project / "ds" / "z.json").write_text(json.dumps(config))
+    (child,) = check(launch(project, JOBS["LLaMA-Factory"], **ARGS)).children
+    assert not child.diagnostics
+    schedule["params"]["warmup_num_steps"] = 1  # type: ignore[index]
+    (project / "ds" / "z.json").write_text(json.dumps(config))
+    (child,) = check(launch(project, JOBS["LLaMA-Factory"], **ARGS)).children
+    assert "DSC561" in {found.code for found in child}
+
+
+def test_a_name_is_told_as_the_current_folder_has_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = launch(project, JOBS["Axolotl"])
+    monkeypatch.chdir(project / "launch")
+    (child,) = check(path).children
+    assert Path(child.name) == Path("../ds/z.json")

@@ -120,8 +120,9 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
         tried = found.place.folders or "here"
         note = f"{document.name}: {found.written} is not found from {tried}, and not checked"
         return report.replaced(notes=(note,))
+    note = f"{document.name}: Accelerate reads {found.document.name}, found from {found.place.folder}"
     said = _as_it_says(found.document, target, world_size, found.reader)
-    return report.replaced(children=(_report(found.document, *said, reader.given),))
+    return report.replaced(notes=(note,), children=(_report(found.document, *said, reader.given),))
 
 
 def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader) -> Report:

@@ -15,10 +15,17 @@ Found: TypeAlias = "tuple[Rule, Finding]"
 
 def one_per_cause(context: Context, findings: list[Found]) -> list[Found]:
     """The findings without those that follow from others."""
-    findings = certain(context, findings)
+    findings = [each for each in certain(context, findings) if not _is_of_filled(context, each[1])]
     if any(rule.reads == "template" for rule, _ in findings):
         findings = list(_template_alone(context, findings))
     return findings if len(findings) < 2 else _without_remarks(_without_consequences(findings))
+
+
+def _is_of_filled(context: Context, finding: Finding) -> bool:
+    """Whether it is a mild remark on an "auto" which the job fills: the value is in nobody's file."""
+    if context.job is None or finding.effect not in (Effect.ALTERED, Effect.WASTEFUL):
+        return False
+    return any(finding.path == tuple(each.key.split(".")) for each in context.job.filled)
 
 
 def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:

@@ -64,9 +64,12 @@ def search(written: str, launch: str, inside: str = "") -> Place:
 
 
 def _short(path: str) -> str:
-    """The path as it is called from the current folder, where it stands below that."""
-    short = os.path.relpath(path)
-    return path if short.startswith(os.pardir) else short
+    """The path as it is called from the current folder, where that belongs to the same repository."""
+    short, top = os.path.relpath(path), root(os.path.abspath(os.curdir))
+    outside = short.startswith(os.pardir) and (
+        top is None or not os.path.abspath(path).startswith(top + os.sep)
+    )
+    return path if outside else short
 
 
 def installed(pattern: str, name: str) -> str | None:
