@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from dsconfig.checking.git import Listing, listing
@@ -95,13 +96,18 @@ def _short(path: str) -> str:
 
 def passed_over(path: str) -> bool:
     """Whether a directory's configs are without this file: it is hidden, or installed, below this folder."""
-    parts = os.path.relpath(path).split(os.sep)
-    if os.pardir in parts:
+    folder, name = os.path.split(os.path.relpath(path) if os.path.isabs(path) else os.path.normpath(path))
+    return name.startswith(".") or _is_passed_over(folder, os.getcwd())
+
+
+@cache
+def _is_passed_over(folder: str, here: str) -> bool:
+    above, name = os.path.split(folder)
+    if name in ("", os.pardir):
         return False
-    if any(part in SKIPPED or part.startswith(".") for part in parts):
+    if name.startswith(".") or name in SKIPPED or os.path.lexists(os.path.join(here, folder, "pyvenv.cfg")):
         return True
-    above = (os.path.join(*parts[:count]) for count in range(1, len(parts)))
-    return any(os.path.lexists(os.path.join(folder, "pyvenv.cfg")) for folder in above)
+    return _is_passed_over(above, here)
 
 
 def excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
