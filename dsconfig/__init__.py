@@ -31,8 +31,11 @@ HOMES = {
     "UnknownReleaseError": "dsconfig.releases",
     "ResolveError": "dsconfig.resolving.errors",
     "Run": "dsconfig.resolving.run",
+    "memory": "dsconfig.resolving.memory",
     "resolve": "dsconfig.resolving.resolve",
     "json_schema": "dsconfig.schema",
+    "Estimate": "dsconfig.sizing.estimate",
+    "NotModelledError": "dsconfig.sizing.refused",
 }
 """The module of each name, beside those of `dsconfig.model`; `make generate` writes the stub from them."""
 

@@ -265,6 +265,9 @@ from dsconfig.releases import (
 from dsconfig.resolving.errors import (
     ResolveError as ResolveError,
 )
+from dsconfig.resolving.memory import (
+    memory as memory,
+)
 from dsconfig.resolving.resolve import (
     resolve as resolve,
 )
@@ -273,6 +276,12 @@ from dsconfig.resolving.run import (
 )
 from dsconfig.schema import (
     json_schema as json_schema,
+)
+from dsconfig.sizing.estimate import (
+    Estimate as Estimate,
+)
+from dsconfig.sizing.refused import (
+    NotModelledError as NotModelledError,
 )
 
 __version__: str
@@ -353,6 +362,7 @@ __all__ = [
     "EigenvalueDict",
     "Elasticity",
     "ElasticityDict",
+    "Estimate",
     "ExpertParallel",
     "ExpertParallelDict",
     "Fix",
@@ -403,6 +413,7 @@ __all__ = [
     "MuonParamsDict",
     "Nebula",
     "NebulaDict",
+    "NotModelledError",
     "OffloadOptimizer",
     "OffloadOptimizerDict",
     "OffloadParam",
@@ -513,6 +524,7 @@ __all__ = [
     "fix",
     "json_schema",
     "load",
+    "memory",
     "presets",
     "resolve",
 ]

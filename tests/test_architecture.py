@@ -50,13 +50,16 @@ HOUSE: Mapping[str, str] = {
     "model": "diagnostic json_types releases words",
     "dialect": "",
     "consumers": "batch document json_types words",
+    # What training holds in memory, simulated: arithmetic of shapes and set-ups, which knows no config.
+    "sizing": "json_types",
     # What one rule sees of one release; then the rules themselves; then all releases at once.
     "evaluation": "consumers diagnostic dialect document json_types model releases",
     "rules": "batch consumers diagnostic dialect document elastic evaluation json_types model releases words",
     "checking": "consumers diagnostic document evaluation releases render rules words",
     # What is done with a verdict.
     "fixing": "checking diagnostic dialect document evaluation model releases words",
-    "resolving": "batch checking consumers diagnostic document elastic evaluation json_types model releases",
+    "resolving": "batch checking consumers diagnostic document elastic evaluation json_types model releases"
+    " sizing",
     "building": "checking document evaluation model releases",
     # What is written without one: configs to start from, schemas for editors, hand-offs to elastic.
     "settings": "consumers document words",
@@ -65,7 +68,7 @@ HOUSE: Mapping[str, str] = {
     "jobs": "document elastic",
     # What users see.
     "cli": "_version checking consumers diagnostic document elastic fixing jobs model releases"
-    " render resolving rules schema settings words",
+    " render resolving rules schema settings sizing words",
     # The package itself loads nothing before it is asked for.
     "dsconfig": "_version",
     "__main__": "cli",
@@ -93,7 +96,7 @@ ELASTIC: Mapping[str, str] = {
 }
 """The same within `elastic`."""
 
-ROOMS, FLOORS, ARROWS = 25, 9, 99
+ROOMS, FLOORS, ARROWS = 26, 9, 102
 """At most: rooms, the longest way from the ground to the roof, and imports between two rooms."""
 
 HEAVY: dict[str, set[str]] = {

@@ -20,6 +20,7 @@ VERBS = {
     "compat": "say which releases take a config",
     "elastic": "plan jobs that shrink and grow",
     "resolve": "give the config that a release runs with at a world size",
+    "memory": "tell what a rank and a host hold in training, and whether it fits",
     "show": "tell which values count, and where each comes from",
     "schema": "give the JSON Schema of a config, for editors",
     "editor": "connect an editor with the schema",

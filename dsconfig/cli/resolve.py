@@ -12,6 +12,7 @@ from dsconfig.cli.arguments import add_file, add_filling, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, write
 from dsconfig.cli.in_json import plain, unspeakable
+from dsconfig.cli.resolved import assignment, explain
 from dsconfig.diagnostic import dotted
 from dsconfig.releases import NUMBERS
 from dsconfig.render.text import printable
@@ -19,8 +20,7 @@ from dsconfig.render.text import printable
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from dsconfig.json_types import Json, JsonObject
-    from dsconfig.resolving.errors import ResolveError
+    from dsconfig.json_types import JsonObject
     from dsconfig.resolving.run import Run
 
 DEGREES = (
@@ -45,17 +45,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", metavar="OUT", help="write the config to this file (default: stdout)")
 
 
-def assignment(text: str) -> tuple[str, Json]:
-    """A dotted key and its value: JSON, or else the text itself."""
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise argparse.ArgumentTypeError(f"expected KEY=VALUE, got `{text}`")
-    try:
-        return key.strip(), json.loads(value)
-    except ValueError:
-        return key.strip(), value
-
-
 def run(args: argparse.Namespace) -> int:
     """Resolve, and write what came out."""
     from dsconfig.resolving.errors import ResolveError
@@ -63,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         found = _resolve(args)
     except ResolveError as error:
-        _explain(error, sys.stderr)
+        explain(error, sys.stderr)
         return FINDINGS
     except ValueError as error:
         refuse(str(error))
@@ -115,14 +104,6 @@ def _json(config: JsonObject, release: str) -> str:
     if not text.replace("\n", "").isprintable():  # half a UTF-16 pair, marks that turn a line on a terminal
         text = json.dumps(config, indent=2)
     return text + "\n"
-
-
-def _explain(error: ResolveError, stream: TextIO) -> None:
-    from dsconfig.render.style import style_of
-
-    style = style_of(stream)
-    stream.write(f"{style.paint('error', 'error')}: {style.paint(printable(error.reason), 'bold')}\n")
-    stream.writelines(f"  {style.paint('=', 'place')} {printable(hint)}\n" for hint in error.hints)
 
 
 def _report(found: Run, stream: TextIO) -> None:

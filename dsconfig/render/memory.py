@@ -1,0 +1,105 @@
+"""An estimate of memory for people and for spreadsheets: a line a term, a column a phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import JsonObject
+    from dsconfig.render.style import Style
+    from dsconfig.sizing.estimate import Estimate, Side
+
+GIB = 1 << 30
+COLUMNS = ("at_rest", "load", "forward", "backward", "step")
+
+
+class Limits(NamedTuple):
+    """What is there: of a GPU, less a margin, and of a host; None where nobody said."""
+
+    gpu: int | None
+    host: int | None
+    margin: int
+
+    def hold(self, found: Estimate) -> bool:
+        """Whether the upper bounds fit; a limit that is not given holds anything."""
+        return self.fits_gpu(found) is not False and self.fits_host(found) is not False
+
+    def fits_gpu(self, found: Estimate) -> bool | None:
+        """Whether a rank fits; None where nobody asked."""
+        return None if self.gpu is None else found.rank.most_bound + self.margin <= self.gpu
+
+    def fits_host(self, found: Estimate) -> bool | None:
+        """Whether the ranks of a host fit; None where nobody asked."""
+        return None if self.host is None else found.host.most_bound <= self.host
+
+    def to_dict(self, found: Estimate) -> JsonObject:
+        """As JSON has it."""
+        return {
+            "limits": {
+                "gpu": self.gpu,
+                "host": self.host,
+                "margin": self.margin,
+                "gpu_fits": self.fits_gpu(found),
+                "host_fits": self.fits_host(found),
+            }
+        }
+
+
+def text_lines(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
+    """The table, with what it rests on."""
+    millions = f"{found.parameters / 1e6:,.1f}"
+    head = f"{millions} million parameters, {found.world_size} ranks, DeepSpeed {found.release}"
+    yield style.paint(head, "bold") + "\n\n"
+    yield from _table(f"rank {found.number}, GiB", found.rank, style)
+    if found.host.most:
+        yield "\n"
+        yield from _table("host, GiB", found.host, style)
+    yield "\n"
+    sent = sum(call.sent(found.world_size) for call in found.collectives)
+    yield f"communication: {sent / GIB:.2f} GiB sent by a rank in a step\n"
+    for line in found.assumptions:
+        yield f"{style.paint('assumed', 'dim')}: {line}\n"
+    yield from _verdicts(found, limits, style)
+
+
+def _table(title: str, side: Side, style: Style) -> Iterator[str]:
+    width = max(len(title), *(len(term.name) for term in side.terms), len("at most"))
+    names = "".join(f"{column.replace('_', ' '):>10}" for column in COLUMNS)
+    yield style.paint(f"{title:<{width}}{names}  governed by", "dim") + "\n"
+    for term in side.terms:
+        cells = "".join(_cell(term.phases.get(column, 0)) for column in COLUMNS)
+        yield f"{term.name:<{width}}{cells}  {style.paint(term.key, 'place')}\n"
+    total = {"at_rest": side.at_rest, **side.peak}
+    cells = "".join(_cell(total[column]) for column in COLUMNS)
+    yield style.paint(f"{'together':<{width}}{cells}", "bold") + "\n"
+    yield f"{'at most':<{width}}" + "".join(_cell(side.bound.get(column, 0)) for column in COLUMNS) + "\n"
+
+
+def _cell(count: int) -> str:
+    return f"{count / GIB:>10.2f}" if count else f"{'-':>10}"
+
+
+def _verdicts(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
+    rows = (
+        ("GPU", limits.gpu, found.rank.most_bound, limits.fits_gpu(found), limits.margin),
+        ("host", limits.host, found.host.most_bound, limits.fits_host(found), 0),
+    )
+    for name, there, needed, fits, margin in rows:
+        if there is not None:
+            tone, word = ("good", "fits") if fits else ("error", "does not fit")
+            kept = f" + {margin / GIB:.2f} kept free" if margin else ""
+            yield f"{name}: {style.paint(word, tone)}: {needed / GIB:.2f} GiB{kept} of {there / GIB:.2f}\n"
+
+
+def csv_lines(found: Estimate) -> Iterator[str]:
+    """A line for each memory, term and phase."""
+    yield "memory,term,phase,bytes,key\n"
+    for name, side in (("rank", found.rank), ("host", found.host)):
+        for term in side.terms:
+            for phase, count in term.phases.items():
+                yield f'{name},"{term.name}",{phase},{count},{term.key}\n'
+        for phase, count in {"at_rest": side.at_rest, **side.peak}.items():
+            yield f"{name},together,{phase},{count},\n"
+        for phase, count in side.bound.items():
+            yield f"{name},at most,{phase},{count},\n"

@@ -1,0 +1,59 @@
+"""Stage 1 of bf16 with gradients in fp32: those of the whole model on every rank (`bf16_optimizer.py`)."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
+from dsconfig.sizing.engines.partition import partition
+from dsconfig.sizing.tape import Weight
+
+ACCUMULATED = "fp32 gradients of the model"
+
+
+class Accumulated(Engine):
+    """`BF16_Optimizer`."""
+
+    def rest(self) -> None:
+        """Flat weights, flat fp32 gradients that are never freed, a piece of masters and states."""
+        setup, ledger = self.setup, self.ledger
+        self.cut = partition(self.trained, setup.world, setup.rank, round_robin=False)
+        ledger.take(WEIGHTS, setup.width * (self.cut.padded + self.everything - self.elements))
+        ledger.take(ACCUMULATED, setup.gradient * self.cut.padded)
+        ledger.take(MASTER, setup.master * self.cut.size)
+        states = setup.optimizer.states * self.cut.size
+        ledger.take(
+            STATES, states + (setup.optimizer.states * self.elements if setup.optimizer.doubled else 0)
+        )
+        self.there = set[Weight]()
+
+    def load(self) -> None:
+        """The weights are flattened; masters and gradients follow."""
+        self.build()
+        setup, ledger = self.setup, self.ledger
+        cut = partition(self.trained, setup.world, setup.rank, round_robin=False)
+        ledger.take(FLATTENED, setup.width * cut.padded)
+        ledger.give(WEIGHTS, setup.width * self.elements)
+        ledger.touch(MASTER, (setup.width + setup.master) * cut.size)
+        ledger.take(MASTER, setup.master * cut.size)
+        ledger.take(ACCUMULATED, setup.gradient * cut.padded)
+
+    def gradient(self, weight: Weight, count: int) -> None:
+        """It stays until the step, in the model's type."""
+        if weight in self.there:
+            self.ledger.give(GRADIENTS, count)
+        self.there.add(weight)
+
+    def after(self) -> None:
+        """Each gradient is added to the accumulated one; at the boundary these are sent."""
+        setup, ledger = self.setup, self.ledger
+        ledger.touch(TEMPORARY, setup.gradient * max((weight.elements for weight in self.trained), default=0))
+        if self.boundary:
+            cast = setup.sent if setup.sent != setup.gradient else 0
+            ledger.touch(FLATTENED, cast * self.cut.padded)
+            self.send("all_reduce", self.cut.padded, setup.sent)
+
+    def step(self) -> None:
+        """The piece is updated from its part of the accumulated gradients."""
+        self.update(self.cut.size, self.cut.size)
+        self.ledger.give(GRADIENTS, self.setup.width * self.elements)
+        self.there.clear()
+        self.send("all_gather", self.cut.padded, self.setup.width)

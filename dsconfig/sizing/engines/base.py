@@ -1,0 +1,102 @@
+"""What all engines share: the model's pass, micro batch by micro batch, and the phases of a step."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.engines.setup import Setup
+from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.passes import Pass
+from dsconfig.sizing.tape import Tape, Weight
+
+WEIGHTS, MASTER, STATES = "parameters", "master weights", "optimizer states"
+GRADIENTS, BUCKET, TEMPORARY = "gradients", "reduce bucket", "temporaries of the step"
+FLATTENED, BUILT = "flattened bucket", "model as it is built"
+
+
+class Engine:
+    """An engine as it stands after `initialize` and a first step."""
+
+    gathers = False
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        self.setup, self.tape, self.ledger = setup, tape, ledger
+        self.trained = [weight for weight in tape.weights if weight.trains]
+        self.elements = sum(weight.elements for weight in self.trained)
+        self.everything = sum(weight.elements for weight in tape.weights)
+        self.boundary = True
+        self.micro = 0
+        self.calls: dict[tuple[str, str, int], tuple[int, int]] = {}
+        """Of each phase, collective and width: calls, and elements of whole tensors."""
+
+    def load(self) -> None:
+        """Hold what building the model and the engine takes, one thing after the other."""
+        raise NotImplementedError
+
+    def build(self) -> None:
+        """The script's model: on the host, cast parameter by parameter, then moved to the device."""
+        built, width, ledger = self.setup.built, self.setup.width, self.ledger
+        ledger.take(BUILT, built * self.everything, host=True)
+        ledger.touch(BUILT, built * self.tape.untied, host=True)
+        if self.setup.optimizer.doubled:  # the script's optimizer is made before the engine
+            ledger.take(STATES, self.setup.optimizer.states * self.elements)
+        largest = max((weight.elements for weight in self.tape.weights), default=0)
+        if built != width:
+            ledger.touch(BUILT, width * largest, host=True)
+        ledger.give(BUILT, built * self.everything, host=True)
+        ledger.take(WEIGHTS, width * self.everything)
+
+    def rest(self) -> None:
+        """Hold what is held at rest."""
+        raise NotImplementedError
+
+    def run(self) -> None:
+        """A step: all its micro batches, the backward pass at the boundary last."""
+        for number in range(self.setup.accumulation):
+            self.micro = number
+            self.boundary = self.micro == self.setup.accumulation - 1
+            self.ledger.take("inputs", self.tape.extra)
+            self.ledger.enter("forward")
+            passing = Pass(self.tape, self.ledger, self, self.setup.width)
+            self.before()
+            passing.forward()
+            self.ledger.enter("backward")
+            passing.backward()
+            self.after()
+            self.ledger.enter("step")
+            if self.boundary:
+                self.step()
+            self.ledger.give("inputs", self.tape.extra)
+        self.ledger.enter("at rest")
+
+    def before(self) -> None:
+        """As a forward pass begins."""
+
+    def after(self) -> None:
+        """As a backward pass ends."""
+
+    def step(self) -> None:
+        """Update the weights."""
+        raise NotImplementedError
+
+    def enter(self, number: int, forward: bool) -> None:
+        """Before a module computes."""
+
+    def leave(self, number: int, forward: bool) -> None:
+        """After it has."""
+
+    def gradient(self, weight: Weight, count: int) -> None:
+        """A gradient is there."""
+        raise NotImplementedError
+
+    def send(self, name: str, elements: int, width: int) -> None:
+        """Count a collective."""
+        key = (self.ledger.rank.phase, name, width)
+        calls, total = self.calls.get(key, (0, 0))
+        self.calls[key] = (calls + 1, total + elements)
+
+    def update(self, elements: int, largest: int, *, host: bool = False) -> None:
+        """The optimizer's own temporaries, for so many elements at once."""
+        rule = self.setup.optimizer
+        scale = self.setup.master / 4
+        self.ledger.touch(
+            TEMPORARY, int((rule.temporary * elements + rule.single * largest) * scale), host=host
+        )

@@ -1,0 +1,225 @@
+"""Stage 3: a shard of every parameter, and of everything else (`stage3.py`)."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.engines.base import (
+    BUCKET,
+    BUILT,
+    FLATTENED,
+    GRADIENTS,
+    MASTER,
+    STATES,
+    TEMPORARY,
+    WEIGHTS,
+    Engine,
+)
+from dsconfig.sizing.engines.setup import Setup
+from dsconfig.sizing.engines.trace import Coordinator
+from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.tape import Tape, Weight
+
+PERSISTENT, OFFLOADED = "persistent parameters", "gradients of the partition, offloaded"
+
+
+class Partitioned(Engine):
+    """`DeepSpeedZeroOptimizer_Stage3` with its parameter coordinator."""
+
+    gathers = True
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        self.kept = self._persistent()
+        self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send)
+        self.groups = self._sub_groups()
+        self.shards = sum(self.shard(weight) for weight in tape.weights)
+        self.shards_trained = sum(map(sum, self.groups))
+        kinds = {2 if weight.casts else 4 for weight in self.trained} if setup.autocast else {setup.sent}
+        self.buckets: dict[int, list[Weight]] = {kind: [] for kind in kinds}
+        self.filled = dict.fromkeys(kinds, 0)
+        self.there: dict[Weight, int] = {}
+
+    def shard(self, weight: Weight) -> int:
+        """Elements of a rank's part (`_aligned_size`)."""
+        return -(-weight.elements // self.setup.world)
+
+    def _persistent(self) -> set[Weight]:
+        """Small parameters that stay whole (`mark_persistent_parameters`)."""
+        found: set[Weight] = set()
+        total = 0
+        for weight in self.tape.weights:
+            if (
+                weight.elements + total <= self.setup.third.model_persistence
+                and weight.elements <= self.setup.third.persistence
+            ):
+                found.add(weight)
+                total += weight.elements
+        return found
+
+    def _sub_groups(self) -> list[list[int]]:
+        """`_create_fp16_sub_groups`: a group is closed once it has the size."""
+        shards = [self.shard(weight) for weight in self.trained]
+        if self.setup.third.sub_group >= sum(shards):
+            return [shards]
+        found: list[list[int]] = []
+        group: list[int] = []
+        for shard in shards:
+            group.append(shard)
+            if sum(group) >= self.setup.third.sub_group:
+                found.append(group)
+                group = []
+        return [*found, group] if group else found
+
+    def on_host(self, index: int) -> bool:
+        """Whether a sub-group is offloaded (`subgroup_to_device`)."""
+        return self.setup.offloads and index >= int((1 - self.setup.ratio) * len(self.groups))
+
+    # ------------------------------------------------------------ load
+    def load(self) -> None:
+        """Shards, then masters group by group, each for a moment twice; each parameter gathered once."""
+        setup, ledger = self.setup, self.ledger
+        if setup.zero_init:
+            self._build_in_shards()
+        else:
+            self.build()
+            ledger.take(WEIGHTS, setup.width * (self.shards - self.everything), host=False)
+        ledger.touch(WEIGHTS, setup.width * self.shards_trained, host=not setup.offloads_parameters)
+        if setup.offloads_parameters:
+            ledger.give(WEIGHTS, setup.width * self.shards)
+            ledger.take(WEIGHTS, setup.width * self.shards, host=True)
+        for index, group in enumerate(self.groups):
+            host, count = self.on_host(index), setup.master * sum(group)
+            ledger.touch(MASTER, 2 * count, host=host)
+            ledger.take(MASTER, count, host=host)
+        largest = max(map(sum, self.groups), default=0)
+        ledger.touch(TEMPORARY, setup.master * largest, host=setup.offloads)
+        if setup.offloads:
+            for index, group in enumerate(self.groups):
+                ledger.take(OFFLOADED, setup.master * sum(group), host=self.on_host(index))
+        ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
+        if setup.contiguous:
+            for kind in self.buckets:
+                ledger.take(BUCKET, kind * setup.bucket)
+        if setup.world > 1:
+            biggest = max((self.shard(weight) * setup.world for weight in self.trained), default=0)
+            ledger.touch("gathered parameters", setup.width * biggest)
+
+    def _build_in_shards(self) -> None:
+        """`zero.Init`: each module whole for a moment, as it is built and cast."""
+        width, built = self.setup.width, self.setup.built
+        most = max(
+            (sum(weight.elements for weight in module.weights) for module in self.tape.modules), default=0
+        )
+        most = max(most, self.tape.untied)
+        self.ledger.take(WEIGHTS, width * self.shards)
+        self.ledger.touch(BUILT, (built + (width if width != built else 0)) * most)
+
+    # ------------------------------------------------------------ at rest
+    def rest(self) -> None:
+        """Shards of weights, masters, states and gradients; the bucket and what persists."""
+        setup, ledger = self.setup, self.ledger
+        ledger.take(WEIGHTS, setup.width * self.shards, host=setup.offloads_parameters)
+        for index, group in enumerate(self.groups):
+            host, count = self.on_host(index), sum(group)
+            ledger.take(MASTER, setup.master * count, host=host)
+            ledger.take(STATES, setup.optimizer.states * count * setup.master // 4, host=host)
+            if setup.offloads:
+                ledger.take(OFFLOADED, setup.master * count, host=host)
+        if setup.optimizer.doubled and not setup.zero_init:
+            ledger.take(STATES, setup.optimizer.states * self.elements)
+        ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
+        if setup.contiguous:
+            for kind in self.buckets:
+                ledger.take(BUCKET, kind * setup.bucket)
+        self._gather_persistent()
+
+    def _gather_persistent(self) -> None:
+        self.persisting = 0
+        if self.setup.world > 1:
+            world = self.setup.world
+            self.persisting = sum(self.shard(weight) * world for weight in self.kept) * self.setup.width
+        self.ledger.take(PERSISTENT, self.persisting)
+
+    # ------------------------------------------------------------ passes
+    def before(self) -> None:
+        """`reset_step`."""
+        self.coordinator.reset()
+
+    def enter(self, number: int, forward: bool) -> None:  # noqa: ARG002
+        """Fetch."""
+        self.coordinator.fetch(number)
+
+    def leave(self, number: int, forward: bool) -> None:  # noqa: ARG002
+        """Release."""
+        self.coordinator.release(number)
+
+    def gradient(self, weight: Weight, count: int) -> None:
+        """`reduce_independent_p_g_buckets_and_remove_grads`."""
+        setup = self.setup
+        kind = (2 if weight.casts else 4) if setup.autocast else setup.sent
+        if self.filled[kind] + weight.elements > setup.bucket and self.filled[kind]:
+            self._reduce(kind)
+        if setup.contiguous and self.filled[kind] + weight.elements <= setup.bucket:
+            self.ledger.give(GRADIENTS, count)
+        else:
+            self.there[weight] = count
+        self.buckets[kind].append(weight)
+        self.filled[kind] += weight.elements
+
+    def _reduce(self, kind: int) -> None:
+        """`__reduce_and_partition_ipg_grads`."""
+        setup, ledger, weights = self.setup, self.ledger, self.buckets[kind]
+        if not weights:
+            return
+        total, world = self.filled[kind], setup.world
+        shards = sum(self.shard(weight) for weight in weights)
+        whole = setup.contiguous and total <= setup.bucket and not setup.reduce_scatter
+        self.send("all_reduce" if whole else "reduce_scatter", total if whole else shards * world, kind)
+        copy = 0
+        if whole:
+            copy = setup.gradient * total if setup.gradient != kind else 0
+        else:
+            if kind != setup.width:  # what lies in the bucket has its type
+                copy += kind * sum(weight.elements for weight in weights if weight in self.there)
+            if len(weights) > 1 or total % world:
+                copy += kind * shards * world
+            if setup.gradient != kind:
+                copy += setup.gradient * shards
+        ledger.touch(FLATTENED, copy)
+        for weight in weights:
+            if weight in self.there:
+                ledger.give(GRADIENTS, self.there.pop(weight))
+        self.buckets[kind], self.filled[kind] = [], 0
+
+    def after(self) -> None:
+        """The epilogue of a backward pass."""
+        for kind in sorted(self.buckets):
+            self._reduce(kind)
+        self.coordinator.finish()
+
+    # ------------------------------------------------------------ step
+    def step(self) -> None:
+        """One sub-group at a time, with nothing gathered."""
+        setup, ledger = self.setup, self.ledger
+        ledger.give(PERSISTENT, self.persisting)
+        if setup.overflows:
+            ledger.touch(TEMPORARY, (setup.gradient + 1) * self.shards_trained, host=setup.offloads)
+        for group in self.groups:
+            if not setup.offloads:
+                for shard in group:
+                    ledger.touch(TEMPORARY, 8 * shard)
+        for index, group in enumerate(self.groups):
+            count, host = sum(group), self.on_host(index)
+            held = 0
+            if not setup.offloads:
+                held = setup.master * count
+                flat = setup.gradient * count if len(group) > 1 and setup.gradient != setup.master else 0
+                if len(group) == 1 and setup.gradient == setup.master:
+                    held = 0
+                ledger.take(TEMPORARY, flat + held)
+                ledger.give(TEMPORARY, flat)
+            self.update(count, count, host=host)
+            ledger.give(TEMPORARY, held)
+        self._gather_persistent()
+        if setup.world > 1:
+            for weight in self.kept:
+                self.send("all_gather", self.shard(weight) * setup.world, setup.width)

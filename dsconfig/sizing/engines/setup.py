@@ -1,0 +1,73 @@
+"""What decides how much an engine holds: values of the config, in the release that reads it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Rule(NamedTuple):
+    """What an optimizer keeps and needs for each element that it updates, in bytes."""
+
+    name: str
+    states: int
+    """Kept from step to step."""
+    temporary: int
+    """Held during a step, over all elements at once."""
+    single: int = 0
+    """Held during a step, over the largest tensor."""
+    doubled: bool = False
+    """Whether states are made at construction and once more for the partition (torch's Adagrad)."""
+    flat: bool = False
+    """DeepSpeed's own `FusedAdam`: at stage 0 its gradients are one flat tensor."""
+    client: bool = False
+    """Whether a script makes it."""
+
+
+class Third(NamedTuple):
+    """What only stage 3 reads, in elements."""
+
+    sub_group: int
+    prefetch: int
+    live: int
+    reuse: int
+    persistence: int
+    model_persistence: int
+
+
+class Setup(NamedTuple):
+    """An engine's circumstances."""
+
+    stage: int
+    world: int
+    accumulation: int
+    width: int
+    """Bytes of a weight in the model."""
+    half: str | None
+    """bf16 or fp16, where the model's weights are of that type."""
+    autocast: bool
+    master: int
+    """Bytes of a master weight."""
+    gradient: int
+    """Bytes of an accumulated gradient (`data_types.grad_accum_dtype`)."""
+    sent: int
+    """Bytes of a gradient as it is sent (`communication_data_type`)."""
+    optimizer: Rule
+    bucket: int
+    overlap: bool
+    contiguous: bool
+    reduce_scatter: bool
+    round_robin: bool
+    norms: bool
+    """Whether the norm of the gradients is taken (`compute_grad_norm`)."""
+    overflows: bool
+    """Whether gradients are searched for infinities."""
+    offloads: bool
+    offloads_parameters: bool
+    ratio: float
+    third: Third
+    leaves: tuple[str, ...]
+    zero_init: bool
+    """Whether the model is built in shards (`zero.Init`), at stage 3."""
+    rank: int = 0
+    built: int = 4
+    """Bytes of a weight as the script builds or loads the model."""

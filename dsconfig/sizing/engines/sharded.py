@@ -1,0 +1,273 @@
+"""Stages 1 and 2: flat weights, a piece of masters and states for each rank (`stage_1_and_2.py`)."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.engines.base import (
+    BUCKET,
+    FLATTENED,
+    GRADIENTS,
+    MASTER,
+    STATES,
+    TEMPORARY,
+    WEIGHTS,
+    Engine,
+)
+from dsconfig.sizing.engines.partition import partition, slices
+from dsconfig.sizing.engines.setup import Setup
+from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.tape import Tape, Weight
+
+COMPACT = "fp32 gradients of the partition"
+STAGING = "staging buffers of offload"
+OFFLOADED = "gradients of the partition, offloaded"
+
+
+class Sharded(Engine):
+    """`DeepSpeedZeroOptimizer` of stages 1 and 2."""
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        self.cut = partition(self.trained, setup.world, setup.rank, setup.round_robin)
+        self.mine = set(self.cut.own)
+        self.largest = max((weight.elements for weight in self.trained), default=0)
+        self.compact = setup.gradient == 4 and setup.width != 4
+        self.casts = setup.stage == 1 and self.compact
+        """Whether gradients are cast one by one, and keep the bucket that they lie in (`grad_accum`)."""
+        self.buckets: dict[int, list[Weight]] = {}
+        self.filled: dict[int, int] = {}
+        self.there: dict[Weight, int] = {}
+        """Gradients that have blocks of their own, in bytes."""
+        self.ready = False
+        self.partial = self.kept = self.compact_held = self.saved = 0
+
+    # ------------------------------------------------------------ load
+    def load(self) -> None:
+        """The weights are flattened beside themselves; the piece is cloned and cast."""
+        self.build()
+        setup, ledger, size, host = self.setup, self.ledger, self.cut.size, self.setup.offloads
+        ledger.take(FLATTENED, setup.width * self.cut.padded)
+        ledger.give(WEIGHTS, setup.width * self.elements)
+        clone = setup.width * size
+        ledger.take(TEMPORARY, clone)
+        ledger.take(MASTER, setup.master * size if host or setup.width != setup.master else 0, host=host)
+        ledger.give(TEMPORARY, clone)
+        if setup.width == setup.master and not host:
+            ledger.take(MASTER, setup.master * size)
+        if host:
+            ledger.take(STAGING, setup.width * (size + self.largest), host=True)
+            ledger.take(STAGING, setup.width * self.largest)
+        ledger.touch(TEMPORARY, setup.master * size, host=host)
+
+    # ------------------------------------------------------------ at rest
+    def rest(self) -> None:
+        """Flat weights, masters and states; with offload all but the weights is on the host."""
+        setup, ledger, size = self.setup, self.ledger, self.cut.size
+        host = setup.offloads
+        frozen = self.everything - self.elements
+        ledger.take(WEIGHTS, setup.width * (self.cut.padded + frozen))
+        ledger.take(MASTER, setup.master * size, host=host)
+        states = setup.optimizer.states * size * setup.master // 4
+        ledger.take(
+            STATES,
+            states + (setup.optimizer.states * self.elements if setup.optimizer.doubled else 0),
+            host=host,
+        )
+        if host:
+            ledger.take(OFFLOADED, setup.master * size, host=True)
+            ledger.take(STAGING, setup.width * (size + self.largest), host=True)
+            ledger.take(STAGING, setup.width * self.largest)
+            if setup.stage == 2 and setup.accumulation > 1 and not self.compact:
+                ledger.take(OFFLOADED, setup.width * self.cut.whole, host=True)
+
+    # ------------------------------------------------------------ backward
+    def gradient(self, weight: Weight, count: int) -> None:
+        """`process_gradients`: a bucket is filled, and reduced when the next does not fit."""
+        self._set_up()
+        setup = self.setup
+        if self.casts:
+            self.ledger.take(GRADIENTS, setup.gradient * weight.elements)
+            self.ledger.give(GRADIENTS, count)
+            count = setup.gradient * weight.elements
+        if weight in self.there:
+            self.ledger.give(GRADIENTS, count)
+        else:
+            self.there[weight] = count
+        if setup.stage == 2 or (setup.overlap and self.boundary):
+            self._reduce_ready(weight)
+
+    def _set_up(self) -> None:
+        """The buckets are there from the first gradient on (`setup_buckets`)."""
+        if self.ready:
+            return
+        self.ready = True
+        setup = self.setup
+        kinds = {2 if weight.casts else 4 for weight in self.trained} if setup.autocast else {setup.sent}
+        self.buckets = {kind: [] for kind in kinds}
+        self.filled = dict.fromkeys(kinds, 0)
+        if setup.contiguous:
+            self.bucket_bytes = self.buffer_width * setup.bucket * (2 if setup.overlap else 1) * len(kinds)
+            self.ledger.take(BUCKET, self.bucket_bytes)
+
+    @property
+    def buffer_width(self) -> int:
+        """Bytes of an element of the bucket (`_gradient_reduction_buffer_dtype`)."""
+        setup = self.setup
+        return setup.gradient if setup.stage == 1 and setup.gradient != setup.width else setup.width
+
+    def _kind(self, weight: Weight) -> int:
+        if self.setup.autocast:
+            return 2 if weight.casts else 4
+        return self.setup.sent
+
+    def _reduce_ready(self, weight: Weight) -> None:
+        """`reduce_independent_p_g_buckets_and_remove_grads`."""
+        setup, kind = self.setup, self._kind(weight)
+        if self.filled[kind] + weight.elements > setup.bucket:
+            self._reduce(kind)
+        if setup.contiguous and weight.elements <= setup.bucket:
+            self.ledger.give(GRADIENTS, self.there.pop(weight))
+        elif setup.offloads:  # cloned, so that nothing else writes there
+            self.ledger.touch(GRADIENTS, self.there[weight])
+        self.buckets[kind].append(weight)
+        self.filled[kind] += weight.elements
+
+    def _reduce(self, kind: int) -> None:
+        """`reduce_ipg_grads`: average what is in the bucket, then keep what is this rank's."""
+        weights = self.buckets[kind]
+        if weights:
+            self._average(weights, kind)
+        for weight in weights:
+            if weight in self.mine:
+                self._keep(weight)
+            elif self.setup.stage == 2 and weight in self.there:
+                self.ledger.give(GRADIENTS, self.there.pop(weight))
+        self.buckets[kind], self.filled[kind] = [], 0
+
+    def _average(self, weights: list[Weight], kind: int) -> None:
+        """`average_tensor`: stretches for several ranks are flattened into one tensor first."""
+        setup, ledger = self.setup, self.ledger
+        width, total = self.buffer_width, sum(weight.elements for weight in weights)
+        if self.compact and not self.compact_held and self.mine & set(weights):
+            self.compact_held = 4 * self.cut.size
+            ledger.take(COMPACT, self.compact_held)
+        if not setup.reduce_scatter or not setup.contiguous:
+            self.send("all_reduce", total, kind)
+            if not setup.contiguous and len(weights) > 1:
+                ledger.take(FLATTENED, width * total)
+            if kind != width:
+                ledger.touch(FLATTENED, kind * total)
+            if not setup.contiguous and len(weights) > 1:
+                ledger.give(FLATTENED, width * total)
+            return
+        chunk: list[int] = []
+        found = slices(self.cut, weights, not self.compact, setup.rank)
+        for index, (_, count) in enumerate(found):
+            chunk.append(count)
+            if sum(chunk) > setup.bucket or index == len(found) - 1:
+                self._all_reduce(chunk, kind, width)
+                chunk = []
+
+    def _all_reduce(self, chunk: list[int], kind: int, width: int) -> None:
+        total, flat = sum(chunk), len(chunk) > 1
+        self.send("all_reduce", total, kind)
+        self.ledger.take(FLATTENED, (width * total if flat else 0) + (kind * total if kind != width else 0))
+        if self.compact:
+            self.ledger.touch(FLATTENED, 4 * max(chunk))
+        self.ledger.give(FLATTENED, (width * total if flat else 0) + (kind * total if kind != width else 0))
+
+    def _keep(self, weight: Weight) -> None:
+        """`copy_grads_in_partition`."""
+        setup, ledger = self.setup, self.ledger
+        if setup.offloads:
+            part = self.cut.parts[weight]
+            if self.boundary:
+                ledger.touch(TEMPORARY, 8 * part)
+                if setup.width != setup.master:
+                    ledger.touch(TEMPORARY, setup.master * part)
+                if weight in self.there:
+                    ledger.give(GRADIENTS, self.there.pop(weight))
+            return
+        if self.compact or not setup.contiguous:
+            return
+        if not self.partial:
+            self.partial = setup.width * self.cut.whole
+            ledger.take(GRADIENTS, self.partial)
+        if weight in self.there:
+            ledger.give(GRADIENTS, self.there.pop(weight))
+
+    def after(self) -> None:
+        """`reduce_gradients` and `independent_gradient_partition_epilogue`."""
+        setup, ledger = self.setup, self.ledger
+        if setup.stage == 1 and not self.boundary:
+            return
+        if setup.stage == 1 and not setup.overlap:
+            for weight in self.trained:
+                self._set_up()
+                self._reduce_ready(weight)
+        for kind in sorted(self.buckets):
+            self._reduce(kind)
+        if setup.contiguous and self.ready and not self.casts:
+            ledger.give(BUCKET, self.bucket_bytes)
+        self.ready = False
+        self._epilogue()
+
+    def _epilogue(self) -> None:
+        """What is left of the gradients is what lies in the partition."""
+        ledger = self.ledger
+        if self.partial:  # added to those of the micro batches before, if there are any
+            if self.kept:
+                ledger.give(GRADIENTS, self.partial)
+            else:
+                self.kept = self.partial
+            self.partial = 0
+        for weight in list(self.there):
+            count = self.there[weight]
+            if self.compact or weight not in self.mine or self.setup.offloads:
+                ledger.give(GRADIENTS, self.there.pop(weight))
+            elif not self.setup.contiguous:
+                self.there.pop(weight)
+                if self.micro and self.setup.stage == 2:  # added to those of the micro batches before
+                    ledger.give(GRADIENTS, count)
+                else:
+                    self.kept += count
+
+    # ------------------------------------------------------------ step
+    def step(self) -> None:
+        """The norm, one flat gradient in the masters' type, the update."""
+        setup, ledger = self.setup, self.ledger
+        self._update()
+        self.send("all_gather", self.cut.padded, setup.width)
+        if self.casts and setup.contiguous:
+            ledger.give(BUCKET, self.bucket_bytes)
+
+    def _update(self) -> None:
+        setup, ledger, size = self.setup, self.ledger, self.cut.size
+        if setup.offloads:
+            self.update(size, size, host=True)
+            if self.compact_held:
+                ledger.give(COMPACT, self.compact_held)
+                self.compact_held = 0
+            return
+        if setup.norms:
+            for count in self.cut.parts.values():
+                ledger.touch(TEMPORARY, 8 * count)
+        if self.compact_held:
+            self.update(size, size)
+            ledger.give(COMPACT, self.compact_held)
+            self.compact_held = 0
+            return
+        flat = setup.gradient * size
+        copies = len(self.cut.parts) > 1 or sum(self.cut.parts.values()) < size
+        full = setup.master * size if setup.gradient != setup.master else 0
+        held = (full or flat) if copies or full else 0
+        ledger.take(TEMPORARY, flat if copies else 0)
+        if full:
+            ledger.take(TEMPORARY, full)
+            ledger.give(TEMPORARY, flat if copies else 0)
+        if held:
+            ledger.give(GRADIENTS, self.kept)
+        self.update(size, size)
+        ledger.give(TEMPORARY, held)
+        if not held:
+            ledger.give(GRADIENTS, self.kept)
+        self.kept = 0

@@ -1,0 +1,203 @@
+"""Stage 3's coordinator: which parameters are gathered when, and which are kept.
+
+DeepSpeed's `partitioned_param_coordinator.py`, as it goes from the second step on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from dsconfig.sizing.engines.setup import Setup
+from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.tape import Enter, Leave, Module, Segment, Step, Tape, Weight
+
+GATHERED, RECEIVE = "gathered parameters", "receive buffers"
+
+
+class Batch:
+    """Parameters gathered by one call, and the buffer that they arrive in."""
+
+    __slots__ = ("buffer", "left", "weights")
+
+    def __init__(self, weights: Sequence[Weight], buffer: int) -> None:
+        self.weights, self.left, self.buffer = tuple(weights), len(weights), buffer
+
+
+def visits(steps: Sequence[Step], forward: bool = True) -> list[Module]:
+    """The modules in the order in which a pass enters them: the way back enters what the way there leaves."""
+    found: list[Module] = []
+    for step in steps if forward else reversed(steps):
+        if isinstance(step, Enter if forward else Leave):
+            found.append(step.module)
+        elif isinstance(step, Segment):
+            if forward:
+                found += visits(step.steps)
+            else:
+                found += [*visits(step.steps), *visits(step.steps, forward=False)]
+    return found
+
+
+class Coordinator:
+    """The state of one pass, in a run whose order of modules is known from the passes before."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        tape: Tape,
+        ledger: Ledger,
+        kept: set[Weight],
+        send: Callable[[str, int, int], None],
+    ) -> None:
+        self.setup, self.ledger, self.kept, self.send = setup, ledger, kept, send
+        self.weights_of, self.inner = _own_weights(tape, setup.leaves)
+        visited = [*visits(tape.steps), *visits(tape.steps, forward=False)]
+        self.order = [module for module in visited if module.number not in self.inner]
+        self.trace = [
+            (weight, number)
+            for number, module in enumerate(self.order)
+            for weight in sorted(self.weights_of[module.number], key=lambda found: found.number)
+        ]
+        self.elements = [
+            sum(weight.elements for weight in self.weights_of[module.number]) for module in self.order
+        ]
+        self.there: dict[Weight, int] = {}
+        """Gathered and ready, with the bytes of their blocks."""
+        self.flying: dict[Weight, Batch] = {}
+        self.active: dict[Weight, set[int]] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """A forward pass begins."""
+        self.queue = deque(self.trace)
+        self.recent: dict[Weight, int] = {}
+        self.number = self.available = 0
+
+    # ------------------------------------------------------------ fetch
+    def fetch(self, module: int) -> None:
+        """Gather what a module needs, then what the next ones will."""
+        if module in self.inner:
+            return
+        own = self.weights_of[module]
+        needed = [weight for weight in own if weight not in self.there and weight not in self.flying]
+        self._gather([weight for weight in needed if weight not in self.kept])
+        for weight in own:
+            self.active.setdefault(weight, set()).add(module)
+            if weight in self.flying:
+                self._wait(weight)
+        missing = {weight for weight in own if self.recent.get(weight, -1) < self.number}
+        while self.queue and missing:
+            weight, step = self.queue.popleft()
+            self.recent[weight] = step
+            missing.discard(weight)
+        self._prefetch()
+        self.number += 1
+
+    def _prefetch(self) -> None:
+        setup = self.setup
+        most = min(setup.third.live - self.available, setup.third.prefetch) if setup.third.prefetch > 0 else 0
+        chosen: dict[Weight, None] = {}
+        count = 0
+        while self.queue and count < most:
+            weight, step = self.queue.popleft()
+            self.recent[weight] = max(self.recent.get(weight, -1), step)
+            if weight not in chosen and self._absent(weight):
+                chosen[weight] = None
+                count += weight.elements
+        self._gather(list(chosen))
+
+    def _absent(self, weight: Weight) -> bool:
+        return not (weight in self.there or weight in self.flying or weight in self.kept)
+
+    def _gather(self, weights: list[Weight]) -> None:
+        """`all_gather_coalesced`: of one parameter in place, of several into a buffer for each type."""
+        if not weights:
+            return
+        world = self.setup.world
+        self.available += sum(weight.elements for weight in weights)
+        kinds: dict[int, list[Weight]] = {}
+        for weight in sorted(weights, key=lambda found: found.number):
+            kinds.setdefault(self._width_sent(weight), []).append(weight)
+        for width, members in kinds.items():
+            buffer = sum(-(-weight.elements // world) * world for weight in members) * width
+            if world == 1:
+                buffer = 0
+            if buffer:
+                self.send("all_gather", buffer // width, width)
+            alone = len(weights) == 1
+            self.ledger.take(GATHERED if alone else RECEIVE, buffer)
+            batch = Batch(members, buffer)
+            for weight in members:
+                self.flying[weight] = batch
+
+    def _width_sent(self, weight: Weight) -> int:
+        return 2 if self.setup.autocast and weight.casts else self.setup.width
+
+    def _wait(self, weight: Weight) -> None:
+        """The first that is waited for cuts the buffer into copies; the last lets go of it."""
+        batch = self.flying.pop(weight)
+        if weight not in self.there:
+            self._cut(batch)
+        batch.left -= 1
+        if not batch.left and len(batch.weights) > 1:
+            self.ledger.give(RECEIVE, batch.buffer)
+
+    def _cut(self, batch: Batch) -> None:
+        width, one = self.setup.width, self.setup.world == 1
+        for weight in batch.weights:
+            size = 0 if one else weight.elements * width
+            if len(batch.weights) > 1 or self._width_sent(weight) != width:
+                self.ledger.take(GATHERED, size)
+                if self._width_sent(weight) != width and not one:
+                    self.ledger.touch(GATHERED, weight.elements * self._width_sent(weight))
+                if len(batch.weights) == 1:
+                    self.ledger.give(GATHERED, batch.buffer)
+            elif not one:
+                size = batch.buffer
+            self.there[weight] = size
+
+    # ------------------------------------------------------------ release
+    def release(self, module: int) -> None:
+        """Let go of what is not needed again soon."""
+        if module in self.inner:
+            return
+        own = self.weights_of[module]
+        going = {
+            weight for weight in own if weight not in self.kept and self.recent.get(weight, -1) <= self.number
+        }
+        if going:
+            traversed = 0
+            for number in range(self.number, len(self.order)):
+                if traversed >= self.setup.third.reuse:
+                    break
+                going.difference_update(self.weights_of[self.order[number].number])
+                traversed += self.elements[number]
+        for weight in own:
+            self.active.get(weight, set()).discard(module)
+            if weight in going:
+                self.drop(weight)
+
+    def drop(self, weight: Weight) -> None:
+        """Partition a parameter again, unless a module is at work with it."""
+        if weight in self.there and not self.active.get(weight):
+            self.ledger.give(GATHERED, self.there.pop(weight))
+            self.available -= weight.elements
+
+    def finish(self) -> None:
+        """A backward pass is over: what was not released is (`release_backward_leftovers`, `reset_step`)."""
+        for weight in list(self.flying):
+            self._wait(weight)
+        self.active.clear()
+        for weight in list(self.there):
+            self.drop(weight)
+
+
+def _own_weights(tape: Tape, leaves: Sequence[str]) -> tuple[list[tuple[Weight, ...]], set[int]]:
+    """What each module fetches: its own parameters; a leaf all that are in it, and modules in it nothing."""
+    found, inner = [module.weights for module in tape.modules], set[int]()
+    for module in tape.modules:
+        if module.kind and module.kind in leaves:
+            inside = [other for other in tape.modules if f"{other.name}.".startswith(f"{module.name}.")]
+            found[module.number] = tuple(weight for other in inside for weight in other.weights)
+            inner |= {other.number for other in inside if other is not module}
+    return found, inner

@@ -1,0 +1,73 @@
+"""Stage 0: every rank holds everything; gradients are averaged at the end (`engine.allreduce_gradients`)."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
+from dsconfig.sizing.tape import Weight
+
+CHUNK = 500_000_000
+"""Elements of a flattened copy (`engine.buffered_allreduce_fallback`)."""
+
+
+class Whole(Engine):
+    """`FP16_Optimizer` around bf16 and fp16, the bare optimizer around fp32."""
+
+    def rest(self) -> None:
+        """Weights, and for half precision their masters; the optimizer's states."""
+        self.ledger.take(WEIGHTS, self.setup.width * self.everything)
+        if self.setup.half:
+            self.ledger.take(MASTER, self.setup.master * self.elements)
+        self.ledger.take(STATES, self.setup.optimizer.states * self.elements)
+        self.there = set[Weight]()
+
+    def load(self) -> None:
+        """Half precision: the masters, and a step with gradients of zeros that makes the states."""
+        self.build()
+        if self.setup.half:
+            gradients = self.setup.master * self.elements
+            self.ledger.take(MASTER, self.setup.master * self.elements)
+            self.ledger.take(TEMPORARY, gradients)
+            if not self.setup.optimizer.flat:
+                self.ledger.take(GRADIENTS, self.setup.width * self.elements)
+            self.ledger.take(STATES, self.setup.optimizer.states * self.elements)
+            largest = max((weight.elements for weight in self.trained), default=0)
+            self.update(self.elements, self.elements if self.setup.optimizer.flat else largest)
+
+    def gradient(self, weight: Weight, count: int) -> None:
+        """It stays, and later ones are added to it."""
+        if weight in self.there:
+            self.ledger.give(GRADIENTS, count)
+        self.there.add(weight)
+
+    def after(self) -> None:
+        """At the boundary all gradients are flattened, chunk by chunk, and averaged."""
+        if not self.boundary:
+            return
+        self.ledger.touch(FLATTENED, self.setup.width * min(self.elements, CHUNK))
+        chunk = 0
+        for weight in self.trained:
+            chunk += weight.elements
+            if chunk > CHUNK or weight is self.trained[-1]:
+                self.send("all_reduce", chunk, self.setup.sent)
+                chunk = 0
+
+    def step(self) -> None:
+        """Half precision: one flat fp32 gradient; else the gradients as they are."""
+        setup, ledger = self.setup, self.ledger
+        largest = max((weight.elements for weight in self.trained), default=0)
+        if setup.half and setup.optimizer.flat:
+            # each gradient in fp32, all of them at once, and one flat tensor of them (`FP16_Optimizer.step`)
+            ledger.take(TEMPORARY, 2 * setup.master * self.elements)
+            ledger.give(TEMPORARY, setup.master * self.elements)
+            ledger.give(GRADIENTS, setup.width * self.elements)
+            self.update(self.elements, self.elements)
+            ledger.give(TEMPORARY, setup.master * self.elements)
+        elif setup.half:  # `FP16_UnfusedOptimizer.step`: gradients in fp32 beside the others
+            ledger.take(TEMPORARY, setup.master * self.elements)
+            self.update(self.elements, largest)
+            ledger.give(TEMPORARY, setup.master * self.elements)
+            ledger.give(GRADIENTS, setup.width * self.elements)
+        else:
+            self.update(self.elements, largest)
+            ledger.give(GRADIENTS, setup.width * self.elements)
+        self.there.clear()

@@ -1,0 +1,202 @@
+"""`memory`: what a config holds with a model, at rest and at the peaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dsconfig.sizing.engines.choose import engine_of
+from dsconfig.sizing.ledger import Ledger, Place
+from dsconfig.sizing.models.families import record
+from dsconfig.sizing.terms import MEANINGS
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, JsonObject
+    from dsconfig.sizing.engines.base import Engine
+    from dsconfig.sizing.engines.setup import Setup
+    from dsconfig.sizing.models.shape import Shape, Work
+
+PHASES = ("load", "forward", "backward", "step")
+AT_REST = "at rest"
+SLACK, SMALL = 50, 1 << 20
+"""A bound is above the estimate by a fiftieth and a MiB: the workspaces of operations (measured)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One kind of thing that is held."""
+
+    name: str
+    bytes: int
+    """At rest, or at the peak of the phase that holds most of it."""
+    phases: Mapping[str, int]
+    """Its part of what is held at rest and at each peak."""
+    key: str
+    formula: str
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One memory: a rank's GPU, or a host's."""
+
+    at_rest: int
+    peak: Mapping[str, int]
+    bound: Mapping[str, int]
+    """What each peak stays below."""
+    terms: tuple[Term, ...]
+
+    @property
+    def most(self) -> int:
+        """The highest peak, or what is held at rest."""
+        return max(self.at_rest, *self.peak.values())
+
+    @property
+    def most_bound(self) -> int:
+        """The highest of the bounds."""
+        return max(self.at_rest, *self.bound.values())
+
+    def to_dict(self) -> JsonObject:
+        """As JSON has it."""
+        return {
+            "at_rest": self.at_rest,
+            "peak": dict(self.peak),
+            "bound": dict(self.bound),
+            "terms": [
+                {
+                    "name": term.name,
+                    "bytes": term.bytes,
+                    "phases": dict(term.phases),
+                    "key": term.key,
+                    "formula": term.formula,
+                }
+                for term in self.terms
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Calls of one kind in one phase of a step."""
+
+    phase: str
+    name: str
+    calls: int
+    elements: int
+    width: int
+
+    def sent(self, world: int) -> int:
+        """Bytes that a rank sends, in a ring."""
+        times = 2 if self.name == "all_reduce" else 1
+        return times * self.elements * self.width * (world - 1) // world
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a rank and a host hold; `to_dict` for JSON."""
+
+    release: str
+    world_size: int
+    number: int
+    """The rank that holds most."""
+    parameters: int
+    trained: int
+    rank: Side
+    host: Side
+    collectives: tuple[Collective, ...]
+    assumptions: tuple[str, ...]
+
+    def to_dict(self) -> JsonObject:
+        """As JSON has it."""
+        sent: list[Json] = [
+            {
+                "phase": found.phase,
+                "name": found.name,
+                "calls": found.calls,
+                "elements": found.elements,
+                "bytes": found.sent(self.world_size),
+            }
+            for found in self.collectives
+        ]
+        return {
+            "release": self.release,
+            "world_size": self.world_size,
+            "number": self.number,
+            "parameters": self.parameters,
+            "trained": self.trained,
+            "rank": self.rank.to_dict(),
+            "host": self.host.to_dict(),
+            "communication": {
+                "bytes": sum(found.sent(self.world_size) for found in self.collectives),
+                "collectives": sent,
+            },
+            "assumptions": list(self.assumptions),
+        }
+
+
+def simulate(setup: Setup, shape: Shape, work: Work) -> tuple[Ledger, Engine]:
+    """Build an engine on paper and take one step with it."""
+    ledger = Ledger()
+    engine = engine_of(setup, record(shape, work), ledger)
+    engine.load()
+    ledger.clear()
+    ledger.enter(AT_REST)
+    engine.rest()
+    engine.run()
+    return ledger, engine
+
+
+def side(place: Place, largest: int, times: int = 1) -> Side:
+    """What one memory holds; `largest`: bytes that may be there once more; `times`: of so many ranks."""
+    peaks = {phase: place.peaks[phase].bytes * times if phase in place.peaks else 0 for phase in PHASES}
+    parts = {AT_REST: {name: count for name, count in place.held.items() if count}}
+    parts |= {phase: dict(place.peaks[phase].held) for phase in PHASES if phase in place.peaks}
+    names = dict.fromkeys(name for held in parts.values() for name in held)
+    terms = []
+    for name in names:
+        phases = {
+            phase.replace(" ", "_"): held[name] * times for phase, held in parts.items() if name in held
+        }
+        terms.append(Term(name, max(phases.values()), phases, *MEANINGS[name]))
+    order = {name: index for index, name in enumerate(MEANINGS)}
+    terms.sort(key=lambda term: order[term.name])
+    return Side(
+        place.total * times,
+        peaks,
+        {phase: bound(count, phase, largest * times) for phase, count in peaks.items()},
+        tuple(terms),
+    )
+
+
+def bound(count: int, phase: str, largest: int) -> int:
+    """What a peak stays below: nothing that is not there grows."""
+    if not count:
+        return 0
+    return count + count // SLACK + SMALL + (largest if phase in ("forward", "backward") else 0)
+
+
+def estimate(
+    setup: Setup, shape: Shape, work: Work, release: str, ranks_of_host: int, assumptions: tuple[str, ...]
+) -> Estimate:
+    """The rank that holds most, of the first and the last; and a host with so many of them."""
+    found = []
+    for number in (0,) if setup.stage in (0, 3) else sorted({0, setup.world - 1}):
+        ledger, engine = simulate(setup._replace(rank=number), shape, work)
+        found.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
+    _, number, ledger, engine = max(found, key=lambda entry: entry[0])
+    largest = setup.width * max((weight.elements for weight in engine.trained), default=0)
+    calls = tuple(
+        Collective(phase, name, count, elements, width)
+        for (phase, name, width), (count, elements) in engine.calls.items()
+    )
+    return Estimate(
+        release,
+        setup.world,
+        number,
+        engine.everything,
+        engine.elements,
+        side(ledger.rank, largest if setup.stage == 3 else 0),
+        side(ledger.host, 0, ranks_of_host),
+        calls,
+        assumptions,
+    )

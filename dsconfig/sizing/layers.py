@@ -1,0 +1,97 @@
+"""The layers that models are made of, as operations of autograd (Transformers' and torch's own code)."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.tape import Module, Tape, Tensor
+
+
+def cast(tape: Tape, x: Tensor, width: int) -> Tensor:
+    """`x.to(dtype)`: nothing where it has the type."""
+    if x.width == width:
+        return x
+    return tape.step([x], tape.tensor(x.elements, width, x.needs))
+
+
+def linear(tape: Tape, module: Module, x: Tensor, rows: int, out: int, label: str = "activations") -> Tensor:
+    """`nn.Linear`; under autocast the input and the weight are cast, and the copies are kept."""
+    with tape.inside(module):
+        width = 2 if tape.autocast else tape.width
+        x = cast(tape, x, width)
+        made = tape.tensor(rows * out, width, label=label)
+        saved = [x] if tape.keeps_inputs or any(weight.trains for weight in module.weights) else []
+        return tape.step([x], made, saved, module.weights)
+
+
+def add(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
+    """A residual: both get the gradient as it is."""
+    return tape.step([x, y], tape.tensor(x.elements, max(x.width, y.width)), shares=x.width == y.width)
+
+
+def multiply(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
+    """Two tensors, each kept for the other's gradient."""
+    return tape.step([x, y], tape.tensor(x.elements, max(x.width, y.width)), [x, y])
+
+
+def activation(tape: Tape, module: Module | None, x: Tensor) -> Tensor:
+    """A function of each element that keeps its input."""
+    if module is None:
+        return tape.step([x], tape.tensor(x.elements, x.width), [x])
+    with tape.inside(module):
+        return tape.step([x], tape.tensor(x.elements, x.width), [x])
+
+
+def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
+    """`NewGELUActivation`: seven operations, of which the products and the power keep what they read."""
+    count, width = x.elements, x.width
+    with tape.inside(module):
+        half = tape.step([x], tape.tensor(count, width))
+        cube = tape.step([x], tape.tensor(count, width), [x], back=2 * count * width)
+        scaled = tape.step([cube], tape.tensor(count, width))
+        total = tape.step([x, scaled], tape.tensor(count, width), shares=True)
+        inner = tape.step([total], tape.tensor(count, width))
+        curve = tape.tensor(count, width)
+        tape.step([inner], curve, [curve])
+        one = tape.step([curve], tape.tensor(count, width), shares=True)
+        return multiply(tape, half, one)
+
+
+def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
+    """`LlamaRMSNorm`: computed in fp32, with one reciprocal root a row."""
+    width, count = x.width, x.elements
+    with tape.inside(module):
+        full = cast(tape, x, 4)
+        square = tape.step([full], tape.tensor(count, 4), [full], back=2 * 4 * count)
+        mean = tape.step([square], tape.tensor(rows, 4))
+        root = tape.tensor(rows, 4)
+        tape.step([mean], root, [root])
+        normal = tape.step([full, root], tape.tensor(count, 4), [full, root], back=4 * count)
+        narrow = cast(tape, normal, width)
+        made = tape.tensor(count, max(width, tape.width))
+        return tape.step([narrow], made, [narrow], module.weights, back=count * width)
+
+
+def layer_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
+    """`nn.LayerNorm`: keeps its input, and mean and root of each row."""
+    with tape.inside(module):
+        made = tape.tensor(x.elements, x.width)
+        sums = tape.tensor(2 * rows, 4 if x.width == 4 else x.width, needs=False)
+        tape.step([], sums)
+        return tape.step([x, sums], made, [x, sums], module.weights)
+
+
+def dropout(tape: Tape, x: Tensor, rate: float) -> Tensor:
+    """A mask of a byte an element is kept."""
+    if not rate:
+        return x
+    mask = tape.tensor(x.elements, 1, needs=False)
+    tape.step([], mask)
+    return tape.step([x, mask], tape.tensor(x.elements, x.width), [mask])
+
+
+def rotary(tape: Tape, x: Tensor, width: int) -> Tensor:
+    """`apply_rotary_pos_emb` on queries or keys: nothing is kept, for cos and sin need no gradient."""
+    count = x.elements
+    straight = tape.step([x], tape.tensor(count, width))
+    half = tape.step([x], tape.tensor(count, x.width), temporary=count // 2 * x.width, back=count * x.width)
+    turned = tape.step([half], tape.tensor(count, width))
+    return tape.step([straight, turned], tape.tensor(count, width), shares=True)

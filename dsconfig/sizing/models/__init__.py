@@ -1,0 +1,1 @@
+"""Families of models: their modules in the order of `named_parameters()`, and their forward pass."""

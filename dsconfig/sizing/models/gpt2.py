@@ -1,0 +1,84 @@
+"""GPT-2."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.attention import Heads, attend
+from dsconfig.sizing.layers import add, dropout, gelu_new, layer_norm, linear
+from dsconfig.sizing.models.head import language_loss
+from dsconfig.sizing.models.shape import Shape, Work
+from dsconfig.sizing.tape import Tape, Tensor
+
+
+class Layer:
+    """The modules of one block."""
+
+    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
+        hidden, wide = shape.hidden, shape.wide
+        self.whole = tape.module(prefix)
+        self.before = tape.module(f"{prefix}.ln_1", hidden, hidden)
+        self.attention = tape.module(f"{prefix}.attn")
+        self.joint = tape.module(f"{prefix}.attn.c_attn", 3 * hidden * hidden, 3 * hidden, casts=True)
+        self.output = tape.module(f"{prefix}.attn.c_proj", hidden * hidden, hidden, casts=True)
+        self.after = tape.module(f"{prefix}.ln_2", hidden, hidden)
+        self.mlp = tape.module(f"{prefix}.mlp")
+        self.up = tape.module(f"{prefix}.mlp.c_fc", hidden * wide, wide, casts=True)
+        self.down = tape.module(f"{prefix}.mlp.c_proj", hidden * wide, hidden, casts=True)
+        self.act = tape.module(f"{prefix}.mlp.act")
+
+
+def build(shape: Shape, work: Work) -> Tape:
+    """The modules and the pass of a model."""
+    tape = Tape(work.width, work.autocast, work.keeps_inputs)
+    rows, hidden = work.micro * work.length, shape.hidden
+    root, model = tape.module("", returns=False), tape.module("transformer", returns=False)
+    words = tape.module("transformer.wte", shape.vocabulary * hidden, returns=False, casts=shape.tied)
+    places = tape.module("transformer.wpe", shape.positions * hidden, returns=False)
+    layers = [Layer(tape, shape, f"transformer.h.{index}") for index in range(shape.layers)]
+    norm = tape.module("transformer.ln_f", hidden, hidden)
+    head = tape.module("lm_head", *(() if shape.tied else (shape.vocabulary * hidden,)), casts=True)
+    if shape.tied:
+        head.weights = words.weights
+    tape.extra, tape.untied = 8 * rows, shape.vocabulary * hidden if shape.tied else 0
+    heads = Heads(shape.heads, shape.heads, hidden // shape.heads, work.micro, work.length)
+    with tape.inside(root):
+        with tape.inside(model):
+            with tape.inside(words):
+                x = tape.step([], tape.tensor(rows * hidden), weights=words.weights)
+            with tape.inside(places):
+                y = tape.step([], tape.tensor(work.length * hidden), weights=places.weights)
+            x = tape.step([x, y], tape.tensor(rows * hidden), shares=work.micro == 1)
+            x = dropout(tape, x, shape.dropout)
+            for layer in layers:
+                with tape.segment(x, work.checkpointing):
+                    x = block(tape, shape, layer, heads, work, x)
+            x = layer_norm(tape, norm, x, rows)
+        language_loss(tape, head, head.weights, x, rows, shape.vocabulary)
+    return tape
+
+
+def block(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
+    """One layer."""
+    rows, hidden = heads.rows, shape.hidden
+    with tape.inside(layer.whole):
+        y = layer_norm(tape, layer.before, x, rows)
+        with tape.inside(layer.attention):
+            joint = linear(tape, layer.joint, y, rows, 3 * hidden)
+            mixed = attend_joint(tape, work, heads, joint)
+            y = dropout(tape, linear(tape, layer.output, mixed, rows, hidden), shape.dropout)
+        x = add(tape, x, y)
+        y = layer_norm(tape, layer.after, x, rows)
+        with tape.inside(layer.mlp):
+            y = gelu_new(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide))
+            y = dropout(tape, linear(tape, layer.down, y, rows, hidden), shape.dropout)
+        return add(tape, x, y)
+
+
+def attend_joint(tape: Tape, work: Work, heads: Heads, joint: Tensor) -> Tensor:
+    """Queries, keys and values are views of one tensor, which stays whole for them."""
+    if work.attention == "eager":
+        parts = [tape.step([joint], tape.tensor(joint.elements // 3, joint.width)) for _ in range(3)]
+        return attend(tape, work.attention, heads, *parts)
+    rows = tape.tensor(heads.rows * heads.queries, 4, needs=False)
+    tape.step([], rows)
+    made = tape.tensor(joint.elements // 3, joint.width)
+    return tape.step([joint, rows], made, [joint, rows, made], back=joint.bytes)

@@ -1,0 +1,117 @@
+"""A model's `config.json`, as Transformers writes it, to the shape of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from dsconfig.json_types import Json
+from dsconfig.sizing.models.shape import Shape
+from dsconfig.sizing.refused import NotModelledError
+
+
+class Decoder(NamedTuple):
+    """What tells a family built like Llama from Llama."""
+
+    head_norms: bool = False
+    query_bias: bool = False
+    head_size: int = 0
+    """Where the config need not say it."""
+    tied: bool = False
+    """Whether embeddings are tied where the config does not say."""
+
+
+DECODERS = {
+    "llama": Decoder(),
+    "mistral": Decoder(),
+    "mixtral": Decoder(),
+    "qwen2": Decoder(query_bias=True),
+    "qwen3": Decoder(head_norms=True, head_size=128),
+}
+FAMILIES = (*DECODERS, "gpt2", "vit")
+
+
+def shape_of(config: Mapping[str, Json]) -> Shape:
+    """The shape that a `config.json` describes.
+
+    Raises:
+        NotModelledError: the family is unknown here, or a key is missing or of another kind.
+    """
+    kind = config.get("model_type")
+    if kind == "gpt2":
+        return _gpt2(config)
+    if kind == "vit":
+        return _vit(config)
+    if not isinstance(kind, str) or kind not in DECODERS:
+        named = f"the model type `{kind}`" if kind else "a model without `model_type`"
+        raise NotModelledError(f"{named} is not modelled", f"give one of {', '.join(FAMILIES)}")
+    return _decoder(config, kind)
+
+
+def _decoder(config: Mapping[str, Json], kind: str) -> Shape:
+    own = DECODERS[kind]
+    heads, hidden = _count(config, "num_attention_heads"), _count(config, "hidden_size")
+    bias = config.get("attention_bias") is True
+    size = _count(config, "head_dim", own.head_size or hidden // heads)
+    return Shape(
+        "decoder",
+        hidden,
+        _count(config, "num_hidden_layers"),
+        _count(config, "intermediate_size"),
+        heads,
+        _count(config, "num_key_value_heads", heads),
+        size,
+        _count(config, "vocab_size"),
+        tied=config.get("tie_word_embeddings", own.tied) is True,
+        head_norms=own.head_norms,
+        query_bias=own.query_bias or bias,
+        output_bias=bias and kind in ("llama", "qwen3"),
+        mlp_bias=config.get("mlp_bias") is True,
+        experts=_count(config, "num_local_experts", 8) if kind == "mixtral" else 0,
+        chosen=_count(config, "num_experts_per_tok", 2) if kind == "mixtral" else 0,
+        name=kind,
+    )
+
+
+def _gpt2(config: Mapping[str, Json]) -> Shape:
+    hidden = _count(config, "n_embd", 768)
+    rates = {config.get(key, 0.1) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop")}
+    return Shape(
+        "gpt2",
+        hidden,
+        _count(config, "n_layer", 12),
+        _count(config, "n_inner", 4 * hidden),
+        _count(config, "n_head", 12),
+        vocabulary=_count(config, "vocab_size", 50257),
+        tied=config.get("tie_word_embeddings", True) is True,
+        positions=_count(config, "n_positions", 1024),
+        dropout=0.0 if rates == {0} else 0.1,
+        name="gpt2",
+    )
+
+
+def _vit(config: Mapping[str, Json]) -> Shape:
+    labels = config.get("id2label")
+    return Shape(
+        "vit",
+        _count(config, "hidden_size", 768),
+        _count(config, "num_hidden_layers", 12),
+        _count(config, "intermediate_size", 3072),
+        _count(config, "num_attention_heads", 12),
+        image=_count(config, "image_size", 224),
+        patch=_count(config, "patch_size", 16),
+        channels=_count(config, "num_channels", 3),
+        labels=len(labels) if isinstance(labels, dict) else 2,
+        dropout=0.1 if config.get("hidden_dropout_prob") else 0.0,
+        name="vit",
+    )
+
+
+def _count(config: Mapping[str, Json], key: str, default: int = 0) -> int:
+    value = config.get(key)
+    if value is None and default:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        said = f"is `{value}`" if key in config else "is missing"
+        raise NotModelledError(f"`{key}` of the model {said}", "give a whole number above 0")
+    return value

@@ -1,0 +1,52 @@
+"""The shape of a model: what decides how many parameters it has and what its pass keeps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Shape(NamedTuple):
+    """A model's sizes; what a family has no use for stays as it is here."""
+
+    family: str
+    """decoder, gpt2, vit, plain."""
+    hidden: int
+    layers: int
+    wide: int
+    """Elements of the hidden layer of an MLP."""
+    heads: int = 1
+    key_heads: int = 1
+    head_size: int = 0
+    vocabulary: int = 0
+    tied: bool = False
+    head_norms: bool = False
+    """Whether queries and keys are normalised (Qwen3)."""
+    query_bias: bool = False
+    output_bias: bool = False
+    mlp_bias: bool = False
+    experts: int = 0
+    chosen: int = 0
+    """Experts that a token goes through."""
+    positions: int = 0
+    image: int = 0
+    patch: int = 0
+    channels: int = 3
+    labels: int = 2
+    dropout: float = 0.0
+    trained: float = 1.0
+    """Of a stack of plain blocks, the part that is trained, from the input on."""
+    name: str = ""
+
+
+class Work(NamedTuple):
+    """What one micro batch is, and how it is computed."""
+
+    micro: int
+    length: int
+    width: int
+    """Bytes of a weight in the model."""
+    autocast: bool = False
+    attention: str = "sdpa"
+    checkpointing: bool = False
+    keeps_inputs: bool = False
+    """Whether a frozen layer keeps its input too (stage 3's `LinearFunctionForZeroStage3`)."""

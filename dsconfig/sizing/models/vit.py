@@ -1,0 +1,86 @@
+"""The vision transformer, for classification."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.attention import Heads, attend
+from dsconfig.sizing.layers import activation, add, cast, dropout, layer_norm, linear
+from dsconfig.sizing.models.shape import Shape, Work
+from dsconfig.sizing.tape import Module, Tape, Tensor
+
+
+class Layer:
+    """The modules of one layer."""
+
+    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
+        hidden, wide = shape.hidden, shape.wide
+
+        def projection(name: str, out: int, into: int) -> Module:
+            return tape.module(f"{prefix}.{name}", out * into, out, casts=True)
+
+        self.whole = tape.module(prefix)
+        self.attention = tape.module(f"{prefix}.attention")
+        names = ("q_proj", "k_proj", "v_proj")
+        self.inputs = [projection(f"attention.{name}", hidden, hidden) for name in names]
+        self.output = projection("attention.o_proj", hidden, hidden)
+        self.before = tape.module(f"{prefix}.layernorm_before", hidden, hidden)
+        self.after = tape.module(f"{prefix}.layernorm_after", hidden, hidden)
+        self.mlp = tape.module(f"{prefix}.mlp")
+        self.act = tape.module(f"{prefix}.mlp.activation_fn")
+        self.up = projection("mlp.fc1", wide, hidden)
+        self.down = projection("mlp.fc2", hidden, wide)
+
+
+def build(shape: Shape, work: Work) -> Tape:
+    """The modules and the pass of a model."""
+    tape = Tape(work.width, work.autocast, work.keeps_inputs)
+    hidden, side = shape.hidden, shape.image // shape.patch
+    length = side * side + 1
+    rows, pixels = work.micro * length, work.micro * shape.channels * shape.image**2
+    root, model = tape.module("", returns=False), tape.module("vit", returns=False)
+    whole = tape.module("vit.embeddings", hidden, length * hidden, returns=False)
+    patches = tape.module("vit.embeddings.patch_embeddings", returns=False)
+    sizes = (hidden * shape.channels * shape.patch**2, hidden)
+    convolution = tape.module("vit.embeddings.patch_embeddings.projection", *sizes, returns=False, casts=True)
+    layers = [Layer(tape, shape, f"vit.layers.{index}") for index in range(shape.layers)]
+    norm = tape.module("vit.layernorm", hidden, hidden)
+    head = tape.module("classifier", shape.labels * hidden, shape.labels, casts=True)
+    heads = Heads(shape.heads, shape.heads, hidden // shape.heads, work.micro, length)
+    tape.extra = pixels * work.width + 8 * work.micro
+    image = tape.tensor(0 if not tape.autocast else pixels, needs=False)  # the batch: its script holds it
+    if tape.autocast:
+        tape.extra -= image.bytes
+        tape.step([], image)
+    with tape.inside(root):
+        with tape.inside(model):
+            with tape.inside(whole):
+                with tape.inside(patches), tape.inside(convolution):
+                    cut = cast(tape, image, 2 if tape.autocast else tape.width)
+                    made = tape.tensor((rows - work.micro) * hidden, 2 if tape.autocast else tape.width)
+                    x = tape.step([cut], made, [cut], convolution.weights)
+                x = tape.step([x], tape.tensor(rows * hidden), weights=whole.weights[:1])
+                x = tape.step([x], tape.tensor(rows * hidden), weights=whole.weights[1:])
+            for layer in layers:
+                with tape.segment(x, work.checkpointing):
+                    x = vit_layer(tape, shape, layer, heads, work, x)
+            x = layer_norm(tape, norm, x, rows)
+        first = tape.step([x], tape.tensor(work.micro * hidden, x.width))
+        logits = linear(tape, head, first, work.micro, shape.labels)
+    tape.step([logits], tape.tensor(1, 4))
+    return tape
+
+
+def vit_layer(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
+    """One layer."""
+    rows, hidden = heads.rows, shape.hidden
+    with tape.inside(layer.whole):
+        y = layer_norm(tape, layer.before, x, rows)
+        with tape.inside(layer.attention):
+            query, key, value = (linear(tape, module, y, rows, hidden) for module in layer.inputs)
+            mixed = attend(tape, work.attention, heads, query, key, value)
+            y = linear(tape, layer.output, mixed, rows, hidden)
+        x = add(tape, dropout(tape, y, shape.dropout), x)
+        y = layer_norm(tape, layer.after, x, rows)
+        with tape.inside(layer.mlp):
+            y = activation(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide))
+            y = linear(tape, layer.down, y, rows, hidden)
+        return add(tape, dropout(tape, y, shape.dropout), x)

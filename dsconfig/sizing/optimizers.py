@@ -1,0 +1,58 @@
+"""What each optimizer keeps and needs for an element, in bytes of fp32."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dsconfig.json_types import Json
+from dsconfig.sizing.engines.setup import Rule
+from dsconfig.sizing.refused import NotModelledError
+
+FUSED, FOREACH, SINGLE = "fused", "foreach", "single"
+ADAM = {FUSED: (8, 0), FOREACH: (8, 4), SINGLE: (8, 8)}
+CLIENTS: Mapping[str, Rule] = {
+    "adam": Rule("adam", 8, 4),
+    "adamw": Rule("adamw", 8, 4),
+    "adamw-fused": Rule("adamw-fused", 8, 0),
+    "adamw-8bit": Rule("adamw-8bit", 2, 0),
+    "sgd": Rule("sgd", 0, 0),
+    "sgd-momentum": Rule("sgd-momentum", 4, 0),
+    "lion": Rule("lion", 4, 0),
+    "adagrad": Rule("adagrad", 4, 4, doubled=True),
+}
+"""Optimizers that a script hands to DeepSpeed, as torch runs them on GPUs."""
+
+
+def of_config(kind: str, params: Mapping[str, Json], offloads: bool) -> Rule:
+    """The rule of the config's `optimizer` section.
+
+    Raises:
+        NotModelledError: what this optimizer keeps is not known here.
+    """
+    name = kind.lower()
+    if name in ("adam", "adamw"):
+        if params.get("torch_adam") is True and not params.get("fused"):
+            way = SINGLE if params.get("foreach") is False or offloads else FOREACH
+            states, temporary = ADAM[way]
+            return Rule(name, states, temporary)
+        return Rule(name, *ADAM[FUSED], flat=True)
+    if name == "lion":
+        return Rule(name, 4, 0)
+    if name == "sgd":
+        momentum = params.get("momentum")
+        return Rule(name, 4 if momentum else 0, 0)
+    if name == "adagrad":
+        return Rule(name, 4, 0) if offloads else CLIENTS["adagrad"]
+    raise NotModelledError(f"the optimizer `{kind}` is not modelled")
+
+
+def of_client(name: str, offloads: bool) -> Rule:
+    """The rule of an optimizer that a script makes; on the host torch has one temporary more.
+
+    Raises:
+        NotModelledError: what this optimizer keeps is not known here.
+    """
+    if name not in CLIENTS:
+        raise NotModelledError(f"the optimizer `{name}` is not modelled", f"give one of {', '.join(CLIENTS)}")
+    rule = CLIENTS[name]._replace(client=True)
+    return rule._replace(temporary=8) if offloads and rule.temporary else rule

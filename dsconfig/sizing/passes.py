@@ -1,0 +1,216 @@
+"""The forward and the backward pass over a tape: which tensors are there when, and which gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.tape import Done, Enter, Leave, Operation, Segment, Step, Tape, Tensor, Weight
+
+FLOWING = "gradients of activations"
+COPIES = "autocast's copies of weights"
+
+
+class Hooks(Protocol):
+    """What an engine does as modules come and go, and as the gradient of a parameter is there."""
+
+    gathers: bool
+
+    def enter(self, number: int, forward: bool) -> None:
+        """Before a module computes, forward or backward."""
+
+    def leave(self, number: int, forward: bool) -> None:
+        """After it has."""
+
+    def gradient(self, weight: Weight, count: int) -> None:
+        """The gradient of a weight is there, in a block of its own of this many bytes."""
+
+
+class Flow:
+    """The gradient of a tensor, and how many wait for it."""
+
+    __slots__ = ("bytes", "owners")
+
+    def __init__(self, count: int) -> None:
+        self.bytes, self.owners = count, 1
+
+
+class Pass:
+    """One micro batch."""
+
+    def __init__(self, tape: Tape, ledger: Ledger, hooks: Hooks, gradient_width: int) -> None:
+        self.tape, self.ledger, self.hooks = tape, ledger, hooks
+        self.gradient_width = gradient_width
+        self.flows: dict[Tensor, Flow] = {}
+        self.partial: dict[Weight, list[int]] = {}
+        self.copies: dict[Weight, int] = {}
+        self.known: Tensor | None = None
+        """The end of a segment that is computed again: nobody reads it."""
+
+    # ------------------------------------------------------------ forward
+    def forward(self) -> None:
+        """From the batch to the loss."""
+        self._forward(self.tape.steps, saving=True)
+        for weight in list(self.copies):  # autocast forgets its copies; the graph keeps those that it needs
+            self._drop_copy(weight)
+
+    def _forward(self, steps: Sequence[Step], *, saving: bool) -> None:
+        for step in steps:
+            if isinstance(step, Operation):
+                self._compute(step, saving)
+            elif isinstance(step, Enter):
+                self.hooks.enter(step.module.number, True)
+            elif isinstance(step, Leave):
+                self.hooks.leave(step.module.number, True)
+            elif isinstance(step, Done):
+                for tensor in step.tensors:
+                    self._drop(tensor)
+            else:
+                step.source.references += 1
+                self._forward(step.steps, saving=False)
+
+    def _compute(self, operation: Operation, saving: bool) -> None:
+        made = operation.output
+        self._cast_weights(operation, saving)
+        made.references = 0 if made is self.known else made.readers
+        self.ledger.take(made.label, made.bytes)
+        if operation.temporary:
+            self.ledger.touch("temporaries", operation.temporary)
+        if saving and made.needs:
+            for tensor in operation.saved:
+                tensor.references += 1
+        for tensor in operation.inputs:
+            self._drop(tensor)
+        if not made.references:
+            self.ledger.give(made.label, made.bytes)
+
+    def _drop(self, tensor: Tensor) -> None:
+        tensor.references -= 1
+        if not tensor.references:
+            self.ledger.give(tensor.label, tensor.bytes)
+
+    def _cast_weights(self, operation: Operation, saving: bool) -> None:
+        """Autocast's copy of each weight: one reference for its cache, one for the graph."""
+        if not self.tape.autocast or self.hooks.gathers:
+            return
+        for weight in operation.weights:
+            if weight.casts:
+                if weight not in self.copies:
+                    self.ledger.take(COPIES, 2 * weight.elements)
+                    self.copies[weight] = 1
+                if saving:
+                    self.copies[weight] += 1
+
+    def _drop_copy(self, weight: Weight) -> None:
+        if weight in self.copies:
+            self.copies[weight] -= 1
+            if not self.copies[weight]:
+                del self.copies[weight]
+                self.ledger.give(COPIES, 2 * weight.elements)
+
+    # ------------------------------------------------------------ backward
+    def backward(self) -> None:
+        """From the loss to the gradients of the parameters."""
+        last = next(step for step in reversed(self.tape.steps) if isinstance(step, Operation))
+        self.flows[last.output] = Flow(0)
+        self._backward(self.tape.steps)
+        self.flows.clear()
+
+    def _backward(self, steps: Sequence[Step]) -> None:
+        for step in reversed(steps):
+            if isinstance(step, Operation):
+                self._differentiate(step)
+            elif isinstance(step, Leave):
+                self.hooks.enter(step.module.number, False)
+            elif isinstance(step, Enter):
+                if step.module.returns:
+                    self.hooks.leave(step.module.number, False)
+            elif isinstance(step, Segment):
+                self._again(step)
+
+    def _again(self, segment: Segment) -> None:
+        """Compute a segment once more, and go back through it."""
+        reads = sum(
+            step.inputs.count(segment.source) for step in segment.steps if isinstance(step, Operation)
+        )
+        segment.source.references += reads
+        self.known = segment.output
+        self._forward(segment.steps, saving=True)
+        self.known = None
+        for weight in list(self.copies):
+            self._drop_copy(weight)
+        self._backward(segment.steps)
+        self._drop(segment.source)
+
+    def _differentiate(self, operation: Operation) -> None:
+        made, ledger = operation.output, self.ledger
+        flow = self.flows.pop(made, None)
+        if not made.needs:
+            return
+        arriving = [tensor for tensor in operation.inputs if tensor.needs]
+        if operation.shares and flow is not None:
+            for tensor in arriving:
+                flow.owners += 1
+                self._arrive(tensor, flow)
+            self._spend(flow)
+        else:
+            flows = [Flow(tensor.bytes) for tensor in arriving]
+            weights = [weight for weight in operation.weights if weight.trains]
+            for fresh in flows:
+                ledger.take(FLOWING, fresh.bytes)
+            width = self.gradient_width
+            for weight in weights:
+                ledger.take("gradients", weight.elements * width)
+            if operation.back:
+                ledger.touch("temporaries", operation.back)
+            if flow is not None:
+                self._spend(flow)
+            self._release(operation)
+            for tensor, fresh in zip(arriving, flows, strict=True):
+                self._arrive(tensor, fresh)
+            for weight in weights:
+                self._accumulate(weight, weight.elements * width)
+            return
+        self._release(operation)
+
+    def _release(self, operation: Operation) -> None:
+        for tensor in operation.saved:
+            self._drop(tensor)
+        for weight in operation.weights:
+            self._drop_copy(weight)
+
+    def _spend(self, flow: Flow) -> None:
+        flow.owners -= 1
+        if not flow.owners:
+            self.ledger.give(FLOWING, flow.bytes)
+
+    def _arrive(self, tensor: Tensor, flow: Flow) -> None:
+        """Add a gradient to what has arrived: in place where one of the two belongs to nobody else."""
+        there = self.flows.get(tensor)
+        if there is None:
+            self.flows[tensor] = flow
+        elif there.owners == 1:
+            self._spend(flow)
+        elif flow.owners == 1:
+            self.flows[tensor] = flow
+            self._spend(there)
+        else:
+            self.flows[tensor] = Flow(flow.bytes)
+            self.ledger.take(FLOWING, flow.bytes)
+            self._spend(flow)
+            self._spend(there)
+
+    def _accumulate(self, weight: Weight, count: int) -> None:
+        """A tied weight waits for all its gradients; their sum is a block more where the first is a view."""
+        if weight.uses == 1:
+            self.hooks.gradient(weight, count)
+            return
+        parts = self.partial.setdefault(weight, [])
+        parts.append(count)
+        if len(parts) == weight.uses:
+            alone = self.tape.autocast or self.tape.keeps_inputs
+            self.ledger.take("gradients", 0 if alone else count)
+            for part in self.partial.pop(weight)[alone:]:
+                self.ledger.give("gradients", part)
+            self.hooks.gradient(weight, count)

@@ -1,0 +1,164 @@
+"""The effective values of a config that decide how much its engine holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from dsconfig.json_types import Json
+from dsconfig.sizing.engines.setup import Rule, Setup, Third
+from dsconfig.sizing.optimizers import of_client, of_config
+from dsconfig.sizing.refused import NotModelledError
+
+SECTIONS = (
+    "train_micro_batch_size_per_gpu",
+    "gradient_accumulation_steps",
+    "optimizer",
+    "zero_optimization",
+    "bf16",
+    "fp16",
+    "torch_autocast",
+    "data_types",
+    "communication_data_type",
+    "tensor_parallel",
+    "sequence_parallel_size",
+    "compile",
+    "expert_parallel",
+    "hybrid_engine",
+)
+"""What is read of a config."""
+WIDTHS = {"fp32": 4, "float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2, "half": 2, "float": 4}
+ZERO = "zero_optimization."
+SWITCHES = (
+    "zero_quantized_weights",
+    "zero_quantized_nontrainable_weights",
+    "zero_quantized_gradients",
+    "stage3_use_all_reduce_for_fetch_params",
+    "stage3_allgather_sequential",
+    "stage3_module_granularity_threshold",
+    "parameter_alignment",
+    "legacy_stage1",
+    "offload_optimizer.super_offload",
+)
+"""Keys below `zero_optimization` whose effect on memory is not modelled, where they are switched on."""
+
+
+class Values:
+    """Effective values by dotted key."""
+
+    def __init__(self, values: Mapping[str, Json], given: Collection[str] = ()) -> None:
+        self.values, self.given = values, given
+
+    def flag(self, key: str) -> bool:
+        """Whether a switch is on."""
+        return bool(self.values.get(key))
+
+    def count(self, key: str, default: int = 0) -> int:
+        """A number of elements."""
+        value = self.values.get(key, default)
+        return int(value) if isinstance(value, (int, float)) else default
+
+    def text(self, key: str) -> str | None:
+        """A word."""
+        value = self.values.get(key)
+        return value if isinstance(value, str) else None
+
+    def width(self, key: str, default: int) -> int:
+        """Bytes of a type."""
+        return WIDTHS.get(str(self.values.get(key)).lower().removeprefix("torch."), default)
+
+    def written(self, section: str) -> bool:
+        """Whether the config says anything below a section."""
+        return any(key.startswith(f"{section}.") for key in self.given)
+
+
+def setup_of(values: Values, world: int, client: str | None, zero_init: bool) -> Setup:
+    """The set-up of the first rank; `client`: the optimizer that the script makes.
+
+    Raises:
+        NotModelledError: something in the config is not modelled.
+    """
+    refuse(values)
+    half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
+    stage, width = values.count(f"{ZERO}stage"), 2 if half else 4
+    pure = bool(half) and values.flag(f"{half}.{half}_master_weights_and_grads")
+    offloads = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") == "cpu"
+    if pure and (offloads or not values.flag(f"{half}.{half}_optimizer_states")):
+        raise NotModelledError(
+            f"`{half}.{half}_master_weights_and_grads` with states in fp32 is not modelled"
+        )
+    return Setup(
+        stage=stage,
+        world=world,
+        accumulation=max(1, values.count("gradient_accumulation_steps", 1)),
+        width=width,
+        half=half,
+        autocast=values.flag("torch_autocast.enabled"),
+        master=2 if pure else 4,
+        gradient=values.width("data_types.grad_accum_dtype", width),
+        sent=values.width("communication_data_type", width),
+        optimizer=_optimizer(values, client, offloads),
+        overflows=half == "fp16",
+        offloads=offloads,
+        offloads_parameters=stage == 3 and values.text(f"{ZERO}offload_param.device") == "cpu",
+        ratio=_ratio(values),
+        leaves=_leaves(values),
+        zero_init=zero_init,
+        bucket=values.count(f"{ZERO}reduce_bucket_size"),
+        third=Third(*(values.count(ZERO + key) for key in THIRD)),
+        overlap=values.flag(f"{ZERO}overlap_comm"),
+        contiguous=values.flag(f"{ZERO}contiguous_gradients") or (offloads and stage < 3),
+        reduce_scatter=values.flag(f"{ZERO}reduce_scatter"),
+        round_robin=values.flag(f"{ZERO}round_robin_gradients"),
+        norms=values.flag(f"{ZERO}compute_grad_norm"),
+    )
+
+
+THIRD = (
+    "sub_group_size",
+    "stage3_prefetch_bucket_size",
+    "stage3_max_live_parameters",
+    "stage3_max_reuse_distance",
+    "stage3_param_persistence_threshold",
+    "stage3_model_persistence_threshold",
+)
+"""The fields of `Third` as keys below `zero_optimization`."""
+
+
+def _ratio(values: Values) -> float:
+    value = values.values.get(f"{ZERO}offload_optimizer.ratio", 1.0)
+    return float(value) if isinstance(value, (int, float)) else 1.0
+
+
+def _leaves(values: Values) -> tuple[str, ...]:
+    found = values.values.get(f"{ZERO}leaf_module.classes")
+    return tuple(str(name).rpartition(".")[2] for name in found) if isinstance(found, list) else ()
+
+
+def _optimizer(values: Values, client: str | None, offloads: bool) -> Rule:
+    kind = values.text("optimizer.type")
+    if client is not None or kind is None:
+        return of_client(client or "adamw", offloads)
+    start = "optimizer.params."
+    params = {key.removeprefix(start): value for key, value in values.values.items() if key.startswith(start)}
+    return of_config(kind, params, offloads)
+
+
+def refuse(values: Values) -> None:
+    """Refuse by name what is not modelled."""
+    for switch in SWITCHES:
+        if values.flag(ZERO + switch):
+            raise NotModelledError(f"`{ZERO}{switch}` is not modelled")
+    if values.written(f"{ZERO}zenflow"):
+        raise NotModelledError(f"`{ZERO}zenflow` is not modelled")
+    for switch in ("compile.deepcompile", "expert_parallel.enabled", "hybrid_engine.enabled"):
+        if values.flag(switch):
+            raise NotModelledError(f"`{switch}` is not modelled")
+    for section in ("offload_optimizer", "offload_param"):
+        if values.text(f"{ZERO}{section}.device") == "nvme":
+            raise NotModelledError(f"`{ZERO}{section}.device` nvme is not modelled")
+    for key, most in ((f"{ZERO}zero_hpz_partition_size", 1), (f"{ZERO}mics_shard_size", 0)):
+        if values.count(key, most) > most:
+            raise NotModelledError(f"`{key}` above {most} is not modelled")
+    for key in ("tensor_parallel.autotp_size", "sequence_parallel_size"):
+        if values.count(key, 1) > 1:
+            raise NotModelledError(f"`{key}` above 1 is not modelled")

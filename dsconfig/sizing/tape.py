@@ -1,0 +1,191 @@
+"""A model's pass as a list of operations: what each takes and makes, and what it keeps for the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
+
+
+class Weight:
+    """A parameter; `number` is its place among `named_parameters()`."""
+
+    __slots__ = ("casts", "elements", "module", "name", "number", "trains", "uses")
+
+    def __init__(self, number: int, name: str, elements: int, trains: bool, casts: bool) -> None:
+        self.number, self.name, self.elements = number, name, elements
+        self.trains, self.casts = trains, casts
+        self.module = 0
+        """Where it was made."""
+        self.uses = 0
+        """Operations that read it: more than one where it is tied."""
+
+
+class Module:
+    """A module with the parameters that are its own; `returns`: its inputs take part in the backward pass."""
+
+    __slots__ = ("kind", "name", "number", "returns", "weights")
+
+    def __init__(self, number: int, name: str, weights: Sequence[Weight], returns: bool) -> None:
+        self.number, self.name, self.weights, self.returns = number, name, tuple(weights), returns
+        self.kind = ""
+        """Its class, where DeepSpeed's settings may name it."""
+
+
+class Tensor:
+    """Something computed: elements, bytes of each, how often it is read, and whether gradients flow to it."""
+
+    __slots__ = ("elements", "label", "needs", "readers", "references", "width")
+
+    def __init__(self, elements: int, width: int, needs: bool, label: str) -> None:
+        self.elements, self.width, self.needs, self.label = elements, width, needs, label
+        self.readers = self.references = 0
+
+    @property
+    def bytes(self) -> int:
+        """Its size; its gradient's too."""
+        return self.elements * self.width
+
+
+class Operation:
+    """A node of autograd's graph.
+
+    `temporary` and `back` are bytes held for a moment, forward and backward. `shares`: the gradient of the
+    output is handed on as it is. `quiet`: no gradient is computed for the inputs.
+    """
+
+    __slots__ = ("back", "inputs", "made", "output", "saved", "shares", "temporary", "weights")
+
+    def __init__(
+        self,
+        inputs: tuple[Tensor, ...],
+        output: Tensor,
+        saved: tuple[Tensor, ...],
+        weights: tuple[Weight, ...],
+        temporary: int,
+        back: int,
+        shares: bool,
+    ) -> None:
+        self.inputs, self.output, self.saved, self.weights = inputs, output, saved, weights
+        self.temporary, self.back, self.shares = temporary, back, shares
+        self.made = output.bytes
+
+
+class Enter:
+    """A module is entered; on the way back it is left."""
+
+    __slots__ = ("module",)
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+
+class Leave:
+    """A module is left; on the way back it is entered."""
+
+    __slots__ = ("module",)
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+
+class Segment:
+    """Steps that are computed again on the way back: only what they read from before them is kept."""
+
+    __slots__ = ("output", "source", "steps")
+
+    def __init__(self, source: Tensor) -> None:
+        self.source, self.steps = source, list[Step]()
+        self.output = source
+
+
+class Done:
+    """Python lets go of tensors that it has held up to here."""
+
+    __slots__ = ("tensors",)
+
+    def __init__(self, tensors: tuple[Tensor, ...]) -> None:
+        self.tensors = tensors
+
+
+Step: TypeAlias = "Operation | Enter | Leave | Segment | Done"
+
+
+class Tape:
+    """A model under construction, and the steps of its forward pass."""
+
+    def __init__(self, width: int, autocast: bool = False, keeps_inputs: bool = False) -> None:
+        self.width, self.autocast, self.keeps_inputs = width, autocast, keeps_inputs
+        self.weights: list[Weight] = []
+        self.modules: list[Module] = []
+        self.steps: list[Step] = []
+        self.extra = 0
+        """Bytes of inputs that are there during the whole pass."""
+        self.untied = 0
+        """Elements of parameters that are built, then replaced by others that they are tied to."""
+
+    def module(
+        self, name: str, *sizes: int, returns: bool = True, trains: bool = True, casts: bool = False
+    ) -> Module:
+        """A new module with parameters of these sizes; `casts`: autocast computes with a copy of them."""
+        own = [
+            Weight(len(self.weights) + index, name, size, trains, casts) for index, size in enumerate(sizes)
+        ]
+        self.weights += own
+        made = Module(len(self.modules), name, own, returns)
+        for weight in own:
+            weight.module = made.number
+        self.modules.append(made)
+        return made
+
+    def tensor(self, elements: int, width: int = 0, needs: bool = True, label: str = "activations") -> Tensor:
+        """A tensor, by default of the model's type."""
+        return Tensor(elements, width or self.width, needs, label)
+
+    def step(
+        self,
+        inputs: Sequence[Tensor],
+        output: Tensor,
+        saved: Sequence[Tensor] = (),
+        weights: Sequence[Weight] = (),
+        temporary: int = 0,
+        back: int = 0,
+        shares: bool = False,
+    ) -> Tensor:
+        """Record an operation and return what it makes."""
+        self.steps.append(
+            Operation(tuple(inputs), output, tuple(saved), tuple(weights), temporary, back, shares)
+        )
+        for tensor in inputs:
+            tensor.readers += 1
+        for weight in weights:
+            weight.uses += 1
+        if not (any(x.needs for x in inputs) or any(weight.trains for weight in weights)):
+            output.needs = False
+        return output
+
+    def hold(self, *tensors: Tensor) -> None:
+        """Python has names for these tensors up to here."""
+        for tensor in tensors:
+            tensor.readers += 1
+        self.steps.append(Done(tensors))
+
+    @contextmanager
+    def inside(self, module: Module) -> Iterator[None]:
+        """What is recorded in this block happens in a module."""
+        self.steps.append(Enter(module))
+        yield
+        self.steps.append(Leave(module))
+
+    @contextmanager
+    def segment(self, source: Tensor, active: bool) -> Iterator[None]:
+        """What is recorded in this block is computed again on the way back, if gradients are checkpointed."""
+        if not active:
+            yield
+            return
+        outer, made = self.steps, Segment(source)
+        self.steps = made.steps
+        yield
+        made.output = next(step.output for step in reversed(made.steps) if isinstance(step, Operation))
+        self.steps = outer
+        self.steps.append(made)

@@ -1,0 +1,62 @@
+"""The names of what is held: the key that governs each, and how its size comes about."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+ZERO = "zero_optimization."
+
+
+class Meaning(NamedTuple):
+    """A term's governing key and formula.
+
+    P are trained parameters, W ranks, T tokens of a micro batch, V the vocabulary, h the hidden size; b are
+    bytes of a weight, p is P/W with its padding.
+    """
+
+    key: str
+    formula: str
+
+
+MEANINGS = {
+    "parameters": Meaning(f"{ZERO}stage", "b·P; at stage 3 b·Σ⌈n/W⌉"),
+    "persistent parameters": Meaning(
+        f"{ZERO}stage3_param_persistence_threshold", "b·Σ n of parameters up to the threshold"
+    ),
+    "gathered parameters": Meaning(
+        f"{ZERO}stage3_max_live_parameters",
+        "b·n of each parameter that is fetched, prefetched or soon needed again",
+    ),
+    "receive buffers": Meaning(
+        f"{ZERO}stage3_prefetch_bucket_size", "b·Σ n of a prefetched batch, until its last parameter is used"
+    ),
+    "master weights": Meaning(f"{ZERO}stage", "4·p; at stage 0 4·P with bf16 or fp16"),
+    "optimizer states": Meaning("optimizer.type", "8·p for Adam, 4·p with one moment, 0 for plain SGD"),
+    "gradients": Meaning(f"{ZERO}stage", "b·P; of the partition at stages 2 and 3"),
+    "fp32 gradients of the partition": Meaning("data_types.grad_accum_dtype", "4·p"),
+    "fp32 gradients of the model": Meaning("data_types.grad_accum_dtype", "4·P, never freed"),
+    "gradients of the partition, offloaded": Meaning(f"{ZERO}offload_optimizer.device", "4·p on the host"),
+    "staging buffers of offload": Meaning(
+        f"{ZERO}offload_optimizer.device",
+        "b·p and b·n of the largest parameter on the host, the latter on the rank too",
+    ),
+    "reduce bucket": Meaning(
+        f"{ZERO}reduce_bucket_size",
+        "b·bucket, twice with overlap_comm at stages 1 and 2; always there at stage 3",
+    ),
+    "flattened bucket": Meaning(f"{ZERO}reduce_bucket_size", "b·elements of a bucket that is sent"),
+    "activations": Meaning(
+        "train_micro_batch_size_per_gpu", "what operations keep for the backward pass, ∝ T"
+    ),
+    "gradients of activations": Meaning("train_micro_batch_size_per_gpu", "of tensors on the way back, ∝ T"),
+    "logits and loss": Meaning("train_micro_batch_size_per_gpu", "(b + 8)·T·V"),
+    "autocast's copies of weights": Meaning("torch_autocast.enabled", "2·n of each weight of a linear layer"),
+    "temporaries": Meaning("train_micro_batch_size_per_gpu", "inside one operation"),
+    "temporaries of the step": Meaning(
+        "optimizer.type", "4·p for the gradient in fp32, and what the optimizer needs for its update"
+    ),
+    "inputs": Meaning("train_micro_batch_size_per_gpu", "the batch itself"),
+    "model as it is built": Meaning(
+        f"{ZERO}stage", "4·P in each process, before the weights are cast and moved"
+    ),
+}

@@ -1,0 +1,156 @@
+"""`dsconfig memory`: the table, JSON and CSV of it, what fits, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsconfig
+from tests.cli.conftest import Runs
+
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 1,
+    "bf16": {"enabled": True},
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
+    "zero_optimization": {"stage": 2},
+}
+RUN = ("memory", "ds.json", "--model", "llama-2-7b", "--world-size", "8", "--target", "0.19.8")
+GIB = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    (here / "ds.json").write_text(json.dumps(CONFIG))
+
+
+def estimated(run: Runs, *argv: str) -> dict[str, Any]:
+    code, out, err = run(*RUN, "--output-format", "json", *argv)
+    assert err == ""
+    assert code in (0, 1)
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_every_line_names_its_key_and_its_formula(run: Runs) -> None:
+    found = estimated(run)
+    for side in ("rank", "host"):
+        for term in found[side]["terms"]:
+            assert term["key"]
+            assert term["formula"]
+            assert term["bytes"] == max(term["phases"].values())
+    assert set(found) >= {"rank", "host", "communication", "assumptions"}
+
+
+@pytest.mark.parametrize("phase", ["load", "forward", "backward", "step"])
+def test_terms_add_up_to_the_peak_of_each_phase(run: Runs, phase: str) -> None:
+    rank = estimated(run)["rank"]
+    assert sum(term["phases"].get(phase, 0) for term in rank["terms"]) == rank["peak"][phase]
+    assert sum(term["phases"].get("at_rest", 0) for term in rank["terms"]) == rank["at_rest"]
+    assert rank["bound"][phase] > rank["peak"][phase]
+
+
+def test_stage_2_at_rest_is_the_weights_and_a_share_of_twelve_bytes(run: Runs) -> None:
+    found = estimated(run)
+    count = found["parameters"]
+    assert found["rank"]["at_rest"] == pytest.approx(2 * count + 12 * count / 8, rel=1e-6)
+
+
+def test_the_verb_and_the_function_say_the_same(run: Runs, here: Path) -> None:
+    found = dsconfig.memory(here / "ds.json", "llama-2-7b", 8, "0.19.8").to_dict()
+    said = estimated(run)
+    said.pop("limits")
+    assert said == found
+
+
+def test_a_sheet_holds_the_same_numbers(run: Runs) -> None:
+    found = estimated(run)
+    rows = list(csv.DictReader(io.StringIO(run(*RUN, "--output-format", "csv").out)))
+    together = {
+        row["phase"]: int(row["bytes"])
+        for row in rows
+        if row["memory"] == "rank" and row["term"] == "together"
+    }
+    assert together == {"at_rest": found["rank"]["at_rest"], **found["rank"]["peak"]}
+
+
+def test_what_does_not_fit_ends_in_exit_code_1(run: Runs) -> None:
+    bound = max(estimated(run)["rank"]["bound"].values())
+    fits, lacks = (f"{bound + 2 * GIB + extra}B" for extra in (0, -1))
+    assert run(*RUN, "--gpu", fits).code == 0
+    code, out, _ = run(*RUN, "--gpu", lacks)
+    assert code == 1
+    assert "GPU: does not fit" in out
+    assert run(*RUN, "--gpu", lacks, "--margin", "1GiB").code == 0
+    assert run(*RUN, "--host", "10GiB").code == 1
+
+
+def test_a_model_by_its_sizes_and_by_its_config(run: Runs, here: Path) -> None:
+    own = ("memory", "ds.json", "--world-size", "8", "--target", "0.19.8")
+    assert run(*own, "--params", "7e9", "--hidden", "4096", "--layers", "32").code == 0
+    (here / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    assert "124.4 million parameters" in run(*own, "--model", ".").out
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ((), "no model: give --model, or --params with --hidden and --layers"),
+        (("--model", "gpt2", "--params", "7e9"), "--model and --params exclude each other"),
+        (("--params", "7e9"), "no model: give --model"),
+        (("--model", "gpt3"), "there is no model `gpt3`; give a config.json or one of llama-2-7b"),
+        (("--model", "gpt2", "--target", "0.16.9"), "DeepSpeed 0.16.9 is not modelled; give --target 0.19.8"),
+        (("--model", "gpt2", "--nodes", "2"), "--nodes goes with --gpus-per-node"),
+        (("--model", "gpt2", "--gpu", "lots"), "expected an amount such as 80GiB, got `lots`"),
+        (("--model", "gpt2", "--optimizer", "magic"), "the optimizer `magic` is not modelled"),
+        (
+            ("--model", "gpt2", "--set", "zero_optimization.zero_hpz_partition_size=8"),
+            "`zero_optimization.zero_hpz_partition_size` above 1 is not modelled",
+        ),
+        (
+            (
+                "--model",
+                "gpt2",
+                "--set",
+                'zero_optimization.offload_optimizer={"device": "nvme", "nvme_path": "/x"}',
+            ),
+            "`zero_optimization.offload_optimizer.device` nvme is not modelled",
+        ),
+    ],
+)
+def test_what_cannot_be_computed_is_refused_by_name(run: Runs, argv: tuple[str, ...], said: str) -> None:
+    more = () if "--nodes" in argv else ("--world-size", "8")
+    code, out, err = run("memory", "ds.json", "--target", "0.19.8", *more, *argv)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert len(err.strip().splitlines()) == 1 or "usage" in err
+
+
+def test_a_config_that_deepspeed_refuses_has_no_memory(run: Runs, here: Path) -> None:
+    (here / "ds.json").write_text('{"zero_optimization": {"stage": 9}, "train_batch_size": 8}')
+    code, out, err = run(*RUN)
+    assert (code, out) == (1, "")
+    assert "error" in err
+
+
+def test_checking_loads_nothing_of_it(here: Path) -> None:
+    program = "import sys; from dsconfig.cli import main; main(['check', 'ds.json']); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=here
+    )
+    assert not [name for name in done.stdout.split() if name.startswith("dsconfig.sizing")]
+
+
+def test_no_torch_and_no_pydantic_for_an_estimate(here: Path) -> None:
+    program = f"import sys; from dsconfig.cli import main; main({list(RUN)!r}); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=here
+    )
+    assert not {"torch", "pydantic", "numpy"} & set(done.stdout.split())

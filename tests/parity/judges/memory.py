@@ -1,0 +1,92 @@
+"""What `dsconfig` computes for a trial of `memory_engine`, beside what the engine was seen to hold."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from dsconfig.resolving.effective import effective
+from dsconfig.sizing.engines.setup import Rule
+from dsconfig.sizing.estimate import PHASES, bound, simulate
+from dsconfig.sizing.models.hugging_face import shape_of
+from dsconfig.sizing.models.shape import Shape, Work
+from dsconfig.sizing.optimizers import ADAM, FOREACH, FUSED, SINGLE
+from dsconfig.sizing.reading import SECTIONS, Values, setup_of
+
+NAMES = {
+    "all_gather_into_tensor": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "all_reduce": "all_reduce",
+}
+TYPES = {"bfloat16": 2, "float16": 2, "float32": 4}
+SCALARS = 16
+"""Elements of a collective that carries norms and flags: those are not counted."""
+
+
+class Prediction(NamedTuple):
+    """Bytes, as one memory: an engine on a CPU has only one."""
+
+    parameters: int
+    at_rest: int
+    host: int
+    peak: dict[str, int]
+    bound: dict[str, int]
+    calls: dict[tuple[str, str, int], tuple[int, int]]
+
+
+def shape(model: dict[str, Any]) -> Shape:
+    """The shape of a trial's model."""
+    if model["kind"] == "plain":
+        sizes = (model["hidden_size"], model["num_hidden_layers"], model["intermediate_size"])
+        return Shape("plain", *sizes, trained=model.get("train_fraction", 1.0))
+    return shape_of({**model, "model_type": model["kind"]})
+
+
+def rule(trial: dict[str, Any], stage: int) -> Rule:
+    """The optimizer, as torch runs it on a CPU."""
+    name, options = trial.get("client_optimizer") or ("AdamW", trial["config"]["optimizer"]["params"])
+    if name == "SGD":
+        return Rule(name, 4 if options.get("momentum") else 0, 0)
+    if name == "Adagrad":
+        return Rule(name, 4, 0, single=4, doubled=True)
+    way = FUSED if options.get("fused") else FOREACH if options.get("foreach") else SINGLE
+    states, temporary = ADAM[way]
+    alone = way == SINGLE and stage == 0
+    return Rule(name, states, 0 if alone else temporary, temporary if alone else 0)
+
+
+def predict(trial: dict[str, Any], release: str) -> Prediction:
+    """What this engine should hold."""
+    shown = effective(trial["config"], trial["world_size"], release, "deepspeed", keys=SECTIONS)
+    values = Values({found.key: found.value for found in shown.values})
+    model = trial["model"]
+    setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")))
+    setup = setup._replace(optimizer=rule(trial, setup.stage), rank=trial["rank"])
+    work = Work(
+        values.count("train_micro_batch_size_per_gpu"),
+        trial["length"],
+        setup.width,
+        setup.autocast,
+        model.get("attention", "sdpa"),
+        bool(model.get("checkpointing")),
+        setup.stage == 3,
+    )
+    ledger, engine = simulate(setup, shape(model), work)
+    peak = {phase: ledger.both.peaks[phase].bytes for phase in PHASES}
+    largest = setup.width * max((weight.elements for weight in engine.trained), default=0)
+    largest = largest if setup.stage == 3 else 0
+    bounds = {phase: bound(count, phase, largest) for phase, count in peak.items()}
+    calls = {key: found for key, found in engine.calls.items() if setup.world > 1}
+    return Prediction(engine.everything, ledger.both.total, ledger.host.total, peak, bounds, calls)
+
+
+def sent(measured: dict[str, Any]) -> dict[tuple[str, str, int], tuple[int, int]]:
+    """The collectives that the engine called, without those of single numbers."""
+    found: dict[tuple[str, str, int], tuple[int, int]] = {}
+    for phase, calls in measured["collectives"].items():
+        for name, (count, elements) in calls.items():
+            kind, _, dtype = name.partition(" ")
+            if elements > SCALARS * count and dtype in TYPES and kind in NAMES:
+                key = (phase, NAMES[kind], TYPES[dtype])
+                before = found.get(key, (0, 0))
+                found[key] = (before[0] + count, before[1] + elements)
+    return found

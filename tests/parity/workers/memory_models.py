@@ -1,0 +1,84 @@
+"""The models that `memory_engine` trains: shapes from Transformers without weights, and plain modules."""
+
+import importlib
+from typing import Any
+
+import torch
+
+OURS = ("kind", "zero_init", "dtype", "attention", "checkpointing", "train_fraction")
+CLASSES = {
+    "llama": ("LlamaConfig", "LlamaForCausalLM"),
+    "mistral": ("MistralConfig", "MistralForCausalLM"),
+    "qwen2": ("Qwen2Config", "Qwen2ForCausalLM"),
+    "qwen3": ("Qwen3Config", "Qwen3ForCausalLM"),
+    "mixtral": ("MixtralConfig", "MixtralForCausalLM"),
+    "gpt2": ("GPT2Config", "GPT2LMHeadModel"),
+    "vit": ("ViTConfig", "ViTForImageClassification"),
+}
+
+
+def import_all() -> None:
+    """Import once what each child would import for seconds."""
+    for name in CLASSES:
+        importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+
+
+class Block(torch.nn.Module):
+    """Two layers with a residual around them."""
+
+    def __init__(self, hidden: int, wide: int) -> None:
+        super().__init__()
+        self.up = torch.nn.Linear(hidden, wide)
+        self.down = torch.nn.Linear(wide, hidden)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(torch.nn.functional.gelu(self.up(x)))
+
+
+def plain(shape: dict[str, Any], train_fraction: float) -> torch.nn.Module:
+    """A stack of blocks, the last of which may be frozen."""
+    hidden, layers = shape["hidden_size"], shape["num_hidden_layers"]
+    wide = shape.get("intermediate_size", 4 * hidden)
+    model = torch.nn.Sequential(*[Block(hidden, wide) for _ in range(layers)])
+    for index, block in enumerate(model):
+        block.requires_grad_(index < train_fraction * layers)
+    return model
+
+
+def build(spec: dict[str, Any]) -> torch.nn.Module:
+    """The model of this description: `kind`, and keys of the kind's config.json."""
+    kind = spec["kind"]
+    shape = {key: value for key, value in spec.items() if key not in OURS}
+    if kind == "plain":
+        return plain(shape, spec.get("train_fraction", 1.0))
+    import transformers
+
+    config_class, model_class = CLASSES[kind]
+    config = getattr(transformers, config_class)(**shape)
+    config.use_cache = False
+    config._attn_implementation = spec.get("attention", "sdpa")
+    model: torch.nn.Module = getattr(transformers, model_class)(config)
+    if spec.get("checkpointing"):
+        model.gradient_checkpointing_enable()
+        model.train()
+    return model
+
+
+def batch_of(spec: dict[str, Any], micro: int, length: int, kind: torch.dtype) -> dict[str, torch.Tensor]:
+    """What one forward pass is given."""
+    if spec["kind"] == "plain":
+        return {"input": torch.randn(micro, length, spec["hidden_size"], dtype=kind)}
+    if spec["kind"] == "vit":
+        side = spec["image_size"]
+        pixels = torch.randn(micro, spec.get("num_channels", 3), side, side, dtype=kind)
+        return {"pixel_values": pixels, "labels": torch.zeros(micro, dtype=torch.long)}
+    ids = torch.randint(0, spec["vocab_size"], (micro, length))
+    return {"input_ids": ids, "labels": ids}
+
+
+def loss_of(engine: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """The loss of a batch, everything else that the model returns dropped."""
+    if "input" in batch:
+        return torch.Tensor.mean(engine(batch["input"]).float().pow(2))
+    found: torch.Tensor = engine(**batch).loss
+    return found

@@ -1,0 +1,37 @@
+"""Estimates beside what real DeepSpeed engines were seen to hold (`tests.parity.memory --write`)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.parity.judges.memory import predict, sent
+
+LINES = (Path(__file__).parent / "measured.jsonl").read_text("utf-8").splitlines()
+MEASURED = [json.loads(line) for line in LINES]
+SMALL = 1_000_000
+"""Bytes that workspaces of a CPU's operations may make out, in models as small as these."""
+
+
+def test_every_stage_type_and_family_is_there() -> None:
+    configs = [case["trial"]["config"] for case in MEASURED]
+    assert {config["zero_optimization"]["stage"] for config in configs} == {0, 1, 2, 3}
+    kinds = {case["trial"]["model"]["kind"] for case in MEASURED}
+    assert kinds == {"llama", "mistral", "qwen2", "qwen3", "mixtral", "gpt2", "vit", "plain"}
+    assert {key for config in configs for key in config} >= {"bf16", "fp16", "torch_autocast", "data_types"}
+
+
+@pytest.mark.parametrize("case", MEASURED, ids=[case["trial"]["id"] for case in MEASURED])
+def test_estimates_are_what_engines_hold(case: dict[str, Any]) -> None:
+    trial, seen = case["trial"], case["measured"]
+    found = predict(trial, case["release"])
+    assert found.parameters == seen["parameters"]
+    assert found.at_rest == pytest.approx(seen["at_rest"], rel=0.001, abs=1000)
+    for phase, count in seen["peak"].items():
+        assert found.peak[phase] == pytest.approx(count, rel=0.12, abs=SMALL / 4), phase
+        assert count <= found.bound[phase] * 1.01, phase
+    if trial["world_size"] > 1:
+        assert found.calls == sent(seen)
