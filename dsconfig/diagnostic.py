@@ -219,3 +219,8 @@ def dotted(path: KeyPath) -> str:
         else:
             text += f".{part}" if text else part
     return text
+
+
+def clipped(text: str, most: int) -> str:
+    """The text, without its middle where it is longer."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}"

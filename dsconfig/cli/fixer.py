@@ -38,6 +38,9 @@ def _title(found: Diagnostic) -> str | None:
     return found.fix.title if found.fix else None
 
 
+_LONG = 1 << 16
+
+
 class Fixer:
     """Fixes file after file. `diff`: show what would change on stdout, and write nothing."""
 
@@ -73,7 +76,9 @@ class Fixer:
             self._swept.add(folder)
             sweep(folder)
         if is_whole(document):
-            fixed = fix_document(document, judged, unsafe=self.unsafe)
+            # Of a long text, what is read here holds no tree meanwhile.
+            own = again(document, document.text) if len(document.text) > _LONG else document
+            fixed = fix_document(own, judged, unsafe=self.unsafe)
         else:  # nothing can be written, so the report is that of the text as it is
             fixed = Fixed(document.text, (), judged(document))
         if fixed.text != document.text:

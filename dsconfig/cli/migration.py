@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.cli.errors import refuse
 from dsconfig.cli.options import in_force
-from dsconfig.diagnostic import dotted
+from dsconfig.diagnostic import clipped, dotted
 from dsconfig.fixing.migrate import OWN, Migration, migrate
 from dsconfig.releases import UnknownReleaseError, resolve
 from dsconfig.render.text import printable
@@ -152,8 +152,10 @@ def _numbered(title: str, decisions: Sequence[Decision], style: Style) -> Iterat
 
 
 _LETTERS = "abcdefgh"
+_LONGEST = 400
+"""Characters of a key that are shown."""
 
 
 def _place(path: KeyPath, line: int | None, *, was: bool = False) -> str:
     at = f"{'was line' if was else 'line'} {line}, " if line else ""
-    return f"{at}`{dotted(path)}`: " if path else at.replace(", ", ": ")
+    return f"{at}`{clipped(dotted(path), _LONGEST)}`: " if path else at.replace(", ", ": ")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 
 from dsconfig.consumers import launch_config
-from dsconfig.diagnostic import Effect
+from dsconfig.diagnostic import Effect, clipped
 from dsconfig.document import read_dict
 from dsconfig.evaluation.applicable import applicable
 from dsconfig.evaluation.causes import one_per_cause
@@ -29,6 +29,8 @@ class Outcome(NamedTuple):
 
 Said: TypeAlias = "dict[str, list[tuple[Interval, tuple[Finding, ...]]]]"
 """By code, what rules that look at the text alone said of it, and to which releases."""
+_LONGEST = 4000
+"""Characters of a message or a help: a key of 30,000 in 1,000 findings would take 30 MB."""
 
 
 def evaluate(source: Source, release: int, said: Said | None = None) -> Outcome:
@@ -69,6 +71,15 @@ def _found(rules: tuple[Rule, ...], context: Context, said: Said) -> Iterator[tu
             yield rule, finding
 
 
+def _readable(finding: Finding) -> Finding:
+    """The finding, with words that somebody reads, however long a key of the file is that they name."""
+    words = finding.help or ""
+    if len(finding.message) > _LONGEST or len(words) > _LONGEST:
+        message, words = clipped(finding.message, _LONGEST), clipped(words, _LONGEST)
+        return finding._replace(message=message, help=words or None)
+    return finding
+
+
 def _of_text(rule: Rule, context: Context, said: Said) -> tuple[Finding, ...]:
     """What a rule says that looks at what is written alone: most of these say the same of all releases."""
     known = said.setdefault(rule.code, [])
@@ -91,7 +102,7 @@ def _findings(rule: Rule, context: Context) -> Iterator[Finding]:
             effect = finding.effect or rule.effect
             many[effect] = many.get(effect, 0) + 1
             if many[effect] <= context.most:
-                yield finding if finding.effect else finding._replace(effect=effect)
+                yield _readable(finding if finding.effect else finding._replace(effect=effect))
             else:
                 context.cut = True
     except SkipRule:

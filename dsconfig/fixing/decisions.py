@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.checking.locate import location_of
 from dsconfig.checking.patches import same
-from dsconfig.diagnostic import Diagnostic, Effect, Operation, Remove, Rename, Set, dotted
+from dsconfig.diagnostic import Diagnostic, Effect, Operation, Remove, Rename, Set, clipped, dotted
 from dsconfig.evaluation.context import MISSING, Context
 from dsconfig.fixing.changes import Choice, Decision, Matter
 from dsconfig.fixing.defaults import new_defaults
@@ -22,6 +22,10 @@ from dsconfig.words import one_of, quoted
 if TYPE_CHECKING:
     from dsconfig.document import Document
     from dsconfig.json_types import Json, KeyPath
+
+
+_LONGEST = 400
+"""Characters of a key that are shown."""
 
 
 def line_of(document: Document, path: KeyPath) -> int | None:
@@ -108,7 +112,7 @@ class Decisions:
         choices = (
             Choice("leave it out", f"as {origin} had it"),
             Choice(
-                f"put it back as {to} reads it", f"{found.message}; see `dsconfig explain {dotted(path)}`"
+                f"put it back as {to} reads it", f"{found.message}; see `dsconfig explain {_named(path)}`"
             ),
         )
         return Decision("lost", path, line_of(self.way.document, path), why, choices, gone=True)
@@ -154,7 +158,7 @@ class Decisions:
         for paths in ((path,), tuple(others)):
             operations = tuple(map(Remove, paths))
             if paths and self.trial.holds(operations):
-                what = "remove " + one_of((f"`{dotted(each)}`" for each in paths), "and")
+                what = "remove " + one_of((f"`{_named(each)}`" for each in paths), "and")
                 choices.append(Choice(what, f"as {self.way.origin} has it", operations))
                 break
         return Decision(matter, path, line_of(self.document, path), why, tuple(choices))
@@ -221,6 +225,11 @@ class Decisions:
                 choices.append(Choice(write, f"as in {self.way.origin}", operations))
             line = line_of(self.document, path) if len(path) > 1 else None
             yield Decision("default", path, line, why, tuple(choices))
+
+
+def _named(path: KeyPath) -> str:
+    """A key in words: a long one without its middle."""
+    return clipped(dotted(path), _LONGEST)
 
 
 def _plain(value: Json) -> bool:

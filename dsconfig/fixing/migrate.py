@@ -86,7 +86,8 @@ def _stopped(way: Transition, stop: Stop) -> Migration:
 
 def _carried_out(way: Transition, *, keep: bool) -> Migration:
     fixed = fix_document(_dated(way.document, way.to), way.judge, unsafe=True)
-    kept = result = seen = again(way.document, fixed.text)
+    done = fixed.report.document
+    kept = result = seen = done if done and done.text == fixed.text else again(way.document, fixed.text)
     if way.handover is not None:
         result = kept if keep else way.handover.carried_out(kept)
         seen = way.handover.looked_past(kept) if keep else result

@@ -1,0 +1,29 @@
+"""A key of thousands of characters is shown without its middle, wherever a finding or a decision names it."""
+
+from __future__ import annotations
+
+import json
+
+from dsconfig.checking.check import check_document
+from dsconfig.document import read_text
+from dsconfig.fixing.migrate import migrate
+from dsconfig.releases import resolve
+
+GROUP = {"params": {"start_bits": 8, "target_bits": 8}, **{f"unknown_{number}": 1 for number in range(20)}}
+SHARED = {"enabled": True, "quantizer_kernel": False, "schedule_offset": 0}
+TECHNIQUE = {"shared_parameters": SHARED, "different_groups": {"g" * 30_000: GROUP}}
+TEXT = json.dumps({"train_batch_size": 8, "compression_training": {"weight_quantization": TECHNIQUE}})
+
+
+def test_findings() -> None:
+    report = check_document(read_text(TEXT), resolve("0.14.5"), consumer="deepspeed")
+    assert len(report.diagnostics) >= 20
+    assert all(len(found.message) < 5000 and len(found.help or "") < 5000 for found in report)
+    assert any(found.message.endswith("DeepSpeed ignores it") for found in report)
+
+
+def test_decisions() -> None:
+    done = migrate(read_text(TEXT), "0.19.8", "0.14.5")
+    told = [*done.decisions, *(done.stopped.first if done.stopped else ())]
+    assert told
+    assert all(len(each.why) + sum(len(choice.what) for choice in each.choices) < 20_000 for each in told)
