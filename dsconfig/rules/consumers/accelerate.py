@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.batch.triplet import KEYS
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix, Set, dotted
-from dsconfig.evaluation.condition import Condition, Needed
+from dsconfig.evaluation.condition import Condition, Counts, Needed
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
@@ -20,13 +20,21 @@ from dsconfig.words import quoted
     "DSC802",
     effect="rejected",
     source=INIT,
-    conditions=(Condition("Config", (), Needed("zero_optimization"), consumers=HUGGING_FACE),),
+    conditions=(
+        Condition(
+            "Config",
+            (Counts("autotuning.enabled", (False,)),),
+            Needed("zero_optimization"),
+            consumers=HUGGING_FACE,
+        ),
+    ),
 )
 def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
     """The config has no `zero_optimization`, which Accelerate's plugin asks for.
 
     DeepSpeed takes its absence for stage 0. Transformers' Trainer makes the same plugin, and so refuses the
-    config too.
+    config too. Where `autotuning` is on, neither gets to see the file: the launcher writes others with a
+    stage in them (autotuning/autotuner.py:Autotuner.tune).
 
     Bad, read by transformers:
 
@@ -36,7 +44,7 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 0}}
     """
-    if ctx.consumer in HUGGING_FACE and "zero_optimization" not in ctx.data:
+    if ctx.consumer in HUGGING_FACE and "zero_optimization" not in ctx.data and not _is_tuned(ctx):
         yield ctx.at(
             ("zero_optimization",),
             f"`zero_optimization` is absent, and {reader(ctx)} refuses a config without it",
@@ -46,6 +54,11 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
                 "add `zero_optimization` with stage 0", (Set(("zero_optimization",), {"stage": 0}),), True
             ),
         )
+
+
+def _is_tuned(ctx: Context) -> bool:
+    block = ctx.data.get("autotuning")
+    return isinstance(block, dict) and block.get("enabled") is True
 
 
 @rule("DSC806", effect="rejected", source="accelerate accelerator.py:Accelerator._prepare_deepspeed")
