@@ -26,6 +26,7 @@ def texts() -> dict[str, str]:
     found["dsconfig/model/__init__.pyi"] = typed.stub(root.Config, beside, every)
     found["dsconfig/model/__init__.py"] = names.package(root.Config)
     found["dsconfig/__init__.pyi"] = names.public(every)
+    _index(found)
     from dsconfig.schema import files
 
     return found | {f"schema/{name}": make() for name, make in files.texts().items()}
@@ -39,6 +40,20 @@ def _made(found: dict[str, str], name: str, text: str) -> ModuleType:
     sys.modules[name] = module = ModuleType(name)
     exec(compile(text, path, "exec"), module.__dict__)
     return module
+
+
+def _index(found: dict[str, str]) -> None:
+    """Add the index of the rules. Their package, which reads it, begins with an empty one."""
+    from dsconfig.evaluation.rule import know
+
+    name = "dsconfig.rules._index"
+    sys.modules[name] = ModuleType(name)
+    sys.modules[name].RULES = ()  # type: ignore[attr-defined]
+    from schema import rules
+
+    text = rules.text()
+    del sys.modules[name]
+    know(_made(found, name, text).RULES)
 
 
 def main() -> int:

@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from dsconfig.evaluation.applicable import _applicable
+from dsconfig.evaluation.rule import DECLARED, Declaration
 from dsconfig.rules import RULES, Rule
 from tests.cases import cases
 from tests.cases.words import found
@@ -41,7 +42,7 @@ INVERSE: dict[type[ast.cmpop], type[ast.cmpop]] = {
 class Mutant:
     """A rule with one condition inverted, and that condition before and after."""
 
-    rule: Rule
+    rule: Declaration
     was: str
     now: str
 
@@ -65,7 +66,7 @@ def mutants(rule: Rule) -> Iterator[Mutant]:
         test, spot = spots[number]
         was = ast.unparse(test)
         _invert(spot)
-        yield Mutant(rule._replace(check=_compiled(changed, rule)), was, ast.unparse(test))
+        yield Mutant(rule.declared._replace(check=_compiled(changed, rule)), was, ast.unparse(test))
 
 
 def _spots(test: ast.expr) -> Iterator[Any]:
@@ -90,12 +91,14 @@ def _compiled(tree: ast.Module, rule: Rule) -> Any:
 def failure(mutant: Mutant) -> str | None:
     """The first test of the rule that the mutant fails; None where it survives."""
     rule = RULES[mutant.rule.code]
-    RULES[rule.code] = mutant.rule
+    declared = rule.declared
+    DECLARED[rule.code] = mutant.rule
+    RULES[rule.code] = rule._replace(asks=None)  # it may ask for something else
     _forget()
     try:
         return next(_failures(rule), None)
     finally:
-        RULES[rule.code] = rule
+        DECLARED[rule.code], RULES[rule.code] = declared, rule
         _forget()
 
 

@@ -29,7 +29,10 @@ from tests.source import (
     size,
 )
 
-GENERATED = {"dsconfig.model", "dsconfig.model._table", "dsconfig.model.config", "dsconfig.model.dicts"}
+GENERATED = {
+    *("dsconfig.model", "dsconfig.model._table", "dsconfig.model.config", "dsconfig.model.dicts"),
+    "dsconfig.rules._index",
+}
 """Written by `make generate`: nobody reads them from end to end, so nothing below measures them."""
 
 HOUSE: Mapping[str, str] = {

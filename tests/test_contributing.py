@@ -164,8 +164,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     copy.write(WARM_START, SECTION)
     copy.write(DATA, RULE)
     copy.write(DATA_CASES, json.dumps(CASES))
-    copy.run("tests.cases")
     copy.run("schema.generate")
+    copy.run("tests.cases")
     assert copy.by_hand() == {RELEASES, ENGINE, WARM_START, DATA, DATA_CASES}
     return copy
 

@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = ["dsconfig/model/__init__.py", "dsconfig/model/_table.py", "dsconfig/model/config.py"]
+MODULES = [
+    "dsconfig/model/__init__.py",
+    "dsconfig/model/_table.py",
+    "dsconfig/model/config.py",
+    "dsconfig/rules/_index.py",
+]
 FILES = [*MODULES, *(f"schema/{path.name}" for path in (ROOT / "schema").glob("*.json"))]
 
 
@@ -49,12 +54,14 @@ def test_a_generated_file_says_so_in_its_first_lines(name: str) -> None:
 
 def test_a_stale_file_is_named_and_written(copy: Path) -> None:
     (copy / "dsconfig/model/_table.py").write_text("")
+    (copy / "dsconfig/rules/_index.py").unlink()
     (copy / "schema/deepspeed.json").unlink()
     (copy / "schema/deepspeed-0.1.json").write_text("{}")
     code, out = generate("--check", root=copy)
     assert code == 1
     assert re.findall(r"(\S+) is stale: run `make generate`", out) == [
         "dsconfig/model/_table.py",
+        "dsconfig/rules/_index.py",
         "schema/deepspeed.json",
         "schema/deepspeed-0.1.json",
     ]

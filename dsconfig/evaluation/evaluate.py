@@ -11,6 +11,7 @@ from dsconfig.document import read_dict
 from dsconfig.evaluation.applicable import applicable
 from dsconfig.evaluation.causes import one_per_cause
 from dsconfig.evaluation.context import Context, Finding, SkipRule, Source
+from dsconfig.evaluation.presence import asked, present
 from dsconfig.evaluation.rule import Rule
 from dsconfig.releases import EVERY_RELEASE, Interval
 
@@ -65,7 +66,10 @@ def _of_block(context: Context, release: int) -> Outcome:
 
 
 def _found(rules: tuple[Rule, ...], context: Context, said: Said) -> Iterator[tuple[Rule, Finding]]:
+    there = present(context, asked(rules))
     for rule in rules:
+        if rule.asks is not None and there.isdisjoint(rule.asks):
+            continue
         once = rule.reads in ("text", "launch file")
         for finding in _of_text(rule, context, said) if once else _findings(rule, context):
             yield rule, finding

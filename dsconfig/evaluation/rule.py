@@ -1,12 +1,14 @@
 """The one place to declare a rule: `@rule` on a generator function.
 
 Code, name (the function's), effect, releases and the docstring, which is the rule's page, are all said once,
-here; `explain`, the reference pages, SARIF's rule table and the tests read them from `RULES`.
+there. `make generate` writes what is to be known of a rule before it runs into `dsconfig/rules/_index.py`, so
+that a check imports only the modules whose rules may find something; all else is read where it is declared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from dsconfig.diagnostic import Effect, EffectName
@@ -27,33 +29,93 @@ if TYPE_CHECKING:
     Check = Callable[["Context"], Iterator[Finding]]
 
 
+class Declaration(NamedTuple):
+    """What `@rule` says."""
+
+    code: str
+    name: str
+    effect: EffectName
+    since: str | None
+    until: str | None
+    general: bool
+    reads: Subject
+    source: str
+    check: Check
+    conditions: tuple[Condition, ...]
+
+    @property
+    def doc(self) -> str:
+        """The function's docstring."""
+        return self.check.__doc__ or ""
+
+
+DECLARED: dict[str, Declaration] = {}
+"""By code, the rules of the modules that are imported so far."""
+
+
 class Rule(NamedTuple):
-    """A rule: its names, the effect that its findings usually have, and the generator that finds them."""
+    """A rule: its names, the effect that its findings usually have, and where its generator stands."""
 
     code: str
     name: str
     effect: Effect
     since: str | None
     until: str | None
-    source: str
-    doc: str
-    check: Check
-    releases: Interval
-    """From `since` to `until`."""
     general: bool
     """Speaks of a value's type alone, and gives way to a rule that knows more of the same value."""
     reads: Subject
-    conditions: tuple[Condition, ...]
-    """What of the rule a JSON schema can say."""
+    module: str
+    asks: tuple[str, ...] | None
+    """What it asks for first: where none of it is there, it finds nothing. None: that is not known."""
+    releases: Interval
+    """From `since` to `until`."""
+
+    @property
+    def declared(self) -> Declaration:
+        """What its module says, which is imported for it."""
+        if self.code not in DECLARED:
+            import_module(self.module)
+        return DECLARED[self.code]
+
+    @property
+    def check(self) -> Check:
+        """The generator that finds."""
+        return self.declared.check
+
+    @property
+    def doc(self) -> str:
+        """The page."""
+        return self.declared.doc
 
     @property
     def title(self) -> str:
         """The first line of the page."""
         return self.doc.strip().split("\n", 1)[0]
 
+    @property
+    def source(self) -> str:
+        """The DeepSpeed file and symbol on which it rests."""
+        return self.declared.source
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What of it a JSON schema can say."""
+        return self.declared.conditions
+
 
 RULES: dict[str, Rule] = {}
 """Every rule by its code."""
+
+Entry: TypeAlias = "tuple[str, str, str, str | None, str | None, bool, Subject, str, tuple[str, ...] | None]"
+"""A rule in the index: the fields of `Rule` up to `asks`."""
+
+
+def know(index: tuple[Entry, ...]) -> None:
+    """Make `RULES` what an index says."""
+    RULES.clear()
+    for code, name, effect, since, until, general, reads, module, asks in index:
+        releases = Interval(number(since) if since else 0, number(until) if until else NEVER)
+        RULES[code] = Rule(code, name, Effect(effect), since, until, general, reads, module, asks, releases)
 
 
 def rule(
@@ -67,7 +129,7 @@ def rule(
     reads: Subject = "config",
     conditions: tuple[Condition, ...] = (),
 ) -> Callable[[Check], Check]:
-    """Register a rule that applies to the releases `since` … `until`.
+    """Declare a rule that applies to the releases `since` … `until`.
 
     `effect` is the usual one; a finding may carry another where the release makes it so. `source` is the
     DeepSpeed file and symbol on which the rule rests.
@@ -76,23 +138,13 @@ def rule(
         ValueError: the code is taken, or the function has no docstring.
     """
 
-    def register(check: Check) -> Check:
-        if code in RULES or not check.__doc__:
+    def declare(check: Check) -> Check:
+        if code in DECLARED or not check.__doc__:
             raise ValueError(f"{code}: a rule needs a code of its own and a docstring")
-        RULES[code] = Rule(
-            code=code,
-            name=check.__name__.strip("_").replace("_", "-"),
-            effect=Effect(effect),
-            since=since,
-            until=until,
-            source=source,
-            doc=check.__doc__,
-            check=check,
-            releases=Interval(number(since) if since else 0, number(until) if until else NEVER),
-            general=general,
-            reads=reads,
-            conditions=conditions,
+        name = check.__name__.strip("_").replace("_", "-")
+        DECLARED[code] = Declaration(
+            code, name, effect, since, until, general, reads, source, check, conditions
         )
         return check
 
-    return register
+    return declare

@@ -59,13 +59,10 @@ def root_not_an_object(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8}
     """
+    if ctx.is_config or ctx.is_job or any(problems(ctx, "empty")):
+        return
     value = ctx.document.value(ctx.parser)
-    empty = any(problem.kind == "empty" for problem in ctx.document.problems)
-    if (
-        not (ctx.is_config or ctx.is_job or empty)
-        and ctx.document.readable(ctx.parser)
-        and not is_binary(ctx)
-    ):
+    if ctx.document.readable(ctx.parser) and not is_binary(ctx):
         yield ctx.at((), f"the config is {kind(value)}; DeepSpeed reads an object", help="write `{ … }`")
 
 

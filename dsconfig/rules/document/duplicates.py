@@ -30,10 +30,10 @@ def duplicate_key(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 16}
     """
-    refused = ctx.from_file
     found = list(problems(ctx, "duplicate-key"))
     if not found:
         return
+    refused = ctx.from_file
     from dsconfig.rules.document._duplicates import duplicates
 
     for problem, count, fix in duplicates(ctx.document, found, refused=refused):

@@ -122,10 +122,9 @@ def batch_size_beside_plan(ctx: Context) -> Iterator[Finding]:
         {"elasticity": {"enabled": true, "max_train_batch_size": 64, "micro_batch_sizes": [2]}}
     """
     found = ctx.once(planned)
-    given = [key for key in KEYS if key in ctx.whole]
     if found is None or isinstance(found, Exception) or found.block.ignore_non_elastic_batch_info:
         return
-    if given:
+    if given := [key for key in KEYS if key in ctx.whole]:
         first, *others = given
         yield ctx.at(
             (first,),

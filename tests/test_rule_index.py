@@ -1,0 +1,44 @@
+"""A rule that is left out for what it asks first would have found nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dsconfig.evaluation.applicable import _applicable
+from dsconfig.evaluation.rule import RULES, Rule
+from tests.cases import cases
+
+
+@contextmanager
+def all_run() -> Iterator[None]:
+    """Every rule runs, whatever it asks for."""
+    before = dict(RULES)
+    RULES.update({code: rule._replace(asks=None) for code, rule in before.items()})
+    _applicable.cache_clear()
+    yield
+    RULES.update(before)
+    _applicable.cache_clear()
+
+
+def test_cases_are_judged_as_if_every_rule_ran() -> None:
+    some = list(cases())[::4]
+    alone = {case.label: list(case.check()) for case in some}
+    assert any(alone.values())
+    with all_run():
+        assert {case.label: list(case.check()) for case in some} == alone
+
+
+def test_few_rules_have_to_run_always() -> None:
+    always = {rule.code for rule in RULES.values() if rule.asks is None and rule.reads != "launch file"}
+    assert always == {"DSC201", "DSC930"}, "a rule asks first for the key that it is about"
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.code if isinstance(rule, Rule) else "")
+def test_the_index_says_what_the_rule_declares(rule: Rule) -> None:
+    declared = rule.declared
+    effect, module = declared.effect, declared.check.__module__
+    assert rule[:7] == (rule.code, declared.name, effect, *declared[3:7])
+    assert rule.module == module
