@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.words import quoted
+from dsconfig.words import one_of, quoted
 
 _CURRICULUM = "data_efficiency.data_sampling.curriculum_learning"
 _BATCHING = "data_efficiency.data_sampling.dynamic_batching"
@@ -40,17 +40,29 @@ def outer_switch_without_effect(ctx: Context) -> Iterator[Finding]:
     """
     if not isinstance(ctx.data.get("data_efficiency"), dict):
         return
+    around: dict[str, list[str]] = {}
     for inner, outer in ((_CURRICULUM, _SAMPLING), (_BATCHING, _SAMPLING), (_LTD, _ROUTING)):
         if ctx.key(inner) is None or not ctx.on(f"{inner}.enabled"):
             continue
         for place in ("data_efficiency", outer):
             path = f"{place}.enabled"
             if ctx.has(path) and not ctx.value(path):
-                name = inner.rsplit(".", 1)[-1]
-                yield ctx.at(
-                    path,
-                    f"`enabled` is {quoted(ctx.written(path))} here, which nothing reads: `{name}` stays on",
-                    help=f"set `{inner}.enabled` to `false`",
-                    related=[(f"`{name}` is switched on here", f"{inner}.enabled")],
-                    fix=Fix(f"switch `{name}` off", (Set(ctx.place(f"{inner}.enabled"), False),)),
-                )
+                around.setdefault(path, []).append(f"{inner}.enabled")
+    for path, switches in around.items():
+        yield _without_effect(ctx, path, switches)
+
+
+def _without_effect(ctx: Context, path: str, switches: list[str]) -> Finding:
+    """All that stays on in spite of a switch: the advice for one of them alone would not end the finding."""
+    names = {switch: f"`{switch.split('.')[-2]}`" for switch in switches}
+    stays = f"{one_of(names.values(), 'and')} {'stays' if len(switches) == 1 else 'stay'} on"
+    return ctx.at(
+        path,
+        f"`enabled` is {quoted(ctx.written(path))} here, which nothing reads: {stays}",
+        help=", and ".join(f"set `{switch}` to `false`" for switch in switches),
+        related=[(f"{name} is switched on here", switch) for switch, name in names.items()],
+        fix=Fix(
+            f"switch {one_of(names.values(), 'and')} off",
+            tuple(Set(ctx.place(switch), False) for switch in switches),
+        ),
+    )

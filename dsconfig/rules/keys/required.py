@@ -86,7 +86,7 @@ class _Incomplete(NamedTuple):
 def _left_out(ctx: Context, found: _Incomplete) -> Finding:
     word = found.path[-1]
     names = one_of([f"`{key.info.name}`" for key in found.missing], "and")
-    added = one_of([f"`{key.info.name}` ({expected(key.type)})" for key in found.missing], "and")
+    added = one_of([f"`{key.info.name}` ({_expected(ctx, key)})" for key in found.missing], "and")
     where = f"`{word}` of `{found.path[-2]}`" if word == "params" else named(found.path)
     groups = _empty_groups(found)
     return ctx.at(
@@ -96,6 +96,14 @@ def _left_out(ctx: Context, found: _Incomplete) -> Finding:
         part="key",
         fix=Fix("add `different_groups`: `{}`", (groups,), safe=True) if groups else None,
     )
+
+
+def _expected(ctx: Context, key: KeyView) -> str:
+    """What the key takes; of a section, what must stand in it at once."""
+    inner = child_section(key.type)
+    needed = ctx.walk.view(inner).keys.values() if inner is not None else ()
+    names = [f"`{each.info.name}`" for each in needed if each.info.required]
+    return f"{expected(key.type)} with {one_of(names, 'and')}" if names else expected(key.type)
 
 
 def _empty_groups(found: _Incomplete) -> Set | None:
