@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 PHASES = ("load", "forward", "backward", "step")
 AT_REST = "at rest"
-SLACK, SMALL = 50, 1 << 20
-"""A bound is above the estimate by a fiftieth and a MiB: the workspaces of operations (measured)."""
+SLACK, SMALL = 32, 1 << 20
+"""A bound is above the estimate by a thirty-second and a MiB: the workspaces of operations (measured)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@
 
     venv/              torch and what an import of DeepSpeed needs
     pydantic1/         pydantic 1, for the releases up to 0.11
+    transformers/      Transformers, for the engines whose memory is measured
     sd/                the releases' source distributions, as the package index has them
     ds/RELEASE/        the same unpacked
 
@@ -153,6 +154,15 @@ def build_pydantic1() -> None:
         say("installing pydantic 1 for the releases up to 0.11")
         shutil.rmtree(folder, ignore_errors=True)
         run(python(), "-m", "pip", "install", "-q", "--target", folder, "pydantic<2")
+
+
+def build_transformers() -> None:
+    """Transformers in a folder of its own: only models that are measured need it."""
+    folder = home() / "transformers"
+    if not list(folder.glob("transformers-*.dist-info")):
+        say("installing transformers")
+        shutil.rmtree(folder, ignore_errors=True)
+        run(python(), "-m", "pip", "install", "-q", "--target", folder, "transformers")
 
 
 def build_release(release: str) -> None:

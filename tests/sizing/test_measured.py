@@ -1,4 +1,4 @@
-"""Estimates beside what real DeepSpeed engines were seen to hold (`tests.parity.memory --write`)."""
+"""Estimates beside what real DeepSpeed engines were seen to hold (from `tests.parity.memory --write`)."""
 
 from __future__ import annotations
 

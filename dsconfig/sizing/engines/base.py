@@ -9,6 +9,8 @@ from dsconfig.sizing.tape import Tape, Weight
 
 WEIGHTS, MASTER, STATES = "parameters", "master weights", "optimizer states"
 GRADIENTS, BUCKET, TEMPORARY = "gradients", "reduce bucket", "temporaries of the step"
+MIDDLE = 1
+"""The micro batch that stands for all between the first and the last."""
 FLATTENED, BUILT = "flattened bucket", "model as it is built"
 
 
@@ -23,7 +25,7 @@ class Engine:
         self.elements = sum(weight.elements for weight in self.trained)
         self.everything = sum(weight.elements for weight in tape.weights)
         self.boundary = True
-        self.micro = 0
+        self.micro, self.times = 0, 1
         self.calls: dict[tuple[str, str, int], tuple[int, int]] = {}
         """Of each phase, collective and width: calls, and elements of whole tensors."""
 
@@ -50,9 +52,10 @@ class Engine:
 
     def run(self) -> None:
         """A step: all its micro batches, the backward pass at the boundary last."""
-        for number in range(self.setup.accumulation):
-            self.micro = number
-            self.boundary = self.micro == self.setup.accumulation - 1
+        steps = self.setup.accumulation
+        for number in range(min(steps, MIDDLE + 2)):  # those between the second and the last are alike
+            self.micro, self.times = number, steps - MIDDLE - 1 if number == MIDDLE and steps > 2 else 1
+            self.boundary = number == min(steps, MIDDLE + 2) - 1
             self.ledger.take("inputs", self.tape.extra)
             self.ledger.enter("forward")
             passing = Pass(self.tape, self.ledger, self, self.setup.width)
@@ -91,7 +94,7 @@ class Engine:
         """Count a collective."""
         key = (self.ledger.rank.phase, name, width)
         calls, total = self.calls.get(key, (0, 0))
-        self.calls[key] = (calls + 1, total + elements)
+        self.calls[key] = (calls + self.times, total + elements * self.times)
 
     def update(self, elements: int, largest: int, *, host: bool = False) -> None:
         """The optimizer's own temporaries, for so many elements at once."""

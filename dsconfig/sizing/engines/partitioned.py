@@ -90,6 +90,8 @@ class Partitioned(Engine):
             host, count = self.on_host(index), setup.master * sum(group)
             ledger.touch(MASTER, 2 * count, host=host)
             ledger.take(MASTER, count, host=host)
+            if setup.optimizer.doubled:
+                ledger.take(STATES, setup.optimizer.states * sum(group), host=host)
         largest = max(map(sum, self.groups), default=0)
         ledger.touch(TEMPORARY, setup.master * largest, host=setup.offloads)
         if setup.offloads:

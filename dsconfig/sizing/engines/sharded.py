@@ -56,6 +56,8 @@ class Sharded(Engine):
         if host:
             ledger.take(STAGING, setup.width * (size + self.largest), host=True)
             ledger.take(STAGING, setup.width * self.largest)
+        if setup.optimizer.doubled:
+            ledger.take(STATES, setup.optimizer.states * size, host=host)
         ledger.touch(TEMPORARY, setup.master * size, host=host)
 
     # ------------------------------------------------------------ at rest

@@ -1,0 +1,165 @@
+"""Compares what `dsconfig memory` computes with what real DeepSpeed engines allocate.
+
+`python -m tests.parity.memory --cases 500 --seed 1` builds engines on CPU, one at a time, with random
+configs and random models of Transformers without weights, at world sizes from 1 to 512 by torch's fake
+process group. It prints the errors by stage and phase, what crosses an upper bound, and whether the
+collectives are the same. Not part of `make parity`: it takes some seconds a case. `--write FILE` keeps
+trials and measurements, `--read FILE` compares with those alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from dsconfig.sizing.estimate import PHASES
+from dsconfig.sizing.refused import NotModelledError
+from tests.parity import environment
+from tests.parity.generators.memory import trial
+from tests.parity.judges import engines, worker
+from tests.parity.judges.memory import Prediction, predict, sent
+
+Case = dict[str, Any]
+LIMIT = 300
+CLOSE, NEAR, OVER = 0.01, 0.10, 1.01
+"""At rest, at the peaks, and above a bound."""
+
+
+def variables(release: str) -> dict[str, str]:
+    """The environment of the measuring process."""
+    found = engines.variables(release)
+    path = (found["PYTHONPATH"], str(environment.home() / "transformers"))
+    return found | {"PYTHONPATH": os.pathsep.join(path)}
+
+
+def measured(release: str, trials: list[Case]) -> Iterator[Case]:
+    """Each trial with what its engine was seen to hold."""
+    process = subprocess.Popen(
+        worker.command("memory_engine.py", str(LIMIT)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=variables(release),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        process.stdin.writelines(json.dumps(found) + "\n" for found in trials)
+        process.stdin.close()
+        answers = (line for line in process.stdout if line.startswith("="))
+        for asked, line in zip(trials, answers, strict=False):
+            yield {"release": release, "trial": asked, "measured": json.loads(line[1:])}
+
+
+class Tally:
+    """Errors by stage and phase, and everything that is out of bounds."""
+
+    def __init__(self) -> None:
+        self.errors: dict[tuple[int, str], list[tuple[float, str]]] = defaultdict(list)
+        self.rest: list[str] = []
+        self.over: list[str] = []
+        self.sent: list[str] = []
+        self.counts: dict[str, int] = defaultdict(int)
+
+    def add(self, case: Case) -> None:
+        """Compare one engine."""
+        asked, seen = case["trial"], case["measured"]
+        if seen.get("error") or seen.get("skipped"):
+            self.counts["failed" if seen.get("error") else "skipped a step"] += 1
+            return
+        try:
+            found = predict(asked, case["release"])
+        except NotModelledError:
+            self.counts["not modelled"] += 1
+            return
+        self.counts["compared"] += 1
+        self._compare(found, asked, seen)
+
+    def _compare(self, found: Prediction, asked: Case, seen: Case) -> None:
+        stage, name = asked["config"]["zero_optimization"]["stage"], asked["id"]
+        off = found.at_rest - seen["at_rest"]
+        self.errors[stage, "at rest"].append((off / seen["at_rest"], name))
+        if abs(off) > max(CLOSE * seen["at_rest"], 1e6) or found.parameters != seen["parameters"]:
+            self.rest.append(name)
+        for phase in PHASES:
+            count = seen["peak"][phase]
+            self.errors[stage, phase].append(((found.peak[phase] - count) / count, name))
+            if count > found.bound[phase] * OVER:
+                self.over.append(f"{name} {phase} {count / found.bound[phase] - 1:+.1%}")
+        if asked["world_size"] > 1 and found.calls != sent(seen):
+            self.sent.append(name)
+
+    def lines(self) -> Iterator[str]:
+        """The distribution, worst cases, and what is out of bounds."""
+        yield ", ".join(f"{count} {what}" for what, count in self.counts.items())
+        yield f"{'stage':>5} {'phase':<9}{'n':>5}{'mean':>8}{'p95':>8}  worst"
+        for (stage, phase), errors in sorted(self.errors.items()):
+            worst = sorted(errors, key=lambda error: -abs(error[0]))
+            mean = sum(abs(error) for error, _ in errors) / len(errors)
+            high = abs(worst[len(worst) * 5 // 100][0])
+            shown = ", ".join(f"{error:+.1%} ({name})" for error, name in worst[:3])
+            yield f"{stage:>5} {phase:<9}{len(errors):>5}{mean:>8.2%}{high:>8.2%}  {shown}"
+        peaks = sorted(
+            abs(error) for key, found in self.errors.items() if key[1] in PHASES for error, _ in found
+        )
+        if peaks:
+            yield f"all peaks: 95 of 100 within {peaks[len(peaks) * 95 // 100]:.2%}"
+        for what, names in (
+            ("at rest further off than 1 % and 1 MB", self.rest),
+            ("above the bound by more than 1 %", self.over),
+            ("other collectives", self.sent),
+        ):
+            yield f"{what}: {len(names)} {'; '.join(names[:12])}".rstrip()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.parity.memory", description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--release", default="0.19.8")
+    add("--cases", type=int, default=500)
+    add("--seed", type=int, default=0)
+    add("--write", type=Path, help="keep trials and measurements in this file")
+    add("--read", type=Path, action="append", default=[], help="compare with measurements that were kept")
+    options = parser.parse_args(arguments)
+    tally, found = Tally(), read(options.read) if options.read else fresh(options)
+    for case in found:
+        tally.add(case)
+        if options.write:
+            with options.write.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(case) + "\n")
+    print("\n".join(tally.lines()))
+    return 1 if tally.rest or tally.over else 0
+
+
+def fresh(options: argparse.Namespace) -> Iterable[Case]:
+    """Engines that are built now."""
+    try:
+        environment.build([options.release])
+        environment.build_transformers()
+    except (environment.BuildError, OSError) as error:
+        sys.exit(f"parity: {error}")
+    asked = [trial(random.Random(f"{options.seed}-{number}"), number) for number in range(options.cases)]
+    for case in asked:
+        case["id"] = f"{options.seed}-{case['id']}"
+    return measured(options.release, asked)
+
+
+def read(paths: list[Path]) -> Iterator[Case]:
+    """Measurements that were kept."""
+    for path in paths:
+        for line in path.read_text("utf-8").splitlines():
+            yield json.loads(line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
