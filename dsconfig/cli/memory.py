@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dsconfig.cli.arguments import add_color, add_file, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
@@ -58,6 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
     add = parser.add_argument_group("result").add_argument
     add("--gpu", type=amount, metavar="SIZE", help="the memory of a GPU: exit code 1 where it is not enough")
+    add("--fit", type=amount, metavar="SIZE", help="the smallest changes that fit a GPU of this memory")
     add(
         "--host", type=amount, metavar="SIZE", help="the memory of a host: exit code 1 where it is not enough"
     )
@@ -93,18 +94,22 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.resolving.errors import ResolveError
 
     try:
-        found = _estimate(args)
+        given = _options(args)
+        if args.fit is not None:
+            return _fit(args, given)
+        from dsconfig.resolving.memory import memory
+
+        return _write(args, memory(**given))
     except ResolveError as error:
         explain(error, sys.stderr)
         return FINDINGS
     except ValueError as error:
         refuse(str(error))
-    return _write(args, found)
 
 
-def _estimate(args: argparse.Namespace) -> Estimate:
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `memory`."""
     from dsconfig.cli.options import in_force
-    from dsconfig.resolving.memory import memory
 
     document = read(args.file)
     target, configured, reader = in_force(args, document)
@@ -115,23 +120,33 @@ def _estimate(args: argparse.Namespace) -> Estimate:
         if args.gpus_per_node is None:
             refuse("--nodes goes with --gpus-per-node")
         size = args.nodes * args.gpus_per_node
-    chosen = {"sequence_length": args.sequence_length} if args.sequence_length else {}
-    return memory(
-        document,
-        _model(args),
-        size if size is not None else configured,
-        target,
-        reader.said,
-        micro_batch=args.micro_batch,
-        attention=args.attention,
-        checkpointing=args.checkpointing,
-        optimizer=args.optimizer,
-        zero_init=args.zero_init,
-        gpus_per_node=args.gpus_per_node,
-        set=dict(args.set or ()),
-        training_args=mapping(args.training_args),
-        **chosen,
-    )
+    given = {
+        "source": document,
+        "model": _model(args),
+        "world_size": size if size is not None else configured,
+        "target": target,
+        "consumer": reader.said,
+        "set": dict(args.set or ()),
+        "training_args": mapping(args.training_args),
+    }
+    names = ("micro_batch", "attention", "checkpointing", "optimizer", "zero_init", "gpus_per_node")
+    given |= {name: getattr(args, name) for name in names}
+    return given | ({"sequence_length": args.sequence_length} if args.sequence_length else {})
+
+
+def _fit(args: argparse.Namespace, given: dict[str, Any]) -> int:
+    from dsconfig.render import memory as render
+    from dsconfig.render.style import style_of
+    from dsconfig.resolving.memory import fitted
+
+    if args.output_format == "csv":
+        refuse("--fit gives text or json")
+    found = fitted(args.fit - args.margin, **given)
+    if args.output_format == "json":
+        sys.stdout.write(json.dumps({"fit": found.to_dict()}, indent=2) + "\n")
+    else:
+        sys.stdout.writelines(render.fit_lines(found, args.fit, style_of(sys.stdout, args.color)))
+    return CLEAN if found.fits else FINDINGS
 
 
 def _model(args: argparse.Namespace) -> ModelSource:

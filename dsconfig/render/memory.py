@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from dsconfig.json_types import JsonObject
     from dsconfig.render.style import Style
+    from dsconfig.resolving.fitting import Fit
     from dsconfig.sizing.estimate import Estimate, Side
 
 GIB = 1 << 30
@@ -103,3 +104,17 @@ def csv_lines(found: Estimate) -> Iterator[str]:
             yield f"{name},together,{phase},{count},\n"
         for phase, count in side.bound.items():
             yield f"{name},at most,{phase},{count},\n"
+
+
+def fit_lines(found: Fit, room: int, style: Style) -> Iterator[str]:
+    """The changes one after the other, with what a rank holds at most after each."""
+    size = f"{room / GIB:.2f} GiB"
+    if found.fits and not found.changes:
+        yield f"{style.paint('fits', 'good')} {size} as it is\n"
+    for change, bound in found.changes:
+        yield f"{change.told}: at most {bound / GIB:.2f} GiB\n"
+    if found.fits and found.changes:
+        yield f"{style.paint('fits', 'good')} {size} with that\n"
+    elif not found.fits:
+        more = f"{found.ranks} ranks would do" if found.ranks else "more ranks do not help"
+        yield f"{style.paint('does not fit', 'error')} {size} with all of that; {more}\n"

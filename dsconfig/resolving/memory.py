@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dsconfig.json_types import Json
 from dsconfig.resolving.effective import effective
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dsconfig.checking.source import ConfigSource
     from dsconfig.document import Document
     from dsconfig.releases import Target
+    from dsconfig.resolving.fitting import Fit
 
 ModelSource: TypeAlias = "Shape | Mapping[str, Json] | str | os.PathLike[str]"
 """A shape, a `config.json` as a mapping or by its path, or the name of a preset."""
@@ -92,6 +93,25 @@ def _setup(run: Run, optimizer: str | None, in_shards: bool) -> Setup:
     values = _values(run)
     client = optimizer or (None if values.text("optimizer.type") else CLIENT)
     return setup_of(values, run.world_size, client, in_shards)
+
+
+def fitted(room: int, source: ConfigSource | Document, model: ModelSource, **options: Any) -> Fit:
+    """The smallest changes with which a rank holds no more than `room` bytes; the rest as for `memory`."""
+    from dsconfig.resolving.fitting import fit, ladder
+
+    written = dict(options.pop("set", None) or {})
+    checkpointing = bool(options.pop("checkpointing", False))
+    size = options.pop("world_size", None)
+
+    def compute(values: Mapping[str, Json], checkpoints: bool, ranks: int | None) -> Estimate:
+        merged, checks = {**written, **values}, checkpoints or checkpointing
+        return memory(source, model, ranks, set=merged, checkpointing=checks, **options)
+
+    first = compute({}, checkpoints=False, ranks=size)
+    target, consumer = options.get("target"), options.get("consumer")
+    args, described = options.get("training_args"), _model(model)[1]
+    run = resolve(source, size, target, consumer, set=written, training_args=args, model_config=described)
+    return fit(compute, first, list(ladder(_values(run).values, checkpointing)), room)
 
 
 def _values(run: Run) -> Values:

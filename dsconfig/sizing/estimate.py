@@ -146,8 +146,8 @@ def simulate(setup: Setup, shape: Shape, work: Work) -> tuple[Ledger, Engine]:
     return ledger, engine
 
 
-def side(place: Place, largest: int, times: int = 1) -> Side:
-    """What one memory holds; `largest`: bytes that may be there once more; `times`: of so many ranks."""
+def side(place: Place, largest: int, gathers: bool = False, times: int = 1) -> Side:
+    """What one memory holds, of so many ranks; see `bound`."""
     peaks = {phase: place.peaks[phase].bytes * times if phase in place.peaks else 0 for phase in PHASES}
     parts = {AT_REST: {name: count for name, count in place.held.items() if count}}
     parts |= {phase: dict(place.peaks[phase].held) for phase in PHASES if phase in place.peaks}
@@ -163,16 +163,21 @@ def side(place: Place, largest: int, times: int = 1) -> Side:
     return Side(
         place.total * times,
         peaks,
-        {phase: bound(count, phase, largest * times) for phase, count in peaks.items()},
+        {phase: bound(count, phase, largest * times, gathers) for phase, count in peaks.items()},
         tuple(terms),
     )
 
 
-def bound(count: int, phase: str, largest: int) -> int:
-    """What a peak stays below: nothing that is not there grows."""
+def bound(count: int, phase: str, largest: int, gathers: bool) -> int:
+    """What a peak stays below: nothing that is not there grows.
+
+    `largest`: bytes of the largest gradient. There may be one more of it in a step, and where parameters are
+    gathered in the passes too.
+    """
     if not count:
         return 0
-    return count + count // SLACK + SMALL + (largest if phase in ("forward", "backward") else 0)
+    more = phase == "step" or (gathers and phase != "load")
+    return count + count // SLACK + SMALL + (largest if more else 0)
 
 
 def estimate(
@@ -195,8 +200,8 @@ def estimate(
         number,
         engine.everything,
         engine.elements,
-        side(ledger.rank, largest if setup.stage == 3 else 0),
-        side(ledger.host, 0, ranks_of_host),
+        side(ledger.rank, largest, engine.gathers),
+        side(ledger.host, 0, times=ranks_of_host),
         calls,
         assumptions,
     )

@@ -154,3 +154,35 @@ def test_no_torch_and_no_pydantic_for_an_estimate(here: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=here
     )
     assert not {"torch", "pydantic", "numpy"} & set(done.stdout.split())
+
+
+def bound(run: Runs, *argv: str) -> int:
+    return int(max(estimated(run, *argv)["rank"]["bound"].values()))
+
+
+def settings(changes: list[dict[str, Any]]) -> list[str]:
+    words = []
+    for change in changes:
+        words += [f"--set={key}={json.dumps(value)}" for key, value in change["set"].items()]
+        words += ["--checkpointing"] if change["checkpointing"] else []
+    return words
+
+
+@pytest.mark.parametrize("room", [150, 90, 60, 45, 30, 20])
+def test_changes_that_fit_are_enough_and_none_of_them_is_too_much(run: Runs, room: int) -> None:
+    own = ("--set", "train_micro_batch_size_per_gpu=4", "--sequence-length", "1024")
+    code, out, _ = run(*RUN, *own, "--fit", f"{room + 2}GiB", "--output-format", "json")
+    fit = json.loads(out)["fit"]
+    assert (code, fit["fits"]) == (0, True)
+    changes = fit["changes"]
+    assert bound(run, *own, *settings(changes)) <= room * GIB
+    for left_out in changes:
+        fewer = [change for change in changes if change is not left_out]
+        assert bound(run, *own, *settings(fewer)) > room * GIB
+
+
+def test_what_fits_as_it_is_and_what_never_does(run: Runs) -> None:
+    assert run(*RUN, "--fit", "2TiB").out == "fits 2048.00 GiB as it is\n"
+    code, out, _ = run(*RUN, "--fit", "12GiB")
+    assert code == 1
+    assert "does not fit 12.00 GiB with all of that; " in out

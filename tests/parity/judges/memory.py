@@ -73,8 +73,7 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
     ledger, engine = simulate(setup, shape(model), work)
     peak = {phase: ledger.both.peaks[phase].bytes for phase in PHASES}
     largest = setup.width * max((weight.elements for weight in engine.trained), default=0)
-    largest = largest if setup.stage == 3 else 0
-    bounds = {phase: bound(count, phase, largest) for phase, count in peak.items()}
+    bounds = {phase: bound(count, phase, largest, engine.gathers) for phase, count in peak.items()}
     calls = {key: found for key, found in engine.calls.items() if setup.world > 1}
     return Prediction(engine.everything, ledger.both.total, ledger.host.total, peak, bounds, calls)
 
