@@ -64,14 +64,16 @@ def _at_once(document: Document, operations: tuple[Operation, ...]) -> list[Edit
     Reading the text again after each would cost a thousand fixes a thousand readings.
     """
     found: list[Edit] = []
-    made: set[KeyPath] = set()
+    made: dict[KeyPath, Operation] = {}
     for step in (step for operation in operations for step in _steps(operation)):
+        if isinstance(step, Set) and made.get(step.path) == step:
+            continue  # a key that stands there many times is one, the last of them
         if isinstance(step, Replace) or any(
             step.path[:length] in made for length in range(len(step.path) + 1)
         ):
             return None
         if not isinstance(step, Remove):
-            made.add(_goal(step))
+            made[_goal(step)] = step
         found += _edits(document, step)
     found.sort(key=lambda edit: edit[:2])
     return None if any(one.end >= other.start for one, other in pairwise(found)) else found

@@ -149,6 +149,11 @@ def words_of_python(size: int) -> bytes:
 
 
 @kind()
+def words_of_yaml_at_one_key(size: int) -> bytes:
+    return object_of([f'"fp16": none, "k{i}": 1' for i in range(size // 26)])
+
+
+@kind()
 def sections_on_one_line(size: int) -> bytes:
     return object_of([f'"k{i}":{{"a":1}}' for i in range(size // 18)]).replace(b"\n", b"")
 
