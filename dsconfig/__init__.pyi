@@ -23,6 +23,10 @@ from dsconfig.building.reading import (
 from dsconfig.checking.check import (
     check as check,
 )
+from dsconfig.checking.compat import (
+    Stretch as Stretch,
+    compat as compat,
+)
 from dsconfig.checking.report import (
     Report as Report,
 )
@@ -33,9 +37,15 @@ from dsconfig.diagnostic import (
     Location as Location,
     Related as Related,
 )
+from dsconfig.fixing.between import (
+    migrate as migrate,
+)
 from dsconfig.fixing.fix import (
     FixedText as FixedText,
     fix as fix,
+)
+from dsconfig.fixing.migrate import (
+    Migration as Migration,
 )
 from dsconfig.model import (
     OPTIMIZERS as OPTIMIZERS,
@@ -262,11 +272,11 @@ from dsconfig.releases import (
     RELEASES as RELEASES,
     UnknownReleaseError as UnknownReleaseError,
 )
+from dsconfig.resolving.effective import (
+    Shown as Shown,
+)
 from dsconfig.resolving.errors import (
     ResolveError as ResolveError,
-)
-from dsconfig.resolving.memory import (
-    memory as memory,
 )
 from dsconfig.resolving.resolve import (
     resolve as resolve,
@@ -274,14 +284,11 @@ from dsconfig.resolving.resolve import (
 from dsconfig.resolving.run import (
     Run as Run,
 )
+from dsconfig.resolving.show import (
+    show as show,
+)
 from dsconfig.schema import (
     json_schema as json_schema,
-)
-from dsconfig.sizing.estimate import (
-    Estimate as Estimate,
-)
-from dsconfig.sizing.refused import (
-    NotModelledError as NotModelledError,
 )
 
 __version__: str
@@ -362,7 +369,6 @@ __all__ = [
     "EigenvalueDict",
     "Elasticity",
     "ElasticityDict",
-    "Estimate",
     "ExpertParallel",
     "ExpertParallelDict",
     "Fix",
@@ -405,6 +411,7 @@ __all__ = [
     "MetricCurriculumDict",
     "MetricSchedule",
     "MetricScheduleDict",
+    "Migration",
     "MixedFp16",
     "MixedFp16Dict",
     "ModelInfo",
@@ -413,7 +420,6 @@ __all__ = [
     "MuonParamsDict",
     "Nebula",
     "NebulaDict",
-    "NotModelledError",
     "OffloadOptimizer",
     "OffloadOptimizerDict",
     "OffloadParam",
@@ -470,6 +476,7 @@ __all__ = [
     "SchedulerParamsDict",
     "SchedulerType",
     "Section",
+    "Shown",
     "SparseAttention",
     "SparseAttentionDict",
     "SparseGroup",
@@ -478,6 +485,7 @@ __all__ = [
     "SparseParametersDict",
     "SparsePruning",
     "SparsePruningDict",
+    "Stretch",
     "TensorParallel",
     "TensorParallelDict",
     "TensorParallelGroup",
@@ -521,10 +529,12 @@ __all__ = [
     "ZeroppLocoParamDict",
     "__version__",
     "check",
+    "compat",
     "fix",
     "json_schema",
     "load",
-    "memory",
+    "migrate",
     "presets",
     "resolve",
+    "show",
 ]

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dsconfig.checking.check import check_document
+from dsconfig.checking.circumstances import circumstances
+from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers.reader import Reader
 from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.document import Document
-from dsconfig.releases import LATEST, RELEASES, Target
+from dsconfig.releases import LATEST, RELEASES, Target, resolve
 
 Word: TypeAlias = Literal["taken", "crashes", "refused"]
 EVERY = Target(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument")
@@ -26,14 +28,31 @@ class Stretch:
 
 
 def compat(
-    document: Document,
-    target: Target = EVERY,
+    source: ConfigSource | Document,
+    target: str | Target | None = None,
     *,
     world_size: int | None = None,
-    consumer: str | Reader = "deepspeed",
+    consumer: str | Reader | None = None,
 ) -> tuple[Stretch, ...]:
-    """What each release of the target does with the config, equal neighbours folded."""
-    report = check_document(document, target, world_size=world_size, consumer=consumer)
+    """What each release does with a config, equal neighbours folded.
+
+    Args:
+        source: a path, text, bytes, a dict or a `Config`, or a document that was read; see `check`.
+        target: these releases only, such as `>=0.14`; None: all.
+        world_size: number of ranks; see `check`.
+        consumer: who reads the file; see `check`.
+
+    Raises:
+        OSError: the path cannot be read.
+        UnknownReleaseError: the target names no release.
+        ValueError: the consumer or the world size is impossible.
+    """
+    document = source if isinstance(source, Document) else read(source)
+    target = resolve(target, "argument") if isinstance(target, str) else target or EVERY
+    said = None if isinstance(consumer, Reader) else consumer
+    _, size, found_out = circumstances(document, target, world_size, said)
+    reader = consumer if isinstance(consumer, Reader) else found_out
+    report = check_document(document, target, world_size=size, consumer=reader)
     errors = sorted(
         (
             found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.errors import refuse
 from dsconfig.cli.options import in_force
 from dsconfig.diagnostic import clipped, dotted
+from dsconfig.fixing.between import batch_of
 from dsconfig.fixing.migrate import OWN, Migration, migrate
 from dsconfig.releases import UnknownReleaseError, resolve
 from dsconfig.render.text import printable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dsconfig.consumers.reader import Reader
     from dsconfig.document import Document
     from dsconfig.fixing.changes import Change, Decision
-    from dsconfig.json_types import JsonObject, KeyPath
+    from dsconfig.json_types import KeyPath
     from dsconfig.releases import Target
     from dsconfig.render.style import Style
 
@@ -52,19 +53,9 @@ class Way:
             self.origin,
             world_size=self.world_size,
             consumer=self.consumer,
-            solve=self._solve if self.world_size else None,
+            solve=batch_of(self.origin, self.world_size) if self.world_size else None,
             keep=keep,
         )
-
-    def _solve(self, config: JsonObject) -> dict[str, int]:
-        from dsconfig.resolving.elastic_batch import as_released
-
-        assert self.world_size is not None
-        triplet, _ = as_released(config, self.origin, self.world_size)
-        return {key: int(value) for key, value in zip(_KEYS, triplet.values(), strict=True)}
-
-
-_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 
 
 def way_of(args: argparse.Namespace, document: Document) -> Way:

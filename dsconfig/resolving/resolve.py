@@ -72,7 +72,7 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     chosen = replace(chosen, consumer=seen.consumer)
     written = read_written(seen.document, chosen.release, seen.consumer, changes)
     silenced = refuse_written(document, seen, written.config, changes, chosen)
-    run = derive_run(seen, written, chosen, _mapping(training_args), _mapping(model_config))
+    run = derive_run(seen, written, chosen, mapping(training_args), mapping(model_config))
     refuse_result(run, silenced)
     return run
 
@@ -100,7 +100,8 @@ def derive_run(
     return _run(written, filling, chosen, seen)
 
 
-def _mapping(source: MappingSource) -> Mapping[str, Json] | None:
+def mapping(source: MappingSource) -> Mapping[str, Json] | None:
+    """The mapping itself, or the one in the file."""
     if source is None or isinstance(source, Mapping):
         return source
     from dsconfig.consumers.training_args import read_mapping

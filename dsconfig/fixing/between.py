@@ -1,0 +1,86 @@
+"""`migrate` for any source: between which releases, and the batch of an `elasticity` block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsconfig.checking.circumstances import circumstances
+from dsconfig.checking.source import ConfigSource, read
+from dsconfig.document import Document, read_text
+from dsconfig.document.pretty import pretty_config
+from dsconfig.fixing.migrate import Migration
+from dsconfig.fixing.migrate import migrate as carry
+from dsconfig.releases import Target, resolve
+
+if TYPE_CHECKING:
+    from dsconfig.fixing.elasticity import Solve
+    from dsconfig.json_types import JsonObject
+
+_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+
+
+def migrate(
+    source: ConfigSource,
+    to: str | Target | None = None,
+    origin: str | Target | None = None,
+    world_size: int | None = None,
+    consumer: str | None = None,
+    keep: bool = False,
+) -> Migration:
+    """Take a config from one release to a later one, and say what became of it: `.text`, `.decisions`.
+
+    Args:
+        source: a path, text, bytes, a dict or a `Config`; see `check`.
+        to: the release that is to read it; None: the installed one, else the latest known.
+        origin: the release that it was written for; None: the one that its `"$dsconfig"` names.
+        world_size: number of ranks, for the batch of an `elasticity` block; see `check`.
+        consumer: who reads the file; see `check`.
+        keep: whether an `elasticity` block stays, for `dsconfig elastic`, though `to` refuses it.
+
+    Raises:
+        OSError: the path cannot be read.
+        UnknownReleaseError: there is no such release.
+        ValueError: `origin` is not known, or not earlier than `to`, or an argument is impossible.
+    """
+    document = _as_text(read(source))
+    under = circumstances(document, origin, world_size, consumer)
+    if origin is None and under.target.origin in ("installed", "latest"):
+        raise ValueError("which release was the config written for? give `origin`")
+    known_from, known_to = _single(under.target), _single(to if isinstance(to, Target) else resolve(to))
+    solve = None if under.world_size is None else batch_of(known_from, under.world_size)
+    return carry(
+        document,
+        known_to,
+        known_from,
+        world_size=under.world_size,
+        consumer=under.reader.name,
+        solve=solve,
+        keep=keep,
+    )
+
+
+def batch_of(release: str, world_size: int) -> Solve:
+    """What derives the batch of an `elasticity` block as the release does on so many ranks."""
+
+    def solve(config: JsonObject) -> dict[str, int]:
+        from dsconfig.resolving.elastic_batch import as_released
+
+        triplet, _ = as_released(config, release, world_size)
+        return {key: int(value) for key, value in zip(_KEYS, triplet.values(), strict=True)}
+
+    return solve
+
+
+def _single(target: Target) -> str:
+    if len(target.releases) > 1:
+        raise ValueError(f"`{target.text}` names {len(target.releases)} releases: give one")
+    return target.releases[0]
+
+
+def _as_text(document: Document) -> Document:
+    """The document as a text that can be edited."""
+    if not document.is_data:
+        return document
+    data = document.value()
+    assert isinstance(data, dict)
+    return read_text(pretty_config(data), document.name)
