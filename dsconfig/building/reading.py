@@ -9,7 +9,7 @@ from dsconfig.building.construct import construct
 from dsconfig.checking.check import check
 from dsconfig.checking.report import Report
 from dsconfig.evaluation.context import Context, Source
-from dsconfig.model.section import Section
+from dsconfig.model.section import Section, plain
 from dsconfig.releases import NUMBERS, Target
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def read_into(
     errors = report.refusals()
     if fields_only:
         errors = [found for found in errors if found.code.startswith(_OF_FIELDS)]
-    if errors or report.foreign or not seen.is_config:
+    written = report.document.value(seen.parser)
+    if errors or report.foreign or not seen.is_config or not isinstance(written, dict):
         raise ConfigError(report, errors)
-    return construct(section, seen.data, release), report
+    return construct(section, plain(written), release), report

@@ -1,4 +1,4 @@
-"""mypy and pyright agree on what is right and wrong in `typing_sample.py`."""
+"""mypy and pyright agree on what is right and wrong in `typing_sample.py`, and take all of `real_use.py`."""
 
 import json
 import os
@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+import dsconfig
+from tests.model import real_use
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = Path(__file__).with_name("typing_sample.py")
+USE = Path(__file__).with_name("real_use.py")
 MARKED = {
     number for number, line in enumerate(SAMPLE.read_text().splitlines(), 1) if line.endswith("# error")
 }
@@ -18,7 +20,7 @@ MARKED = {
 
 def run(*command: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", *command, str(SAMPLE)],
+        [sys.executable, "-m", *command, str(SAMPLE), str(USE)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -34,14 +36,35 @@ def test_the_sample_holds_both_kinds() -> None:
     assert len(SAMPLE.read_text().splitlines()) > 2 * len(MARKED)
 
 
+def test_the_real_use_silences_nobody() -> None:
+    text = USE.read_text()
+    assert len(text.splitlines()) >= 60
+    assert text.startswith("# pyright: strict\n")
+    assert not re.search(r"type: ignore|pyright: ignore|\bAny\b|\bcast\b", text)
+
+
 def test_mypy_complains_about_the_marked_lines() -> None:
-    pytest.importorskip("mypy")
-    found = re.findall(r"typing_sample\.py:(\d+): error", run("mypy", "--strict", "--no-error-summary"))
-    assert {int(line) for line in found} == MARKED
+    found = re.findall(r"(\w+)\.py:(\d+): error", run("mypy", "--strict", "--no-error-summary"))
+    assert {file for file, _ in found} == {SAMPLE.stem}
+    assert {int(line) for _, line in found} == MARKED
 
 
 def test_pyright_complains_about_the_marked_lines() -> None:
-    pytest.importorskip("pyright")
     report = json.loads(run("pyright", "--outputjson", "--pythonpath", sys.executable))
-    errors = [item for item in report["generalDiagnostics"] if item["severity"] == "error"]
-    assert {item["range"]["start"]["line"] + 1 for item in errors} == MARKED
+    found = [item for item in report["generalDiagnostics"] if item["severity"] in ("error", "warning")]
+    assert {Path(item["file"]) for item in found} == {SAMPLE}
+    assert {item["range"]["start"]["line"] + 1 for item in found} == MARKED
+
+
+def test_the_real_use_runs(tmp_path: Path) -> None:
+    handed = real_use.main(tmp_path)
+    assert dsconfig.check(handed, world_size=8).ok
+    assert list(handed)[:3] == ["train_micro_batch_size_per_gpu", "gradient_clipping", "bf16"]
+
+
+def test_the_stub_offers_what_there_is() -> None:
+    stub = (ROOT / "dsconfig" / "__init__.pyi").read_text()
+    offered = re.findall(r'^    "(\w+)",$', stub, re.MULTILINE)
+    assert sorted(offered) == sorted(dsconfig.__all__)
+    assert [name for name in offered if not hasattr(dsconfig, name)] == []
+    assert {"AdamWParams", "BuildError", "ConfigError", "ZeroOptimizationDict"} <= set(offered)
