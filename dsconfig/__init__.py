@@ -25,7 +25,7 @@ HOMES = {
     "Fix": "dsconfig.diagnostic",
     "Location": "dsconfig.diagnostic",
     "Related": "dsconfig.diagnostic",
-    "migrate": "dsconfig.fixing.between",
+    "migrate": "dsconfig.building.migrate",
     "FixedText": "dsconfig.fixing.fix",
     "fix": "dsconfig.fixing.fix",
     "Migration": "dsconfig.fixing.migrate",

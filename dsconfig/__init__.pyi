@@ -17,6 +17,9 @@ from dsconfig.building.config import (
 from dsconfig.building.load import (
     load as load,
 )
+from dsconfig.building.migrate import (
+    migrate as migrate,
+)
 from dsconfig.building.reading import (
     ConfigError as ConfigError,
 )
@@ -36,9 +39,6 @@ from dsconfig.diagnostic import (
     Fix as Fix,
     Location as Location,
     Related as Related,
-)
-from dsconfig.fixing.between import (
-    migrate as migrate,
 )
 from dsconfig.fixing.fix import (
     FixedText as FixedText,
@@ -278,6 +278,9 @@ from dsconfig.resolving.effective import (
 from dsconfig.resolving.errors import (
     ResolveError as ResolveError,
 )
+from dsconfig.resolving.memory import (
+    memory as memory,
+)
 from dsconfig.resolving.resolve import (
     resolve as resolve,
 )
@@ -289,6 +292,12 @@ from dsconfig.resolving.show import (
 )
 from dsconfig.schema import (
     json_schema as json_schema,
+)
+from dsconfig.sizing.estimate import (
+    Estimate as Estimate,
+)
+from dsconfig.sizing.refused import (
+    NotModelledError as NotModelledError,
 )
 
 __version__: str
@@ -369,6 +378,7 @@ __all__ = [
     "EigenvalueDict",
     "Elasticity",
     "ElasticityDict",
+    "Estimate",
     "ExpertParallel",
     "ExpertParallelDict",
     "Fix",
@@ -420,6 +430,7 @@ __all__ = [
     "MuonParamsDict",
     "Nebula",
     "NebulaDict",
+    "NotModelledError",
     "OffloadOptimizer",
     "OffloadOptimizerDict",
     "OffloadParam",
@@ -533,6 +544,7 @@ __all__ = [
     "fix",
     "json_schema",
     "load",
+    "memory",
     "migrate",
     "presets",
     "resolve",

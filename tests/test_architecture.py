@@ -63,7 +63,7 @@ HOUSE: Mapping[str, str] = {
     "fixing": "checking diagnostic dialect document evaluation model releases words",
     "resolving": "batch checking consumers diagnostic document elastic evaluation json_types model releases"
     " sizing",
-    "building": "checking document evaluation model releases",
+    "building": "checking document evaluation fixing model releases resolving",
     # What is written without one: configs to start from, schemas for editors, hand-offs to elastic.
     "settings": "consumers document words",
     "schema": "consumers document evaluation json_types model releases rules settings words",

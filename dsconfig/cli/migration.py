@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.errors import refuse
 from dsconfig.cli.options import in_force
 from dsconfig.diagnostic import clipped, dotted
-from dsconfig.fixing.between import batch_of
 from dsconfig.fixing.migrate import OWN, Migration, migrate
 from dsconfig.releases import UnknownReleaseError, resolve
 from dsconfig.render.text import printable
@@ -47,6 +46,8 @@ class Way:
         Raises:
             ValueError: it leads back, to an earlier release or the same.
         """
+        from dsconfig.resolving.elastic_batch import batch_of
+
         return migrate(
             document,
             self.to,

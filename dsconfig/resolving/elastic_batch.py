@@ -6,7 +6,7 @@ Source: runtime/config.py, DeepSpeedConfig.__init__ of 0.3.9 to 0.19.7; 0.19.8 r
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import KEYS, Impossible, Triplet, derive
@@ -167,3 +167,13 @@ def _nearest(config: Mapping[str, Json], semantics: Semantics, size: float) -> t
     except (ElasticityError, TypeError, ValueError):
         return ()
     return (why,) if why else ()
+
+
+def batch_of(release: str, world_size: int) -> Callable[[JsonObject], dict[str, int]]:
+    """What derives the batch of an `elasticity` block as the release does on so many ranks."""
+
+    def solve(config: JsonObject) -> dict[str, int]:
+        triplet, _ = as_released(config, release, world_size)
+        return {key: int(value) for key, value in zip(KEYS, triplet.values(), strict=True)}
+
+    return solve

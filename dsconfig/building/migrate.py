@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dsconfig.checking.circumstances import circumstances
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.document import Document, read_text
@@ -11,12 +9,7 @@ from dsconfig.document.pretty import pretty_config
 from dsconfig.fixing.migrate import Migration
 from dsconfig.fixing.migrate import migrate as carry
 from dsconfig.releases import Target, resolve
-
-if TYPE_CHECKING:
-    from dsconfig.fixing.elasticity import Solve
-    from dsconfig.json_types import JsonObject
-
-_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+from dsconfig.resolving.elastic_batch import batch_of
 
 
 def migrate(
@@ -57,18 +50,6 @@ def migrate(
         solve=solve,
         keep=keep,
     )
-
-
-def batch_of(release: str, world_size: int) -> Solve:
-    """What derives the batch of an `elasticity` block as the release does on so many ranks."""
-
-    def solve(config: JsonObject) -> dict[str, int]:
-        from dsconfig.resolving.elastic_batch import as_released
-
-        triplet, _ = as_released(config, release, world_size)
-        return {key: int(value) for key, value in zip(_KEYS, triplet.values(), strict=True)}
-
-    return solve
 
 
 def _single(target: Target) -> str:
