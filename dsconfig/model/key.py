@@ -68,6 +68,9 @@ class Switch:
 
     value: Json
 
+    def __hash__(self) -> int:
+        return hash(repr(self.value))  # an object has no hash of its own
+
 
 ANY_SHAPE: tuple[Shape, ...] = ("null", "true", "false", "[]", "list", "string", "number", "auto")
 ANYTHING = Takes(ANY_SHAPE)
@@ -141,6 +144,10 @@ class Key:
     """Which classes behind an optimizer's type accept the param, oldest first; empty: all of them."""
     wrong_type: Literal["rejected", "crashes", "altered", "ignored"] | None = None
     """Usual effect of a wrong type where loading does not check it; None: it depends on the type."""
+
+    def __hash__(self) -> int:
+        # Programs that read annotations keep them in tables; defaults may be lists, which have no hash.
+        return hash((self.since, self.until, self.source, self.unit))
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,13 +64,28 @@ def round_trip(data: dict[str, Any], release: str, folder: Path, change: int) ->
         return False
     assert json.dumps(config.to_dict()) == json.dumps(data)
     assert config == Config.from_dict(config.to_dict(), target=release)
-    file = folder / ("config.yaml" if change % 2 else "config.json")
-    config.to_file(file)
-    again = Config.from_file(file, target=release)
-    assert again == config, again.diff(config)
-    assert hash(again) == hash(config)
+    if is_finite(data):
+        file = folder / ("config.yaml" if change % 2 else "config.json")
+        config.to_file(file)
+        again = Config.from_file(file, target=release)
+        assert again == config, again.diff(config)
+        assert hash(again) == hash(config)
     _replaced(config, *CHANGES[change % len(CHANGES)])
     return True
+
+
+def is_finite(data: dict[str, Any]) -> bool:
+    """Whether JSON can say the config: it knows no infinity."""
+    try:
+        json.dumps(data, allow_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two configs write the same."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _replaced(config: Config, path: tuple[str, ...], value: object) -> None:
@@ -85,6 +100,9 @@ def _replaced(config: Config, path: tuple[str, ...], value: object) -> None:
     home[path[-1]] = value
     changed = config.replace({".".join(path): value})
     assert changed.to_dict() == expected
+    if same(expected, config.to_dict()):  # it was so before
+        assert config.diff(changed) == ()
+        return
     (difference,) = config.diff(changed)
     assert path[: len(difference.path)] == difference.path
 

@@ -1,0 +1,22 @@
+"""A script whose settings, a DeepSpeed config among them, come from the environment (pydantic-settings).
+
+TRAIN_DEEPSPEED='{"train_batch_size": 8, "zero_optimization": {"stage": 2}}' python with_pydantic_settings.py
+"""
+
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from dsconfig import Config
+
+
+class Settings(BaseSettings):
+    """What the script can be told."""
+
+    model_config = SettingsConfigDict(env_prefix="TRAIN_")
+
+    epochs: int = 1
+    deepspeed: Config = Config()
+
+
+if __name__ == "__main__":
+    settings = Settings()
+    print(settings.epochs, settings.deepspeed.to_json(indent=None))
