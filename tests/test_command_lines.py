@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FOLDER = Path(__file__).parents[1] / "examples" / "command_lines"
 GIVEN = {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
 WRONG = '`stage` takes one of `0`, `1`, `2`, `3` or `"auto"`, not `7`'
@@ -42,3 +44,14 @@ def test_hydra_zen(tmp_path: Path) -> None:
     overrides = ("epochs=3", "deepspeed.zero_optimization.stage=2", "+deepspeed.gradient_clipping=0.5")
     assert said(run(name, tmp_path, *overrides)) == ("3", {**GIVEN, "gradient_clipping": 0.5})
     assert WRONG in run(name, tmp_path, "deepspeed.zero_optimization.stage=7").stderr
+
+
+@pytest.mark.parametrize("name", ["with_jsonargparse.py", "with_tyro.py"])
+def test_one_option_holds_the_config(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "ds.json"
+    file.write_text(json.dumps(GIVEN))
+    for source in (json.dumps(GIVEN), str(file)):
+        assert said(run(name, tmp_path, "--epochs", "3", "--deepspeed", source)) == ("3", GIVEN)
+    wrong = run(name, tmp_path, "--deepspeed", '{"train_batch_size": 8, "fp16": {"enabel": true}}')
+    assert wrong.returncode == 2
+    assert "DSC102" in wrong.stderr + wrong.stdout
