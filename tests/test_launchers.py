@@ -12,6 +12,7 @@ import yaml
 from dsconfig import ResolveError, check, resolve
 from dsconfig.checking.compat import compat
 from dsconfig.cli import main
+from dsconfig.consumers.launchers.given import human
 from dsconfig.consumers.launchers.table import FORMATS, format_of
 from dsconfig.document import read_file
 from dsconfig.releases import resolve as target
@@ -279,3 +280,26 @@ def test_a_name_is_told_as_the_current_folder_has_it(project: Path, monkeypatch:
     monkeypatch.chdir(project / "launch")
     (child,) = check(path).children
     assert Path(child.name) == Path("../ds/z.json")
+
+
+def test_programs_that_write_the_batch_themselves(project: Path) -> None:
+    stages = {"zero_optimization": {"stage": 3, "reduce_bucket_size": "5e8"}}
+    job = {**JOBS["ArcticTraining"], "micro_batch_size": 2, "gradient_accumulation_steps": 4}
+    path = launch(project, job, deepspeed=stages)
+    assert not check(path).diagnostics
+    assert resolve(path, 4, "0.19.8").triplet == (32, 2, 4)
+    stages["zero_optimization"]["reduce_bucket_size"] = 500
+    assert check(launch(project, JOBS["Composer"], deepspeed_config=stages)).ok
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("5e8", 5e8), ("500m", 5e8), ("1_000", 1000.0), ("2^20", 2.0**20), ("1.5ki", 1536.0), ("-1", -1.0)],
+)
+def test_numbers_as_people_write_them(text: str, number: float) -> None:
+    assert human({"a": {"b": text, "c": [text]}}) == {"a": {"b": number, "c": [text]}}
+
+
+@pytest.mark.parametrize("text", ["auto", "", "5x", "nvme", "9^999", "e5", "1e5e5"])
+def test_words_are_no_numbers(text: str) -> None:
+    assert human(text) == text

@@ -112,6 +112,18 @@ class Document:
         whole = (*(self.within or ()), *path)
         return Document(self.name, self.text, self.format, Tree(node, ()), value=node.value, within=whole)
 
+    def read_as(self, value: object) -> Document:
+        """The document with the value that another reader makes of the same text."""
+        return Document(
+            self.name,
+            self.text,
+            self.format,
+            self.tree,
+            value=value,
+            is_data=self.is_data,
+            within=self.within,
+        )
+
     # -- from a path to its place ------------------------------------------------------------------
 
     def node(self, path: KeyPath) -> Node | None:

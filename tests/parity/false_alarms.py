@@ -22,6 +22,7 @@ from typing import Any
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import find_out, foreign
 from dsconfig.checking.report import Report
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.filling import fill
 from dsconfig.consumers.launch_file import is_launch_file
@@ -86,7 +87,7 @@ def documents(folder: Path) -> Iterator[tuple[str, Document]]:
 
 
 def handed_over(document: Document, reader: Reader) -> dict[str, Any] | None:
-    """What DeepSpeed gets from this reader; None where it refuses the text."""
+    """What DeepSpeed gets from this reader; None where it refuses the config itself: see `loaders`."""
     consumer = BY_NAME[reader.name]
     plain = reader.name == "deepspeed"
     data = document.value() if plain or document.format == "yaml" else document.value("json")
@@ -94,10 +95,11 @@ def handed_over(document: Document, reader: Reader) -> dict[str, Any] | None:
         return None
     data = deepcopy(data)
     try:
-        fill(data, consumer, 1, ARGUMENTS, MODEL)
+        filling = fill(data, consumer, 1, ARGUMENTS, MODEL)
     except (ValueError, TypeError, AttributeError):
         return None
-    return data
+    lacks = reader.name in HUGGING_FACE and "zero_optimization" not in data
+    return None if lacks or any(message.kind == "refused" for message in filling.messages) else data
 
 
 def accepted(

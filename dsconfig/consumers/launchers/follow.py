@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from dsconfig.consumers.launchers.given import arguments, constant
+from dsconfig.batch.triplet import KEYS
+from dsconfig.consumers.launchers.given import arguments, constant, human
 from dsconfig.consumers.launchers.job import Job, read
 from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.table import SCRIPT, SCRIPTS, Format, at, format_of
@@ -58,6 +59,8 @@ def job_of(launch: Document) -> Job | None:
     job = Job(found, launch, key, key, None, None, given, _world(found, data))
     if isinstance(value, dict):
         part = read_dict(value, launch.name) if launch.is_data else launch.part(place)
+        if found.human and part is not None:
+            part = part.read_as(human(value))
         return job._replace(document=part, inline=place)
     if not isinstance(value, str):
         return None
@@ -99,10 +102,16 @@ def _of_makers(found: Format, launch: Document, data: Mapping[str, Json]) -> Job
 
 def _sets(found: Format, data: Mapping[str, Json]) -> JsonObject:
     if found.makes != "lightning":
-        return {}
+        config = next((at(data, key) for key in found.config if at(data, key)), None)
+        alone = isinstance(config, Mapping) and not any(key in config for key in KEYS)
+        return {key: _whole(at(data, own), default) for key, own, default in found.sets} if alone else {}
     from dsconfig.consumers.launchers.made import lightning
 
     return lightning.additions(data)
+
+
+def _whole(value: Json, default: int) -> int:
+    return value if type(value) is int and value > 0 else default
 
 
 def _world(found: Format, data: Mapping[str, Json]) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 from dsconfig.consumers.by_name import BY_NAME
@@ -47,3 +48,28 @@ def plain(value: Json) -> Json:
         return float(value)
     except ValueError:
         return {"true": True, "false": False, "auto": True}.get(value.lower(), value)
+
+
+def human(value: Json) -> Json:
+    """A value with the numbers in it that people write as `5e8`, `500m` or `2^20`.
+
+    Source: arctic_training config/utils.py, parse_human_val.
+    """
+    if isinstance(value, dict):
+        return {key: human(each) for key, each in value.items()}
+    if not isinstance(value, str):
+        return value
+    text = value.replace("_", "").lower().strip()
+    if power := _POWER.fullmatch(text):
+        base, exponent = map(float, power.groups())
+        return base**exponent if 0 < base < _LARGEST and exponent < _LARGEST else value
+    number = _HUMAN.fullmatch(text)
+    return float(number[1]) * _UNITS[number[2] or ""] if number else value
+
+
+_POWER = re.compile(r"(\d{1,9}\.?\d?)\^(\d{1,3}\.?\d?)", re.ASCII)
+_HUMAN = re.compile(r"(-?\d{1,99}(?:\.\d{0,99})?(?:e[+-]?\d{1,2})?)([kmbt]|[kmgt]i)?", re.ASCII)
+_LARGEST = 100.0
+"""Of a power: beyond it nothing is a size of anything."""
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
+_UNITS |= {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}

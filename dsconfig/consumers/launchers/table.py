@@ -38,6 +38,10 @@ class Format(NamedTuple):
     """Where shell commands stand that name the config, for a format that does not itself."""
     programs: tuple[str, ...] = ()
     """Words of a command that run this program, as patterns of file names."""
+    sets: tuple[tuple[str, str, int], ...] = ()
+    """What its program writes into a config without a batch: the key, the launch file's own, its default."""
+    human: bool = False
+    """Whether numbers in the config may be written as people do: `5e8`, `500m`, `2^20`."""
     makes: str = ""
     """What makes the config of the launch file's own keys, where no config is named: a module of `made`."""
     made_of: str = ""
@@ -138,7 +142,12 @@ FORMATS: tuple[Format, ...] = (
         "deepspeed",
         signs=(("type", "model.name_or_path", "deepspeed"),),
         config=("deepspeed",),
-        source="arctic_training config/trainer.py",
+        source="arctic_training config/trainer.py:TrainerConfig.build_deepspeed_config",
+        sets=(
+            ("train_micro_batch_size_per_gpu", "micro_batch_size", 1),
+            ("gradient_accumulation_steps", "gradient_accumulation_steps", 1),
+        ),
+        human=True,
     ),
     Format(
         "Lightning",
@@ -163,6 +172,7 @@ FORMATS: tuple[Format, ...] = (
         signs=(("deepspeed_config", "max_duration"), ("deepspeed_config", "train_loader")),
         config=("deepspeed_config",),
         source="composer v0.27.0 distributed/deepspeed.py:parse_deepspeed_config",
+        sets=(("train_micro_batch_size_per_gpu", "device_train_microbatch_size", 1),),
     ),
     Format(
         "GPT-NeoX",
