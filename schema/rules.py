@@ -88,7 +88,9 @@ def _first_questions() -> dict[str, set[str] | None]:
                 empty = Context(Source(read_dict({}), consumer, None), release)
                 for code, rule in DECLARED.items():
                     asks = found[code]
-                    if asks is not None and _applies(rule, empty):
+                    if asks is None or f"<{consumer}>" in asks:
+                        continue
+                    if _applies(rule, empty):
                         found[code] = _with(asks, _questions(rule, _Watched(empty, size)), consumer, size)
                 release = empty.alike.meet(empty.walk.alike).last + 1
     return found

@@ -97,9 +97,11 @@ def _dispatch(argv: list[str]) -> int:
     parser = CommandParser("dsconfig", description=told)
     parser.add_version()
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", prog="dsconfig")
-    for name, summary in VERBS.items():
+    # Only help of the command itself lists the other verbs; their modules are not even imported.
+    for name in (verb,) if verb is not None and verb == argv[0] else VERBS:
+        summary = VERBS[name]
         own = verbs.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        if name == verb:  # the others' modules are not even imported
+        if name == verb:
             import_module(f"dsconfig.cli.{name}").configure(own)
     try:
         args = parser.parse_args(argv)

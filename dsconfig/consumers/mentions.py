@@ -21,46 +21,49 @@ _LEADS = r"[\s\\=,(\"']*(?:r|f|str\()?[\"']?(?:\$\{\w+:-)?[\"']?(?:\./)*$"
 _WORDS = r"(?:(?!\.(?:json|py)\b)(?:[^\n;&|]|\\\n|\n\s*(?:- |[\"'])))*"
 """What may stand between `elastic run` and its config, in a shell, or in a list of JSON or YAML."""
 _KEYS = (
-    (re.compile(rf"\bdsconfig\W+elastic\W+run\b{_WORDS}$"), "elastic", "`dsconfig elastic run`"),
+    (rf"\bdsconfig\W+elastic\W+run\b{_WORDS}$", "elastic", "`dsconfig elastic run`"),
     (
-        re.compile(r"(?:\brdzv[-_]conf\b[^\n]*[ =,\"']ds_config|\bDSCONFIG_RDZV_DS_CONFIG)=[\"']?$"),
+        r"(?:\brdzv[-_]conf\b[^\n]*[ =,\"']ds_config|\bDSCONFIG_RDZV_DS_CONFIG)=[\"']?$",
         "elastic",
         "`--rdzv-conf ds_config=`",
     ),
-    (re.compile(rf"deepspeed_config_file[\"']?\s*:?{_LEADS}"), "accelerate", "`deepspeed_config_file`"),
-    (re.compile(rf"--deepspeed_config\b{_LEADS}"), "deepspeed", "`--deepspeed_config`"),
-    (re.compile(rf"--(?:training_args\.)?deepspeed\b{_LEADS}"), "transformers", "`--deepspeed`"),
-    (re.compile(rf"\bhf_ds_config\b{_LEADS}"), "accelerate", "`DeepSpeedPlugin`"),
-    (re.compile(rf"DeepSpeedStrategy\([^()]*\bconfig{_LEADS}"), "lightning", "`DeepSpeedStrategy`"),
-    (re.compile(rf"\bdeepspeed{_LEADS}"), "transformers", "`deepspeed=`"),
+    (rf"deepspeed_config_file[\"']?\s*:?{_LEADS}", "accelerate", "`deepspeed_config_file`"),
+    (rf"--deepspeed_config\b{_LEADS}", "deepspeed", "`--deepspeed_config`"),
+    (rf"--(?:training_args\.)?deepspeed\b{_LEADS}", "transformers", "`--deepspeed`"),
+    (rf"\bhf_ds_config\b{_LEADS}", "accelerate", "`DeepSpeedPlugin`"),
+    (rf"DeepSpeedStrategy\([^()]*\bconfig{_LEADS}", "lightning", "`DeepSpeedStrategy`"),
+    (rf"\bdeepspeed{_LEADS}", "transformers", "`deepspeed=`"),
     (
-        re.compile(r"^\s*[\"']?deepspeed[\"']?[ \t]*:[ \t]*[\"']?(?:\./)*$", re.M),
+        r"(?m)^\s*[\"']?deepspeed[\"']?[ \t]*:[ \t]*[\"']?(?:\./)*$",
         "transformers",
         "`deepspeed:`",
     ),
 )
-"""What stands right before a path, and who reads the file then."""
-_VARIABLE = re.compile(rf"([A-Za-z_]\w*)(?:: *\w+)? *[:=]{_LEADS}")
+"""What stands right before a path, and who reads the file then.
+
+`re` compiles these where there is a text to search: beside most configs there is none.
+"""
+_VARIABLE = rf"([A-Za-z_]\w*)(?:: *\w+)? *[:=]{_LEADS}"
 _PYTHON = (
-    (re.compile(r"\bDeepSpeedStrategy\b"), "lightning", "`DeepSpeedStrategy`"),
-    (re.compile(r"\bdeepspeed\.(?:initialize|init_inference)\b"), "deepspeed", "`deepspeed.initialize`"),
-    (re.compile(r"\b(?:HfArgumentParser|\w*TrainingArguments)\b"), "transformers", "`TrainingArguments`"),
-    (re.compile(r"\b(?:DeepSpeedPlugin|Accelerator)\("), "accelerate", "`Accelerator`"),
+    (r"\bDeepSpeedStrategy\b", "lightning", "`DeepSpeedStrategy`"),
+    (r"\bdeepspeed\.(?:initialize|init_inference)\b", "deepspeed", "`deepspeed.initialize`"),
+    (r"\b(?:HfArgumentParser|\w*TrainingArguments)\b", "transformers", "`TrainingArguments`"),
+    (r"\b(?:DeepSpeedPlugin|Accelerator)\(", "accelerate", "`Accelerator`"),
 )
 """What a program does that names the file, the nearest to DeepSpeed first."""
 _BEFORE = 1000
 """Characters before a path in which it is said what reads it: a manifest has a line for each word."""
-_OWN_LOOP = re.compile(r"\bdeepspeed\.initialize\b")
-_TRAINER = re.compile(r"TrainingArguments|HfArgumentParser|Trainer\(")
+_OWN_LOOP = r"\bdeepspeed\.initialize\b"
+_TRAINER = r"TrainingArguments|HfArgumentParser|Trainer\("
 _SMALL = 50
 """Texts that speak of DeepSpeed: a repository with more holds several projects."""
 LAUNCHES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json")
 """Ends of the names of what gives a job its arguments."""
 _FLAGS = ("`--deepspeed`", "`--deepspeed_config`")
-_PROGRAM = re.compile(r"[\w./-]+\.py\b")
+_PROGRAM = r"[\w./-]+\.py\b"
 
 
-_HANDED_ON = re.compile(rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b")
+_HANDED_ON = rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b"
 
 
 def own_loop(launch: str) -> str | None:
@@ -75,7 +78,8 @@ def own_loop(launch: str) -> str | None:
     home = folder if top in (None, folder) else os.path.dirname(folder)
     for path, data in texts(top or folder, deep=top is not None):
         near = path.startswith(os.path.join(home, ""))
-        if near and path.endswith(".py") and b"deepspeed.initialize" in data and _HANDED_ON.search(data):
+        calls = near and path.endswith(".py") and b"deepspeed.initialize" in data
+        if calls and re.search(_HANDED_ON, data):
             return path
     return None
 
@@ -131,13 +135,13 @@ def _known(path: str, top: str, deep: bool, _: int) -> tuple[Mention, ...]:
 
 def _mentions(path: str, top: str, *, deep: bool) -> Iterator[Mention]:
     base = os.path.basename(path)
-    written = re.compile(rf"[^\s\"'=`(),;:\[\]{{}}<>|]*{re.escape(base)}(?![\w.-])")
+    written = rf"[^\s\"'=`(),;:\[\]{{}}<>|]*{re.escape(base)}(?![\w.-])"
     for script, data in texts(top, deep=deep):
         if script == path or base.encode() not in data:
             continue
         text = data.decode("latin-1").replace('\\"', '"')
         near = len(os.path.commonpath([path, script]))
-        for match in written.finditer(text):
+        for match in re.finditer(written, text):
             if not _may_be(match[0], path):
                 continue
             found = _at(text, match.start(), script, top)
@@ -164,25 +168,25 @@ def _at(text: str, start: int, script: str, top: str) -> tuple[int, str, str] | 
     """Who reads the config that is named there: rank, reader, reason."""
     before = text[max(0, start - _BEFORE) : start]
     for pattern, reader, why in _KEYS:
-        if match := pattern.search(before):
+        if match := re.search(pattern, before):
             command = text[: start - len(before) + match.start()]
             return 3, _of_program(command, script, top, why) or reader, why
-    if match := _VARIABLE.search(before):
+    if match := re.search(_VARIABLE, before):
         name = match[1]
         for pattern, reader, why in _KEYS[:-1]:
-            used = re.compile(pattern.pattern.removesuffix("$") + rf"[\w.]*\$?\{{?(?:\w+\.)*{name}\b")
+            used = re.compile(pattern.removesuffix("$") + rf"[\w.]*\$?\{{?(?:\w+\.)*{name}\b")
             if found := used.search(text):
                 return 3, _of_program(text[: found.start()], script, top, why) or reader, why
     if script.endswith((".py", ".ipynb")):
         for pattern, reader, why in _PYTHON:
-            if pattern.search(text):
+            if re.search(pattern, text):
                 return 2, reader, why
     return None
 
 
 def _of_program(before: str, script: str, top: str, why: str) -> str | None:
     """Who reads the file of a command's flag, where its program is found and leaves no doubt."""
-    programs = _PROGRAM.findall(before[-2000:]) if why in _FLAGS else []
+    programs = re.findall(_PROGRAM, before[-2000:]) if why in _FLAGS else []
     if not programs:
         return None
     for folder in (os.path.dirname(script), top):
@@ -190,7 +194,7 @@ def _of_program(before: str, script: str, top: str, why: str) -> str | None:
             program = contents(os.path.join(folder, programs[-1])).decode("latin-1")
         except OSError:
             continue
-        loop, trainer = bool(_OWN_LOOP.search(program)), bool(_TRAINER.search(program))
+        loop, trainer = bool(re.search(_OWN_LOOP, program)), bool(re.search(_TRAINER, program))
         return None if loop == trainer else "deepspeed" if loop else "transformers"
     return None
 
@@ -202,7 +206,7 @@ def _of_programs(top: str, content: str, *, deep: bool) -> Mention | None:
     for path, data in known if len(known) <= _SMALL else ():
         if path.endswith(".py"):
             text = data.decode("latin-1")
-            found |= {(reader, why): path for pattern, reader, why in _PYTHON if pattern.search(text)}
+            found |= {(reader, why): path for pattern, reader, why in _PYTHON if re.search(pattern, text)}
     if len({reader for reader, _ in found}) != 1:
         return None
     ((reader, why), path), *_ = found.items()

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from dsconfig.document.tree import MAX_SIZE
 
-_HANDED = re.compile(r"/dev/stdin|(?:/dev|/proc/self)/fd/[0-9]+")
+_HANDED = r"/dev/stdin|(?:/dev|/proc/self)/fd/[0-9]+"
 """What this process was given open, as the shell's `<(...)` does: it is read as stdin is, to its end."""
 _KINDS = (
     (stat.S_ISFIFO, "is a pipe, not a file; `-` reads stdin"),
@@ -24,6 +24,8 @@ _KINDS = (
     (stat.S_ISBLK, "is a device, not a file"),
 )
 _CHUNK = 1 << 20
+_FLAGS = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_BINARY", "O_CLOEXEC", "O_NOCTTY", "O_NONBLOCK"))
+"""Not even a pipe that took a file's place in the meantime is waited for."""
 
 
 def contents(path: str | os.PathLike[str], most: int = MAX_SIZE) -> bytes:
@@ -43,11 +45,10 @@ def opened(path: str | os.PathLike[str]) -> Iterator[int]:
     Raises:
         OSError: it cannot be opened, or is anything else.
     """
-    handed = _HANDED.fullmatch(os.fspath(path)) is not None
+    name = os.fspath(path)
+    handed = name.startswith(("/dev/", "/proc/")) and re.fullmatch(_HANDED, name) is not None
     _check(path, _status(path), handed=handed)  # some devices do something when they are opened
-    # Not even a pipe that took the file's place in the meantime is waited for.
-    flags = ("O_RDONLY", "O_BINARY", "O_CLOEXEC", "O_NOCTTY", "O_NONBLOCK")
-    descriptor = os.open(path, sum(getattr(os, flag, 0) for flag in flags))
+    descriptor = os.open(path, _FLAGS)
     try:
         _check(path, os.fstat(descriptor), handed=handed)
         if handed and hasattr(os, "set_blocking"):

@@ -10,6 +10,7 @@ import pytest
 
 from dsconfig import _version
 from dsconfig.cli import VERBS
+from dsconfig.rules import RULES
 
 from .conftest import CLEAN, REFUSED, Runs, Spawns
 
@@ -64,6 +65,21 @@ def test_a_clean_check_needs_no_introspection(here: Path) -> None:
     """A tenth of the whole time: `dataclasses` and `pkgutil` import `inspect`, which imports `ast`."""
     (here / "clean.json").write_text(CLEAN)
     assert not imported("check", "clean.json") & {"dataclasses", "inspect", "ast", "pkgutil", "fractions"}
+
+
+def test_a_check_imports_only_rules_that_may_find_something(here: Path) -> None:
+    (here / "clean.json").write_text('{"train_batch_size": 8, "fp16": {"enabled": true}}')
+    program = PROGRAM.replace('if "." not in name', 'if name.startswith("dsconfig.rules.")')
+    done = subprocess.run(
+        [sys.executable, "-c", program, "check", "clean.json"], capture_output=True, text=True, check=True
+    )
+    rules = {rule.module for rule in RULES.values()}
+    imported = rules & set(done.stdout.rpartition("MODULES")[2].split())
+    assert {name.split(".")[2] for name in imported} == {"batch", "consumers", "precision"}
+
+
+def test_help_of_the_command_lists_every_verb_wherever_it_stands(run: Runs) -> None:
+    assert run("--help", "check").out == run("--help").out
 
 
 @pytest.mark.parametrize("argv", [["--version"], ["--help"]])

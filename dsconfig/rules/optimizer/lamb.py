@@ -36,8 +36,8 @@ def lamb_with_fixed_loss_scale(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "optimizer": {"type": "Lamb"}, "fp16": {"enabled": true, "loss_scale": 0}}
     """
-    given = any(word in ctx.data for word in ("fp16", "bf16", "bfloat16"))
-    if not given or own_type(ctx) not in ("Lamb", "OneBitLamb"):
+    of_lamb = own_type(ctx) in ("Lamb", "OneBitLamb")
+    if not of_lamb or not any(word in ctx.data for word in ("fp16", "bf16", "bfloat16")):
         return
     word = ctx.written(_TYPE)
     chosen = [("the optimizer is chosen here", _TYPE)]
