@@ -87,7 +87,7 @@ _ASIDE = re.compile(r" \([^)]*\)")
 _OR = re.compile(rf",? or (?=(?:{_VERBS})\b)|, (?=(?:{_VERBS})\b)")
 _AND = re.compile(rf",? and (?=(?:{_VERBS})\b)")
 _BEYOND = re.compile(
-    r"upgrade|change the(?! number of GPUs)|use another optimizer$|hand "
+    r"upgrade|change the(?! number of GPUs)|change @\d+@$|use another optimizer$|hand "
     r"|keep it|leave it|fill the template|save |step it|pad |load the file|check |nest |put "
     r"|list |raise @\d+@(?! to)|use a (?:divisor|multiple)"
     r"|give the Trainer|describe |choose |name one\b|say it anew|do\b|DeepSpeed "
@@ -200,6 +200,10 @@ _LIST = r"@\d+@(?:(?:, | and | or |, or )@\d+@)*"
 _FORMS = [
     (re.compile(form), read)
     for form, read in (
+        (
+            r"change the number of GPUs to (\d+)(?:(?:, | or )\d+)*",
+            lambda parts: [(Ranks(int(parts[0])),)],
+        ),
         (
             r"(?:(?:change the|use another|another) number of|(?:use|run on) (\d+)) (?:GPUs|ranks)",
             lambda parts: [(Ranks(int(parts[0]) if parts[0] else None),)],
