@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     if args.show_files:
         from dsconfig.render.text import printable
 
-        sys.stdout.writelines(f"{printable(f'{name}: {checker.reader(name)}')}\n" for name in names)
+        sys.stdout.writelines(f"{printable(line)}\n" for line in checker.listed(names))
     else:
         _show(args, checker, names, fixer)
     if checker.failed:

@@ -82,14 +82,25 @@ class Checker:
             if (report := self._attempt(name)) is not None:
                 yield from self.tally.counted(report)
 
-    def reader(self, name: str) -> str:
-        """Who reads a file, in words."""
-        from dsconfig.cli.judge import circumstances
+    def listed(self, names: Sequence[str]) -> Iterator[str]:
+        """Each file that would be checked, and who reads it: those that launch files name behind these."""
+        from dsconfig.cli.judge import circumstances, judge
 
-        try:
-            return str(circumstances(self._read(name), self.options).reader)
-        except OSError as error:
-            return reason(error)
+        launches = {launch for several in self.named_by.values() for launch in several}
+        told: set[str] = set()
+        for name in names:
+            try:
+                document = self._read(name)
+                yield f"{name}: {circumstances(document, self.options).reader}"
+                below = list(judge(document, self.options).children) if name in launches else []
+            except OSError as error:
+                yield f"{name}: {reason(error)}"
+                continue
+            for child in below:
+                below += child.children
+                if child.name not in told and os.path.isfile(child.name):
+                    yield f"{child.name}: {child.reader}"
+                told.add(child.name)
 
     def _read(self, name: str) -> Document:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
