@@ -10,11 +10,13 @@ from typing import TypeAlias
 class Weight:
     """A parameter; `number` is its place among `named_parameters()`."""
 
-    __slots__ = ("casts", "elements", "module", "name", "number", "trains", "uses")
+    __slots__ = ("casts", "elements", "linear", "module", "name", "number", "trains", "uses")
 
     def __init__(self, number: int, name: str, elements: int, trains: bool, casts: bool) -> None:
         self.number, self.name, self.elements = number, name, elements
         self.trains, self.casts = trains, casts
+        self.linear = casts
+        """Whether autocast's type is the one that it is sent in: that of linear layers alone."""
         self.module = 0
         """Where it was made."""
         self.uses = 0

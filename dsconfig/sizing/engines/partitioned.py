@@ -33,7 +33,7 @@ class Partitioned(Engine):
         self.groups = self._sub_groups()
         self.shards = sum(self.shard(weight) for weight in tape.weights)
         self.shards_trained = sum(map(sum, self.groups))
-        kinds = {2 if weight.casts else 4 for weight in self.trained} if setup.autocast else {setup.sent}
+        kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {setup.sent}
         self.buckets: dict[int, list[Weight]] = {kind: [] for kind in kinds}
         self.filled = dict.fromkeys(kinds, 0)
         self.there: dict[Weight, int] = {}
@@ -157,7 +157,7 @@ class Partitioned(Engine):
     def gradient(self, weight: Weight, count: int) -> None:
         """`reduce_independent_p_g_buckets_and_remove_grads`."""
         setup = self.setup
-        kind = (2 if weight.casts else 4) if setup.autocast else setup.sent
+        kind = (2 if weight.linear else 4) if setup.autocast else setup.sent
         if self.filled[kind] + weight.elements > setup.bucket and self.filled[kind]:
             self._reduce(kind)
         if setup.contiguous and self.filled[kind] + weight.elements <= setup.bucket:

@@ -103,7 +103,7 @@ class Sharded(Engine):
             return
         self.ready = True
         setup = self.setup
-        kinds = {2 if weight.casts else 4 for weight in self.trained} if setup.autocast else {setup.sent}
+        kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {setup.sent}
         self.buckets = {kind: [] for kind in kinds}
         self.filled = dict.fromkeys(kinds, 0)
         if setup.contiguous:
@@ -118,7 +118,7 @@ class Sharded(Engine):
 
     def _kind(self, weight: Weight) -> int:
         if self.setup.autocast:
-            return 2 if weight.casts else 4
+            return 2 if weight.linear else 4
         return self.setup.sent
 
     def _reduce_ready(self, weight: Weight) -> None:

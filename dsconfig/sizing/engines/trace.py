@@ -131,7 +131,7 @@ class Coordinator:
                 self.flying[weight] = batch
 
     def _width_sent(self, weight: Weight) -> int:
-        return 2 if self.setup.autocast and weight.casts else self.setup.width
+        return 2 if self.setup.autocast and weight.linear else self.setup.width
 
     def _wait(self, weight: Weight) -> None:
         """The first that is waited for cuts the buffer into copies; the last lets go of it."""

@@ -17,7 +17,8 @@ class Whole(Engine):
         self.ledger.take(WEIGHTS, self.setup.width * self.everything)
         if self.setup.half:
             self.ledger.take(MASTER, self.setup.master * self.elements)
-        self.ledger.take(STATES, self.setup.optimizer.states * self.elements)
+        times = 2 if self.setup.half and self.setup.optimizer.doubled else 1
+        self.ledger.take(STATES, times * self.setup.optimizer.states * self.elements)
         self.there = set[Weight]()
 
     def load(self) -> None:

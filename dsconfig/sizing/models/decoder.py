@@ -43,8 +43,10 @@ class Layer:
             self.mlp.kind = "MixtralSparseMoeBlock"
             self.gate = tape.module(f"{prefix}.mlp.gate", shape.experts * shape.hidden)
             self.experts = tape.module(
-                f"{prefix}.mlp.experts", 2 * shape.experts * count, shape.experts * count
+                f"{prefix}.mlp.experts", 2 * shape.experts * count, shape.experts * count, casts=True
             )
+            for weight in self.experts.weights:
+                weight.linear = False
             self.act = tape.module(f"{prefix}.mlp.experts.act_fn")
             return
         up = (count, shape.wide) if shape.mlp_bias else (count,)
