@@ -76,9 +76,11 @@ class Fixer:
             self._swept.add(folder)
             sweep(folder)
         if is_whole(document):
-            # Of a long text, what is read here holds no tree meanwhile.
-            own = again(document, document.text) if len(document.text) > _LONG else document
-            fixed = fix_document(own, judged, unsafe=self.unsafe)
+            # Of a long text, what is read here holds no tree meanwhile; nor does a name hold what is fixed.
+            long = len(document.text) > _LONG
+            fixed = fix_document(
+                again(document, document.text) if long else document, judged, unsafe=self.unsafe
+            )
         else:  # nothing can be written, so the report is that of the text as it is
             fixed = Fixed(document.text, (), judged(document))
         if fixed.text != document.text:
