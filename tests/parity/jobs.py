@@ -1,32 +1,38 @@
-"""Compares launch files for the Trainer, beside the configs that they name, with the Trainer's own reading.
+"""Compares launch files, beside the configs that they name, with the reading of the programs that take them.
 
-`python -m tests.parity.jobs [COUNT]`, in an environment that has transformers, accelerate and torch beside
-what dsconfig needs. What the Trainer refuses has to be an error of the rules of consumers (DSC8), with as
-many findings of DSC809 as there are mismatches; what it takes arrives at `deepspeed.initialize` as `resolve`
-says.
+`python -m tests.parity.jobs [COUNT] [--loader NAME]`. For the Trainer itself: in an environment that has
+transformers, accelerate and torch beside what dsconfig needs; the loaders of other programs run in
+environments of their own, which are built under `.parity/`. What a program refuses has to be an error of the
+rules of consumers (DSC8), with as many findings of DSC809 as there are mismatches; what it takes arrives at
+`deepspeed.initialize` as `resolve` says.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from dsconfig import check, resolve
+from dsconfig import ResolveError, check, resolve
+from tests.parity import loading
+from tests.parity.environment import BuildError
 from tests.parity.generators.auto import Config, generated
+from tests.parity.generators.launches import launched
 from tests.parity.judges.consumers import RANKS, by_transformers, disagreements, stand_in
 
 OF_TRAINER = "of the job is"
 """What DSC809 says of a mismatch; of a precision that is refused it says something else."""
 
 
-def differs(config: Config, args: Config, hidden: int) -> str | None:
-    """What differs between theirs and ours; None where nothing does."""
+def of_trainer(config: Config, args: Config, hidden: int) -> str | None:
+    """What differs between the Trainer's reading and ours; None where nothing does."""
     Path("ds.json").write_text(json.dumps(config), "utf-8")
     Path("train.yaml").write_text(
         yaml.safe_dump({"output_dir": "o", "deepspeed": "ds.json", **args}), "utf-8"
@@ -34,37 +40,90 @@ def differs(config: Config, args: Config, hidden: int) -> str | None:
     try:
         theirs, mismatches = by_transformers(config, args, hidden)
     except ValueError as error:
-        theirs, mismatches = None, -1
-        reason = str(error)
+        return differs({"refused": str(error)}, hidden)
+    return differs({"config": theirs, "mismatches": mismatches}, hidden)
+
+
+def of_loader(case: Config, theirs: Config) -> str | None:
+    """What differs between a program's reading and ours; None where nothing does."""
+    Path("ds.json").write_text(json.dumps(case["config"]), "utf-8")
+    Path("train.yaml").write_text(case["text"], "utf-8")
+    return differs(theirs, case["hidden"], case.get("batch"))
+
+
+def differs(theirs: Config, hidden: int, batch: int | None = None) -> str | None:
+    """What differs between theirs and ours of the files in this folder. `batch`: what the data loader says."""
     (child,) = check("train.yaml", "0.19.8", RANKS).children
     refused = [found for found in child if found.severity == "error" and found.code.startswith("DSC8")]
     ours = sum(OF_TRAINER in found.message for found in refused)
-    if theirs is None:
-        return None if refused else f"theirs refuses: {reason}; ours takes it"
+    if "refused" in theirs:
+        return None if refused else f"theirs refuses: {theirs['refused']}; ours takes it"
+    mismatches = theirs["mismatches"]
     if mismatches or refused:
         return None if mismatches == ours == len(refused) else f"theirs {mismatches}, ours {refused}"
     if not child.ok:  # DeepSpeed itself refuses what is handed over
         return None
-    arrived = resolve("train.yaml", RANKS, "0.19.8", model_config={"hidden_size": hidden}).config
-    expected = {key: value for key, value in theirs.items() if key != "steps_per_print"}
-    arrived = {key: arrived.get(key) for key in expected}
+    given = (
+        {"train_micro_batch_size_per_gpu": batch}
+        if batch and "train_micro" not in str(child.document)
+        else {}
+    )
+    try:
+        run = resolve("train.yaml", RANKS, "0.19.8", model_config={"hidden_size": hidden}, set=given)
+    except ResolveError as error:
+        return f"theirs {theirs}, ours {error}"
+    expected = {key: value for key, value in theirs["config"].items() if key != "steps_per_print"}
+    arrived = _known({key: run.config.get(key) for key in expected}, expected)
     return None if arrived == expected else f"theirs {expected}, ours {arrived}"
+
+
+def _known(ours: Any, theirs: Any) -> Any:
+    """Ours, with theirs where only a run would show what takes the place of "auto"."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return {key: _known(value, theirs.get(key)) for key, value in ours.items()}
+    return theirs if ours == "auto" else ours
 
 
 def main(arguments: list[str]) -> int:
     """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.parity.jobs", description=__doc__.split("\n")[0])
+    parser.add_argument("count", nargs="?", type=int, default=2000)
+    parser.add_argument("--loader", choices=("transformers", *loading.LOADERS), default="transformers")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    source = random.Random(options.seed)
+    if options.loader != "transformers":
+        return _loader(options.loader, options.count, source)
     try:
         import transformers
     except ImportError as error:
         print(f"needs transformers, accelerate and torch: {error}", file=sys.stderr)
         return 2
     stand_in()
-    count, source = int(arguments[0]) if arguments else 2000, random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        cases = [generated(source, trainer=True) for _ in range(count)]
-        failed = disagreements(f"jobs of transformers {transformers.__version__}", cases, differs)
+        cases = [generated(source, trainer=True) for _ in range(options.count)]
+        failed = disagreements(f"jobs of transformers {transformers.__version__}", cases, of_trainer)
         os.chdir("/")
+    return 1 if failed else 0
+
+
+def _loader(name: str, count: int, source: random.Random) -> int:
+    cases = [launched(name, source) for _ in range(count)]
+    try:
+        loading.build(name)
+        answers = loading.asked(name, cases)
+    except BuildError as error:
+        print(f"parity: {error}", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        failed = disagreements(f"jobs of {name}", list(zip(cases, answers, strict=True)), of_loader)
+        os.chdir("/")
+    refused = sum("refused" in answer for answer in answers)
+    print(
+        f"  of which {refused} are refused, {sum(bool(each.get('mismatches')) for each in answers)} mismatch"
+    )
     return 1 if failed else 0
 
 

@@ -1,0 +1,106 @@
+"""Launch files of several programs, beside the configs that they name."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Any
+
+import yaml
+
+from tests.parity.generators.auto import Config, generated
+
+_LIGHTNING = {"bf16": "bf16-mixed", "fp16": "16-mixed"}
+_EXPONENT = re.compile(r"(?m)^(\w+: )1\.0e-0([45])$")
+
+
+def launched(loader: str, source: Random) -> Config:
+    """A case: the text of the launch file, the config, the model's hidden size, the micro batch of its loader."""
+    config, args, hidden = generated(source, trainer=True)
+    if loader == "lightning":
+        return _lightning(config, args, source)
+    made = {**_BASES[loader], "deepspeed": "ds.json", **args}
+    _vary(loader, made, source)
+    text: str = yaml.safe_dump(made)
+    if source.random() < 0.5:  # as people write it, and YAML reads it as a text
+        text = _EXPONENT.sub(r"\g<1>1e-\2", text)
+    return {"text": text, "config": config, "hidden": hidden, "launch": made}
+
+
+_BASES: dict[str, Config] = {
+    "llamafactory": {
+        "model_name_or_path": "m", "stage": "sft", "do_train": True, "finetuning_type": "lora", "dataset": "x",
+        "template": "llama3", "output_dir": "out", "report_to": "none",
+    },
+    "swift": {
+        "model": "m", "model_type": "llama", "template": "llama3", "dataset": "x", "tuner_type": "lora",
+        "output_dir": "out", "add_version": False, "report_to": "none",
+    },
+    "axolotl": {
+        "base_model": "m", "datasets": [{"path": "x", "type": "alpaca"}], "sequence_len": 128, "output_dir": "out",
+        "learning_rate": 2e-4, "val_set_size": 0,
+    },
+}  # fmt: skip
+
+
+def _vary(loader: str, made: Config, source: Random) -> None:
+    """What is the program's own."""
+    if loader == "llamafactory" and source.random() < 0.3:
+        made["finetuning_type"] = "full"
+    if loader == "swift":
+        made["tuner_type"] = source.choice(("lora", "full"))
+        if source.random() < 0.1:
+            made["zero_hpz_partition_size"] = 8
+        if source.random() < 0.2:
+            made["deepspeed"] = source.choice(
+                ("zero0", "zero1", "zero2", "zero3", "zero2_offload", "zero3_offload")
+            )
+        if source.random() < 0.3:
+            del made["per_device_train_batch_size"]
+    if loader == "axolotl":
+        micro = made.pop("per_device_train_batch_size")
+        made["micro_batch_size"] = micro
+        if source.random() < 0.3:
+            made.pop("gradient_accumulation_steps", None)
+            made["batch_size"] = micro * 4
+        made.setdefault("gradient_accumulation_steps", 1) if "batch_size" not in made else None
+        made.pop("save_on_each_node", None)
+        if not isinstance(made.get("warmup_steps", 0), int):
+            made["warmup_ratio"] = made.pop("warmup_steps")
+
+
+def _lightning(config: Config, args: Config, source: Random) -> Config:
+    """One of Lightning's command line; a config without "auto", which Lightning does not know."""
+    plain = _without_auto(config)
+    if source.random() < 0.8:
+        plain.pop("gradient_accumulation_steps", None)
+    trainer: dict[str, Any] = {"devices": 8, "logger": False, "enable_checkpointing": False}
+    if "gradient_accumulation_steps" in args:
+        trainer["accumulate_grad_batches"] = args["gradient_accumulation_steps"]
+    if "max_grad_norm" in args:
+        trainer["gradient_clip_val"] = args["max_grad_norm"]
+    precision = next((_LIGHTNING[name] for name in _LIGHTNING if args.get(name)), None)
+    if precision:
+        trainer["precision"] = precision
+    own: dict[str, Any] = {"config": "ds.json"}
+    if source.random() < 0.3:
+        own["initial_scale_power"] = 12
+    if source.random() < 0.3:
+        own = {
+            "stage": 3,
+            "offload_optimizer": source.random() < 0.5,
+            "offload_parameters": source.random() < 0.5,
+        }
+    name = "lightning.pytorch.strategies.DeepSpeedStrategy"
+    trainer["strategy"] = {"class_path": name, "init_args": own}
+    if source.random() < 0.2:
+        trainer["strategy"] = source.choice(("deepspeed", "deepspeed_stage_1", "deepspeed_stage_3_offload"))
+    steps = trainer.get("accumulate_grad_batches", 1)
+    batch = max(1, plain.get("train_batch_size", 8 * 4 * steps) // (8 * steps))
+    made = {"trainer": trainer}
+    return {"text": yaml.safe_dump(made), "config": plain, "hidden": 0, "launch": made, "batch": batch}
+
+
+def _without_auto(section: Config) -> Config:
+    kept = {key: _without_auto(value) if isinstance(value, dict) else value for key, value in section.items()}
+    return {key: value for key, value in kept.items() if value != "auto"}
