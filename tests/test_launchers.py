@@ -68,6 +68,23 @@ def test_other_names_and_defaults(project: Path) -> None:
     assert resolve(launch(project, JOBS["Transformers"]), 2, "0.19.8").triplet == (16, 8, 1)
 
 
+def test_what_a_program_writes_and_works_out_itself(project: Path) -> None:
+    job = {**JOBS["ms-swift"], "zero_hpz_partition_size": 8, "train_type": "full"}
+    optimizer = {"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}
+    (project / "ds" / "z.json").write_text(json.dumps({**AUTO, **optimizer}))
+    run = resolve(launch(project, job, per_device_train_batch_size=1), 4, "0.19.8")
+    assert run.triplet == (16, 1, 4), "its updates are of 16 samples"
+    assert run.config["zero_optimization"]["zero_hpz_partition_size"] == 8
+    assert run.config["optimizer"]["params"]["lr"] == 1e-5
+    lora = resolve(launch(project, {**job, "train_type": "lora"}), 32, "0.19.8")
+    assert (lora.triplet, lora.config["optimizer"]["params"]["lr"]) == ((32, 1, 1), 1e-4)
+    run = resolve(
+        launch(project, {**JOBS["Axolotl"], "deepcompile": True, "tensor_parallel_size": 1}), 2, "0.19.8"
+    )
+    assert run.config["compile"] == {"deepcompile": True}
+    assert "tensor_parallel" not in run.config
+
+
 def test_a_mismatch_is_what_the_trainer_raises_for(project: Path) -> None:
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "gradient_accumulation_steps": 8}))
     path = launch(project, JOBS["LLaMA-Factory"], **ARGS)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from dsconfig.consumers.own_words import declared
-from dsconfig.json_types import Json
+from dsconfig.json_types import Json, JsonObject
 
 Origin: TypeAlias = Literal["argument", "file", "settings", "launch file", "script", "content", "default"]
 """Where the knowledge comes from, the strongest first."""
@@ -20,6 +20,34 @@ class Given(NamedTuple):
     unknown: frozenset[str] = frozenset()
     sets: Mapping[str, Json] = MappingProxyType({})
     """What its program writes into a config that lacks it: keys of the root."""
+    writes: tuple[tuple[str, Json], ...] = ()
+    """What its program writes whatever is there, by dotted key."""
+    update: int | None = None
+    """The samples of an update, which the accumulation steps are to make up, where they are not written."""
+
+    def on(self, world_size: int | None) -> tuple[Mapping[str, Json], frozenset[str]]:
+        """The arguments on so many ranks, and the names of those that are not known then either."""
+        micro = self.arguments.get(_MICRO)
+        if self.update is None or world_size is None or not isinstance(micro, int) or micro < 1:
+            return self.arguments, self.unknown
+        steps = max(1, -(-self.update // (micro * world_size)))
+        return {**self.arguments, _STEPS: steps}, self.unknown - {_STEPS}
+
+    def complete(self, config: JsonObject) -> frozenset[str]:
+        """Put into a config what its program does; returns the keys of the root that are new."""
+        added = frozenset(self.sets.keys() - config.keys())
+        config.update({key: self.sets[key] for key in added})
+        for dotted, value in self.writes:
+            *sections, last = dotted.split(".")
+            here: Json = config
+            for section in sections:
+                here = here.setdefault(section, {}) if isinstance(here, dict) else None
+            if isinstance(here, dict):
+                here[last] = value
+        return added
+
+
+_MICRO, _STEPS = "per_device_train_batch_size", "gradient_accumulation_steps"
 
 
 class Reader(NamedTuple):

@@ -29,11 +29,14 @@ def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given:
     from dsconfig.consumers.filling import fill
 
     consumer = BY_NAME[consumer_name]
+    if given.sets or given.writes:
+        data = deepcopy(data)
+    added = given.complete(data)
     if not consumer.fills:
-        added = {key: value for key, value in given.sets.items() if key not in data}
-        return Job(data | added, (), (), (), frozenset(added)) if added else None
+        return Job(data, (), (), (), added) if added else None
+    arguments, unknown = given.on(world_size)
     try:
-        filling = fill(deepcopy(data), consumer, world_size, given.arguments, None, unknown=given.unknown)
+        filling = fill(deepcopy(data), consumer, world_size, arguments, None, unknown=unknown)
     except (ValueError, TypeError, AttributeError, OverflowError):  # other rules say what is wrong with it
         return None
     # What the plugin puts in for lack of an argument stays "auto": it is a finding of its own.

@@ -87,10 +87,10 @@ def derive_run(
     """The run of a config, whatever `check` finds in it."""
     consumer, sp, unknown = BY_NAME[seen.consumer], chosen.parallel.sp, frozenset[str]()
     if seen.given is not None:
-        training_args = {**seen.given.arguments, **(training_args or {})}
-        unknown = seen.given.unknown - training_args.keys()
-        for key, value in seen.given.sets.items():
-            written.config.setdefault(key, value)
+        known, unknown = seen.given.on(chosen.ranks)
+        training_args = {**known, **(training_args or {})}
+        unknown -= training_args.keys()
+        seen.given.complete(written.config)
     try:
         filling = fill(
             written.config, consumer, chosen.ranks, training_args, model_config, sp=sp, unknown=unknown

@@ -52,7 +52,7 @@ def of_loader(case: Config, theirs: Config) -> str | None:
 
 
 def differs(theirs: Config, hidden: int, batch: int | None = None) -> str | None:
-    """What differs between theirs and ours of the files in this folder. `batch`: what the data loader says."""
+    """What differs between theirs and ours of the files in this folder. `batch`: that of the data loader."""
     (child,) = check("train.yaml", "0.19.8", RANKS).children
     refused = [found for found in child if found.severity == "error" and found.code.startswith("DSC8")]
     ours = sum(OF_TRAINER in found.message for found in refused)

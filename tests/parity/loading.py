@@ -38,18 +38,12 @@ LOADERS: Mapping[str, Packages] = {
     ),
     "swift": Packages(
         (
-            "transformers<5.20", "accelerate", "datasets<4.8.5", "json-repair", "peft<0.21", "modelscope", "addict",
-            "dacite", "einops", "pillow", "requests", "simplejson", "sortedcontainers", "tiktoken", "aiohttp",
+            "transformers<5.20", "accelerate", "datasets<4.8.5", "json-repair", "peft<0.21", "modelscope",
+            "addict", "dacite", "einops", "pillow", "requests",
+            "simplejson", "sortedcontainers", "tiktoken", "aiohttp",
             "fastapi", "uvicorn", "openai", "matplotlib", "pandas", "scipy", "sentencepiece",
         ),
         ("trl<1.0", "ms-swift==4.6.0"),
-    ),
-    "axolotl": Packages(
-        (
-            "transformers==5.16.1", "accelerate==1.13.0", "datasets==4.8.4", "pydantic==2.12.5", "PyYAML", "addict",
-            "colorama", "requests", "typer==0.25.1", "einops", "python-dotenv", "art",
-        ),
-        ("peft==0.20.0", "trl==1.9.0", "huggingface_hub==1.17.0", "axolotl==0.19.0"),
     ),
 }  # fmt: skip
 """The loaders that run in an environment of their own, by name."""
@@ -95,8 +89,7 @@ def asked(name: str, cases: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
     done = subprocess.run(
         [str(python(name)), "-m", f"tests.parity.workers.loaders.{name}"],
         input="\n".join(lines),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
         cwd=ROOT,
         env=kept | offline | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"},

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 
 from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, is_launch_file
 from dsconfig.consumers.launchers.command import Command, commands_in
-from dsconfig.consumers.launchers.given import arguments, plain
+from dsconfig.consumers.launchers.given import given, plain
 from dsconfig.consumers.launchers.job import Job, read
 from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.shell import Shell
 from dsconfig.consumers.launchers.table import Format, at
 from dsconfig.consumers.mentions import reader_of
-from dsconfig.consumers.reader import Given, Reader
+from dsconfig.consumers.reader import Reader
 from dsconfig.document import MAX_SIZE, Document, contents, read_bytes, read_dict
 from dsconfig.json_types import Json, JsonObject
 
@@ -54,8 +54,16 @@ def jobs_of_commands(found: Format, launch: Document, data: Mapping[str, Json] |
 
 def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job | None:
     told = (command.format or found)._replace(reader=command.reader, commands=found.commands)
-    given, unknown = arguments(told._replace(within=""), command.arguments)
-    job = Job(told, launch, command.path, command.flag, None, None, Given(given, unknown), command.world_size)
+    job = Job(
+        told,
+        launch,
+        command.path,
+        command.flag,
+        None,
+        None,
+        given(told._replace(within=""), command.arguments),
+        command.world_size,
+    )
     if not command.path:
         if command.format is None:
             told = told._replace(name="Accelerate", makes="accelerate")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from dsconfig.batch.triplet import KEYS
-from dsconfig.consumers.launchers.given import arguments, constant, human
+from dsconfig.consumers.launchers.given import constant, given, human
 from dsconfig.consumers.launchers.job import Job, read
 from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.table import SCRIPT, SCRIPTS, Format, at, format_of
-from dsconfig.consumers.reader import Given
 from dsconfig.document import Document, read_bytes, read_dict
 from dsconfig.json_types import Json, JsonObject
 
@@ -55,8 +53,8 @@ def job_of(launch: Document) -> Job | None:
     value, place = at(data, key), tuple(key.split("."))
     if constant(value) is not value:
         value, place = constant(value), (*place, "val")
-    given = None if _own_loop(found, launch) else Given(*arguments(found, data), _sets(found, data))
-    job = Job(found, launch, key, key, None, None, given, _world(found, data))
+    told = None if _own_loop(found, launch) else given(found, data)
+    job = Job(found, launch, key, key, None, None, told, _world(found, data))
     if isinstance(value, dict):
         part = read_dict(value, launch.name) if launch.is_data else launch.part(place)
         if found.human and part is not None:
@@ -96,22 +94,7 @@ def _of_makers(found: Format, launch: Document, data: Mapping[str, Json]) -> Job
     if made is None:
         return None
     document = read_dict(made, launch.name)
-    given = Given({}, sets=_sets(found, data))
-    return Job(found, launch, found.made_of, found.made_of, document, None, given, world)
-
-
-def _sets(found: Format, data: Mapping[str, Json]) -> JsonObject:
-    if found.makes != "lightning":
-        config = next((at(data, key) for key in found.config if at(data, key)), None)
-        alone = isinstance(config, Mapping) and not any(key in config for key in KEYS)
-        return {key: _whole(at(data, own), default) for key, own, default in found.sets} if alone else {}
-    from dsconfig.consumers.launchers.made import lightning
-
-    return lightning.additions(data)
-
-
-def _whole(value: Json, default: int) -> int:
-    return value if type(value) is int and value > 0 else default
+    return Job(found, launch, found.made_of, found.made_of, document, None, given(found, data), world)
 
 
 def _world(found: Format, data: Mapping[str, Json]) -> int | None:

@@ -6,12 +6,48 @@ import json
 import re
 from collections.abc import Mapping
 
+from dsconfig.batch.triplet import KEYS
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.launchers.table import Format, at
+from dsconfig.consumers.reader import Given
 from dsconfig.json_types import Json, JsonObject
 
 
-def arguments(found: Format, data: Mapping[str, Json]) -> tuple[JsonObject, frozenset[str]]:
+def given(found: Format, data: Mapping[str, Json]) -> Given:
+    """What a launch file gives to the reader of its config."""
+    known, unknown = _arguments(found, data)
+    written = ((dotted, _value(data, key, constant)) for key, dotted, constant in found.writes)
+    writes = tuple((dotted, value) for dotted, value in written if value is not None)
+    update = found.update if _STEPS in unknown else None
+    return Given(known, unknown, _sets(found, data), writes, update)
+
+
+def _sets(found: Format, data: Mapping[str, Json]) -> JsonObject:
+    if found.makes != "lightning":
+        config = next((at(data, key) for key in found.config if at(data, key)), None)
+        alone = isinstance(config, Mapping) and not any(key in config for key in KEYS)
+        return {key: _whole(at(data, own), default) for key, own, default in found.sets} if alone else {}
+    from dsconfig.consumers.launchers.made import lightning
+
+    return lightning.additions(data)
+
+
+def _whole(value: Json, default: int) -> int:
+    return value if type(value) is int and value > 0 else default
+
+
+_STEPS = "gradient_accumulation_steps"
+
+
+def _value(data: Mapping[str, Json], key: str, constant: Json) -> Json:
+    """What is written because of a key; None where that is not there, or off."""
+    value = plain(data.get(key))
+    if value is not True and value in (None, False, 0, 1):
+        return None
+    return value if constant is None else constant
+
+
+def _arguments(found: Format, data: Mapping[str, Json]) -> tuple[JsonObject, frozenset[str]]:
     """The arguments by the Trainer's names, and the names of those that only a run shows."""
     holder = at(data, found.within) if found.within else data
     written: JsonObject = dict(found.defaults)
@@ -21,6 +57,9 @@ def arguments(found: Format, data: Mapping[str, Json]) -> tuple[JsonObject, froz
         if name in known and (value is not None or found.commands):
             # What is searched for differs from run to run.
             written[name] = None if isinstance(constant(value), dict | list) else plain(constant(value))
+    if found.name == "ms-swift" and written.get("learning_rate") is None and "learning_rate" not in data:
+        tuner = data.get("tuner_type", data.get("train_type", "lora"))
+        written["learning_rate"] = {"full": 1e-5}.get(tuner, 1e-4) if isinstance(tuner, str) else None
     if found.name == "Axolotl" and "gradient_accumulation_steps" not in data:
         batch, micro = data.get("batch_size"), data.get("micro_batch_size")
         if type(batch) is int and type(micro) is int and micro > 0:

@@ -36,6 +36,10 @@ class Format(NamedTuple):
     """The object that holds the training arguments, where it is not the root."""
     commands: tuple[str, ...] = ()
     """Where shell commands stand that name the config, for a format that does not itself."""
+    writes: tuple[tuple[str, str, Json], ...] = ()
+    """What is written into the config: for which key here, where, and what, if not that key's value."""
+    update: int | None = None
+    """The samples of an update, where the accumulation steps are made to come to them."""
     programs: tuple[str, ...] = ()
     """Words of a command that run this program, as patterns of file names."""
     sets: tuple[tuple[str, str, int], ...] = ()
@@ -76,7 +80,17 @@ FORMATS: tuple[Format, ...] = (
         config=("deepspeed",),
         source="axolotl utils/config/__init__.py, core/builders/causal.py",
         arguments={"micro_batch_size": "per_device_train_batch_size"},
-        defaults={"per_device_train_batch_size": 1, "gradient_accumulation_steps": 1, "warmup_steps": None},
+        defaults={
+            "per_device_train_batch_size": 1,
+            "gradient_accumulation_steps": 1,
+            "warmup_steps": None,
+            "bf16": None,
+        },
+        writes=(
+            ("tensor_parallel_size", "tensor_parallel.autotp_size", None),
+            ("tensor_parallel_size", "zero_optimization.gather_16bit_weights_on_model_save", True),
+            ("deepcompile", "compile.deepcompile", True),
+        ),
     ),
     Format(
         "TRL",
@@ -96,6 +110,12 @@ FORMATS: tuple[Format, ...] = (
         config=("deepspeed",),
         source="ms-swift arguments/sft_args.py:_init_deepspeed",
         preset="swift/config/{}.json",
+        writes=(
+            ("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size", None),
+            ("deepspeed_autotp_size", "tensor_parallel.autotp_size", None),
+            ("deepspeed_autotp_size", "zero_optimization.gather_16bit_weights_on_model_save", True),
+        ),
+        update=16,
         programs=("swift", "*swift/cli/*.py", "swift.cli.*"),
         world=("ENV.NPROC_PER_NODE", "ENV.NNODES"),
         defaults={

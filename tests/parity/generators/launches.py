@@ -15,7 +15,7 @@ _EXPONENT = re.compile(r"(?m)^(\w+: )1\.0e-0([45])$")
 
 
 def launched(loader: str, source: Random) -> Config:
-    """A case: the text of the launch file, the config, the model's hidden size, the micro batch of its loader."""
+    """A case: the text of the launch file, the config, the hidden size, the data loader's batch."""
     config, args, hidden = generated(source, trainer=True)
     if loader == "lightning":
         return _lightning(config, args, source)
@@ -29,16 +29,12 @@ def launched(loader: str, source: Random) -> Config:
 
 _BASES: dict[str, Config] = {
     "llamafactory": {
-        "model_name_or_path": "m", "stage": "sft", "do_train": True, "finetuning_type": "lora", "dataset": "x",
-        "template": "llama3", "output_dir": "out", "report_to": "none",
+        "model_name_or_path": "m", "stage": "sft", "do_train": True, "finetuning_type": "lora",
+        "dataset": "x", "template": "llama3", "output_dir": "out", "report_to": "none",
     },
     "swift": {
         "model": "m", "model_type": "llama", "template": "llama3", "dataset": "x", "tuner_type": "lora",
         "output_dir": "out", "add_version": False, "report_to": "none",
-    },
-    "axolotl": {
-        "base_model": "m", "datasets": [{"path": "x", "type": "alpaca"}], "sequence_len": 128, "output_dir": "out",
-        "learning_rate": 2e-4, "val_set_size": 0,
     },
 }  # fmt: skip
 
@@ -57,16 +53,6 @@ def _vary(loader: str, made: Config, source: Random) -> None:
             )
         if source.random() < 0.3:
             del made["per_device_train_batch_size"]
-    if loader == "axolotl":
-        micro = made.pop("per_device_train_batch_size")
-        made["micro_batch_size"] = micro
-        if source.random() < 0.3:
-            made.pop("gradient_accumulation_steps", None)
-            made["batch_size"] = micro * 4
-        made.setdefault("gradient_accumulation_steps", 1) if "batch_size" not in made else None
-        made.pop("save_on_each_node", None)
-        if not isinstance(made.get("warmup_steps", 0), int):
-            made["warmup_ratio"] = made.pop("warmup_steps")
 
 
 def _lightning(config: Config, args: Config, source: Random) -> Config:

@@ -1,4 +1,4 @@
-"""`Accelerator.prepare`, up to the call of `deepspeed.initialize`, with a `deepspeed` that takes what it is handed.
+"""`Accelerator.prepare`, up to `deepspeed.initialize`, with a `deepspeed` that takes what it is handed.
 
 Needs accelerate and torch; nothing of DeepSpeed itself.
 """

@@ -1,4 +1,4 @@
-"""What all loaders share that end in the Trainer: its own training arguments, on a machine that seems to have GPUs."""
+"""What all loaders share that end in the Trainer, on a machine that seems to have GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LLaMA-Factory's own reading: `read_args` and `get_train_args`, as `llamafactory-cli train FILE` calls them."""
+"""LLaMA-Factory's own reading: `read_args` and `get_train_args`, as `llamafactory-cli train` calls them."""
 
 from __future__ import annotations
 
