@@ -57,7 +57,7 @@ COMMANDS = {
         "deepspeed a/pretrain_gpt.py --deepspeed --deepspeed_config ds/z.json",
         "ds/z.json",
     ),
-    "OpenRLHF": ("deepspeed --module openrlhf.cli.train_sft --ds.zero_stage 3", "run.sh: deepspeed"),
+    "OpenRLHF": ("deepspeed --module openrlhf.cli.train_sft --ds.zero_stage 3", "run.sh"),
 }
 """Programs that are known by their command alone: one, and the name of the config it leads to."""
 
