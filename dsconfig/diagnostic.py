@@ -37,6 +37,15 @@ _SEVERITY: dict[Effect, Severity] = {
     Effect.WASTEFUL: "info",
 }
 
+SITE = "https://deepspeed-config.readthedocs.io/en/stable/"
+"""Where the pages of this project are served: the one place that says so."""
+
+
+def page_of(code: str) -> str:
+    """The address of a rule's page."""
+    return f"{SITE}rules/{code}/"
+
+
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 """Most severe first."""
 
@@ -137,6 +146,11 @@ class Diagnostic(NamedTuple):
         return self.effect.severity
 
     @property
+    def url(self) -> str:
+        """The address of its rule's page."""
+        return page_of(self.code)
+
+    @property
     def dotted(self) -> str:
         """The path as people write it: `zero_optimization.stage`, `groups[0].name`."""
         return dotted(self.path)
@@ -158,6 +172,7 @@ class Diagnostic(NamedTuple):
                 for other in self.related
             ],
             "fix": None if self.fix is None else _fix(self.fix),
+            "url": self.url,
         }
 
     def to_json(self, indent: int | None = 2) -> str:

@@ -137,6 +137,10 @@ def _single(text: str, origin: Origin) -> Target:
     if wanted in NUMBERS:
         return Target((wanted,), wanted, origin)
     if number(wanted) > NUMBERS[LATEST]:
+        if origin != "installed" and not _is_installed(wanted):
+            raise UnknownReleaseError(
+                f"unknown DeepSpeed release `{text}`: the latest known here is `{LATEST}`"
+            )
         return Target(
             (LATEST,),
             wanted,
@@ -147,6 +151,11 @@ def _single(text: str, origin: Origin) -> Target:
     raise UnknownReleaseError(
         f"unknown DeepSpeed release `{text}`: it is not on the package index; the nearest is `{nearest}`"
     )
+
+
+def _is_installed(release: str) -> bool:
+    found = _version_installed()
+    return found is not None and found.split("+")[0] == release
 
 
 def _range(text: str, origin: Origin) -> Target:

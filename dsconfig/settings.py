@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 FILE, PROJECT, OVERRIDES = "dsconfig.toml", "pyproject.toml", "overrides"
 _Setting: TypeAlias = "tuple[Callable[[object], object], str]"
 FAIL_ON = ("error", "warning", "info", "never")
+MIN_SEVERITY = FAIL_ON[:-1]
 _LARGEST = 1 << 20
 """Bytes of the longest settings file that is read."""
 _MOST_DOTS = 500
@@ -45,8 +46,12 @@ class Settings(NamedTuple):
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
+    fixable: tuple[str, ...] | None = None
+    unfixable: tuple[str, ...] = ()
     fail_on: str | None = None
+    min_severity: str | None = None
     exclude: tuple[str, ...] = ()
+    extend_exclude: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     overrides: tuple[Settings, ...] = ()
     """What is said of some files only; of two that speak of one file, the later has the last word."""
@@ -54,6 +59,8 @@ class Settings(NamedTuple):
     """Of an override, the patterns of its files."""
     passed_over: tuple[str, ...] = ()
     """Settings that are not used, a line each with the reason."""
+    base: str | None = None
+    """The directory that patterns are relative to, where it is not the file's own."""
 
     @property
     def where(self) -> str:
@@ -63,7 +70,7 @@ class Settings(NamedTuple):
     @property
     def root(self) -> str:
         """The directory that patterns are relative to."""
-        return os.path.dirname(self.path) if self.path else os.getcwd()
+        return self.base or (os.path.dirname(self.path) if self.path else os.getcwd())
 
 
 def find(start: str | None = None) -> Settings:
@@ -90,6 +97,19 @@ def find(start: str | None = None) -> Settings:
             break
         folder = parent
     return Settings(passed_over=tuple(passed_over))
+
+
+def named(path: str) -> Settings:
+    """The settings of a file that the user names: its patterns are relative to the working directory.
+
+    Raises:
+        SettingsFileError: it cannot be read or understood, or is a pyproject.toml without our table.
+    """
+    path = os.path.abspath(path)
+    table = _parsed(path, _text_of(path), own=os.path.basename(path) != PROJECT)
+    if table is None:
+        raise SettingsFileError(f"{os.path.relpath(path)}: has no table `tool.dsconfig`")
+    return _settings(path, table)._replace(base=os.getcwd())
 
 
 def _doubt(path: str, here: os.stat_result) -> str | None:
@@ -129,8 +149,6 @@ def _table(path: str) -> JsonObject | None:
     own = os.path.basename(path) == FILE
     if not own and not _mentions_us(text):
         return None
-    if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
-        raise SettingsFileError(f"{os.path.relpath(path)}: more than {_MOST_DOTS} dots in one line")
     return _parsed(path, text, own=own)
 
 
@@ -162,6 +180,8 @@ def _parsed(path: str, text: str, *, own: bool) -> JsonObject | None:
     import sys
     from importlib import import_module
 
+    if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
+        raise SettingsFileError(f"{os.path.relpath(path)}: more than {_MOST_DOTS} dots in one line")
     tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     data: JsonObject
     try:
@@ -180,7 +200,7 @@ def _parsed(path: str, text: str, *, own: bool) -> JsonObject | None:
 
 
 def _settings(path: str, table: JsonObject) -> Settings:
-    where = f"{os.path.relpath(path)}: {'' if os.path.basename(path) == FILE else 'tool.dsconfig.'}"
+    where = f"{os.path.relpath(path)}: {'tool.dsconfig.' if os.path.basename(path) == PROJECT else ''}"
     own = {key: value for key, value in table.items() if key != OVERRIDES}
     tables = table.get(OVERRIDES, [])
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
@@ -267,8 +287,12 @@ KEYS: dict[str, _Setting] = {
     "select": _RULES,
     "ignore": _RULES,
     "extend-select": _RULES,
+    "fixable": _RULES,
+    "unfixable": _RULES,
     "fail-on": (_one_of(FAIL_ON), f"one of {', '.join(FAIL_ON)}"),
+    "min-severity": (_one_of(MIN_SEVERITY), f"one of {', '.join(MIN_SEVERITY)}"),
     "exclude": _PATTERNS,
+    "extend-exclude": _PATTERNS,
     "per-file-ignores": (_by_pattern, "a table of lists of rules by pattern"),
 }
 """Every setting, how it is read, and what it takes."""

@@ -10,7 +10,7 @@ from dsconfig.checking.circumstances import of_file as target_of
 from dsconfig.checking.inline import brought_up
 from dsconfig.checking.merge import diagnostics, merged
 from dsconfig.checking.notes import notes, world_sizes
-from dsconfig.checking.report import Report
+from dsconfig.checking.report import Report, by_place
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers import CONSUMERS, launch_file
 from dsconfig.consumers.launchers.follow import job_of
@@ -182,7 +182,7 @@ def _report(
         target,
         reader,
         world_size,
-        tuple(sorted((*result.kept, *result.unused), key=_place)),
+        tuple(sorted((*result.kept, *result.unused), key=by_place)),
         suppressed=(*silenced, *result.suppressed),
         sizes=world_sizes(newest.context),
         document=document,
@@ -218,7 +218,3 @@ def _raised(job: Job, config: Report) -> tuple[tuple[Diagnostic, ...], ...]:
     return tuple(
         tuple(brought_up(found, job) for found in group) for group in (config.diagnostics, config.suppressed)
     )
-
-
-def _place(diagnostic: Diagnostic) -> tuple[int, str, str]:
-    return (diagnostic.location.start if diagnostic.location else 0, diagnostic.code, diagnostic.dotted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -77,8 +76,3 @@ def _word(reason: Diagnostic | None) -> Word:
     if reason is None:
         return "taken"
     return "refused" if reason.effect is Effect.REJECTED else "crashes"
-
-
-def newest_taking(stretches: Sequence[Stretch]) -> str | None:
-    """The newest release that takes the config."""
-    return next((each.releases[-1] for each in reversed(stretches) if each.word == "taken"), None)

@@ -28,8 +28,7 @@ _LARGEST = 1 << 20
 
 def configs(
     folder: str,
-    root: str,
-    exclude: Sequence[str] = (),
+    excludes: Callable[[str], bool] = lambda _: False,
     closed: Callable[[str], object] = str,
     hidden: Callable[[str], object] = str,
 ) -> Iterator[str]:
@@ -40,8 +39,7 @@ def configs(
 
     Args:
         folder: where to look.
-        root: what patterns are relative to.
-        exclude: patterns of what is passed over.
+        excludes: whether a file or folder is to be passed over.
         closed: is told each folder and file that may not be looked into.
         hidden: is told each hidden folder that is passed over.
     """
@@ -59,9 +57,9 @@ def configs(
         below: list[tuple[str, Listing | None]] = []
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
-            if entry.name in SKIPPED or not (is_folder or entry.name.lower().endswith(SUFFIXES)):
+            if entry.name in SKIPPED or not (is_folder or may_be_config(entry.name)):
                 continue
-            if (git and not git.has(entry.path)) or excluded(entry.path, root, exclude):
+            if (git and not git.has(entry.path)) or excludes(entry.path):
                 continue
             if entry.name.startswith("."):
                 if is_folder and entry.name != ".git":
@@ -140,6 +138,11 @@ def is_config(path: str) -> bool:
     # A name that cannot mean anything else: what is broken or misspelt in it is worth saying.
     named = not yaml and is_named_config(path)
     return named and not recognition.mostly_foreign(_root(path, data, yaml=False))
+
+
+def may_be_config(name: str) -> bool:
+    """Whether a file of this name can be a config, or a launch file that is no script."""
+    return name.lower().endswith(SUFFIXES)
 
 
 def is_launch(data: bytes) -> bool:

@@ -38,6 +38,7 @@ class Report:
         notes: tuple[str, ...] = (),
         cut: bool = False,
         foreign: str | None = None,
+        unread: str | None = None,
         given: Given | None = None,
         base: KeyPath | None = None,
     ) -> None:
@@ -50,6 +51,8 @@ class Report:
         """Whether this is a launch file that holds the config, and where: paths of findings begin there."""
         self.foreign = foreign
         """Why the file is no DeepSpeed config, so that nothing of it was judged; None where it is one."""
+        self.unread = unread
+        """Why the file could not be read or judged, so that nothing is known of it; None where it was."""
         self.sizes = sizes
         """World sizes at which the batch triplet works; None where any does, or one was given."""
         self.children = children
@@ -81,6 +84,7 @@ class Report:
             notes=self.notes if notes is None else notes,
             cut=self.cut,
             foreign=self.foreign,
+            unread=self.unread,
             given=self.given,
             base=self.base if self.is_held else None,
         )
@@ -167,7 +171,7 @@ def _told(report: Report) -> str:
     """The findings, the notes and the closing line; those of the files that this one names among them."""
     from dsconfig.render import full
     from dsconfig.render.style import Style
-    from dsconfig.render.summary import against, note, summary
+    from dsconfig.render.summary import against, note, summary, working_sizes
 
     plain = Style()
     reports = (report, *report.children)
@@ -175,10 +179,9 @@ def _told(report: Report) -> str:
     counts = Counter[str](found.severity for each in judged for found in each.diagnostics)
     suppressed = sum(len(each.suppressed) for each in judged)
     notes = [report.target.note] if report.target.note else []
-    for each in reports:
-        notes += each.notes
-        if each.world_sizes and not each.foreign:
-            notes.append(f"{each.name} works at these world sizes: {each.world_sizes}")
+    notes += [text for each in reports for text in each.notes]
+    sizes = {each.name: each.world_sizes for each in judged if each.world_sizes}
+    notes += working_sizes(sizes, every=True)
     closing = summary(
         {**counts, "suppressed": suppressed},
         Counter(against(each.target, None) for each in judged),
@@ -187,3 +190,8 @@ def _told(report: Report) -> str:
     )
     found = "".join(full.render(reports, report.target, plain))
     return found + "".join(note(text, plain) for text in notes) + closing
+
+
+def by_place(found: Diagnostic) -> tuple[int, str, str]:
+    """The order of findings: as they stand in the text, then by rule and key."""
+    return (found.location.start if found.location else 0, found.code, found.dotted)

@@ -1,4 +1,4 @@
-"""Naming rules: by code (`DSC401`), by the start of one (`DSC4`), or by name (`unknown-key`)."""
+"""Naming rules: by code (`DSC401`), by the start of one (`DSC4`), by name (`unknown-key`), or `ALL`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Layer(NamedTuple):
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
+    words: tuple[str, str, str] = ("select", "extend-select", "ignore")
+    """What the options are called."""
 
 
 def catalogue() -> dict[str, str]:
@@ -34,6 +36,8 @@ def match(selector: str, rules: Mapping[str, str]) -> frozenset[str]:
     code = selector.upper()
     if code in rules:
         return frozenset((code,))
+    if code == "ALL":
+        return frozenset(rules)
     if code[:3] == "DSC":
         return frozenset(known for known in rules if known.startswith(code))
     return frozenset(known for known, name in rules.items() if name == selector)
@@ -67,10 +71,10 @@ def selected(layers: Iterable[Layer], rules: Mapping[str, str]) -> frozenset[str
     for layer in layers:
         if layer.select is not None:
             on = frozenset()
-        options = {"select": layer.select or (), "extend-select": layer.extend_select, "ignore": layer.ignore}
+        options = zip(layer.words, (layer.select or (), layer.extend_select, layer.ignore), strict=True)
         steps = [
-            (expand((selector,), rules, f"{layer.prefix}{option}"), option == "ignore")
-            for option, selectors in options.items()
+            (expand((selector,), rules, f"{layer.prefix}{option}"), option == layer.words[-1])
+            for option, selectors in options
             for selector in selectors
         ]
         # Fewest codes last is most exact last; on a tie the ignore comes last and wins.

@@ -9,13 +9,18 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
+
+TYPE_CHECKING = False  # importing typing for it would cost 2 ms
+if TYPE_CHECKING:
+    from dsconfig.cli.parser import CommandParser
 
 VERBS = {
     "check": "say what DeepSpeed will do with a config",
     "fix": "fix a config where it can be fixed",
     "explain": "tell all about a rule or a key",
+    "rules": "list the rules",
     "migrate": "take a config from one release to another",
     "compat": "say which releases take a config",
     "elastic": "plan jobs that shrink and grow",
@@ -25,6 +30,8 @@ VERBS = {
     "schema": "give the JSON Schema of a config, for editors",
     "editor": "connect an editor with the schema",
     "init": "write a config to start from",
+    "completion": "write what completes commands and options in a shell",
+    "help": "show the help of a command",
 }
 """Each verb and what it does.
 
@@ -88,21 +95,13 @@ def _unwritten(error: OSError) -> int:
 
 
 def _dispatch(argv: list[str]) -> int:
-    from dsconfig.cli.parser import CommandParser, unknown_verb
+    from dsconfig.cli.parser import unknown_verb
 
     verb = next((word for word in argv if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
         unknown_verb(verb, VERBS)
-    told = "Tells whether DeepSpeed will take a config and do what it says."
-    parser = CommandParser("dsconfig", description=told)
-    parser.add_version()
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", prog="dsconfig")
-    # Only help of the command itself lists the other verbs; their modules are not even imported.
-    for name in (verb,) if verb is not None and verb == argv[0] else VERBS:
-        summary = VERBS[name]
-        own = verbs.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
-        if name == verb:
-            import_module(f"dsconfig.cli.{name}").configure(own)
+    # Only help of the command itself lists the other verbs.
+    parser = parser_of([verb] if verb else [], alone=verb is not None and verb == argv[0])
     try:
         args = parser.parse_args(argv)
     except SystemExit as done:  # --help and --version
@@ -111,6 +110,28 @@ def _dispatch(argv: list[str]) -> int:
         unknown_verb(None, VERBS)
     code: int = args.run(args)
     return code
+
+
+def parser_of(verbs: Iterable[str], *, alone: bool = False) -> CommandParser:
+    """The parser with the options of these verbs: the others' modules are not even imported.
+
+    `alone`: without the other verbs.
+    """
+    from dsconfig.cli.parser import CommandParser, tell_exit_codes
+
+    told = "Tells whether DeepSpeed will take a config and do what it says."
+    parser = CommandParser("dsconfig", description=told)
+    parser.add_version()
+    found = parser.add_subparsers(title="commands", metavar="COMMAND", prog="dsconfig")
+    for name in verbs if alone else VERBS:
+        summary = VERBS[name]
+        own = found.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        if name in verbs:
+            import_module(f"dsconfig.cli.{name}").configure(own)
+    codes = {0: "nothing to complain of", 1: "findings", INTERRUPTED: "ended by Ctrl-C"}
+    more = "`dsconfig help COMMAND` shows the options of a command."
+    tell_exit_codes(parser, {**codes, PIPE_CLOSED: "who reads the output has gone"}, more)
+    return parser
 
 
 def _abandon(stream: io.TextIOBase | object) -> None:

@@ -6,16 +6,17 @@ import argparse
 
 from dsconfig.cli.errors import refuse
 from dsconfig.consumers import CONSUMERS
-from dsconfig.settings import FAIL_ON
+from dsconfig.settings import FAIL_ON, MIN_SEVERITY
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from argparse import _ActionsContainer as Container
+    from collections.abc import Callable
 
 _READER = "who reads the file (default: found out from it and what names it)"
 
 
-def rule_list(text: str) -> list[str]:
+def words(text: str) -> list[str]:
     """The words of a list joined by commas."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
@@ -60,25 +61,72 @@ def add_filling(parser: Container) -> None:
     add("--model-config", metavar="FILE", help="the model's config.json, for its hidden size")
 
 
+def add_settings(parser: Container) -> None:
+    """Declare which settings count."""
+    add = parser.add_argument_group("settings").add_argument
+    add("--config", metavar="FILE", help="take the settings of this file, whatever others there are")
+    add("--isolated", action="store_true", help="take no settings from any file")
+
+
 def add_checking(parser: Container) -> None:
     """Declare what is checked, and against what."""
-    add = parser.add_argument
-    add("paths", nargs="*", metavar="PATH", help="files, directories, or `-` for stdin (default: .)")
-    add("--stdin-filename", metavar="NAME", help="the name that stdin's text goes by")
-    told = "pick files that are named as those of a directory: by `exclude` and by content"
-    add("--force-exclude", action="store_true", help=told)
+    _add_paths(parser)
     add = parser.add_argument_group("what it is checked against").add_argument
     add("--target", metavar="RELEASE", help="a release, a range such as '>=0.14,<0.19.8', or installed")
     add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
     add("--consumer", choices=CONSUMERS, help=_READER)
-    told = "RULES: codes, starts of codes, or names, joined by commas"
-    which = parser.add_argument_group("which rules", told)
-    for option, what in (
+    _add_rules(parser)
+
+
+def _add_paths(parser: Container) -> None:
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="files, directories, or `-` for stdin (default: .)"
+    )
+    add = parser.add_argument_group(
+        "which files", "PATTERNS: of files and folders, joined by commas"
+    ).add_argument
+    _lists(
+        add,
+        "PATTERNS",
+        ("--exclude", "pass over these, and not over those of the settings' `exclude`"),
+        ("--extend-exclude", "pass over these besides"),
+    )
+    told = "pick files that are named as those of a directory: by these patterns and by content"
+    add("--force-exclude", action="store_true", help=told)
+    add("--stdin-filename", metavar="NAME", help="the name that stdin's text goes by")
+
+
+def _add_rules(parser: Container) -> None:
+    told = "RULES: codes, starts of codes, names, or ALL, joined by commas"
+    add = parser.add_argument_group("which rules", told).add_argument
+    _lists(
+        add,
+        "RULES",
         ("--select", "switch on these rules only"),
         ("--ignore", "switch off these rules"),
         ("--extend-select", "switch on these rules besides"),
-    ):
-        which.add_argument(option, type=rule_list, action="extend", metavar="RULES", help=what)
+    )
+    _lists(
+        add,
+        "PATTERN:RULES",
+        ("--per-file-ignores", "switch off rules in some files, and not those of the settings"),
+        ("--extend-per-file-ignores", "switch off rules in some files besides"),
+    )
+    add("--no-ignores", action="store_true", help="show also what files and settings say to ignore")
+    add("--min-severity", choices=MIN_SEVERITY, help="show nothing less severe (default: info)")
+
+
+def _lists(add: Callable[..., argparse.Action], metavar: str, *options: tuple[str, str]) -> None:
+    """Declare options that take lists, and may be given several times."""
+    for option, what in options:
+        add(option, type=words, action="extend", metavar=metavar, help=what)
+
+
+def add_verbosity(parser: Container, quiet: str) -> None:
+    """Declare how much is said; `quiet`: what is left with `--quiet`."""
+    parser.add_argument("-q", "--quiet", action="store_true", help=quiet)
+    told = "say also which settings count, and which hidden folders are passed over"
+    parser.add_argument("-v", "--verbose", action="store_true", help=told)
 
 
 def add_result(parser: Container) -> None:
@@ -95,6 +143,15 @@ def add_fixing(parser: Container, *, option: bool = False) -> None:
         add("--fix", action="store_true", help="fix what can be fixed safely, and show what is left")
     add("--unsafe-fixes", action="store_true", help="fix also where values change or something is lost")
     add("--diff", action="store_true", help="show the changes, and write none")
+    if option:
+        add("--show-fixes", action="store_true", help="list what was fixed, by file and rule")
+    add("--exit-non-zero-on-fix", action="store_true", help="end in exit code 1 where a file was fixed")
+    _lists(
+        add,
+        "RULES",
+        ("--fixable", "fix findings of these rules only"),
+        ("--unfixable", "fix no findings of these rules"),
+    )
 
 
 def refuse_stdin_name_alone(args: argparse.Namespace) -> None:

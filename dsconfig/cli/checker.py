@@ -10,6 +10,7 @@ from dsconfig.cli.errors import UsageError, complain, complain_internal, note
 from dsconfig.cli.files import read_stdin, reason
 from dsconfig.cli.options import Options
 from dsconfig.cli.tally import Tally
+from dsconfig.consumers.reader import given
 from dsconfig.document import Document, read_file
 
 
@@ -22,6 +23,8 @@ class Checker:
         self.named_by: Mapping[str, Sequence[str]] = {}
         """The launch files among those to check, by the absolute paths of the configs that they name."""
         self.failed = False
+        self.unread: list[Report] = []
+        """For each path of which nothing is known, a report that says why."""
 
     def gather(self, paths: Sequence[str]) -> list[str]:
         """The files to check, in the order given, each once; a directory stands for the configs in it."""
@@ -36,7 +39,7 @@ class Checker:
                     if key not in found or os.path.islink(found[key]):
                         found[key] = name  # a link and what it leads to are one file
                 else:
-                    self._refuse(f"{name}: no such file or directory")
+                    self._refuse(name, "no such file or directory")
         # They are checked with the launch files that name them.
         self.named_by = linked_configs(found.values())
         return [name for name in found.values() if os.path.realpath(name) not in self.named_by]
@@ -44,20 +47,21 @@ class Checker:
     def _below(self, folder: str) -> list[str]:
         from dsconfig.checking.discover import configs
 
-        settings, args = self.options.settings, self.options.args
+        args = self.options.args
         try:
             os.scandir(folder).close()
         except OSError as error:
-            self._refuse(f"{folder}: {reason(error)}")
+            self._refuse(folder, reason(error))
             return []
         hidden: list[str] = []
-        found = configs(folder, settings.root, settings.exclude, _pass_over, hidden.append)
-        names = [name for name in found if not self._is_excluded(name)]
-        if getattr(args, "verbose", False):
+        found = configs(folder, self.options.excludes, _pass_over, hidden.append)
+        names = [name for name in found if not self.options.of(name).excludes(name)]
+        if args.verbose:
+            note(f"settings: {self.options.settings.where}")
             for each in hidden:
                 note(f"{each} is hidden, and passed over")
         if not names and not args.force_exclude:
-            self._refuse(f"{folder}: no DeepSpeed config found in this directory")
+            self._refuse(folder, "no DeepSpeed config found in this directory")
         return names
 
     def _named(self, name: str) -> list[str]:
@@ -66,21 +70,18 @@ class Checker:
 
         if not self.options.args.force_exclude or name == "-" or not os.path.lexists(name):
             return [name]
-        if passed_over(name) or self._is_excluded(name) or not is_config(name):
+        if passed_over(name) or self.options.of(name).excludes(name) or not is_config(name):
             return []
         return [name]
 
-    def _is_excluded(self, name: str) -> bool:
-        from dsconfig.checking.discover import excluded
-
-        settings = self.options.of(name).settings
-        return excluded(name, settings.root, settings.exclude)
-
     def reports(self, names: Sequence[str]) -> Iterator[Report]:
-        """A report for each file that can be read."""
+        """A report for each file, also for those that could not be read, and for what could not be found."""
+        yield from self.unread
         for name in names:
+            known = len(self.unread)
             if (report := self._attempt(name)) is not None:
                 yield from self.tally.counted(report)
+            yield from self.unread[known:]
 
     def listed(self, names: Sequence[str]) -> Iterator[str]:
         """Each file that would be checked, and who reads it: those that launch files name behind these."""
@@ -111,17 +112,24 @@ class Checker:
         except OSError as error:
             if error.filename is None:  # it is the output that cannot be written
                 raise
-            self._refuse(f"{name}: {reason(error)}")
+            self._refuse(name, reason(error))
         except UsageError as error:
-            self._refuse(str(error))
+            complain(str(error))
+            self._fail(name, str(error))
         except Exception as error:  # the fault is ours; the other files are still worth checking
-            self.failed = True
             complain_internal(error, name)
+            self._fail(name, "internal error")
         return None
 
-    def _refuse(self, message: str) -> None:
+    def _refuse(self, name: str, why: str) -> None:
+        complain(f"{name}: {why}")
+        self._fail(name, why)
+
+    def _fail(self, name: str, why: str) -> None:
         self.failed = True
-        complain(message)
+        shown = self.options.stdin_name if name == "-" else name
+        reader = self.options.reader or given("deepspeed")
+        self.unread.append(Report(shown, self.options.target, reader, None, (), unread=why))
 
 
 def _pass_over(name: str) -> None:

@@ -7,9 +7,10 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_circumstances, add_color, add_file
+from dsconfig.cli.arguments import add_circumstances, add_color, add_file, add_settings
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import read
+from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,12 +30,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_circumstances(parser)
     add("--output-format", choices=("text", "json"), default="text", help="default: text")
     add_color(parser)
-    parser.epilog = "Ends in exit code 1 where no release takes the config."
+    add_settings(parser)
+    told = "the newest release, of those asked for, refuses the config, or crashes with it"
+    tell_exit_codes(parser, {CLEAN: "the newest release takes the config", FINDINGS: told})
 
 
 def run(args: argparse.Namespace) -> int:
     """Show what the releases do."""
-    from dsconfig.checking.compat import EVERY, compat, newest_taking
+    from dsconfig.checking.compat import EVERY, compat
     from dsconfig.cli.options import in_force
     from dsconfig.releases import UnknownReleaseError, resolve
     from dsconfig.render.style import style_of
@@ -50,12 +53,13 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(_json(document.name, stretches))
     else:
         sys.stdout.write(table(stretches, style_of(sys.stdout, args.color)))
-    return FINDINGS if newest_taking(stretches) is None else CLEAN
+    return CLEAN if stretches[-1].word == "taken" else FINDINGS
 
 
 def table(stretches: Sequence[Stretch], style: Style) -> str:
     """A line for each stretch: the releases, what they do, and why."""
     from dsconfig.render.text import printable
+    from dsconfig.render.wrap import wrapped
 
     names = [_span(each.releases) for each in stretches]
     width = max(map(len, names))
@@ -64,7 +68,8 @@ def table(stretches: Sequence[Stretch], style: Style) -> str:
         word = style.paint(each.word.ljust(7), _TONES[each.word])
         reason = each.reason
         why = f"  {reason.code} {printable(reason.message)}" if reason else ""
-        lines.append(f"{name.ljust(width)}  {word}{why}".rstrip() + "\n")
+        line = f"{name.ljust(width)}  {word}{why}".rstrip()
+        lines.append(wrapped(line, style, width + 11) + "\n")
     return "".join(lines)
 
 

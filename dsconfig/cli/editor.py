@@ -7,8 +7,9 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_schema_choice
+from dsconfig.cli.arguments import add_schema_choice, add_settings
 from dsconfig.cli.errors import CLEAN, note, refuse
+from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
     from dsconfig.schema.editor_file import EditorFile
@@ -24,6 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--write", action="store_true", help="write it into this folder; other settings stay as they are"
     )
+    add_settings(parser)
+    tell_exit_codes(parser, {CLEAN: "shown, or written"})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_color
-from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.errors import CLEAN, FAILED, refuse
 from dsconfig.cli.markdown import page
+from dsconfig.cli.parser import tell_exit_codes
+from dsconfig.diagnostic import page_of
 from dsconfig.render.style import Style, style_of
+from dsconfig.render.wrap import wrapped
 
 if TYPE_CHECKING:
     from dsconfig.rules import Rule
@@ -21,6 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
     parser.add_argument("what", metavar="CODE|NAME|KEY", help="a rule's code or name, or a key's dotted path")
     add_color(parser)
+    tell_exit_codes(parser, {CLEAN: "shown", FAILED: "neither a rule nor a key, or wrong use"})
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,7 +43,8 @@ def _rules(word: str, style: Style) -> str | None:
     codes = sorted(match(word, {code: rule.name for code, rule in RULES.items()}))
     if len(codes) == 1:
         return _page(RULES[codes[0]], style)
-    return "".join(f"{style.paint(c, 'bold')} {RULES[c].name}: {RULES[c].title}\n" for c in codes) or None
+    lines = (f"{style.paint(c, 'bold')} {RULES[c].name}: {RULES[c].title}" for c in codes)
+    return "".join(f"{wrapped(line, style, 7)}\n" for line in lines) or None
 
 
 def _page(rule: Rule, style: Style) -> str:
@@ -47,12 +53,15 @@ def _page(rule: Rule, style: Style) -> str:
         facts.append(f"Releases: {rule.since or 'the first'} to {rule.until or 'the latest'}")
     if rule.source:
         facts.append(f"Source: {rule.source}")
+    facts.append(f"Page: {style.link(page_of(rule.code), page_of(rule.code))}")
     heading = style.paint(f"{rule.code} {rule.name}", "bold")
-    return f"{heading}\n\n{page(rule.doc, style)}\n" + "".join(f"{fact}\n" for fact in facts)
+    return f"{heading}\n\n{page(rule.doc, style)}\n" + "".join(
+        f"{wrapped(fact, style, 2)}\n" for fact in facts
+    )
 
 
 def _key(word: str, style: Style) -> str | None:
-    from dsconfig.model.describe import describe
+    from dsconfig.model.describe import describe, members
 
     text = describe(word)
     if text is None:
@@ -60,8 +69,23 @@ def _key(word: str, style: Style) -> str | None:
         if len(ends) > 1:
             shown = ends if len(ends) <= 8 else [*ends[:7], "..."]
             refuse(f"`{word}` is the name of several keys: {_listed(shown)}")
-        text = describe(ends[0]) if ends else None
-    return None if text is None else page(text, style)
+        word = ends[0] if ends else word
+        text = describe(word) if ends else None
+    return None if text is None else page(text, style) + _members(members(word), style)
+
+
+def _members(keys: Mapping[str, str], style: Style) -> str:
+    """A line for each key of a section."""
+    if not keys:
+        return ""
+    width = min(max(map(len, keys)), 40)
+    lines = (
+        wrapped(
+            f"  {style.paint(name, 'info')}{' ' * (width - len(name))}  {said}".rstrip(), style, width + 4
+        )
+        for name, said in keys.items()
+    )
+    return "\n".join(["", style.paint("Keys:", "bold"), *lines]) + "\n"
 
 
 def _unknown(word: str) -> str:
@@ -71,10 +95,26 @@ def _unknown(word: str) -> str:
     rules: Mapping[str, str] = catalogue()
     paths = _paths()
     by_last = {path.rpartition(".")[2]: path for path in reversed(paths)}
-    close = closest(word, [*rules, *rules.values(), *paths, *by_last], 3)
+    known = [*rules, *rules.values(), *paths, *by_last]
+    close = closest(word, known, 3) or _containing(word.lower(), known)
     names = list(dict.fromkeys(by_last.get(name, name) for name in close))
     hint = f": did you mean {_listed(names)}?" if names else ""
     refuse(f"`{word}` is neither a rule nor a key{hint}")
+
+
+_MOST_NEAR = 6
+"""Names in which a word stands that are told of."""
+
+
+def _containing(word: str, known: Iterable[str]) -> list[str]:
+    """The names in which the word is a part by itself, else those that it begins, shortest first."""
+    for pattern in (rf"(?:^|[._-]){re.escape(word)}(?:$|[._-])", rf"(?:^|[._-]){re.escape(word)}"):
+        found = [name for name in known if re.search(pattern, name.lower())]
+        if found and len(word) > 1:
+            top = [name for name in found if "." not in name] or found
+            starts = sorted(top, key=lambda name: (not name.startswith(word), len(name)))
+            return starts[:_MOST_NEAR]
+    return []
 
 
 def _paths() -> list[str]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.errors import refuse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dsconfig.document import Document
     from dsconfig.json_types import JsonObject
 
@@ -64,6 +66,22 @@ def write(name: str, data: bytes) -> None:
         rewrite.write(name, data)
     except OSError as error:
         refuse(f"{name}: {reason(error)}")
+
+
+def into_file(name: str, run: Callable[[], int]) -> int:
+    """Run it, and write to a file what it would have written to stdout: whole, or not at all."""
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    text = StringIO(newline="")
+    with redirect_stdout(text):
+        code = run()
+    try:
+        os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+    except OSError as error:
+        refuse(f"{name}: {reason(error)}")
+    write(name, text.getvalue().encode(errors="backslashreplace"))
+    return code
 
 
 def reason(error: OSError) -> str:

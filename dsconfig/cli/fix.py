@@ -6,8 +6,16 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_checking, add_fixing, add_result, refuse_stdin_name_alone
+from dsconfig.cli.arguments import (
+    add_checking,
+    add_fixing,
+    add_result,
+    add_settings,
+    add_verbosity,
+    refuse_stdin_name_alone,
+)
 from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, refuse
+from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
     from dsconfig.cli.fixer import Fixer
@@ -19,7 +27,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_checking(parser)
     add_fixing(parser)
     add_result(parser)
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
+    add_verbosity(parser.add_argument_group("output"), "say nothing but errors")
+    add_settings(parser)
+    told = "findings as severe are left, or more; with --diff, also where a file would change"
+    tell_exit_codes(parser, {CLEAN: "nothing as severe as --fail-on is left", FINDINGS: told})
 
 
 def run(args: argparse.Namespace) -> int:
@@ -42,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         (sys.stderr if args.diff or names == ["-"] else sys.stdout).write(_told(fixer, left))
     if checker.failed:
         return FAILED
-    to_do = checker.tally.failed or (args.diff and fixer.changed)
+    to_do = checker.tally.failed or (fixer.changed and (args.diff or args.exit_non_zero_on_fix))
     return FINDINGS if to_do and not args.exit_zero else CLEAN
 
 

@@ -6,8 +6,9 @@ import argparse
 import os
 import sys
 
-from dsconfig.cli.arguments import add_schema_choice
+from dsconfig.cli.arguments import add_schema_choice, add_settings
 from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
 
 DEFAULT, FILE = "zero2", "ds_config.json"
@@ -18,12 +19,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
     add = parser.add_argument
     add(
-        "file", nargs="?", default=FILE, metavar="FILE", help=f"the file, or `-` for stdout (default: {FILE})"
+        "file",
+        nargs="?",
+        default=FILE,
+        metavar="FILE",
+        help=f"the file, its format by its name, or `-` for stdout (default: {FILE})",
     )
     add("--preset", metavar="NAME", help=f"what to start from (default: {DEFAULT}); see --list")
     add_schema_choice(parser)
     add("--force", action="store_true", help="write over a file that exists")
     add("--list", action="store_true", help="list the presets, and stop")
+    add_settings(parser)
+    tell_exit_codes(parser, {CLEAN: "written, or listed"})
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,9 +45,9 @@ def run(args: argparse.Namespace) -> int:
         return CLEAN
     target, consumer = schema_choice(args)
     try:
-        text = presets.text(args.preset or _default(consumer), target, consumer)
+        text = presets.text(args.preset or _default(consumer), target, consumer, file=args.file)
     except presets.PresetError as error:
-        refuse(str(error))
+        refuse(f"{error}{_to_do(args.preset, target.releases[-1])}")
     if args.file == "-":
         sys.stdout.write(text)
         return CLEAN
@@ -52,6 +59,19 @@ def run(args: argparse.Namespace) -> int:
     write(args.file, text.encode())
     print(f"wrote {printable(args.file)} for DeepSpeed {target.releases[-1]}")
     return CLEAN
+
+
+def _to_do(name: str | None, release: str) -> str:
+    """What to do where a preset is not for the release; empty where something else is wrong."""
+    from dsconfig.releases import number
+    from dsconfig.schema.presets import PRESETS
+
+    preset = PRESETS.get(name or "")
+    if preset is None or release in preset.releases:
+        return ""
+    later = preset.until is not None and number(release) > number(preset.until)
+    more = f"; {release} runs it too, by `dsconfig elastic run`" if later else ""
+    return f": write it with --target {preset.releases[-1]}{more}"
 
 
 def _default(consumer: str | None) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from dsconfig.checking.check import check_document, judge_of, with_proven_fixes
 from dsconfig.checking.circumstances import Circumstances
-from dsconfig.checking.discover import excluded
-from dsconfig.checking.report import Report
+from dsconfig.checking.report import Report, by_place
 from dsconfig.cli.options import Options, judged_under
+from dsconfig.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.document import Document
 
 
@@ -40,28 +40,28 @@ def _followed(report: Report, options: Options) -> Report:
     """The report without those of files that it names and the settings exclude."""
     kept, told = [], []
     for child in report.children:
-        own = options.of(child.name).settings
-        if excluded(child.name, own.root, own.exclude):
-            told.append(f"{child.name}, which {report.name} names, is excluded by {own.where}")
+        own = options.of(child.name)
+        if own.excludes(child.name):
+            told.append(f"{child.name}, which {report.name} names, is excluded by {own.settings.where}")
         else:
             kept.append(_followed(_selected(child, options), options))
     return report.replaced(children=tuple(kept), notes=(*report.notes, *told)) if report.children else report
 
 
 def _selected(report: Report, options: Options) -> Report:
-    """The report with what the selection and the per-file ignores silence moved to `suppressed`."""
-    own = options.of(report.name)
-    off = own.off | _ignored(report.name, own)
-    silenced = tuple(found for found in report.diagnostics if found.code in off)
-    if not silenced:
-        return report
-    kept = tuple(found for found in report.diagnostics if found.code not in off)
-    return report.replaced(diagnostics=kept, suppressed=(*report.suppressed, *silenced))
+    """The report as it is selected: what is off moves to `suppressed`, what is unfixable has no fix."""
+    own, found, silenced = options.of(report.name), report.diagnostics, report.suppressed
+    if options.args.no_ignores:
+        found, silenced = tuple(sorted((*found, *silenced), key=by_place)), ()
+    off, unfixable = own.rules.off_in(report.name), own.rules.unfixable
+    shown = SEVERITIES[: SEVERITIES.index(own.min_severity) + 1]
 
+    def is_kept(each: Diagnostic) -> bool:
+        return each.code not in off and each.severity in shown
 
-def _ignored(name: str, options: Options) -> frozenset[str]:
-    if not options.per_file_ignores:
-        return frozenset()
-    root = options.settings.root
-    hits = (codes for pattern, codes in options.per_file_ignores if excluded(name, root, (pattern,)))
-    return frozenset().union(*hits)
+    kept = tuple(filter(is_kept, found))
+    if len(kept) < len(found):
+        silenced = (*silenced, *(each for each in found if not is_kept(each)))
+    if unfixable:
+        kept = tuple(each._replace(fix=None) if each.code in unfixable else each for each in kept)
+    return report if kept == report.diagnostics else report.replaced(diagnostics=kept, suppressed=silenced)

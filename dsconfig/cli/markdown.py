@@ -6,18 +6,37 @@ import re
 from collections.abc import Iterator
 
 from dsconfig.render.style import Style
+from dsconfig.render.wrap import wrapped
 
 _CODE = re.compile(r"`[^`\n]+`")
 _LABEL = re.compile(r"[A-Z][a-z]+:")
 _FENCE = ("```", "~~~")
+_ENTRY = re.compile(r"\s*(?:[-*]|\d+\.)\s+|\s+")
+_ALONE = re.compile(r"\s*(?:[-*]|\d+\.)\s|#|\||[A-Z][a-z]+:$")
 
 
 def page(text: str, style: Style) -> str:
     """The text as shown; plain where the style has no colour."""
-    return "\n".join(_lines(_dedented(text), style)) + "\n"
+    lines = dedented(text)
+    return "\n".join(_lines(_joined(lines) if style.wraps else lines, style)) + "\n"
 
 
-def _dedented(text: str) -> list[str]:
+def _joined(lines: list[str]) -> list[str]:
+    """The lines with each paragraph and each entry of a list on one, to be wrapped anew."""
+    joined: list[str] = []
+    code = False
+    for line in lines:
+        fence = line.lstrip().startswith(_FENCE)
+        alone = code or fence or not line or not joined or not joined[-1] or _ALONE.match(line)
+        if alone or _LABEL.fullmatch(joined[-1]) or joined[-1].lstrip().startswith(_FENCE):
+            joined.append(line)
+        else:
+            joined[-1] += " " + line.strip()
+        code ^= fence
+    return joined
+
+
+def dedented(text: str) -> list[str]:
     """The lines of a docstring, without the indentation of the code around it."""
     from textwrap import dedent
 
@@ -35,4 +54,6 @@ def _lines(lines: list[str], style: Style) -> Iterator[str]:
         elif line.startswith("#") or _LABEL.fullmatch(line):
             yield style.paint(line.lstrip("# "), "bold")
         else:
-            yield _CODE.sub(lambda found: style.paint(found[0], "info"), line.replace("**", ""))
+            text = _CODE.sub(lambda found: style.paint(found[0], "info"), line.replace("**", ""))
+            entry = _ENTRY.match(line)
+            yield wrapped(text, style, entry.end() if entry else 0)

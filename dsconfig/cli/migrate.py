@@ -7,9 +7,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_circumstances, add_color, add_file
+from dsconfig.cli.arguments import add_circumstances, add_color, add_file, add_settings
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import read, reason, write
+from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
@@ -39,7 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--elasticity", metavar="FILE", help=f"write the config that still has it to this file ({beside})")
     add("--keep-elasticity", action="store_true", help="leave it where it is, for `dsconfig elastic`")
     add_color(parser)
-    parser.epilog = "Ends in exit code 1 where something is left for a person to decide."
+    add_settings(parser)
+    left = "something is left for a person to decide, or nothing could be done"
+    tell_exit_codes(parser, {CLEAN: "migrated, or nothing to change", FINDINGS: left})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,91 +5,93 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from functools import cache
 from typing import NamedTuple
 
 from dsconfig.checking.circumstances import Circumstances, find_out, foreign, of_file
 from dsconfig.checking.discover import excluded
-from dsconfig.checking.select import Layer, UnknownRuleError, catalogue, expand, selected
+from dsconfig.checking.select import UnknownRuleError
 from dsconfig.cli.errors import note, refuse
+from dsconfig.cli.nearest import Nearest, merged
+from dsconfig.cli.selection import Selection, selection
 from dsconfig.consumers.launchers.arguments import with_arguments
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.reader import Reader, given
 from dsconfig.document import Document
 from dsconfig.releases import Origin, Target, UnknownReleaseError
 from dsconfig.releases import resolve as resolve_target
-from dsconfig.settings import Settings, SettingsFileError, find
+from dsconfig.settings import Settings
 
 
 class Options(NamedTuple):
     """Everything that checking files needs to know. Those of a run are those of the working directory."""
 
     args: argparse.Namespace
-    cwd: Settings
-    """The settings of the working directory, for files that have none nearer."""
+    nearest: Nearest
     settings: Settings
     target: Target
     world_size: int | None
     reader: Reader | None
     """Who reads the files, where the command line or the settings say so."""
     fail_on: str
-    off: frozenset[str]
-    per_file_ignores: tuple[tuple[str, frozenset[str]], ...]
+    min_severity: str
+    rules: Selection
+    excluded: tuple[tuple[str, tuple[str, ...]], ...]
+    """Patterns of what is passed over, by the folder that they are relative to."""
     stdin_name: str
     cache: dict[object, Options]
 
     def of(self, name: str) -> Options:
         """The options for one file: its folder's nearest settings count, and what they say of its path."""
-        settings, overrides = _settings_of(name, self.cwd)
+        settings, overrides = self.nearest.of(name)
         key = (settings.path, *map(id, overrides))
         if key not in self.cache:
-            self.cache[key] = _options(self.args, settings, overrides, self.cache)
+            self.cache[key] = _options(self.args, self.nearest, settings, overrides, self.cache)
         return self.cache[key]
+
+    def excludes(self, path: str) -> bool:
+        """Whether a file or folder is to be passed over."""
+        return any(excluded(path, root, patterns) for root, patterns in self.excluded)
 
 
 def resolve(args: argparse.Namespace) -> Options:
     """The options of a run; an unknown release, rule or setting ends it."""
-    _found.cache_clear()
-    _note_once.cache_clear()
-    return _options(args, _found(os.getcwd()), [], {})
-
-
-@cache
-def _found(folder: str) -> Settings:
-    try:
-        settings = find(folder)
-    except SettingsFileError as error:
-        refuse(str(error))
-    for line in settings.passed_over:
-        _note_once(line)
-    return settings
-
-
-_note_once = cache(note)
+    nearest = Nearest(args)
+    return _options(args, nearest, nearest.here, [], {})
 
 
 def _options(
-    args: argparse.Namespace, settings: Settings, overrides: list[Settings], cache: dict[object, Options]
+    args: argparse.Namespace,
+    nearest: Nearest,
+    settings: Settings,
+    overrides: list[Settings],
+    cache: dict[object, Options],
 ) -> Options:
-    said = _merged(settings, overrides)
+    said = merged(settings, overrides)
     try:
         target = _target(args.target, said)
-        off, per_file = _rules(args, settings, overrides)
+        rules = selection(args, settings, overrides, said)
     except (UnknownReleaseError, UnknownRuleError) as error:
         refuse(str(error))
     return Options(
         args=args,
-        cwd=_found(os.getcwd()),
+        nearest=nearest,
         settings=said,
         target=target,
         world_size=args.world_size or said.world_size,
         reader=_reader(args.consumer, said),
         fail_on=args.fail_on or said.fail_on or "warning",
-        off=off,
-        per_file_ignores=per_file,
+        min_severity=args.min_severity or said.min_severity or "info",
+        rules=rules,
+        excluded=_excluded(args, said),
         stdin_name=args.stdin_filename or "<stdin>",
         cache=cache,
     )
+
+
+def _excluded(args: argparse.Namespace, said: Settings) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """`--exclude` stands for the settings' `exclude`; what extends it holds in any case."""
+    ours = said.extend_exclude if args.exclude is not None else (*said.exclude, *said.extend_exclude)
+    return (said.root, ours), (os.getcwd(), (*(args.exclude or ()), *(args.extend_exclude or ())))
 
 
 def _reader(argument: str | None, settings: Settings) -> Reader | None:
@@ -101,11 +103,9 @@ def _reader(argument: str | None, settings: Settings) -> Reader | None:
 
 def in_force(args: argparse.Namespace, document: Document) -> Circumstances:
     """Release, world size and reader, for a verb that reads one config; an unknown release ends the run."""
-    _found.cache_clear()
-    _note_once.cache_clear()
     if why := foreign(document):
         refuse(f"{document.name}: {why}")
-    said = _said_of(document.name, _found(os.getcwd()))
+    said = Nearest(args).said_of(document.name)
     try:
         target = _target(getattr(args, "target", None), said)
     except UnknownReleaseError as error:
@@ -131,29 +131,6 @@ def judged_under(
     )
 
 
-def _said_of(name: str, otherwise: Settings) -> Settings:
-    """What the settings say of one file; `otherwise`: where there are none for its folder."""
-    settings, overrides = _settings_of(name, otherwise)
-    return _merged(settings, overrides)
-
-
-def _settings_of(name: str, otherwise: Settings) -> tuple[Settings, list[Settings]]:
-    found = _found(os.path.dirname(os.path.abspath(name)))
-    settings = found if found.path else otherwise
-    return settings, [each for each in settings.overrides if excluded(name, settings.root, each.files)]
-
-
-def _merged(settings: Settings, overrides: list[Settings]) -> Settings:
-    """The settings with what overrides say instead, and what they exclude and ignore besides."""
-    said = settings
-    for each in overrides:
-        changed = {key: value for key, value in each._asdict().items() if value not in (None, ())}
-        for key in ("exclude", "per_file_ignores"):
-            changed[key] = (*getattr(said, key), *getattr(each, key))
-        said = said._replace(**changed)
-    return said
-
-
 def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:
     """The release and the consumer whose schema is asked for; without one it holds for all consumers."""
     target, settings = _target_and_settings(args)
@@ -165,7 +142,7 @@ def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:
 
 
 def _target_and_settings(args: argparse.Namespace) -> tuple[Target, Settings]:
-    settings = _found(os.getcwd())
+    settings = Nearest(args).here
     try:
         return _target(args.target, settings), settings
     except UnknownReleaseError as error:
@@ -190,24 +167,6 @@ def _resolved(text: str, origin: Origin, where: str) -> Target:
         raise UnknownReleaseError(f"{where}: {error}") from None
 
 
-def _rules(
-    args: argparse.Namespace, settings: Settings, overrides: list[Settings]
-) -> tuple[frozenset[str], tuple[tuple[str, frozenset[str]], ...]]:
-    rules = catalogue()
-    select = None if args.select is None else tuple(args.select)
-    layers = (
-        *(
-            Layer(f"{each.where}: ", each.select, each.ignore, each.extend_select)
-            for each in (settings, *overrides)
-        ),
-        Layer("--", select, tuple(args.ignore or ()), tuple(args.extend_select or ())),
-    )
-    where = f"{settings.where}: per-file-ignores"
-    patterns = _merged(settings, overrides).per_file_ignores
-    per_file = tuple((pattern, expand(names, rules, where)) for pattern, names in patterns)
-    return frozenset(rules) - selected(layers, rules), per_file
-
-
 def as_toml(options: Options) -> str:
     """The options as TOML, ready to be put in a settings file, with their origin as a comment."""
     from dsconfig.render.text import printable
@@ -219,11 +178,13 @@ def as_toml(options: Options) -> str:
         f"world-size = {options.world_size}" if options.world_size else "# world-size is unknown",
         f"consumer = {_toml(options.reader.name)}" if options.reader else "# consumer is found out",
         f"fail-on = {_toml(options.fail_on)}",
-        f"ignore = {_toml(sorted(options.off))}",
-        f"exclude = {_toml(settings.exclude)}",
+        f"min-severity = {_toml(options.min_severity)}",
+        f"ignore = {_toml(sorted(options.rules.off))}",
+        f"unfixable = {_toml(sorted(options.rules.unfixable))}",
+        f"exclude = {_toml([pattern for _, patterns in options.excluded for pattern in patterns])}",
         "",
         "[per-file-ignores]",
-        *(f"{_toml(pattern)} = {_toml(sorted(codes))}" for pattern, codes in options.per_file_ignores),
+        *(f"{_toml(pattern)} = {_toml(sorted(codes))}" for _, pattern, codes in options.rules.per_file),
     ]
     return "\n".join(lines).rstrip() + "\n"
 

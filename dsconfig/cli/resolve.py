@@ -8,10 +8,11 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_file, add_filling, world_size
+from dsconfig.cli.arguments import add_file, add_filling, add_settings, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, write
 from dsconfig.cli.in_json import plain, unspeakable
+from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.resolved import assignment, explain
 from dsconfig.diagnostic import dotted
 from dsconfig.releases import NUMBERS
@@ -43,6 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="write a value first, as JSON")
     add_filling(parser)
     add("-o", "--output", metavar="OUT", help="write the config to this file (default: stdout)")
+    add_settings(parser)
+    tell_exit_codes(parser, {CLEAN: "resolved", FINDINGS: "the release does not run it at this world size"})
 
 
 def run(args: argparse.Namespace) -> int:

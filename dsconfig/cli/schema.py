@@ -6,8 +6,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_schema_choice
+from dsconfig.cli.arguments import add_schema_choice, add_settings
 from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--output", metavar="FILE", help="write the schema to this file (default: stdout)")
     add("--path", action="store_true", help="say where the schema is kept on this machine, and stop")
+    add_settings(parser)
+    tell_exit_codes(parser, {CLEAN: "written"})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,10 +7,11 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_file, add_filling, world_size
+from dsconfig.cli.arguments import add_color, add_file, add_filling, add_settings, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
 from dsconfig.cli.files import mapping, read
 from dsconfig.cli.in_json import plain
+from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,6 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--all", action="store_true", help="show the defaults of sections that are not written, too")
     add("--output-format", choices=FORMATS, default="table", help="how values are shown (default: table)")
     add_color(parser)
+    add_settings(parser)
+    tell_exit_codes(parser, {CLEAN: "shown", FINDINGS: "the release refuses the config"})
 
 
 def run(args: argparse.Namespace) -> int:

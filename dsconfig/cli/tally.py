@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dsconfig.checking.report import Report
 from dsconfig.cli.options import Options
@@ -27,8 +27,15 @@ class Tally:
         self.by_severity: Counter[str] = Counter()
         self.by_rule: Counter[tuple[str, str]] = Counter()
         self.notes: list[str] = [options.target.note] if options.target.note else []
+        self.sizes: dict[str, str] = {}
+        """By file, the world sizes at which its batch works, where it does not at all of them."""
         self._said: dict[str, set[tuple[str, str, str]]] = {}
         """By the path of a config that launch files name, what was said of it."""
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The files that were judged because others name them."""
+        return self._said
 
     def counted(self, report: Report, *, again: bool = False) -> Iterator[Report]:
         """The report and those of the files that it names, each counted; what was said before is left out."""
@@ -49,15 +56,19 @@ class Tally:
             return
         options = self.options.of(report.name)
         if not again:
-            self.targets[self._against(report.target, options)] += 1
-            self.readers[report.reader] += 1
+            self._count_file(report, options)
         self.failed |= any(_reaches(found.severity, options.fail_on) for found in report.diagnostics)
-        self.suppressed += len(report.suppressed)
         for found in report.diagnostics:
             self.by_severity[found.severity] += 1
             self.by_rule[found.code, found.name] += 1
+
+    def _count_file(self, report: Report, options: Options) -> None:
+        """Count what stands once for each file, whoever reads it."""
+        self.targets[self._against(report.target, options)] += 1
+        self.readers[report.reader] += 1
+        self.suppressed += len(report.suppressed)
         if report.world_sizes:
-            self.notes.append(f"{report.name} works at these world sizes: {report.world_sizes}")
+            self.sizes[report.name] = report.world_sizes
 
     @staticmethod
     def _against(target: Target, options: Options) -> str:
@@ -67,11 +78,12 @@ class Tally:
 
     def closing(self, style: Style) -> str:
         """The notes and the summary."""
-        from dsconfig.render.summary import note, summary
+        from dsconfig.render.summary import note, summary, working_sizes
 
         counts = {**self.by_severity, "suppressed": self.suppressed}
         last = summary(counts, self.targets, self.readers.most_common(), style)
-        return "".join(note(text, style) for text in self.notes) + last
+        notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.args.verbose)))
+        return "".join(note(text, style) for text in notes) + last
 
 
 def _reaches(severity: str, least: str) -> bool:

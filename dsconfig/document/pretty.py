@@ -36,6 +36,36 @@ def in_yaml(config: JsonObject) -> str:
     return text
 
 
+def pretty_for(name: str, config: JsonObject, *, comments: bool = True) -> str:
+    """The same in the format that a file's name says; keys that begin with `//` become comments there.
+
+    `comments`: whether its readers take them in Hjson.
+    """
+    suffix = name.lower().rpartition(".")[2]
+    if suffix in ("yaml", "yml"):
+        return "".join(_yaml(config))
+    if suffix not in ("hjson", "jsonc") or not comments:
+        return pretty_config(config)
+    mark = "#" if suffix == "hjson" else "//"
+    entries = {key: value for key, value in config.items() if not key.startswith("//")}
+    lines = ["{\n"]
+    for key, value in config.items():
+        if key in entries:
+            comma = "," if key != [*entries][-1] else ""
+            lines += ["".join(_opened({key: value}, 0, 80))[2:-2].rstrip("\n"), f"{comma}\n"]
+        else:
+            lines.append(f"  {mark} {value}\n" + "\n" * (key == "//"))
+    return "".join([*lines, "}\n"])
+
+
+def _yaml(config: JsonObject) -> Iterator[str]:
+    for key, value in config.items():
+        if key.startswith("//"):
+            yield f"# {value}\n" + "\n" * (key == "//")
+        else:
+            yield in_yaml({key: value})
+
+
 def _opened(value: JsonObject | list[Json], depth: int, width: int = _WIDTH) -> Iterator[str]:
     indent = "  " * (depth + 1)
     entries: list[tuple[str, Json]]

@@ -6,6 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dsconfig.json_types import JsonObject
     from elastic.planning.plan import Plan
 
@@ -29,6 +31,14 @@ def read_config(path: str) -> JsonObject:
     return value
 
 
+def to_do_without(config: Mapping[str, object]) -> str:
+    """What to write where there is no `elasticity` block; empty where there is one."""
+    if isinstance(config.get("elasticity"), dict):
+        return ""
+    block = '"elasticity": {"enabled": true, "max_train_batch_size": 2048, "micro_batch_sizes": [2, 4, 8]}'
+    return f": add one, such as `{block}`, or start from `dsconfig init --preset elastic --target 0.19.7`"
+
+
 def plan_of(config: JsonObject, path: str) -> Plan:
     """The plan of the config in a file.
 
@@ -44,5 +54,5 @@ def plan_of(config: JsonObject, path: str) -> Plan:
         if DEEPSPEED_ELASTICITY_CONFIG in os.environ:
             ensure_immutable_elastic_config(config["elasticity"])
     except (ElasticityError, ValueError, TypeError) as error:
-        raise RefusedError(f"{path}: {error}") from None
+        raise RefusedError(f"{path}: {error}{to_do_without(config)}") from None
     return found

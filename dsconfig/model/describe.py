@@ -30,6 +30,18 @@ def describe(path: str) -> str | None:
     return "\n".join([f"`{found}`", "", *_variants(infos)]).rstrip()
 
 
+def members(path: str) -> dict[str, str]:
+    """The keys of the section at a dotted path, each with what it is in a sentence; empty for other keys."""
+    above = tuple(path.split("."))
+    found: dict[str, str] = {}
+    for steps, info in keys():
+        if steps[:-1] == above and steps[-1] not in found:
+            said = prose(_section(info.section)).get(info.name, "").partition(". ")[0].rstrip(".")
+            last = max(span.last for span in info.spans)
+            found[steps[-1]] = said + (f" (up to {name(last)})" if last < NEVER else "")
+    return found
+
+
 def _aliased(path: tuple[str, ...], info: KeyInfo) -> list[str]:
     return [".".join((*path[:-1], alias)) for alias, _ in info.aliases]
 

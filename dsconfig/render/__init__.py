@@ -91,6 +91,10 @@ class Report(Protocol):
         """Why the file is no DeepSpeed config; None where it is one."""
 
     @property
+    def unread(self) -> str | None:
+        """Why nothing is known of the file; None where it was read."""
+
+    @property
     def diagnostics(self) -> Sequence[Diagnostic]:
         """The findings, by place."""
 
@@ -109,6 +113,8 @@ Renderer: TypeAlias = Callable[[Iterable[Report], Target, "Style"], Iterator[str
 
 FORMATS = ("full", "concise", "json", "sarif", "github", "gitlab", "junit")
 """Each is the module of this package that has a function `render`."""
+TEXT = FORMATS[:2]
+"""Those for people, which a summary may follow."""
 
 
 def renderer(name: str) -> Renderer:

@@ -18,7 +18,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     for report in reports:
         for found in report.diagnostics:
             kind = style.paint(found.severity, found.severity)
-            rule = style.paint(found.code, "bold")
+            rule = style.link(style.paint(found.code, "bold"), found.url)
             where = place(report.name, found)
             message = printable(found.message)
             yield f"{where}: {rule} {found.name} {found.effect.value} {kind}: {message}\n"

@@ -10,6 +10,7 @@ from dsconfig.diagnostic import Diagnostic, Location, dotted
 from dsconfig.render.concise import place
 from dsconfig.render.snippet import source_lines
 from dsconfig.render.text import printable
+from dsconfig.render.wrap import wrapped
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, Target
@@ -20,26 +21,29 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     """Each finding as a small block with an empty line after it; first, who is found to read the file."""
     for report in reports:
         if report.diagnostics and report.reader.origin not in ("argument", "default"):
-            yield f"{printable(f'{report.name}: {report.reader}')}\n\n"
+            yield wrapped(printable(f"{report.name}: {report.reader}"), style, 2) + "\n\n"
         for found in report.diagnostics:
             yield "\n".join(_block(report, found, style)) + "\n\n"
 
 
 def _block(report: Report, found: Diagnostic, style: Style) -> Iterator[str]:
-    kind = style.paint(f"{found.severity}[{found.code}]", found.severity)
-    yield f"{kind} {found.name} ({found.effect.value}): {style.paint(printable(found.message), 'bold')}"
+    kind = style.link(style.paint(f"{found.severity}[{found.code}]", found.severity), found.url)
+    said = f"{kind} {found.name} ({found.effect.value}): {style.paint(printable(found.message), 'bold')}"
+    yield wrapped(said, style, 2)
     text = report.document.text if report.document else ""
     pad = " " * _digits(found)
     yield f"{pad}{style.paint('-->', 'place')} {place(report.name, found)}"
     yield from _source(text, found.location, pad, style, found.severity)
     for other in found.related:
         aside = f"{_aside(other.location, other.path)}{printable(other.message)}"
-        yield f"{pad}{style.paint(':::', 'place')} {aside}"
+        yield wrapped(f"{pad}{style.paint(':::', 'place')} {aside}", style, len(pad) + 4)
         yield from _source(text, other.location, pad, style, "place")
     for label, note in _notes(report, found):
         lines = [printable(line) for line in note.splitlines()] or [""]
-        yield f"{pad} {style.paint('=', 'place')} {style.paint(label, 'bold')}: {lines[0]}"
-        yield from (f"{pad}   {' ' * len(label)}  {line}" for line in lines[1:])
+        under = len(pad) + len(label) + 5
+        first = f"{pad} {style.paint('=', 'place')} {style.paint(label, 'bold')}: {lines[0]}"
+        yield wrapped(first, style, under)
+        yield from (wrapped(f"{' ' * under}{line}", style, under) for line in lines[1:])
 
 
 def _digits(found: Diagnostic) -> int:

@@ -30,6 +30,8 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
 
 def file(report: Report) -> dict[str, object]:
     """What is said of one file."""
+    if report.unread:
+        return {"path": report.name, "error": report.unread, "diagnostics": []}
     said = {"path": report.name, "target": report.target.text, "reader": reader(report.reader)}
     if report.foreign:
         said["foreign"] = report.foreign

@@ -21,22 +21,38 @@ if TYPE_CHECKING:
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """One document for the whole run, in plain ASCII."""
-    suites = [_suite(report.name, report.diagnostics) for report in reports]
+    suites = [_unread(each) if each.unread else _suite(each.name, each.diagnostics) for each in reports]
     tests, failures = sum(suite[1] for suite in suites), sum(suite[2] for suite in suites)
+    errors = sum(suite[3] for suite in suites)
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
-    yield f'<testsuites name="dsconfig" tests="{tests}" failures="{failures}" errors="0">\n'
-    for text, _, _ in suites:
+    yield f'<testsuites name="dsconfig" tests="{tests}" failures="{failures}" errors="{errors}">\n'
+    for text, *_ in suites:
         yield text
     yield "</testsuites>\n"
 
 
-def _suite(name: str, found: Sequence[Diagnostic]) -> tuple[str, int, int]:
-    """The suite of one file, and how many tests it has, and failures among them."""
+def _unread(report: Report) -> tuple[str, int, int, int]:
+    """The suite of a file of which nothing is known: one test that could not be run."""
+    name, why = _text(relative(report.name)), _text(report.unread or "")
+    return (
+        (
+            f'  <testsuite name="{name}" tests="1" failures="0" errors="1">\n'
+            f'    <testcase name="dsconfig" classname="{name}">\n      <error message="{why}"/>\n'
+            "    </testcase>\n  </testsuite>\n"
+        ),
+        1,
+        0,
+        1,
+    )
+
+
+def _suite(name: str, found: Sequence[Diagnostic]) -> tuple[str, int, int, int]:
+    """The suite of one file, and how many tests it has, and failures and errors among them."""
     failures = sum(each.severity != "info" for each in found)
     tests = max(1, len(found))
     head = f'  <testsuite name="{_text(relative(name))}" tests="{tests}" failures="{failures}" errors="0">\n'
     cases = "".join(_case(name, each) for each in found) or _passed(name)
-    return f"{head}{cases}  </testsuite>\n", tests, failures
+    return f"{head}{cases}  </testsuite>\n", tests, failures, 0
 
 
 def _passed(name: str) -> str:

@@ -5,20 +5,37 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from functools import cache
 from hashlib import sha256
 
 from dsconfig.diagnostic import Diagnostic
 
 
 def relative(name: str) -> str:
-    """The path from the working directory, where it lies below, with slashes: as a repository names it."""
-    if os.path.isabs(name):
-        try:
-            below = os.path.relpath(name)
-        except ValueError:  # another drive
-            return name
-        name = name if below.startswith(os.pardir) else below
-    return os.path.normpath(name).replace(os.sep, "/") if name else name
+    """The path from the repository's root, with slashes; where there is none, from the working directory.
+
+    What lies elsewhere keeps its absolute path, and what is no file its name: `<stdin>`.
+    """
+    if not name or name.startswith("<"):
+        return name
+    path = os.path.abspath(name)
+    try:
+        below = os.path.relpath(path, _root(os.getcwd()))
+    except ValueError:  # another drive
+        return path
+    outside = below == os.pardir or below.startswith(os.pardir + os.sep)
+    return (path if outside else below).replace(os.sep, "/")
+
+
+@cache
+def _root(folder: str) -> str:
+    """The nearest folder upwards that is a repository; else the folder itself."""
+    above = folder
+    while not os.path.lexists(os.path.join(above, ".git")):
+        above, below = os.path.dirname(above), above
+        if above == below:
+            return folder
+    return above
 
 
 def in_words(name: str) -> str:

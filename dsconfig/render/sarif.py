@@ -13,6 +13,7 @@ from dsconfig._version import __version__
 from dsconfig.diagnostic import Diagnostic, Location, dotted
 from dsconfig.render.json import reader
 from dsconfig.render.machine import Fingerprints, as_json, relative
+from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, RulePage, Target
@@ -26,10 +27,14 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     """One log with one run, a line for each result. It names only the rules that spoke."""
     rules: dict[str, tuple[int, dict[str, object]]] = {}
     fingerprints = Fingerprints()
-    readers = []
+    readers: list[dict[str, object]] = []
+    troubles: list[dict[str, object]] = []
     yield f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{"results": ['
     comma = "\n"
     for report in reports:
+        if report.unread:
+            troubles.append(_trouble(report.name, report.unread))
+            continue
         readers.append({"path": relative(report.name), **reader(report.reader)})
         regions = _Regions(report.document.text if report.document else "")
         for found in report.diagnostics:
@@ -43,15 +48,16 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
         "tool": {
             "driver": {"name": "dsconfig", "version": __version__, "rules": [r for _, r in rules.values()]}
         },
+        "invocations": [{"executionSuccessful": not troubles, "toolExecutionNotifications": troubles}],
         "columnKind": "unicodeCodePoints",
-        "originalUriBaseIds": {"SRCROOT": {"description": {"text": "the directory that was checked from"}}},
+        "originalUriBaseIds": {"SRCROOT": {"description": {"text": "the root of the repository"}}},
         "properties": {"target": target.text, "releases": list(target.releases), "readers": readers},
     }
     yield f"\n],\n{as_json(rest)[1:]}]}}\n"
 
 
 def _rule(found: Diagnostic, page: RulePage | None) -> dict[str, object]:
-    rule: dict[str, object] = {"id": found.code, "name": _pascal(found.name)}
+    rule: dict[str, object] = {"id": found.code, "name": _pascal(found.name), "helpUri": found.url}
     if page is not None:
         effect = page.effect
         rule["shortDescription"] = {"text": page.title}
@@ -62,6 +68,15 @@ def _rule(found: Diagnostic, page: RulePage | None) -> dict[str, object]:
         rule["defaultConfiguration"] = {"level": _LEVELS[effect.severity]}
         rule["properties"] = {"effect": effect.value, "tags": ["deepspeed", effect.value]}
     return rule
+
+
+def _trouble(name: str, why: str) -> dict[str, object]:
+    """A file of which nothing is known, and why."""
+    return {
+        "level": "error",
+        "message": {"text": f"{printable(relative(name))}: {printable(why)}"},
+        "locations": [_location(name, None, "")],
+    }
 
 
 def _pascal(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import SEVERITIES
 from dsconfig.render.text import printable
+from dsconfig.render.wrap import wrapped
 
 if TYPE_CHECKING:
     from dsconfig.render import Reader, Target
@@ -43,7 +44,7 @@ def summary(
     first, *others = targets
     checked = f"Checked {count(files, 'file')}{_read_by(readers)} against DeepSpeed {first}"
     checked += "".join(f", {targets[other]} against {other}" for other in others)
-    return f"{checked}: {', '.join(parts)}.\n"
+    return wrapped(f"{checked}: {', '.join(parts)}.", style, 2) + "\n"
 
 
 def _read_by(readers: Sequence[tuple[Reader, int]]) -> str:
@@ -61,7 +62,21 @@ def _read_by(readers: Sequence[tuple[Reader, int]]) -> str:
 
 def note(text: str, style: Style) -> str:
     """A line that is not a finding."""
-    return f"{style.paint('note', 'bold')}: {printable(text)}\n"
+    return wrapped(f"{style.paint('note', 'bold')}: {printable(text)}", style, 6) + "\n"
+
+
+_MOST_SIZES = 3
+"""Files whose world sizes are named, unless all are asked for."""
+
+
+def working_sizes(sizes: Mapping[str, str], *, every: bool) -> list[str]:
+    """The world sizes at which batches work, by file, in one line for the whole run."""
+    if len(sizes) < 2:
+        return [f"{name} works at these world sizes: {said}" for name, said in sizes.items()]
+    shown = list(sizes.items())[: None if every else _MOST_SIZES]
+    each = "; ".join(f"{name} at {said}" for name, said in shown)
+    more = f"; -v names the other {len(sizes) - len(shown)}" if len(shown) < len(sizes) else ""
+    return [f"{len(sizes)} files work at some world sizes only: {each}{more}"]
 
 
 def against(target: Target, source: str | None) -> str:

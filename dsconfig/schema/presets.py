@@ -99,11 +99,20 @@ def config(
     return _remarked(preset, body, reader) if remarks else body
 
 
-def text(name: str, target: str | releases.Target | None = None, consumer: str | None = None) -> str:
-    """The config as commented JSON; raises as `config` does."""
-    from dsconfig.document.pretty import pretty_config
+def text(
+    name: str,
+    target: str | releases.Target | None = None,
+    consumer: str | None = None,
+    *,
+    file: str = "ds_config.json",
+) -> str:
+    """The config as a commented text: JSON, or what the name of the file says; raises as `config` does."""
+    from dsconfig.document.pretty import pretty_for
 
-    return pretty_config(config(name, target, consumer, remarks=True))
+    found = config(name, target, consumer, remarks=True)
+    # Whoever is not DeepSpeed itself refuses comments in JSON.
+    comments = (consumer or PRESETS[name].consumers[0]) == "deepspeed"
+    return pretty_for(file, found, comments=comments)
 
 
 def _named(name: str) -> Preset:

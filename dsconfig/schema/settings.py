@@ -6,7 +6,7 @@ from dsconfig.consumers import CONSUMERS
 from dsconfig.releases import LATEST
 from dsconfig.rules import RULES
 from dsconfig.schema.keywords import DRAFT, Schema
-from dsconfig.settings import FAIL_ON, OVERRIDES
+from dsconfig.settings import FAIL_ON, MIN_SEVERITY, OVERRIDES
 
 
 def settings_schema() -> Schema:
@@ -21,14 +21,18 @@ def settings_schema() -> Schema:
         ),
         "world-size": ("Number of processes.", {"type": "integer", "minimum": 1}),
         "consumer": ("Who reads the configs; found out by default.", {"enum": list(CONSUMERS)}),
-        "select": ("Rules that are switched on: codes, starts of codes, or names.", rules),
+        "select": ("Rules that are switched on: codes, starts of codes, names, or `ALL`.", rules),
         "ignore": ("Rules that are switched off.", rules),
         "extend-select": ("Rules that are switched on besides.", rules),
+        "fixable": ("Rules whose findings are fixed; all by default.", rules),
+        "unfixable": ("Rules whose findings are not fixed.", rules),
         "fail-on": (
             "Least severity that ends in exit code 1.",
             {"enum": list(FAIL_ON), "default": "warning"},
         ),
+        "min-severity": ("Least severity that is shown; less is not.", {"enum": list(MIN_SEVERITY)}),
         "exclude": ("Patterns of files and folders to pass over.", texts),
+        "extend-exclude": ("More of them, where `exclude` is given elsewhere.", texts),
         "per-file-ignores": (
             "Rules that are switched off in the files of a pattern.",
             {"type": "object", "additionalProperties": rules},

@@ -58,7 +58,9 @@ def read_block(config: Mapping[str, Json], semantics: Semantics = LATEST) -> Blo
     """
     block = config.get(c.ELASTICITY) if isinstance(config, Mapping) else None
     if not isinstance(block, Mapping):
-        raise ElasticityConfigError(f"the config has no `elasticity` object: {block!r}")
+        raise ElasticityConfigError(
+            "the config has no `elasticity` block" + (f", but {block!r}" if block is not None else "")
+        )
     if not _flag(block, c.ENABLED, c.ENABLED_DEFAULT):
         raise ElasticityConfigError("`elasticity.enabled` is false; write `true` to plan with it")
     for key in (c.MAX_ACCEPTABLE_BATCH_SIZE, c.MICRO_BATCHES):

@@ -144,7 +144,7 @@ def test_config_without_elasticity(tmp_path: Path, config: str, outcome: Outcome
     plain = tmp_path / "plain.json"
     plain.write_text(json.dumps({"train_batch_size": 8}))
     code, line = outcome("run", str(plain), script(config))
-    assert (code, "no `elasticity` object" in line) == (3, True)
+    assert (code, "no `elasticity` block" in line) == (3, True)
 
 
 def test_config_with_a_batch_of_its_own(tmp_path: Path, config: str, outcome: Outcome) -> None:

@@ -36,10 +36,15 @@ WRONG_USE = {
     "an empty range": (["check", "--target", ">=99", "clean.json"], "no DeepSpeed release matches `>=99`"),
     "a broken range": (["check", "--target", ">>1", "clean.json"], "`>>1` is not a range"),
     "an unknown rule code": (["check", "--select", "DSC999", "clean.json"], "unknown rule `DSC999`"),
-    "an unknown option": (["check", "--tagret", "0.19.8"], "unrecognized arguments: --tagret"),
-    "an abbreviated option": (["check", "--world", "8"], "unrecognized arguments: --world"),
-    "an unknown format": (["check", "--output-format", "xml"], "invalid choice: 'xml'", "concise"),
-    "an unknown consumer": (["check", "--consumer", "me"], "invalid choice: 'me'", "lightning"),
+    "an unknown option": (
+        ["check", "--tagret", "0.19.8"],
+        "unknown option `--tagret`",
+        "did you mean `--target`?",
+        "dsconfig check --help",
+    ),
+    "an abbreviated option": (["check", "--world", "8"], "unknown option `--world`"),
+    "an unknown format": (["check", "--output-format", "xml"], "`xml` is unknown", "concise"),
+    "an unknown consumer": (["check", "--consumer", "me"], "`me` is unknown", "lightning"),
     "world size 0": (["check", "--world-size", "0"], "expected a whole number above 0, got `0`"),
     "no world size": (["check", "--world-size", "many"], "expected a whole number above 0, got `many`"),
     "a name without stdin": (["check", "clean.json", "--stdin-filename", "a"], "goes with `-`"),
@@ -134,7 +139,7 @@ def test_an_internal_error_is_one_line_and_the_next_file_is_checked(
 
 
 def test_an_internal_error_outside_of_files(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsconfig.cli.options.find", lambda _: 1 / 0)
+    monkeypatch.setattr("dsconfig.cli.nearest.find", lambda _: 1 / 0)
     refused(run("check"), "internal error: ZeroDivisionError", "DSCONFIG_DEBUG=1")
 
 

@@ -25,12 +25,11 @@ def test_findings_are_shown_with_their_source(files: Path, run: Runs) -> None:
     assert out.endswith("against DeepSpeed 0.19.8 (--target): 1 error.\n")
 
 
-def test_concise_keeps_the_summary_off_the_findings(files: Path, run: Runs) -> None:
+def test_the_summary_goes_where_the_findings_go(files: Path, run: Runs) -> None:
     code, out, err = run("check", "unknown.json", "--target", "0.19.8", "--output-format", "concise")
-    assert code == 1
+    assert (code, err) == (1, "")
     assert out.startswith("unknown.json:1:25: DSC101 unknown-key ignored warning: ")
-    assert out.count("\n") == 1
-    assert err.endswith("Checked 1 file against DeepSpeed 0.19.8 (--target): 1 warning.\n")
+    assert out.endswith("Checked 1 file against DeepSpeed 0.19.8 (--target): 1 warning.\n")
 
 
 def test_json_is_one_document(files: Path, run: Runs) -> None:
@@ -43,7 +42,7 @@ def test_json_is_one_document(files: Path, run: Runs) -> None:
     assert clean == {"path": "clean.json", "target": "0.19.8", "reader": reader, "diagnostics": []}
     (found,) = unknown["diagnostics"]
     fields = (
-        "code name effect severity message help path line column end_line end_column releases related fix"
+        "code name effect severity message help path line column end_line end_column releases related fix url"
     )
     assert " ".join(found) == fields
     assert found["path"] == ["no_such_key_here"]
@@ -131,9 +130,17 @@ def test_several_releases_are_checked_at_once(files: Path, run: Runs) -> None:
     assert "= releases: 0.17.1 to 0.17.2\n" in out
 
 
-def test_a_release_newer_than_known_is_noted(files: Path, run: Runs) -> None:
-    out = run("check", "clean.json", "--target", "99.0.0").out
-    assert "note: 99.0.0 is newer than every release known here" in out
+def test_a_release_newer_than_known_is_refused_unless_it_is_installed(
+    files: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, _, err = run("check", "clean.json", "--target", "99.0.0")
+    assert (code, "unknown DeepSpeed release `99.0.0`" in err) == (2, True)
+    (files / "deepspeed-99.0.0+cu1.dist-info").mkdir()
+    monkeypatch.syspath_prepend(str(files))
+    for target in ("99.0.0", "installed"):
+        code, out, _ = run("check", "clean.json", "--target", target)
+        assert (code, "note: 99.0.0 is newer than every release known here" in out) == (0, True)
+    assert run("check", "clean.json", "--target", "99.0.1").code == 2
 
 
 def test_world_sizes_are_noted_where_unknown(files: Path, run: Runs) -> None:

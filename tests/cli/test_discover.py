@@ -57,14 +57,14 @@ NOT_BY_NAME = [
 def test_a_name_that_settles_it(here: Path, name: str) -> None:
     (here / name).write_text("{")
     assert is_config(name)
-    assert list(configs(".", ".")) == [name]
+    assert list(configs(".")) == [name]
 
 
 @pytest.mark.parametrize("name", BY_CONTENT)
 def test_a_content_that_settles_it(here: Path, name: str) -> None:
     (here / name).parent.mkdir(exist_ok=True)
     (here / name).write_text(CONFIG)
-    assert list(configs(".", ".")) == [name]
+    assert list(configs(".")) == [name]
 
 
 @pytest.mark.parametrize("name", NOT_BY_NAME)
@@ -105,15 +105,15 @@ def test_the_order_is_fixed_and_other_folders_are_skipped(here: Path) -> None:
         (here / name).write_text(CONFIG)
     (here / "env" / "pyvenv.cfg").write_text("")
     (here / "loop").symlink_to(here)
-    assert list(configs(".", ".")) == [
+    assert list(configs(".")) == [
         "a.json",
         "b.json",
         "a/ds_config.json",
         "a/z/ds_config.json",
         "b/ds_config.json",
     ]
-    assert list(configs("b", ".")) == ["b/ds_config.json"]
-    assert list(configs(str(here / "b"), ".")) == [str(here / "b" / "ds_config.json")]
+    assert list(configs("b")) == ["b/ds_config.json"]
+    assert list(configs(str(here / "b"))) == [str(here / "b" / "ds_config.json")]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_plans_as_the_release_did(run: Runs, here: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "code", "said"),
     [
-        (("plain.json",), 1, "plain.json: the config has no `elasticity` object"),
+        (("plain.json",), 1, "plain.json: the config has no `elasticity` block: add one, such as"),
         (("nope.json",), 2, "nope.json: no such file or directory"),
         (("broken.json",), 2, "broken.json holds no config: `dsconfig check broken.json` says why"),
         (("ds.json", "--world-sizes", "8:x"), 2, "expected whole numbers above 0"),

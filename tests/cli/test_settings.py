@@ -31,8 +31,12 @@ def test_every_key(here: Path) -> None:
         select = ["DSC1"]
         ignore = ["DSC101"]
         extend-select = ["DSC2"]
+        fixable = ["ALL"]
+        unfixable = ["DSC104"]
         fail-on = "error"
+        min-severity = "warning"
         exclude = ["old/*"]
+        extend-exclude = ["new/*"]
         [per-file-ignores]
         "tests/*" = ["DSC4", "unknown-key"]
         """,
@@ -45,11 +49,15 @@ def test_every_key(here: Path) -> None:
         select=("DSC1",),
         ignore=("DSC101",),
         extend_select=("DSC2",),
+        fixable=("ALL",),
+        unfixable=("DSC104",),
         fail_on="error",
+        min_severity="warning",
         exclude=("old/*",),
+        extend_exclude=("new/*",),
         per_file_ignores=(("tests/*", ("DSC4", "unknown-key")),),
     )
-    assert len(KEYS) == len(Settings._fields) - 4, "the path, what only overrides have, what is not used"
+    assert len(KEYS) == len(Settings._fields) - 5, "the path, overrides, what is not used"
 
 
 def test_pyproject_has_them_in_a_table(here: Path) -> None:

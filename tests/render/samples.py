@@ -37,6 +37,7 @@ class Report(NamedTuple):
     document: Source | None
     reader: Reader = Reader()
     foreign: str | None = None
+    unread: str | None = None
 
     def edits(self, found: Diagnostic) -> tuple[tuple[int, int, str], ...]:
         return ((0, 1, found.message),) if found.fix and self.document else ()

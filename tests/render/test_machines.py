@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsconfig.diagnostic import Diagnostic, Effect, Fix, Move, Operation, Related, Remove, Rename, Set
+from dsconfig.diagnostic import (
+    Diagnostic,
+    Effect,
+    Fix,
+    Move,
+    Operation,
+    Related,
+    Remove,
+    Rename,
+    Set,
+    page_of,
+)
 from dsconfig.render import FORMATS, renderer
 from dsconfig.render.style import Style
 from dsconfig.render.summary import against, statistics, summary
@@ -85,6 +96,7 @@ def test_json_exactly() -> None:
                                 {"operation": "move", "path": ["e"], "to": ["f"]},
                             ],
                         },
+                        "url": page_of("DSC101"),
                     }
                 ],
             },

@@ -114,10 +114,12 @@ def test_junit_has_no_character_that_xml_forbids() -> None:
 # must be there with a bang.
 SARIF: dict[str, str] = {
     "log": "$schema version! runs!",
-    "run": "tool! columnKind originalUriBaseIds properties results",
+    "run": "tool! invocations columnKind originalUriBaseIds properties results",
+    "invocation": "executionSuccessful! toolExecutionNotifications",
+    "notification": "message! level locations",
     "tool": "driver!",
     "driver": "name! version rules",
-    "rule": "id! name shortDescription fullDescription help defaultConfiguration properties",
+    "rule": "id! name helpUri shortDescription fullDescription help defaultConfiguration properties",
     "result": (
         "ruleId ruleIndex level message! locations relatedLocations partialFingerprints fixes properties"
     ),
@@ -155,6 +157,10 @@ def sarif(*reports: Report | samples.Report) -> dict[str, Any]:
     driver = fits("driver", fits("tool", fits("run", run)["tool"])["driver"])
     rules = [fits("rule", rule) for rule in driver["rules"]]
     assert len({rule["id"] for rule in rules}) == len(rules)
+    (invocation,) = run["invocations"]
+    for trouble in fits("invocation", invocation)["toolExecutionNotifications"]:
+        for place in fits("notification", trouble)["locations"]:
+            fits_location(place)
     for result in run["results"]:
         fits("result", result)
         assert rules[result["ruleIndex"]]["id"] == result["ruleId"]

@@ -6,7 +6,8 @@ import argparse
 from importlib import import_module
 from typing import NoReturn
 
-from dsconfig.cli.errors import refuse
+from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.parser import tell_exit_codes
 
 VERBS = {
     "plan": "show which world sizes keep the batch, and what each needs",
@@ -26,6 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for name, summary in VERBS.items():
         own = verbs.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         import_module(f"dsconfig.cli.elastic.{name}").configure(own)
+    told = "those of each command stand in its own help"
+    tell_exit_codes(parser, {CLEAN: "done"}, told)
 
 
 def _without_command(_: argparse.Namespace) -> NoReturn:

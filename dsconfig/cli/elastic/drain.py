@@ -6,7 +6,9 @@ import argparse
 from functools import partial
 
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
-from dsconfig.cli.errors import refuse
+from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.parser import tell_exit_codes
+from elastic.agent.errors import EXIT_CODES
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -15,6 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     named = "a node as `dsconfig elastic status` names it (default: all)"
     parser.add_argument("nodes", metavar="NODE", nargs="*", help=named)
+    tell_exit_codes(parser, {CLEAN: "asked", 4: EXIT_CODES[4]})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,9 @@ import sys
 
 from dsconfig.cli.arguments import world_size
 from dsconfig.cli.elastic.arguments import guarded, nodes
-from dsconfig.cli.errors import refuse
+from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.parser import tell_exit_codes
+from elastic.agent.errors import EXIT_CODES
 
 KINDS = ("pytorchjob", "trainjob", "slurm", "torchx")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
@@ -29,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("file", metavar="FILE", help="the config, as the nodes see it")
     command = "the training script with its arguments"
     add("command", metavar="SCRIPT", nargs=argparse.REMAINDER, help=command)
+    tell_exit_codes(parser, {CLEAN: "written", 3: EXIT_CODES[3]})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import add_color, add_file, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
 from dsconfig.cli.files import read, write
+from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.render.plan import FORMATS
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--output-format", choices=FORMATS, default="table", help="how the plan is shown (default: table)")
     add("--plot", metavar="FILE", help="draw it as well, to a .svg or .png file (needs matplotlib)")
     add_color(parser)
+    tell_exit_codes(
+        parser, {CLEAN: "shown", FINDINGS: "there is no plan: no block, or none that admits a size"}
+    )
 
 
 def sizes(text: str) -> list[int]:
@@ -48,15 +52,16 @@ def sizes(text: str) -> list[int]:
 
 def run(args: argparse.Namespace) -> int:
     """Show the plan; exit code 1 where there is none."""
+    from dsconfig.jobs.config import to_do_without
     from dsconfig.render.plan import render
     from dsconfig.render.style import style_of
     from elastic import ElasticityError
 
-    suffix = _suffix(args.plot)
+    suffix, config = _suffix(args.plot), _config(args.file)
     try:
-        table = _table(args)
+        table = _table(args, config)
     except ElasticityError as error:
-        complain(f"{args.file}: {error}")
+        complain(f"{args.file}: {error}{to_do_without(config)}")
         return FINDINGS
     except ValueError as error:
         refuse(str(error))
@@ -67,11 +72,10 @@ def run(args: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _table(args: argparse.Namespace) -> Table:
+def _table(args: argparse.Namespace, config: JsonObject) -> Table:
     from dsconfig.jobs.plan_table import tabulate
     from dsconfig.jobs.sizes import sizes_of_nodes, with_gpus_per_node
 
-    config = _config(args.file)
     if args.gpus_per_node:
         config = with_gpus_per_node(config, args.gpus_per_node)
     wanted = sizes_of_nodes(config, args.nodes) if args.nodes else args.world_sizes

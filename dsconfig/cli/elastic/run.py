@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import world_size
 from dsconfig.cli.elastic.arguments import add_job, guarded, nodes, with_torch
 from dsconfig.cli.errors import refuse
+from dsconfig.cli.parser import tell_exit_codes
+from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
     from elastic.agent.job import Job
@@ -31,6 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the config, with an `elasticity` block")
     command = "the training script with its arguments"
     parser.add_argument("command", metavar="SCRIPT", nargs=argparse.REMAINDER, help=command)
+    tell_exit_codes(parser, EXIT_CODES)
 
 
 def _configure_job(parser: argparse.ArgumentParser) -> None:

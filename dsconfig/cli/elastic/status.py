@@ -10,6 +10,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
+from dsconfig.cli.errors import CLEAN
+from dsconfig.cli.parser import tell_exit_codes
+from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
     from elastic.agent.state import State
@@ -29,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     formats = ("text", "json")
     parser.add_argument("--output-format", choices=formats, default="text", help="default: text")
+    tell_exit_codes(parser, {CLEAN: "shown", 4: EXIT_CODES[4]})
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,6 +8,9 @@ import time
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.elastic.arguments import guarded, with_torch
+from dsconfig.cli.errors import CLEAN
+from dsconfig.cli.parser import tell_exit_codes
+from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
     from elastic.agent.state import Outcome
@@ -23,6 +26,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--until-ended", metavar="ID", help="end after the job of this name, with its exit code")
     late = "how long after it, for nodes that come late and learn that there is nothing to do (default: 60)"
     add("--linger", type=float, default=60.0, metavar="SECONDS", help=late)
+    ended = {code: f"{EXIT_CODES[code]} (with --until-ended)" for code in (1, 3)}
+    tell_exit_codes(parser, {CLEAN: "ended by SIGTERM or Ctrl-C, or after a job that succeeded", **ended})
 
 
 def run(args: argparse.Namespace) -> int:

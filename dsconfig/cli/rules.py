@@ -1,0 +1,76 @@
+"""`dsconfig rules`: every rule on a line, or all that is known of each as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from dsconfig.cli.arguments import add_color, words
+from dsconfig.cli.errors import CLEAN, refuse
+from dsconfig.cli.parser import tell_exit_codes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dsconfig.render.style import Style
+    from dsconfig.rules import Rule
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.set_defaults(run=run)
+    told = "codes, starts of codes, or names, joined by commas (default: ALL)"
+    parser.add_argument("rules", nargs="*", type=words, metavar="RULES", help=told)
+    parser.add_argument("--output-format", choices=("text", "json"), default="text", help="default: text")
+    add_color(parser)
+    tell_exit_codes(parser, {CLEAN: "listed"})
+
+
+def run(args: argparse.Namespace) -> int:
+    """List them."""
+    from dsconfig.checking.select import UnknownRuleError, catalogue, expand
+    from dsconfig.render.style import style_of
+    from dsconfig.rules import RULES
+
+    try:
+        codes = expand([word for each in args.rules for word in each] or ["ALL"], catalogue(), "rules")
+    except UnknownRuleError as error:
+        refuse(str(error).removeprefix("rules: "))
+    shown = [RULES[code] for code in sorted(codes)]
+    if args.output_format == "json":
+        document = {"version": 1, "rules": [_record(rule) for rule in shown]}
+        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+    else:
+        sys.stdout.writelines(lines(shown, style_of(sys.stdout, args.color)))
+    return CLEAN
+
+
+def lines(rules: Iterable[Rule], style: Style) -> Iterator[str]:
+    """A line for each: code, effect, name and title."""
+    from dsconfig.diagnostic import page_of
+    from dsconfig.render.wrap import wrapped
+
+    for rule in rules:
+        code = style.link(style.paint(rule.code, "bold"), page_of(rule.code))
+        effect = style.paint(f"{rule.effect.value:10}", rule.effect.severity)
+        yield wrapped(f"{code}  {effect}  {rule.name}: {rule.title}", style, 20) + "\n"
+
+
+def _record(rule: Rule) -> dict[str, object]:
+    from dsconfig.cli.markdown import dedented
+    from dsconfig.diagnostic import page_of
+
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "effect": rule.effect.value,
+        "severity": rule.effect.severity,
+        "title": rule.title,
+        "since": rule.since,
+        "until": rule.until,
+        "source": rule.source,
+        "explanation": "\n".join(dedented(rule.doc)),
+        "url": page_of(rule.code),
+    }
