@@ -7,9 +7,10 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dsconfig.cli.arguments import add_color, add_file, world_size
+from dsconfig.cli.arguments import add_color, add_file, add_settings, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read
+from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.resolved import assignment, explain
 from dsconfig.cli.sizes import amount, count
 
@@ -28,7 +29,6 @@ NOT_COUNTED = (
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.set_defaults(run=run)
-    parser.epilog = NOT_COUNTED
     add_file(parser)
     _add_model(parser)
     add = parser.add_argument_group("the run").add_argument
@@ -71,6 +71,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--output-format", choices=FORMATS, default="text", help="default: text")
     add_color(parser)
+    add_settings(parser)
+    told = "more than --gpu or --host has, or the release refuses the config"
+    tell_exit_codes(parser, {CLEAN: "shown", FINDINGS: told}, NOT_COUNTED)
 
 
 def _consumers() -> tuple[str, ...]:

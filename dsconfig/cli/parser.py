@@ -21,6 +21,7 @@ EXAMPLES = {
         "compat": "ds_config.json",
         "resolve": "ds_config.json --world-size 8",
         "show": "ds_config.json",
+        "memory": "ds_config.json --model config.json --world-size 8",
         "editor": "vscode --write",
         "completion": "bash",
         "elastic plan": "ds_config.json --nodes 1:8",
