@@ -163,7 +163,7 @@ def test_what_is_raised_is_seen(
 
 def test_a_place_outside_the_text_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "dsconfig.render.json._place",
+        "dsconfig.diagnostic._place",
         lambda _: dict.fromkeys(("line", "column", "end_line", "end_column"), 9),
     )
     with pytest.raises(BrokenError, match="a line outside the text"):
