@@ -56,6 +56,8 @@ class Fixer:
         """What is to be said of the ways that led to the files."""
         self.named_by: Mapping[str, Sequence[str]] = {}
         """The launch files by the absolute paths of the configs that they name."""
+        self.cut = False
+        """Whether a file was too long to try everything."""
         self._texts: dict[str, str] = {}
         """The new texts of configs that launch files name, by their paths."""
         self._swept: set[str] = set()
@@ -83,6 +85,7 @@ class Fixer:
             )
         else:  # nothing can be written, so the report is that of the text as it is
             fixed = Fixed(document.text, (), judged(document))
+        self.cut |= fixed.cut
         if fixed.text != document.text:
             self._keep(name, document, fixed.text)
             self.changed += 1
@@ -123,7 +126,8 @@ class Fixer:
         done = f"{'Would fix' if self.diff else 'Fixed'} {count(number, 'finding')}"
         done = f"{done} in {count(self.changed, 'file')}" if number else "Nothing to fix"
         more = f", {self.more} of them fixable with --unsafe-fixes" if self.more and not self.unsafe else ""
-        return f"{done}; {count(left, 'finding')} left{more}.\n" if left else f"{done}.\n"
+        again = "; run it again, there may be more to fix" if number and self.cut else ""
+        return f"{done}; {count(left, 'finding')} left{more}{again}.\n" if left else f"{done}.\n"
 
     def files(self) -> Iterator[str]:
         """A line for each file that was fixed: how often which rule."""

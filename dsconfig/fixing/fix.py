@@ -32,6 +32,8 @@ class Fixed:
     text: str
     applied: tuple[Diagnostic, ...]
     report: Report
+    cut: bool = False
+    """Whether it ended before everything was tried: of a long text there may be more to fix."""
 
 
 class FixedText(str):
@@ -123,4 +125,6 @@ def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> F
         document, report = trial.result
         seen.add(document.text)
         applied += [each.found for each in trial.made]
-    return Fixed(document.text, tuple(applied), report)
+    else:
+        left = 0
+    return Fixed(document.text, tuple(applied), report, cut=left <= 0)

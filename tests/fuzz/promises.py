@@ -196,7 +196,8 @@ def _fixed(given: Input, result: Result) -> None:
         return
     before, after = _document(given, given.content), _document(given, new)
     require(after.readable() or not before.readable(), "fixed into a text that cannot be read")
-    require(run(given.argv).files[given.name] == new, "a second run fixes more")
+    if "run it again" not in result.out + result.err:
+        require(run(given.argv).files[given.name] == new, "a second run fixes more")
 
 
 def _document(given: Input, content: bytes) -> Document:
