@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsconfig.consumers import CONSUMERS
+from dsconfig.consumers.versions import EXPECTED, is_known
 from dsconfig.document import contents
 
 if TYPE_CHECKING:
@@ -266,6 +266,12 @@ def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
     return read
 
 
+def _consumer(value: object) -> str:
+    if not is_known(value):
+        raise ValueError
+    return str(value)
+
+
 def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError
@@ -283,7 +289,7 @@ _PATTERNS = (_texts, "a list of patterns")
 KEYS: dict[str, _Setting] = {
     "target": (_text, "a release or a range of releases as a string"),
     "world-size": (_size, "a whole number above 0"),
-    "consumer": (_one_of(CONSUMERS), f"one of {', '.join(CONSUMERS)}"),
+    "consumer": (_consumer, EXPECTED),
     "select": _RULES,
     "ignore": _RULES,
     "extend-select": _RULES,

@@ -68,7 +68,7 @@ def read_into(
         report = report.children[0]
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
-    seen = Context(Source(report.document, report.consumer, report.world_size), release)
+    seen = Context(Source(report.document, report.reader.spec, report.world_size), release)
     errors = report.refusals()
     if fields_only:
         errors = [found for found in errors if found.code.startswith(_OF_FIELDS)]

@@ -12,13 +12,15 @@ from dsconfig.checking.merge import diagnostics, merged
 from dsconfig.checking.notes import notes, world_sizes
 from dsconfig.checking.report import Report, by_place
 from dsconfig.checking.source import ConfigSource, read
-from dsconfig.consumers import CONSUMERS, launch_file
+from dsconfig.consumers import launch_file
+from dsconfig.consumers.launchers.arguments import with_version
 from dsconfig.consumers.launchers.follow import job_of
 from dsconfig.consumers.launchers.job import Job
 from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.consumers.named import named
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.reader import Given, Reader, given, of_file
+from dsconfig.consumers.versions import EXPECTED, is_known
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Source
@@ -89,8 +91,8 @@ def check_document(
 ) -> Report:
     """Check a document under circumstances that are known; see `check`. Its fixes are not tried yet."""
     reader = given(consumer) if isinstance(consumer, str) else consumer
-    if reader.name not in CONSUMERS:
-        raise ValueError(f"unknown consumer {reader.name!r}: expected one of {', '.join(CONSUMERS)}")
+    if not is_known(reader.spec):
+        raise ValueError(f"unknown consumer {reader.spec!r}: expected {EXPECTED}")
     if world_size is not None and (isinstance(world_size, bool) or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
     if why := foreign(document):
@@ -110,7 +112,7 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
     report = _report(document, target, world_size, reader._replace(name="accelerate"))
     try:
         # Under a recipe that names this launch file it is the recipe's program that reads the config.
-        found = named(document, reader.name if reader.given else reader.said)
+        found = named(document, reader.spec if reader.given else reader.said)
     except OSError as error:
         told = f"{document.name}: {error.filename} is not checked: {(error.strerror or str(error)).lower()}"
         return report.replaced(notes=(told,))
@@ -155,7 +157,7 @@ def _as_it_says(
     """The circumstances of a config that a launch file leads to: its own words count before the file's."""
     if config is None:
         return target, world_size, reader
-    said = declared(config.value())
+    said, reader = declared(config.value()), with_version(reader, config.name)
     if reader.origin != "argument":
         reader = of_file(config.value()) or reader
     if target.origin not in ("argument", "environment"):
@@ -173,7 +175,7 @@ def _report(
 ) -> Report:
     """The report of one text. `held`: the job that it describes, and the report of the config in it."""
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
-    found, newest, cut = merged(Source(document, reader.name, world_size, span, given), target.releases)
+    found, newest, cut = merged(Source(document, reader.spec, world_size, span, given), target.releases)
     raised, silenced = ((), ()) if held is None else _raised(*held)
     cut = cut or (held is not None and held[1].cut)
     result = suppress.apply(document, (*diagnostics(document, found), *raised), cut=cut)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dsconfig import releases
-from dsconfig.consumers import CONSUMERS, ELASTIC, launch_file, mentions, reader
-from dsconfig.consumers.launchers.arguments import with_arguments
+from dsconfig.consumers import ELASTIC, launch_file, mentions, reader
+from dsconfig.consumers.launchers.arguments import informed
 from dsconfig.consumers.launchers.follow import job_of
 from dsconfig.consumers.launchers.table import SCRIPTS, format_of
 from dsconfig.consumers.own_words import declared, has_block
 from dsconfig.consumers.reader import Reader
+from dsconfig.consumers.versions import EXPECTED, is_known
 from dsconfig.document import Document
 from dsconfig.evaluation import recognition
 from dsconfig.releases import Target, UnknownReleaseError
@@ -39,13 +40,13 @@ def circumstances(
         UnknownReleaseError: the target names no release.
         ValueError: the consumer is unknown.
     """
-    if consumer is not None and consumer not in CONSUMERS:
-        raise ValueError(f"unknown consumer {consumer!r}: expected one of {', '.join(CONSUMERS)}")
+    if consumer is not None and not is_known(consumer):
+        raise ValueError(f"unknown consumer {consumer!r}: expected {EXPECTED}")
     chosen = target if isinstance(target, Target) else releases.resolve(target) if target else None
     return Circumstances(
         chosen or of_file(document) or releases.resolve(None),
         declared(document.value()).world_size if world_size is None else world_size,
-        with_arguments(reader.given(consumer), document.name) if consumer else find_out(document),
+        informed(reader.given(consumer), document.name) if consumer else find_out(document),
     )
 
 
@@ -79,4 +80,4 @@ def find_out(document: Document, configured: Reader | None = None) -> Reader:
     if found is None:
         content = reader.of_content(data)
         found = mentions.reader_of(document.name, content) or content
-    return with_arguments(found, document.name)
+    return informed(found, document.name)

@@ -6,6 +6,7 @@ import argparse
 
 from dsconfig.cli.errors import refuse
 from dsconfig.consumers import CONSUMERS
+from dsconfig.consumers.versions import EXPECTED, is_known
 from dsconfig.settings import FAIL_ON, MIN_SEVERITY
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
     from argparse import _ActionsContainer as Container
     from collections.abc import Callable
 
-_READER = "who reads the file (default: found out from it and what names it)"
+_READER = (
+    f"who reads the file: {', '.join(CONSUMERS)}, or a version such as transformers==4.45 (default: "
+    "found out from it and what names it)"
+)
 
 
 def words(text: str) -> list[str]:
@@ -26,6 +30,13 @@ def world_size(text: str) -> int:
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text}`")
     return int(text)
+
+
+def consumer(text: str) -> str:
+    """Who reads the file."""
+    if not is_known(text):
+        raise argparse.ArgumentTypeError(f"expected {EXPECTED}, got `{text}`")
+    return text
 
 
 def add_file(parser: Container) -> None:
@@ -43,7 +54,7 @@ def add_circumstances(parser: Container) -> None:
     """Declare the world size and the consumer, for the verbs that have their own idea of releases."""
     add = parser.add_argument
     add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
-    add("--consumer", choices=CONSUMERS, help=_READER)
+    add("--consumer", type=consumer, metavar="READER", help=_READER)
 
 
 def add_schema_choice(parser: Container) -> None:
@@ -56,7 +67,7 @@ def add_schema_choice(parser: Container) -> None:
 def add_filling(parser: Container) -> None:
     """Declare who reads the file, and what it fills "auto" from."""
     add = parser.add_argument_group("who reads the file").add_argument
-    add("--consumer", choices=CONSUMERS, help=_READER)
+    add("--consumer", type=consumer, metavar="READER", help=_READER)
     add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
     add("--model-config", metavar="FILE", help="the model's config.json, for its hidden size")
 
@@ -74,7 +85,7 @@ def add_checking(parser: Container) -> None:
     add = parser.add_argument_group("what it is checked against").add_argument
     add("--target", metavar="RELEASE", help="a release, a range such as '>=0.14,<0.19.8', or installed")
     add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
-    add("--consumer", choices=CONSUMERS, help=_READER)
+    add("--consumer", type=consumer, metavar="READER", help=_READER)
     _add_rules(parser)
 
 

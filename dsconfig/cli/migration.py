@@ -70,7 +70,7 @@ def way_of(args: argparse.Namespace, document: Document) -> Way:
     except UnknownReleaseError as error:
         refuse(f"--to: {error}")
     origin = _single(under.target, known_from)
-    return Way(origin, known_from, to, under.reader.name, under.world_size, _read_by(under.reader))
+    return Way(origin, known_from, to, under.reader.spec, under.world_size, _read_by(under.reader))
 
 
 _KNOWN_FROM = {

@@ -13,9 +13,10 @@ from dsconfig.checking.select import UnknownRuleError
 from dsconfig.cli.errors import note, refuse
 from dsconfig.cli.nearest import Nearest, merged
 from dsconfig.cli.selection import Selection, selection
-from dsconfig.consumers.launchers.arguments import with_arguments
+from dsconfig.consumers.launchers.arguments import informed
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.reader import Reader, given
+from dsconfig.consumers.versions import parted
 from dsconfig.document import Document
 from dsconfig.releases import Origin, Target, UnknownReleaseError
 from dsconfig.releases import resolve as resolve_target
@@ -125,7 +126,7 @@ def judged_under(
     return Circumstances(
         target if asked else of_file(document) or target,
         world_size or declared(document.value()).world_size or configured,
-        with_arguments(reader, document.name)
+        informed(reader, document.name)
         if reader and reader.origin == "argument"
         else find_out(document, reader),
     )
@@ -138,7 +139,7 @@ def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:
         note(f"of {target.text} the newest release counts, {target.releases[-1]}")
     elif target.note:
         note(target.note)
-    return target, args.consumer or settings.consumer
+    return target, args.consumer or (parted(settings.consumer)[0] if settings.consumer else None)
 
 
 def _target_and_settings(args: argparse.Namespace) -> tuple[Target, Settings]:
@@ -176,7 +177,7 @@ def as_toml(options: Options) -> str:
         f"# from {printable(settings.where)}",
         f"target = {_toml(target.text)}  # {target.origin}: {', '.join(_ends(target))}",
         f"world-size = {options.world_size}" if options.world_size else "# world-size is unknown",
-        f"consumer = {_toml(options.reader.name)}" if options.reader else "# consumer is found out",
+        f"consumer = {_toml(options.reader.spec)}" if options.reader else "# consumer is found out",
         f"fail-on = {_toml(options.fail_on)}",
         f"min-severity = {_toml(options.min_severity)}",
         f"ignore = {_toml(sorted(options.rules.off))}",

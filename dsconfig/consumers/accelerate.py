@@ -12,7 +12,7 @@ ACCELERATE = Consumer(
     "accelerate",
     own_keys=("msamp",),
     fills=(
-        *PLUGIN,
+        *(each._replace(change="nvme_path") if each.key.endswith("nvme_path") else each for each in PLUGIN),
         Fill("fp16.enabled", 'mixed_precision is "fp16"', "plugin"),
         Fill("bf16.enabled", 'mixed_precision is "bf16" or "fp8"', "plugin"),
         Fill("train_micro_batch_size_per_gpu", "per_device_train_batch_size, the data loader's", "prepare"),

@@ -8,6 +8,7 @@ from dsconfig.consumers import ELASTIC
 from dsconfig.consumers.accelerate import ACCELERATE
 from dsconfig.consumers.consumer import Consumer
 from dsconfig.consumers.transformers import TRANSFORMERS
+from dsconfig.consumers.versions import parted
 
 BY_NAME: Mapping[str, Consumer] = {
     "deepspeed": Consumer("deepspeed"),
@@ -16,3 +17,9 @@ BY_NAME: Mapping[str, Consumer] = {
     "lightning": Consumer("lightning"),
     ELASTIC: Consumer(ELASTIC),
 }
+
+
+def consumer_of(spec: str) -> Consumer:
+    """The consumer of a text such as `transformers==4.45`."""
+    name, version = parted(spec)
+    return BY_NAME[name].of(version)

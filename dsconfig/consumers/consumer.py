@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
+from dsconfig.consumers.versions import does
 from dsconfig.json_types import Json
 
 Stage: TypeAlias = Literal["arguments", "plugin", "model", "prepare"]
@@ -21,6 +22,8 @@ class Fill(NamedTuple):
     origin: str
     stage: Stage
     must_match: bool = False
+    change: str = ""
+    """The change (see `versions`) that brought it; of one that begins with `!`, which ended it."""
 
 
 class Consumer(NamedTuple):
@@ -31,6 +34,23 @@ class Consumer(NamedTuple):
     """Keys at the top level that the consumer reads or writes, and DeepSpeed does not."""
     fills: tuple[Fill, ...] = ()
     defaults: Mapping[str, Json] = MappingProxyType({})
+    version: str | None = None
+    """None: the newest known."""
+    former: tuple[Fill, ...] = ()
+    """What earlier versions filled."""
+
+    def does(self, word: str) -> bool:
+        """Whether this version does what a change of `versions` brought."""
+        return does(word, self.name, self.version)
+
+    def of(self, version: str | None) -> Consumer:
+        """The consumer as an earlier version is."""
+        if version is None:
+            return self
+        found = self._replace(version=version)
+        fills = (each for each in self.fills if not each.change or found.does(each.change))
+        former = (each for each in self.former if not found.does(each.change.removeprefix("!")))
+        return found._replace(fills=(*fills, *former))
 
     def origin(self, key: str) -> str | None:
         """From what the consumer fills the key; None where it does not."""

@@ -8,6 +8,7 @@ from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.launch_file import linked
 from dsconfig.consumers.launchers.places import Place
 from dsconfig.consumers.reader import Reader, of_content
+from dsconfig.consumers.versions import parted
 from dsconfig.document import Document, contents, read_bytes
 
 
@@ -36,8 +37,9 @@ def named(launch: Document, consumer: str | None = None) -> Named | None:
     written, place = found
     path = place.path
     reader = Reader("accelerate", f"{launch.name} names it", "launch file")
-    if consumer in HUGGING_FACE:
-        reader = reader._replace(name=consumer)
+    name, version = parted(consumer or "")
+    if name in HUGGING_FACE:
+        reader = reader._replace(name=name, version=version)
     if path is None:
         return Named(written, None, reader, place)
     config = read_bytes(contents(path), path, "json")  # whatever its name says

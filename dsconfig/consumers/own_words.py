@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dsconfig.consumers import CONSUMERS
+from dsconfig.consumers.versions import EXPECTED as EXPECTED_CONSUMER
+from dsconfig.consumers.versions import is_known
 
 KEY = "$dsconfig"
 EXPECTED: Mapping[str, str] = {
-    "consumer": f"one of {', '.join(CONSUMERS)}",
+    "consumer": EXPECTED_CONSUMER,
     "target": "a release or a range of releases as a string",
     "world-size": "a whole number above 0",
 }
@@ -45,7 +46,7 @@ def fits(key: str, value: object) -> bool:
     """Whether a value is of the form that the key takes."""
     match key:
         case "consumer":
-            return value in CONSUMERS
+            return is_known(value)
         case "target":
             return isinstance(value, str)
         case _:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from dsconfig.consumers.own_words import declared
+from dsconfig.consumers.versions import parted
 from dsconfig.json_types import Json, JsonObject
 
 Origin: TypeAlias = Literal["argument", "file", "settings", "launch file", "script", "content", "default"]
@@ -63,6 +64,8 @@ class Reader(NamedTuple):
     """The training arguments of the one job that is known to read the config."""
     processes: int | None = None
     """The world size of that job, where it is known."""
+    version: str | None = None
+    """Of the reader, where it does not do all that the newest one does."""
     launch: str = ""
     """The files that launch that job, in words."""
 
@@ -70,9 +73,14 @@ class Reader(NamedTuple):
         return hash((self.name, self.why, self.origin))
 
     @property
+    def spec(self) -> str:
+        """The name, with the version where it matters: `transformers==4.45`."""
+        return f"{self.name}=={self.version}" if self.version else self.name
+
+    @property
     def said(self) -> str | None:
         """The name, where somebody said it; None where it follows from evidence."""
-        return self.name if self.origin in ("argument", "file", "settings") else None
+        return self.spec if self.origin in ("argument", "file", "settings") else None
 
     def __str__(self) -> str:
         """`read by transformers: 16 values are "auto"`."""
@@ -81,13 +89,14 @@ class Reader(NamedTuple):
 
 def given(name: str, why: str = "--consumer", origin: Origin = "argument") -> Reader:
     """The reader that somebody named."""
-    return Reader(name, why, origin)
+    consumer, version = parted(name)
+    return Reader(consumer, why if version is None else f"{why}, version {version}", origin, version=version)
 
 
 def of_file(data: object) -> Reader | None:
     """The reader that the file itself names in its block `"$dsconfig"`."""
     name = declared(data).consumer
-    return None if name is None else Reader(name, 'its own `"$dsconfig"` says so', "file")
+    return None if name is None else given(name, 'its own `"$dsconfig"` says so', "file")
 
 
 _ZERO = "zero_optimization"

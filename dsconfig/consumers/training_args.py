@@ -103,15 +103,15 @@ class Arguments:
         steps = self.number("max_steps")
         return steps if steps is not None and steps > 0 else None
 
-    def warmup(self, total: int | None) -> int | None:
-        """Warm-up steps, of which there is at least one; below 1 they are a share of all steps."""
+    def warmup(self, total: int | None, *, least: int = 1) -> int | None:
+        """Warm-up steps, `least` at least; below 1 they are a share of all steps."""
         given = self.number("warmup_steps")
         if given is None:
             return None
         share = given if 0 < given < 1 else self.number("warmup_ratio") if given == 0 else None
         if not share:
-            return max(1, int(given))
-        return None if total is None else max(1, math.ceil(total * share))
+            return max(least, int(given))
+        return None if total is None else max(least, math.ceil(total * share))
 
     def _value(self, name: str) -> Json:
         value = self.written.get(name)

@@ -28,10 +28,14 @@ TRANSFORMERS = Consumer(
         Fill("scheduler.params.warmup_max_lr", "learning_rate", "arguments", True),
         Fill("fp16.enabled", "fp16 or fp16_full_eval", "arguments", True),
         Fill("bf16.enabled", "bf16 or bf16_full_eval", "arguments", True),
-        *PLUGIN,
+        *(each._replace(change="plugin") for each in PLUGIN),
         *(Fill(key, origin, "model") for key, origin in BUCKETS),
         Fill("scheduler.params.total_num_steps", "the number of training steps", "model", True),
         Fill("scheduler.params.warmup_num_steps", "warmup_steps", "model", True),
+    ),
+    former=(
+        Fill("amp.enabled", "fp16_backend", "arguments", True, "!no_amp"),
+        Fill("amp.opt_level", "fp16_opt_level", "arguments", True, "!no_amp"),
     ),
     defaults={
         "per_device_train_batch_size": 8,

@@ -10,6 +10,8 @@ from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.consumers.launchers.table import format_of
 from dsconfig.consumers.reader import Given
+from dsconfig.consumers.unfilled import unfilled
+from dsconfig.consumers.versions import does, parted
 from dsconfig.diagnostic import Effect, EffectName, Fix
 from dsconfig.document import Document, Parser, Part, Problem, Span
 from dsconfig.evaluation.events import UnknownKey
@@ -90,7 +92,9 @@ class Context:
         self.document = source.document
         self.elastic = source.consumer == ELASTIC
         """Whether `dsconfig elastic run` hands it over: without its block, with a batch of the plan."""
-        self.consumer = "deepspeed" if self.elastic else source.consumer
+        name, self.version = parted(source.consumer)
+        """The version of the consumer that is meant; None: the newest."""
+        self.consumer = "deepspeed" if self.elastic else name
         self.world_size = source.world_size
         self.release = release
         self.target = source.target or Interval(release, release)
@@ -111,7 +115,7 @@ class Context:
         self.is_config = isinstance(data, dict) and not empty and not self.is_job
         self.data: JsonObject = data if isinstance(data, dict) else {}
         given = source.given
-        self.job = given and fill_in(self.data, self.consumer, self.world_size, given)
+        self.job = given and fill_in(self.data, self.spec, self.world_size, given)
         """What the job fills, and what contradicts it."""
         if self.job is not None:
             self.data = self.job.data
@@ -121,7 +125,7 @@ class Context:
             self.data = {key: value for key, value in self.data.items() if key not in _HANDED_OVER}
         self._keys: dict[str, KeyView | None] = {}
         self._facts: dict[Callable[[Context], object], object] = {}
-        self.walk = Walk(release, self.consumer)
+        self.walk = Walk(release, self.consumer, unfilled(source.consumer))
         self.walk.values = self.walk.section(ROOT, self._handed_over(), (), ())
         self.walk.unknown += self._unknown_to_elastic()
 
@@ -144,7 +148,17 @@ class Context:
     @property
     def overwritten(self) -> frozenset[str]:
         """Keys at the top level that the consumer writes itself, whatever the file says."""
-        return _OVERWRITTEN if self.consumer in HUGGING_FACE else frozenset()
+        return _OVERWRITTEN if self.plugged else frozenset()
+
+    @property
+    def plugged(self) -> bool:
+        """Whether Accelerate's plugin takes the config over."""
+        return self.consumer in HUGGING_FACE and does("plugin", self.consumer, self.version)
+
+    @property
+    def spec(self) -> str:
+        """The consumer with its version, where one is meant."""
+        return f"{self.consumer}=={self.version}" if self.version else self.consumer
 
     def _parser(self) -> Parser:
         """The consumer's; DeepSpeed reads files as Hjson since 0.8.1 and with json before."""

@@ -25,10 +25,10 @@ def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given:
     """Fill a config from the arguments of its job; None where nothing is filled, or they cannot be read."""
     from copy import deepcopy
 
-    from dsconfig.consumers.by_name import BY_NAME
+    from dsconfig.consumers.by_name import consumer_of
     from dsconfig.consumers.filling import fill
 
-    consumer = BY_NAME[consumer_name]
+    consumer = consumer_of(consumer_name)
     if given.sets or given.writes:
         data = deepcopy(data)
     added = given.complete(data)

@@ -25,8 +25,10 @@ UNREADABLE = Unreadable()
 class Walk:
     """What one walk found."""
 
-    def __init__(self, release: int, consumer: str) -> None:
+    def __init__(self, release: int, consumer: str, unfilled: frozenset[str] = frozenset()) -> None:
         self.release, self.consumer = release, consumer
+        self.unfilled = unfilled
+        """Keys that the consumer's version does not fill yet."""
         self.alike: Interval = EVERY_RELEASE
         """Releases for which the walk finds the same."""
         self.unknown: list[UnknownKey] = []
@@ -98,7 +100,7 @@ class Walk:
         elif info.deprecated <= self.release:
             self.deprecated.append(entry)
         if value == "auto" and isinstance(value, str):
-            if self.consumer in info.fills:
+            if self.consumer in info.fills and ".".join(map(str, canonical)) not in self.unfilled:
                 return UNREADABLE
             if "auto_is_value" not in info.flags and (seen.drops_auto or not _takes_auto(key.type)):
                 self.autos.append(entry)

@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Literal, NamedTuple, TypeAlias
 
 from dsconfig.batch.triplet import KEYS
-from dsconfig.consumers.by_name import BY_NAME
+from dsconfig.consumers.by_name import consumer_of
 from dsconfig.diagnostic import Effect
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
@@ -124,7 +124,7 @@ class Origins:
     def _of_auto(self, key: KeyView, path: _Path) -> Value:
         dotted, place = ".".join(path), self.place(path)
         consumer = self.written.consumer
-        origin = BY_NAME[consumer].origin(dotted)
+        origin = consumer_of(consumer).origin(dotted)
         if self.resolved is None and origin is not None:
             return _value(dotted, "auto", "filled", f"{place}, filled by {consumer} from {origin}")
         if path in self.dropped:

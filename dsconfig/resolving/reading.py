@@ -8,11 +8,12 @@ from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import find_out
 from dsconfig.consumers import HUGGING_FACE, launch_config, launch_file
 from dsconfig.consumers.filling.record import Message
-from dsconfig.consumers.launchers.arguments import with_arguments
+from dsconfig.consumers.launchers.arguments import informed, with_version
 from dsconfig.consumers.launchers.follow import job_of
 from dsconfig.consumers.launchers.job import Job
 from dsconfig.consumers.named import named
 from dsconfig.consumers.reader import Given, Reader, given
+from dsconfig.consumers.versions import parted
 from dsconfig.document import Document, read_dict
 from dsconfig.json_types import JsonObject, KeyPath
 from dsconfig.releases import Target
@@ -44,7 +45,7 @@ class Reading(NamedTuple):
 
 def reader_of(document: Document, consumer: str | None) -> Reader:
     """Who reads a config, with the arguments of its job. `consumer` None: it is found out."""
-    return with_arguments(given(consumer), document.name) if consumer else find_out(document)
+    return informed(given(consumer), document.name) if consumer else find_out(document)
 
 
 def processes(document: Document, consumer: str | None) -> int | None:
@@ -72,7 +73,7 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
         reader = reader_of(document, consumer)
         text = f"{document.name} is read with the arguments of {reader.launch}"
         told = (Message("note", text),) if reader.launch else ()
-        return Reading(document, reader.name, messages=told, given=reader.given)
+        return Reading(document, reader.spec, messages=told, given=reader.given)
     found = named(document, consumer)
     if found is None:
         made = launch_config.config(_data(document))
@@ -81,13 +82,13 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
         text = f"accelerate makes this config of the block `{launch_file.BLOCK}` of {document.name}"
         config = read_dict(made)
         # The Trainer fills the plugin's config as its own: trainer.py, propagate_args_to_deepspeed.
-        filler = consumer if consumer in HUGGING_FACE else "accelerate"
+        filler = consumer if consumer and parted(consumer)[0] in HUGGING_FACE else "accelerate"
         return Reading(config, filler, document, (Message("note", text),))
     if found.document is None:
         hint = "a relative path counts from where `accelerate launch` is called"
         raise ResolveError(f"{found.written}, which {document.name} names, is not found from here", (hint,))
     text = f"{document.name} names {found.document.name}, which {found.reader.name} reads"
-    return Reading(found.document, found.reader.name, messages=(Message("note", text),))
+    return Reading(found.document, found.reader.spec, messages=(Message("note", text),))
 
 
 def _of_job(job: Job, release: str, consumer: str | None) -> Reading:
@@ -98,7 +99,8 @@ def _of_job(job: Job, release: str, consumer: str | None) -> Reading:
     if launch_file.is_launch_file(job.document.value()):
         inner = reading(job.document, release, consumer or job.format.reader)
         return inner._replace(messages=(note, *inner.messages), given=job.given)
-    return Reading(job.document, consumer or job.format.reader, messages=(note,), given=job.given)
+    reader = with_version(given(consumer or job.format.reader), job.document.name)
+    return Reading(job.document, reader.spec, messages=(note,), given=job.given)
 
 
 def _data(launch: Document) -> JsonObject:

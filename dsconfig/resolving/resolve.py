@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from dsconfig.checking.source import ConfigSource, read
-from dsconfig.consumers.by_name import BY_NAME
+from dsconfig.consumers.by_name import consumer_of
 from dsconfig.consumers.filling import MissingArgumentsError, fill
 from dsconfig.consumers.filling.state import Filling
 from dsconfig.document import Document
@@ -85,7 +85,7 @@ def derive_run(
     model_config: Mapping[str, Json] | None,
 ) -> Run:
     """The run of a config, whatever `check` finds in it."""
-    consumer, sp, unknown = BY_NAME[seen.consumer], chosen.parallel.sp, frozenset[str]()
+    consumer, sp, unknown = consumer_of(seen.consumer), chosen.parallel.sp, frozenset[str]()
     if seen.given is not None:
         known, unknown = seen.given.on(chosen.ranks)
         training_args = {**known, **(training_args or {})}

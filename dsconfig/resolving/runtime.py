@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass, fields
 
 from dsconfig import releases
-from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.filling.record import Message
+from dsconfig.consumers.versions import EXPECTED, is_known
 from dsconfig.releases import NUMBERS, Target
 
 WORLD_SIZE = "WORLD_SIZE"
@@ -61,8 +61,8 @@ def runtime(
         ValueError: an argument is impossible.
     """
     consumer = "deepspeed" if consumer is None else consumer
-    if consumer not in CONSUMERS:
-        raise ValueError(f"unknown consumer {consumer!r}: expected one of {', '.join(CONSUMERS)}")
+    if not is_known(consumer):
+        raise ValueError(f"unknown consumer {consumer!r}: expected {EXPECTED}")
     parallel = Parallel(*degrees)
     messages: list[Message] = []
     ranks, release = _ranks(world_size, launched, messages), _release(target, messages)

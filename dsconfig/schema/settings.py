@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dsconfig.consumers import CONSUMERS
+from dsconfig.consumers.versions import VERSIONED
 from dsconfig.releases import LATEST
 from dsconfig.rules import RULES
 from dsconfig.schema.keywords import DRAFT, Schema
 from dsconfig.settings import FAIL_ON, MIN_SEVERITY, OVERRIDES
+
+_READERS: list[Schema] = [{"enum": list(CONSUMERS)}, {"type": "string", "pattern": VERSIONED}]
 
 
 def settings_schema() -> Schema:
@@ -20,8 +23,11 @@ def settings_schema() -> Schema:
             {"type": "string", "examples": [LATEST, f">=0.14,<{LATEST}", "installed"]},
         ),
         "world-size": ("Number of processes.", {"type": "integer", "minimum": 1}),
-        "consumer": ("Who reads the configs; found out by default.", {"enum": list(CONSUMERS)}),
-        "select": ("Rules that are switched on: codes, starts of codes, names, or `ALL`.", rules),
+        "consumer": (
+            "Who reads the configs; found out by default.",
+            {"anyOf": _READERS},
+        ),
+        "select": ("Rules that are switched on: codes, starts of codes, or names, or `ALL`.", rules),
         "ignore": ("Rules that are switched off.", rules),
         "extend-select": ("Rules that are switched on besides.", rules),
         "fixable": ("Rules whose findings are fixed; all by default.", rules),

@@ -1,4 +1,4 @@
-"""Compares how `dsconfig` fills "auto" with the code of Transformers and Accelerate.
+"""Compares how `dsconfig` fills "auto" with the installed code of Transformers and Accelerate.
 
 `python -m tests.parity.filling [CASES]`, in an environment that has transformers, accelerate and torch as
 well as `dsconfig`; not part of `make parity`, which has none of them. Of DeepSpeed itself nothing is needed:
@@ -12,7 +12,7 @@ import random
 import sys
 from functools import partial
 
-from dsconfig.consumers.by_name import BY_NAME
+from dsconfig.consumers.by_name import consumer_of
 from dsconfig.consumers.filling import MissingArgumentsError, fill
 from tests.parity.generators.auto import Config, generated
 from tests.parity.judges.consumers import RANKS, by_accelerate, by_transformers, disagreements, stand_in
@@ -22,12 +22,13 @@ def differs(consumer: str, config: Config, args: Config, hidden: int) -> str | N
     """What differs between theirs and ours; None where nothing does."""
     theirs: tuple[Config, int] | None
     try:
-        theirs = (by_transformers if consumer == "transformers" else by_accelerate)(config, args, hidden)
+        trainer = consumer.startswith("transformers")
+        theirs = (by_transformers if trainer else by_accelerate)(config, args, hidden)
     except ValueError:
         theirs = None
     ours = copy.deepcopy(config)
     try:
-        filler = fill(ours, BY_NAME[consumer], RANKS, args, {"hidden_size": hidden})
+        filler = fill(ours, consumer_of(consumer), RANKS, args, {"hidden_size": hidden})
     except MissingArgumentsError as error:
         return None if theirs is None else str(error)
     stopped = [message.text for message in filler.messages if message.kind in ("refused", "unfilled")]
@@ -50,7 +51,9 @@ def main(arguments: list[str]) -> int:
     for name, version in (("transformers", transformers.__version__), ("accelerate", accelerate.__version__)):
         source = random.Random(0)
         cases = [generated(source, trainer=name == "transformers") for _ in range(count)]
-        failed += disagreements(f"configs filled by {name} {version}", cases, partial(differs, name))
+        failed += disagreements(
+            f"configs filled by {name} {version}", cases, partial(differs, f"{name}=={version}")
+        )
     return 1 if failed else 0
 
 

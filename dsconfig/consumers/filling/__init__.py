@@ -47,11 +47,13 @@ def fill(
     if consumer.name == "transformers":
         if filling.given:
             trainer.fill_from_arguments(filling, ranks)
-        accelerate.make_plugin(filling, trainer.precision(filling))
+        if consumer.does("plugin"):
+            accelerate.make_plugin(filling, trainer.precision(filling))
         trainer.fill_from_model(filling)
     else:
         accelerate.make_plugin(filling, args.text("mixed_precision"))
-    accelerate.prepare(filling, ranks, sp)
+    if consumer.does("plugin"):
+        accelerate.prepare(filling, ranks, sp)
     filling.messages += [_left(key, consumer) for key in autos(config)]
     return filling
 
@@ -77,6 +79,8 @@ def _require_arguments(filling: Filling) -> None:
 def _left(key: str, consumer: Consumer) -> Message:
     """What becomes of an "auto" that is left when all steps are done."""
     origin = consumer.origin(key)
+    if origin is None and not consumer.does("plugin"):
+        return Message("unfilled", f"`{key}` stays `auto`, which {consumer.name} does not fill", key)
     if origin is None:
         text = f"`{key}` is `auto`, which {consumer.name} does not fill: it stops in `prepare`"
         return Message("refused", text, key)

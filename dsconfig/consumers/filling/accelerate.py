@@ -81,6 +81,6 @@ def _fill_dummies(filling: Filling, ranks: int | None) -> None:
     filling.fill("scheduler.params.warmup_min_lr", 0, "0")
     filling.fill("scheduler.params.warmup_max_lr", rate, "learning_rate (DummyOptim)")
     given = args.number("warmup_steps")
-    warmup = None if given is None else max(1, int(given))
+    warmup = None if given is None else max(1 if filling.consumer.does("warm_up") else 0, int(given))
     filling.fill("scheduler.params.warmup_num_steps", warmup, "warmup_steps (DummyScheduler)")
     filling.fill("scheduler.params.total_num_steps", total, "max_steps / processes (DummyScheduler)")

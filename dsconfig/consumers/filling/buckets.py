@@ -10,7 +10,8 @@ ZERO = "zero_optimization"
 
 def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
     """Fill the bucket sizes; `all_stages`: those of stage 3 too."""
-    nested = filling.consumer.name == "transformers"
+    does = filling.consumer.does
+    nested = filling.consumer.name == "transformers" and does("text_config")
     hidden = hidden_size(filling.model, nested=nested) if filling.model is not None else None
     if hidden is None:
         return
@@ -18,6 +19,7 @@ def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
     filling.fill(f"{ZERO}.reduce_bucket_size", square, f"hidden size {hidden}²")
     if all_stages:
         key = f"{ZERO}.stage3_prefetch_bucket_size"
-        filling.fill(key, int(0.9 * hidden * hidden), f"0.9 × hidden size {hidden}²")
+        bucket = 0.9 * hidden * hidden
+        filling.fill(key, int(bucket) if does("whole_bucket") else bucket, f"0.9 × hidden size {hidden}²")
         key = f"{ZERO}.stage3_param_persistence_threshold"
         filling.fill(key, 10 * hidden, f"10 × hidden size {hidden}")

@@ -32,7 +32,10 @@ def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
         ("bf16.enabled", bf16),
     ):
         filling.fill_from_table(key, value)
-    if args.flag("save_on_each_node"):
+    if not filling.consumer.does("no_amp"):  # `fp16_backend` is torch's own unless it is said to be apex
+        filling.fill_from_table("amp.enabled", False)
+        filling.fill_from_table("amp.opt_level", "O1")
+    if args.flag("save_on_each_node") and filling.consumer.does("node_local"):
         filling.config.setdefault("checkpoint", {})["use_node_local_storage"] = True
         filling.filled.append(Filled("checkpoint.use_node_local_storage", True, "save_on_each_node"))
 
@@ -53,6 +56,9 @@ def fill_from_model(filling: Filling) -> None:
     if filling.given:
         total = filling.args.steps()
         filling.fill_from_table("scheduler.params.total_num_steps", total)
-        filling.fill_from_table("scheduler.params.warmup_num_steps", filling.args.warmup(total))
+        filling.fill_from_table(
+            "scheduler.params.warmup_num_steps",
+            filling.args.warmup(total, least=1 if filling.consumer.does("warm_up") else 0),
+        )
     if "optimizer" not in filling.config:
         filling.insert("zero_allow_untested_optimizer", True, "no `optimizer` in the config")

@@ -27,7 +27,7 @@ def written(ctx: Context) -> tuple[Json, Json, Json]:
             ctx.value(key)  # raises where the consumer fills it
         value = ctx.written(key)
         values.append(None if value is MISSING else value)
-    if ctx.written(STEPS) is MISSING and ctx.consumer != "deepspeed":
+    if ctx.written(STEPS) is MISSING and ctx.plugged:
         values[2] = 1  # put there by accelerate's DeepSpeedPlugin.__post_init__, for the Trainer too
     return values[0], values[1], values[2]
 

@@ -44,7 +44,7 @@ def missing_zero_optimization(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 0}}
     """
-    if ctx.consumer in HUGGING_FACE and "zero_optimization" not in ctx.data and not _is_tuned(ctx):
+    if ctx.plugged and "zero_optimization" not in ctx.data and not _is_tuned(ctx):
         yield ctx.at(
             ("zero_optimization",),
             f"`zero_optimization` is absent, and {reader(ctx)} refuses a config without it",
@@ -80,7 +80,7 @@ def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer not in HUGGING_FACE:
+    if not ctx.plugged:
         return
     zero = ctx.data.get("zero_optimization")
     sections: list[tuple[str, ...]] = [("tensor_parallel",)] if "tensor_parallel" in ctx.data else []
@@ -117,7 +117,7 @@ def zero_switch_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": "auto", "zero_optimization": {"stage": 1}}
     """
     value = ctx.data.get("zero_optimization")
-    if ctx.consumer in HUGGING_FACE and isinstance(value, bool):
+    if ctx.plugged and isinstance(value, bool):
         section = {"stage": int(value)}
         yield ctx.at(
             "zero_optimization",
@@ -150,7 +150,7 @@ def text_beside_filled_batch_key(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": "auto", "gradient_accumulation_steps": 8,
         "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer not in HUGGING_FACE or all(ctx.data.get(key) != "auto" for key in KEYS):
+    if not ctx.plugged or all(ctx.data.get(key) != "auto" for key in KEYS):
         return
     for key in KEYS:
         value = ctx.data.get(key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -42,11 +41,11 @@ def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"}}
     """
-    if ctx.consumer not in HUGGING_FACE:
+    if not ctx.plugged:
         return
-    from dsconfig.consumers.by_name import BY_NAME
+    from dsconfig.consumers.by_name import BY_NAME, consumer_of
 
-    fills = {fill.key for fill in BY_NAME[ctx.consumer].fills}
+    fills = {fill.key for fill in consumer_of(ctx.spec).fills}
     unknown = {event.path for event in ctx.walk.unknown}
     for path in _autos(ctx.data, ()):
         inside = any(path[:length] in unknown for length in range(1, len(path)))
@@ -93,7 +92,7 @@ def auto_without_training_argument(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer != "transformers":
+    if ctx.consumer != "transformers" or not ctx.plugged:
         return
     for key, becomes, outcome in _CONSTANTS:
         if ctx.written(key) == "auto":

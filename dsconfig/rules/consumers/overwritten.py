@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import EffectName
 from dsconfig.evaluation.condition import Absent, Condition
 from dsconfig.evaluation.context import MISSING, Context, Finding
@@ -80,7 +79,7 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
     """
-    if ctx.consumer not in HUGGING_FACE:
+    if not ctx.plugged:
         return
     for key, becomes, effect in _OVERWRITTEN:
         value = ctx.data.get(key, MISSING)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.events import KnownKey
@@ -126,7 +125,7 @@ def deprecated_key(ctx: Context) -> Iterator[Finding]:
 
 def _means_its_successor(ctx: Context, entry: KnownKey) -> bool:
     """Whether the key does today what its successor will do."""
-    if entry.path == ("bfloat16",) and ctx.consumer in HUGGING_FACE:
+    if entry.path == ("bfloat16",) and ctx.plugged:
         return (
             False  # Accelerate writes a `bf16` of its own beside it (`DeepSpeedPlugin.set_mixed_precision`)
         )

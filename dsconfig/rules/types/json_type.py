@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix, Remove, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -122,7 +121,7 @@ def misshapen_section(ctx: Context) -> Iterator[Finding]:
     for found in ctx.walk.refused:
         if is_section(found):
             # Transformers and Accelerate refuse a config without it.
-            needed = found.path == ("zero_optimization",) and ctx.consumer in HUGGING_FACE
+            needed = found.path == ("zero_optimization",) and ctx.plugged
             off = found.value in (None, False) and not needed
             yield ctx.at(
                 found.path,

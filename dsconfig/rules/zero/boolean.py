@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix, Operation, Remove, Set
 from dsconfig.dialect import Refused, read
 from dsconfig.evaluation.context import MISSING, Context, Finding
@@ -34,7 +33,7 @@ def zero_optimization_as_boolean(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 1}}
     """
     switch = ctx.data.get(ZERO)
-    if not isinstance(switch, bool) or ctx.consumer in HUGGING_FACE:  # which fail on it: DSC807
+    if not isinstance(switch, bool) or ctx.plugged:  # which fail on it: DSC807
         return
     section: JsonObject = {"stage": int(switch)}
     operations: tuple[Operation, ...] = ()

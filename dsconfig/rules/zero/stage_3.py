@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.consumers import HUGGING_FACE
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -75,7 +74,7 @@ def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": "auto", "zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": "auto"}}
     """
-    if ctx.consumer not in HUGGING_FACE:
+    if not ctx.plugged:
         return
     for name in zero(ctx):
         path = f"{ZERO}.{name}"

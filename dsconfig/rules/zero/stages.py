@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.consumers import HUGGING_FACE
 from dsconfig.evaluation.condition import Absent, Condition, Counts, Is, Needed, NotEmpty
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -49,7 +48,7 @@ def section_without_stage(ctx: Context) -> Iterator[Finding]:
 
 def _off(ctx: Context) -> str:
     """How to say that there is no ZeRO; Transformers and Accelerate refuse a config without the section."""
-    return 'write `{"stage": 0}`' if ctx.consumer in HUGGING_FACE else "remove the section"
+    return 'write `{"stage": 0}`' if ctx.plugged else "remove the section"
 
 
 _MOST = 3
