@@ -53,7 +53,8 @@ def of_loader(case: Config, theirs: Config) -> str | None:
 
 def differs(theirs: Config, hidden: int, batch: int | None = None) -> str | None:
     """What differs between theirs and ours of the files in this folder. `batch`: that of the data loader."""
-    (child,) = check("train.yaml", "0.19.8", RANKS).children
+    report = check("train.yaml", "0.19.8", RANKS)
+    (child,) = report.children or (report,)  # a config that stands in the launch file is judged with it
     refused = [found for found in child if found.severity == "error" and found.code.startswith("DSC8")]
     ours = sum(OF_TRAINER in found.message for found in refused)
     if "refused" in theirs:
@@ -63,11 +64,9 @@ def differs(theirs: Config, hidden: int, batch: int | None = None) -> str | None
         return None if mismatches == ours == len(refused) else f"theirs {mismatches}, ours {refused}"
     if not child.ok:  # DeepSpeed itself refuses what is handed over
         return None
-    given = (
-        {"train_micro_batch_size_per_gpu": batch}
-        if batch and "train_micro" not in str(child.document)
-        else {}
-    )
+    assert child.document is not None
+    micro = "train_micro_batch_size_per_gpu"
+    given = {micro: batch} if batch and micro not in child.document.value() else {}
     try:
         run = resolve("train.yaml", RANKS, "0.19.8", model_config={"hidden_size": hidden}, set=given)
     except ResolveError as error:

@@ -1,6 +1,6 @@
 """Builds the environments in which other programs' own loaders run, beside the suite's venv, and asks them.
 
-.parity/loaders/NAME/    a venv over `.parity/venv`, which has torch; packages come by pip, by their names
+.parity/programs/NAME/   a venv over `.parity/venv`, which has torch; packages come by pip, by their names
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ LOADERS: Mapping[str, Packages] = {
 
 def python(name: str) -> Path:
     """The interpreter of a loader."""
-    return home() / "loaders" / name / "bin" / "python"
+    return home() / "programs" / name / "bin" / "python"
 
 
 def build(name: str) -> None:
     """The environment of one loader; one that is there is kept."""
-    folder = home() / "loaders" / name
+    folder = home() / "programs" / name
     if (folder / "ready").exists():
         return
     environment.build_venv()
