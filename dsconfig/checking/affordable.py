@@ -14,6 +14,8 @@ _CLASSES = 16
 """Releases behave alike in classes: so many evaluations, about, the longest range costs."""
 _VALUE = 12
 """Code points that a value takes in a text beside the words in it."""
+_SMALL, _AS_WRITTEN = 4096, 64
+"""A config as people write them is judged so often that all its fixes can be told apart."""
 _LOOSEST = 4
 """Text for one of its data at most: beyond that, reading the text is what costs."""
 
@@ -24,7 +26,7 @@ def affordable(document: Document, releases: int = 1) -> int:
     It is the data that counts, so that it is written in one format or another makes no difference.
     """
     size = max(64 + _size(document.root), len(document.text) // _LOOSEST)
-    return _DATA // (size * min(releases, _CLASSES))
+    return max(_DATA // (size * min(releases, _CLASSES)), _AS_WRITTEN if size < _SMALL else 0)
 
 
 def _size(root: Node | None) -> int:

@@ -41,7 +41,10 @@ def _template_alone(context: Context, findings: list[Found]) -> Iterator[Found]:
 
 
 def _without_consequences(findings: list[Found]) -> list[Found]:
-    """Without what is absent only because it is misspelt or misplaced, unless the verdict depends on it."""
+    """Without what is absent only because it is misspelt or misplaced, unless the verdict depends on it.
+
+    What stays for the verdict's sake has no fix: that would write the key beside the one that means it.
+    """
     causes = {path: finding for _, finding in findings for path in finding.means}
 
     def follows(finding: Finding) -> bool:
@@ -50,7 +53,11 @@ def _without_consequences(findings: list[Found]) -> list[Found]:
             return False
         return finding.effect not in _GRAVE or cause.effect in (Effect.REJECTED, finding.effect)
 
-    return [(rule, finding) for rule, finding in findings if not follows(finding)]
+    return [
+        (rule, finding._replace(fix=None) if finding.lacks in causes else finding)
+        for rule, finding in findings
+        if not follows(finding)
+    ]
 
 
 _GRAVE = (Effect.REJECTED, Effect.CRASHES)

@@ -166,7 +166,14 @@ def values(document: Document, consumer: str, release: str, size: int | None) ->
     found = {each.key: each.value for each in shown.values if each.origin != "ignored"}
     if consumer in HUGGING_FACE:
         found.pop("steps_per_print", None)  # Accelerate overwrites it, whatever is written
+    if isinstance(found.get("zero_optimization"), bool):  # the old form of a stage
+        found["zero_optimization.stage"] = int(found.pop("zero_optimization"))
+    if found.get(_CURVE) not in (None, "linear"):
+        found[_CURVE] = "log"  # runtime/lr_schedules.py, `WarmupLR.__init__`: whatever else is written
     return {key: value for key, value in found.items() if not key.startswith("bfloat16.")}
+
+
+_CURVE = "scheduler.params.warmup_type"
 
 
 def unread(applied: Sequence[Diagnostic]) -> tuple[str, ...]:

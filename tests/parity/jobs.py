@@ -15,6 +15,7 @@ import os
 import random
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +45,16 @@ def of_trainer(config: Config, args: Config, hidden: int) -> str | None:
     return differs({"config": theirs, "mismatches": mismatches}, hidden)
 
 
-def of_loader(case: Config, theirs: Config) -> str | None:
+def of_loader(case: Config, theirs: Config, reader: str | None = None) -> str | None:
     """What differs between a program's reading and ours; None where nothing does."""
     Path("ds.json").write_text(json.dumps(case["config"]), "utf-8")
     Path("train.yaml").write_text(case["text"], "utf-8")
-    return differs(theirs, case["hidden"], case.get("batch"))
+    return differs(theirs, case["hidden"], case.get("batch"), reader)
 
 
-def differs(theirs: Config, hidden: int, batch: int | None = None) -> str | None:
+def differs(theirs: Config, hidden: int, batch: int | None = None, reader: str | None = None) -> str | None:
     """What differs between theirs and ours of the files in this folder. `batch`: that of the data loader."""
-    report = check("train.yaml", "0.19.8", RANKS)
+    report = check("train.yaml", "0.19.8", RANKS, reader)
     (child,) = report.children or (report,)  # a config that stands in the launch file is judged with it
     refused = [found for found in child if found.severity == "error" and found.code.startswith("DSC8")]
     ours = sum(OF_TRAINER in found.message for found in refused)
@@ -68,7 +69,7 @@ def differs(theirs: Config, hidden: int, batch: int | None = None) -> str | None
     micro = "train_micro_batch_size_per_gpu"
     given = {micro: batch} if batch and micro not in child.document.value() else {}
     try:
-        run = resolve("train.yaml", RANKS, "0.19.8", model_config={"hidden_size": hidden}, set=given)
+        run = resolve("train.yaml", RANKS, "0.19.8", reader, model_config={"hidden_size": hidden}, set=given)
     except ResolveError as error:
         return f"theirs {theirs}, ours {error}"
     expected = {key: value for key, value in theirs["config"].items() if key != "steps_per_print"}
@@ -117,7 +118,8 @@ def _loader(name: str, count: int, source: random.Random) -> int:
         return 2
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        failed = disagreements(f"jobs of {name}", list(zip(cases, answers, strict=True)), of_loader)
+        judge = partial(of_loader, reader=loading.LOADERS[name].reader)
+        failed = disagreements(f"jobs of {name}", list(zip(cases, answers, strict=True)), judge)
         os.chdir("/")
     refused = sum("refused" in answer for answer in answers)
     print(

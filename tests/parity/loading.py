@@ -25,6 +25,8 @@ class Packages(NamedTuple):
 
     whole: tuple[str, ...]
     alone: tuple[str, ...] = ()
+    reader: str | None = None
+    """The reader in the version that it brings along, where the newest one fills otherwise."""
 
 
 LOADERS: Mapping[str, Packages] = {
@@ -35,6 +37,7 @@ LOADERS: Mapping[str, Packages] = {
             "llamafactory==0.9.5", "accelerate==1.11.0", "peft==0.18.1", "trl==0.24.0", "modelscope", "av",
             "torchdata", "matplotlib", "sse-starlette", "uvicorn", "fastapi",
         ),
+        "transformers==5.6.0",
     ),
     "swift": Packages(
         (

@@ -89,13 +89,14 @@ def _left_out(ctx: Context, found: _Incomplete) -> Finding:
     added = one_of([f"`{key.info.name}` ({_expected(ctx, key)})" for key in found.missing], "and")
     where = f"`{word}` of `{found.path[-2]}`" if word == "params" else named(found.path)
     groups = _empty_groups(found)
-    return ctx.at(
+    left_out = ctx.at(
         found.path,
         f"{where} has no {names}, which DeepSpeed looks up whenever `{word}` is there",
         help=f"add {added}" + (f", or remove `{word}`" if found.removable else ""),
         part="key",
         fix=Fix("add `different_groups`: `{}`", (groups,), safe=True) if groups else None,
     )
+    return left_out.lacking((*found.path, found.missing[0].info.name))
 
 
 def _expected(ctx: Context, key: KeyView) -> str:
