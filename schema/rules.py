@@ -44,6 +44,7 @@ _USUAL = {
     "is_job": "<no config>",
     "job": "<job>",
     "parser": "<yaml>",
+    "plugged": "<version>",
 }
 """What is for most configs as it is for the empty one, and what to ask for where it is not."""
 

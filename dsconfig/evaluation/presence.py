@@ -52,6 +52,7 @@ def _circumstances(context: Context) -> dict[str, bool]:
         "no config": not context.is_config,
         "problems": bool(context.document.problems),
         "range": context.target.first != context.target.last,
+        "version": context.version is not None,
         "world size": context.world_size is not None,
         "yaml": context.document.format == "yaml",
     }

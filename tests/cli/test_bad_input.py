@@ -44,7 +44,12 @@ WRONG_USE = {
     ),
     "an abbreviated option": (["check", "--world", "8"], "unknown option `--world`"),
     "an unknown format": (["check", "--output-format", "xml"], "`xml` is unknown", "concise"),
-    "an unknown consumer": (["check", "--consumer", "me"], "`me` is unknown", "lightning"),
+    "an unknown consumer": (
+        ["check", "--consumer", "me"],
+        "expected one of deepspeed",
+        "lightning",
+        "got `me`",
+    ),
     "world size 0": (["check", "--world-size", "0"], "expected a whole number above 0, got `0`"),
     "no world size": (["check", "--world-size", "many"], "expected a whole number above 0, got `many`"),
     "a name without stdin": (["check", "clean.json", "--stdin-filename", "a"], "goes with `-`"),

@@ -144,7 +144,7 @@ def test_editors_and_directories_know_the_same_names(here: Path, pattern: str) -
     name = pattern.removeprefix("**/").replace("ds_z?", "ds_z3").replace("?", "_").replace("*", "offload")
     (here / name).parent.mkdir(exist_ok=True)
     (here / name).write_text("{")
-    assert list(configs(".", ".")) == [name]
+    assert list(configs(".")) == [name]
 
 
 def test_named_files_are_picked_as_in_directories(here: Path, run: Runs) -> None:

@@ -61,7 +61,7 @@ def test_a_file_is_kept_for_every_release_of_the_newest_series(run: Runs, releas
         (("editor", "emacs"), "`emacs` is unknown"),
         (("editor",), "EDITOR is missing: write `dsconfig editor vscode --write`"),
         (("init", "--preset", "zero9"), "unknown preset `zero9`"),
-        (("init", "--preset", "elastic", "--consumer", "deepspeed"), "not for 0.19.8"),
+        (("init", "--preset", "elastic", "--consumer", "deepspeed"), f"not for {LATEST}"),
         (("init", "no/such/folder/x.json"), "no such file or directory"),
     ],
 )

@@ -157,7 +157,7 @@ def _concise(result: Result, texts: dict[str, list[str]], given: Input) -> None:
     require(_clean(result.out, given), "a control character on stdout")
     plain = PAINT.sub("", result.out)
     lines = plain.split("\n\n")[0].splitlines() if "--statistics" in given.argv else plain.splitlines()
-    known = r"(\S+?:(\d+:\d+)?: DSC\d{3} |\s*\d+ )"
+    known = r"(\S+?:(\d+:\d+)?: DSC\d{3} |\s*\d+ |Checked \d+ file|note: |- )"
     require(all(re.match(known, line) for line in lines), "a line that is no finding")
 
 
