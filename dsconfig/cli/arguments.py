@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from argparse import _ActionsContainer as Container
     from collections.abc import Callable
 
+_READERS = f"who reads the file: {', '.join(CONSUMERS)}"
 _READER = (
-    f"who reads the file: {', '.join(CONSUMERS)}, or a version such as transformers==4.45 (default: "
-    "found out from it and what names it)"
+    f"{_READERS}, or a version such as transformers==4.45 (default: found out from it and what names it)"
 )
 
 
@@ -61,7 +61,8 @@ def add_schema_choice(parser: Container) -> None:
     """Declare the release and the consumer, for the verbs that serve editors."""
     add = parser.add_argument
     add("--target", metavar="RELEASE", help="the release that reads the config (default: the installed one)")
-    add("--consumer", choices=CONSUMERS, help="who reads the file (default: any, so far as `auto` goes)")
+    told = f"{_READERS} (default: any, so far as `auto` goes)"
+    add("--consumer", choices=CONSUMERS, metavar="READER", help=told)
 
 
 def add_filling(parser: Container) -> None:

@@ -35,7 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_fixing(parser, option=True)
     output = parser.add_argument_group("output")
     add = output.add_argument
-    add("--output-format", choices=FORMATS, default="full", help="how findings are shown (default: full)")
+    told = f"how findings are shown: {', '.join(FORMATS)} (default: full)"
+    add("--output-format", choices=FORMATS, default="full", metavar="FORMAT", help=told)
     add("-o", "--output-file", metavar="FILE", help="write them to this file (default: `-`, stdout)")
     add_color(output)
     add("--statistics", action="store_true", help="count the findings of each rule")

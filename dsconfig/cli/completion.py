@@ -51,6 +51,7 @@ def _say_values(action: argparse.Action) -> None:
     import shtab
 
     from dsconfig.checking.select import catalogue
+    from dsconfig.consumers import CONSUMERS
     from dsconfig.releases import RELEASES
     from dsconfig.schema.presets import PRESETS
 
@@ -63,5 +64,7 @@ def _say_values(action: argparse.Action) -> None:
         action.choices = ["ALL", *catalogue(), *catalogue().values()][metavar != "RULES" :]
     elif metavar == "RELEASE":
         action.choices = [*reversed(RELEASES), "installed", "latest"]
+    elif metavar == "READER":
+        action.choices = list(CONSUMERS)
     elif action.dest == "preset":
         action.choices = list(PRESETS)

@@ -54,7 +54,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     built.default = None
     add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="write a value first, as JSON")
     add("--target", metavar="RELEASE", help="the release that runs it (default: the installed DeepSpeed)")
-    add("--consumer", choices=_consumers(), help="who reads the file (default: found out)")
+    readers = _consumers()
+    told = f"who reads the file: {', '.join(readers)} (default: found out)"
+    add("--consumer", choices=readers, metavar="READER", help=told)
     add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
     add = parser.add_argument_group("result").add_argument
     add("--gpu", type=amount, metavar="SIZE", help="the memory of a GPU: exit code 1 where it is not enough")

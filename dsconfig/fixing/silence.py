@@ -28,6 +28,8 @@ class Silenced(NamedTuple):
 
 def silenced(document: Document, found: Sequence[Diagnostic], *, comments: bool) -> Silenced:
     """The text with a suppression of each finding. `comments`: whether its readers take comments."""
+    if not document.readable():  # a text that means nothing has no place for one
+        return Silenced(document.text, tuple(found))
     return _by_comments(document, found) if comments else _by_keys(document, found)
 
 
@@ -77,28 +79,31 @@ class _Remark(NamedTuple):
 
 def _by_comments(document: Document, found: Sequence[Diagnostic]) -> Silenced:
     """With a comment at the end of each line; above it where the end belongs to a text; else for the file."""
-    remarks = [_Remark(line, codes) for line, codes in _by_line(found).items()]
-    text, refused = _written(document, remarks)
+    lines = [_Remark(line, codes) for line, codes in _by_line(found).items()]
+    _, refused = _written(document, lines)
     if refused:
-        moved = [each._replace(above=each in refused) for each in remarks]
-        text, refused = _written(document, moved)
-        remarks = [each for each in moved if each not in refused]
-        text, _ = _written(document, remarks)
-    left = _kept(document, text, remarks, found)
-    if left:
-        codes = tuple(sorted({each.code for each in left}))
-        remarks = [*remarks, _Remark(0, codes, above=True)]
+        lines = [each._replace(above=each in refused) for each in lines]
+        _, refused = _written(document, lines)
+        lines = [each for each in lines if each not in refused]
+    # What is said of the text stands at its first place, which a comment may be.
+    wide = {each.code for each in found if each.location is None or each.code.startswith("DSC0")}
+    text, left = document.text, tuple(found)
+    for _ in range(2):
+        remarks = [*lines, *([_Remark(0, tuple(sorted(wide)), above=True)] if wide else [])]
         text, refused = _written(document, remarks)
         if refused:
             return Silenced(document.text, tuple(found))
         left = _kept(document, text, remarks, found)
+        if not left:
+            break
+        wide |= {each.code for each in left}
     return Silenced(text, left)
 
 
 def _by_line(found: Iterable[Diagnostic]) -> dict[int, tuple[str, ...]]:
     by_line: dict[int, set[str]] = {}
     for each in found:
-        if each.location is not None:
+        if each.location is not None and not each.code.startswith("DSC0"):
             by_line.setdefault(each.location.line, set()).add(each.code)
     return {line: tuple(sorted(codes)) for line, codes in sorted(by_line.items())}
 
