@@ -19,7 +19,7 @@ NodeKind = Literal["object", "array", "string", "number", "boolean", "null"]
 
 MAX_SIZE: Final = 2 * 1024 * 1024
 """Longest text that is read, in bytes of a file or code points of a text; more is one `too-large` problem."""
-MAX_VALUES: Final = 30_000
+MAX_VALUES: Final = 20_000
 """Most values, and most comments, read from one text."""
 MAX_DEPTH: Final = 128
 """Deepest nesting read. hjson gives up near 490 levels and json near 990, by the caller's stack."""
