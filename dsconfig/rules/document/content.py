@@ -86,8 +86,9 @@ def empty_document(ctx: Context) -> Iterator[Finding]:
 def beyond_limits(ctx: Context) -> Iterator[Finding]:
     """The text is larger or nested deeper than a config can sensibly be, or holds a number out of range.
 
-    Outside these limits (2 MiB, 20,000 values or comments, 128 levels, integers of 4,300 digits, unpaired surrogates)
-    Python's own parsers depend on settings of the machine, so nothing is claimed of DeepSpeed's verdict.
+    Outside these limits (2 MiB, 20,000 values or comments, 128 levels, integers of 4,300 digits, unpaired
+    surrogates) Python's own parsers depend on settings of the machine, so nothing is claimed of DeepSpeed's
+    verdict.
 
     Bad:
 
