@@ -58,7 +58,7 @@ class Config(Keys):
             consumer: who reads the file; see `check`.
 
         Raises:
-            ConfigError: the text is no config, or the release refuses one of its fields.
+            ConfigError: the text is not a config, or the release refuses one of its fields.
             OSError: the file cannot be read.
         """
         from pathlib import Path

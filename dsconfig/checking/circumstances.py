@@ -51,7 +51,7 @@ def circumstances(
 
 
 def foreign(document: Document) -> str | None:
-    """Why a document is no DeepSpeed config, in words; None where it is one, or means to be."""
+    """Why a document is not a DeepSpeed config, in words; None where it is one, or means to be."""
     why = recognition.foreign(document)
     return None if why is None else f"not a DeepSpeed config: {why}"
 

@@ -23,7 +23,7 @@ _LAUNCHES = re.compile(rb"^distributed_type\s*:\s*['\"]?DEEPSPEED\b", re.MULTILI
 _BLOCK = re.compile(rb"^deepspeed_config\s*:", re.MULTILINE)
 SKIPPED = frozenset(("node_modules", "__pycache__", "site-packages"))
 _LARGEST = 1 << 20
-"""A larger file is no config that someone wrote by hand, and not worth reading to find out."""
+"""A larger file is not a config that someone wrote by hand, and not worth reading to find out."""
 
 
 def configs(
@@ -74,7 +74,7 @@ def configs(
 
 
 def _is_wanted(entry: os.DirEntry[str], closed: Callable[[str], object]) -> bool:
-    """Whether an entry is a config, or is named like one and is no file, or cannot be told."""
+    """Whether an entry is a config, or is named like one and is not a file, or cannot be told."""
     try:
         is_file = entry.is_file()
     except OSError:  # a link to itself
@@ -141,7 +141,7 @@ def is_config(path: str) -> bool:
 
 
 def may_be_config(name: str) -> bool:
-    """Whether a file of this name can be a config, or a launch file that is no script."""
+    """Whether a file of this name can be a config, or a launch file that is not a script."""
     return name.lower().endswith(SUFFIXES)
 
 

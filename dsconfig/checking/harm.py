@@ -17,10 +17,10 @@ _Place: TypeAlias = "tuple[str, KeyPath, int]"
 
 def does_harm(old: Report, new: Report, steps: Iterable[Operation]) -> bool:
     """Whether the operations bring a finding, or spread or worsen one, or leave fewer world sizes."""
-    if new.foreign and not old.foreign:  # what is no config any more has no findings, and no use
+    if new.foreign and not old.foreign:  # a text that is no longer a config has no findings, and no use
         return True
     before, after, steps = _found(old), _found(new), list(steps)
-    if old.cut:  # what a fix makes room for in the list is no news
+    if old.cut:  # what a fix makes room for in the list is not news
         return _errors(after) > _errors(before)
     if _of_text(after) - _of_text(before):
         return True

@@ -50,7 +50,7 @@ class Report:
         self.is_held, self.base = base is not None, base or ()
         """Whether this is a launch file that holds the config, and where: paths of findings begin there."""
         self.foreign = foreign
-        """Why the file is no DeepSpeed config, so that nothing of it was judged; None where it is one."""
+        """Why the file is not a DeepSpeed config, so that nothing of it was judged; None where it is one."""
         self.unread = unread
         """Why the file could not be read or judged, so that nothing is known of it; None where it was."""
         self.sizes = sizes

@@ -60,9 +60,6 @@ def _without_consequences(findings: list[Found]) -> list[Found]:
     ]
 
 
-_GRAVE = (Effect.REJECTED, Effect.CRASHES)
-
-
 def _without_remarks(findings: list[Found]) -> list[Found]:
     """Without what another finding at the same place says better.
 

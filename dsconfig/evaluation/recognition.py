@@ -100,7 +100,7 @@ _IN_COMMANDS = ("--deepspeed", "dsconfig elastic run", "'dsconfig', 'elastic', '
 
 
 def foreign(document: Document) -> str | None:
-    """Why a file that someone named is no DeepSpeed config; None where it is one, or means to be.
+    """Why a file that someone named is not a DeepSpeed config; None where it is one, or means to be.
 
     What cannot be read, or is empty, is a config gone wrong, and judged.
     """

@@ -9,9 +9,8 @@ from typing import Literal, NamedTuple
 from dsconfig.diagnostic import dotted
 from dsconfig.json_types import Json, JsonObject, KeyPath
 from dsconfig.model.keyinfo import keys_of, type_named
-from dsconfig.model.problems import BuildError, Problem
+from dsconfig.model.problems import BuildError, Problem, not_a_key
 from dsconfig.model.section import Section
-from dsconfig.words import closest
 
 
 class Difference(NamedTuple):
@@ -135,10 +134,8 @@ def _assign(section: Section, name: str | None, word: str, value: object) -> Non
     elif section.keeps(word):
         section.remembered[word] = value
     else:
-        meant = tuple(closest(word, keys_of(type(section))))
-        guess = f": did you mean `{meant[0]}`?" if meant else ""
-        problem = Problem(word, f"is no key here{guess}", None, value, meant)
-        raise BuildError(type(section).__name__, (problem,))
+        says, meant = not_a_key(word, keys_of(type(section)))
+        raise BuildError(type(section).__name__, (Problem(word, says, None, value, meant),))
 
 
 def _from_above(section: Section, key: str, error: BuildError) -> BuildError:

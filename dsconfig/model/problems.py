@@ -112,14 +112,18 @@ def _lines(
 
 def unknown(name: str, keys: Mapping[str, KeyInfo], value: object) -> InitErrorDetails:
     """The entry for a field that the section does not have."""
+    says, meant = not_a_key(name, keys)
+    return _line((name,), says, value, {"meant": meant})
+
+
+def not_a_key(name: str, keys: Mapping[str, KeyInfo]) -> tuple[str, tuple[str, ...]]:
+    """What is said of a name that a section does not have, and which of its keys may have been meant."""
     meant = tuple(closest(name, keys))
     if meant:
-        says = f"is no key here: did you mean `{meant[0]}`?"
-    elif len(keys) <= _WORTH_A_GUESS:
-        says = f"is no key here: {one_of([f'`{key}`' for key in keys])} is"
-    else:
-        says = "is no key here"
-    return _line((name,), says, value, {"meant": meant})
+        return f"is not a known key: did you mean `{meant[0]}`?", meant
+    if len(keys) <= _WORTH_A_GUESS:
+        return f"is not a known key: the section has {one_of([f'`{key}`' for key in keys], 'and')}", meant
+    return "is not a known key", meant
 
 
 def wrong(name: str, info: KeyInfo, value: object, instead: str | None = None) -> InitErrorDetails:

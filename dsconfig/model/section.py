@@ -196,7 +196,7 @@ class RootKeys(Section):
 
 
 class _Rest(dict[str, object]):
-    """Keys that are no keyword arguments, as a call would pass them."""
+    """Keys that are not keyword arguments, as a call would pass them."""
 
     def __repr__(self) -> str:
         return f"**{super().__repr__()}"

@@ -21,7 +21,7 @@ class Taken:
     """What one section was given, apart by what becomes of it."""
 
     values: JsonObject = field(default_factory=dict)
-    """Values of fields, by attribute, and keys that are no fields."""
+    """Values of fields, by attribute, and keys that are not fields."""
     spelled: dict[str, str] = field(default_factory=dict)
     unknown: JsonObject = field(default_factory=dict)
     """What the model does not know, and keeps."""
@@ -65,7 +65,7 @@ def _take_params(section: type[BaseModel], taken: Taken) -> None:
 
 
 def typed_params(section: type[BaseModel], type_: object, params: object) -> object:
-    """Params as those of the type that stands beside them; as they are where that is no type of DeepSpeed's.
+    """Params as those of the type that stands beside them; as they are where DeepSpeed has no such type.
 
     Raises:
         ValidationError: they do not fit the type.

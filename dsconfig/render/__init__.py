@@ -88,7 +88,7 @@ class Report(Protocol):
 
     @property
     def foreign(self) -> str | None:
-        """Why the file is no DeepSpeed config; None where it is one."""
+        """Why the file is not a DeepSpeed config; None where it is one."""
 
     @property
     def unread(self) -> str | None:

@@ -14,7 +14,7 @@ from dsconfig.diagnostic import Diagnostic
 def relative(name: str) -> str:
     """The path from the repository's root, with slashes; where there is none, from the working directory.
 
-    What lies elsewhere keeps its absolute path, and what is no file its name: `<stdin>`.
+    What lies elsewhere keeps its absolute path, and what is not a file its name: `<stdin>`.
     """
     if not name or name.startswith("<"):
         return name

@@ -81,12 +81,12 @@ def test_one_line_a_field() -> None:
         "Config: ",
         "  `fp16` takes an object, not `true`",
         '  `optimizer.params.lr` takes a number or `"auto"`, not `"x"`',
-        "  `optimizer.params.learning_rate` is no key here",
+        "  `optimizer.params.learning_rate` is not a known key",
         '  `zero_optimization.stage` takes one of `0`, `1`, `2`, `3` or `"auto"`, not `7`',
         "  `zero_optimization.offload_param.pin_memory` takes `true` or `false`, not `7`",
-        "  `zero_optimization.stge` is no key here: did you mean `stage`?",
+        "  `zero_optimization.stge` is not a known key: did you mean `stage`?",
         "  `comet.api_key` takes a string or `null`, not a value that is not shown",
-        "  `train_batchsize` is no key here: did you mean `train_batch_size`?",
+        "  `train_batchsize` is not a known key: did you mean `train_batch_size`?",
     ]
     first = caught.value.problems[0]
     assert (first.path, first.accepted, first.given) == ("fp16", "an object", True)
@@ -112,7 +112,7 @@ def test_another_model_has_the_same_words() -> None:
         Settings(deepspeed={"fp16": {"enabled": "x", "loss_scal": 1}})  # type: ignore[arg-type]
     assert [(each["loc"], each["msg"]) for each in caught.value.errors()] == [
         (("deepspeed", "fp16", "enabled"), 'takes one of `true`, `false` or `"auto"`, not `"x"`'),
-        (("deepspeed", "fp16", "loss_scal"), "is no key here: did you mean `loss_scale`?"),
+        (("deepspeed", "fp16", "loss_scal"), "is not a known key: did you mean `loss_scale`?"),
     ]
 
 
@@ -147,7 +147,7 @@ def test_replace_changes_one_place() -> None:
     assert CONFIG.diff(CONFIG.replace({"my_own.b": 3, "fp16.loss_scale": 1}))[0].kind == "added"
     assert CONFIG.to_dict() == WRITTEN
     for path in ("zero_optimization__stge", "zero_optimization__offload_optimizer__devise", "zeero"):
-        with pytest.raises(BuildError, match=f"`{path.replace('__', '.')}` is no key here"):
+        with pytest.raises(BuildError, match=f"`{path.replace('__', '.')}` is not a known key"):
             CONFIG.replace(**{path: 1})
 
 

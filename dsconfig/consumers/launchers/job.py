@@ -36,7 +36,7 @@ class Job(NamedTuple):
 
     @property
     def is_held(self) -> bool:
-        """Whether the config is no file of its own: it stands in the launch file, or is made of it."""
+        """Whether the config is not a file of its own: it stands in the launch file, or is made of it."""
         config = self.document
         own = config is not None and config.name.startswith(f"{self.launch.name}: ")
         return config is not None and (self.inline is not None or config.is_data or own)

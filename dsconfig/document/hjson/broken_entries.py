@@ -72,7 +72,7 @@ def read_entry(builder: TreeBuilder, frame: Frame, pos: int) -> int:
 
 
 def _read_key(builder: TreeBuilder, frame: Frame, start: int) -> int:
-    """The key and its colon. The frame gets none where what stands here is no key."""
+    """The key and its colon. The frame gets none where what stands here is not a key."""
     found = _key(builder, start)
     if found is None:
         return start

@@ -63,7 +63,7 @@ def value_that_the_consumer_overwrites(ctx: Context) -> Iterator[Finding]:
 
     `steps_per_print` becomes infinity in every config that Accelerate or Transformers' Trainer reads, so that
     DeepSpeed prints no progress. The loop that reads the config prints its own, and nothing that is trained
-    differs: the line costs only who reads it, so this is no warning. `zero_allow_untested_optimizer` becomes
+    differs: the line costs only who reads it, so this is an info. `zero_allow_untested_optimizer` becomes
     true where the config has no `optimizer`, and the script's own is used: written as false, it asks for a
     check that is not made, and that is a warning.
 

@@ -68,7 +68,7 @@ def default_changed_in_range(ctx: Context) -> Iterator[Finding]:
 
     The same file trains differently on both sides: `gradient_clipping` is 0 before 0.19.3 and 1.0 from it on.
     Written out, the value stays. Nothing written is changed, and each release does what it documents, so this
-    is no warning: what is lost is that runs on both sides compare. Only sections that are written and
+    is not a warning: what is lost is that runs on both sides compare. Only sections that are written and
     switched on are looked at.
 
     Bad, release >=0.19.2:
