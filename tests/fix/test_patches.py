@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dsconfig.checking.patches import edits
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.diagnostic import Fix, Move, Set
 from dsconfig.document import read_text
+from dsconfig.document.edit import apply
 
 
 def test_a_value_set_again_and_again_at_one_key_is_written_once() -> None:
     document = read_text("{" + '"fp16": none, "train_batch_size": 8,' * 50 + "}", format="json")
     many = Fix("write JSON's words", (*[Set(("fp16",), None)] * 50, Set(("train_batch_size",), 4)))
     assert len(edits(document, many)) == 2
+
+
+def test_a_list_with_dashes_moves_below_sections_of_their_own_beside_one_in_brackets() -> None:
+    text = "teacher_layer:\n  - 1\nzero_optimization: {stage: 1}\n"
+    document = read_text(text, format="yaml")
+    moved = Move(("teacher_layer",), ("compression_training", "layer_reduction", "teacher_layer"))
+    assert apply(text, edits(document, Fix("move it", (moved,)))) == (
+        "zero_optimization: {stage: 1}\n"
+        "compression_training:\n  layer_reduction:\n    teacher_layer:\n      - 1\n"
+    )

@@ -130,10 +130,17 @@ def _value(around: Surroundings, value: Json, indent: str, manner: Manner) -> st
     inner = indent + layout.unit
     if isinstance(value, Raw) and value.block:
         return f"{layout.newline}{inner}{moved(value, layout, inner)}"
-    if isinstance(value, dict) and value and not manner.flow:
+    if isinstance(value, dict) and value and (_needs_lines(value) or not manner.flow):
         lines = (
             f"{inner}{quoted_like(manner.key, str(key))}:{_value(around, item, inner, manner)}"
             for key, item in value.items()
         )
         return layout.newline + layout.newline.join(lines)
     return f" {dump(value, layout, indent if manner.spread and not manner.flow else None, manner)}"
+
+
+def _needs_lines(value: Json) -> bool:
+    """Whether there is something in it that cannot stand in brackets, however its neighbours stand."""
+    if isinstance(value, dict):
+        return any(map(_needs_lines, value.values()))
+    return isinstance(value, Raw) and value.block
