@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from random import Random
 
@@ -64,14 +64,14 @@ def raised(draft: Draft) -> Iterator[str]:
     text = json.dumps(draft.config)
     size, more = draft.world_size, {"target": draft.target, "consumer": draft.consumer}
     for source in (draft.config, text):
-        yield from _place(lambda source=source: dsconfig.check(source, world_size=size, **more))
-        yield from _place(lambda source=source: dsconfig.resolve(source, world_size=size or 4, **more))
-    yield from _place(lambda: dsconfig.fix(text, unsafe=True, world_size=size, **more))
+        yield from _place(dsconfig.check, source, world_size=size, **more)
+        yield from _place(dsconfig.resolve, source, world_size=size or 4, **more)
+    yield from _place(dsconfig.fix, text, unsafe=True, world_size=size, **more)
 
 
-def _place(call: object) -> Iterator[str]:
+def _place(call: Callable[..., object], *given: object, **options: object) -> Iterator[str]:
     try:
-        call()  # type: ignore[operator]
+        call(*given, **options)
     except (dsconfig.ResolveError, dsconfig.ConfigError):
         return
     except Exception as error:
