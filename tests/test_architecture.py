@@ -104,7 +104,7 @@ ROOMS, FLOORS, ARROWS = 26, 9, 102
 
 HEAVY: dict[str, set[str]] = {
     "pydantic": {"model"},
-    "pydantic_core": {"model", "dialect"},
+    "pydantic_core": {"model"},
     "yaml": {"document", "jobs"},
     "packaging": {"releases", "elastic"},
     "numpy": {"elastic"},

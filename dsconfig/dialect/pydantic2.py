@@ -1,15 +1,14 @@
 """Conversions of pydantic 2 in its lax mode, which is the one that DeepSpeed's models use.
 
-Source of the rules: pydantic's conversion table, and pydantic-core's own validators for the corner cases of
-numbers in strings, which are loaded only when such a string is met.
+Source of the rules: pydantic's conversion table; `numbers` has the corner cases of numbers in strings.
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dsconfig.dialect import numbers
 from dsconfig.dialect.verdict import (
     Coerced,
     Read,
@@ -70,7 +69,7 @@ def _integer(value: Json) -> int | None:
         return int(value)
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < _FLOAT_EXACT else None
-    return _parsed_integer(value) if isinstance(value, str) else None
+    return numbers.integer(value) if isinstance(value, str) else None
 
 
 def _why(value: Json) -> Why:
@@ -81,7 +80,7 @@ def _why(value: Json) -> Why:
 
 def _float(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str):
-        number = _parsed_float(value)
+        number = numbers.number(value)
     elif isinstance(value, int | float):
         number = _as_float(value)
     else:
@@ -125,30 +124,6 @@ def _enum(spec: Spec, value: Json) -> Verdict:
     if any(same(value, member) for member in members):
         return None
     return Refused("member" if isinstance(value, str) else "type", spec, value)
-
-
-@lru_cache(maxsize=256)
-def _parsed_integer(text: str) -> int | None:
-    """The integer that pydantic-core reads from a string, or None."""
-    from pydantic_core import SchemaValidator, ValidationError, core_schema
-
-    try:
-        number: int = SchemaValidator(core_schema.int_schema()).validate_python(text)
-    except ValidationError:
-        return None
-    return number
-
-
-@lru_cache(maxsize=256)
-def _parsed_float(text: str) -> float | None:
-    """The number that pydantic-core reads from a string, or None."""
-    from pydantic_core import SchemaValidator, ValidationError, core_schema
-
-    try:
-        number: float = SchemaValidator(core_schema.float_schema()).validate_python(text)
-    except ValidationError:
-        return None
-    return number
 
 
 _CONVERSIONS: dict[str, Read] = {
