@@ -124,7 +124,7 @@ class Heartbeat:
             clear = partial(transitions.clear_suspicion, node=self._node, heartbeat=self._count)
             self._store.update(clear)
         else:
-            self.lapsed = self.lapsed or lease.remaining() <= 0
+            self.lapsed = self.lapsed or not lease.valid
             lease.renew(self._sent_at + self._settings.lease_duration)
 
     def _remove_lost_members(self, state: State) -> None:

@@ -65,7 +65,7 @@ class Joiner:
         """Whether workers may start; the first heartbeat as a member may be still to come."""
         lease = Lease(lease_path(self._node.folder, state.round), create=True)
         self._heartbeat.grant(lease)
-        while lease.remaining() <= 0:
+        while not lease.valid:
             self._heartbeat.raise_if_lost()
             self._raise_if_drained()
             current = self._store.read()

@@ -80,7 +80,7 @@ class Checkpoints:
         return known or Saved(self._root, name, self._world_size(name))
 
     def commit(self, tag: str) -> bool:
-        """Make this round's `tag` the latest; `False` if the round is over.
+        """Make this round's `tag` the latest; `True`, or if the round is over the process ends here.
 
         Call it on one rank, after a barrier behind all ranks' writing.
         """
@@ -93,8 +93,6 @@ class Checkpoints:
         }
         atomic_write(self.folder / tag / "elastic.json", commit)
         number = session.commit_number(commit["name"])
-        if number is None:
-            return False
         atomic_write(self._commits / f"{self._life:06}.{number:09}.json", commit)
         for old in sorted(self._commits.glob("*.json"))[:-KEPT_COMMITS]:
             old.unlink(missing_ok=True)

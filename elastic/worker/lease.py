@@ -1,8 +1,9 @@
-"""The lease under which the workers of a round run: a moment on this host's clock, in a file with one flag.
+"""The lease under which the workers of a round run: a moment on this host's clock, in a file with two flags.
 
-The agent renews it after each heartbeat that the store has taken; a worker looks at it in each step and in a
-thread of its own.  It ends before the other nodes may form a group without this one, so that a frozen node,
-or one that was cut off, never trains beside its successors.  The flag asks the workers for a checkpoint.
+The agent renews it after each heartbeat that the store has taken; a worker looks at it in each step, and its
+keeper (`elastic.worker.keeper`) has the kernel end it at that moment.  It ends before the other nodes may
+form a group without this one, so that a frozen node, or one that was cut off, never trains beside its
+successors.  The flags: the agent wants a checkpoint; the agent is about to end the workers.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import threading
 import time
 
 _FORMAT = struct.Struct("<d")
-_FLAG = _FORMAT.size
+_WANTED = _FORMAT.size
+_REVOKED = _WANTED + 1
+_ENDED = _FORMAT.pack(0.0) + b"\0\1"
 
 
 def now() -> float:
@@ -27,7 +30,7 @@ def lease_path(folder: str, round_: int) -> str:
 
 
 class Lease:
-    """The file: 8 bytes written at once, which a reader on the same host sees whole, and one for the flag."""
+    """The file: 8 bytes written at once, which readers on the same host see whole, and one for each flag."""
 
     def __init__(self, path: str, *, create: bool = False) -> None:
         flags = os.O_RDWR | os.O_CREAT if create else os.O_RDONLY
@@ -35,53 +38,55 @@ class Lease:
         self._lock = threading.Lock()
         self._ended = False
         if create:
-            self.revoke()
-            self.ask_for_checkpoint(False)
+            os.pwrite(self._file, bytes(_REVOKED + 1), 0)
 
     def renew(self, until: float) -> None:
         """Let workers run until this moment of `now`; does nothing once the lease has ended."""
-        with self._lock:
-            if not self._ended:
-                self._write(until)
+        self._write(_FORMAT.pack(until), 0)
+        self._write(b"\0", _REVOKED)
 
     def revoke(self) -> None:
-        """Let them run no more, for now."""
-        self.renew(0.0)
+        """Let them run no more, for now; a lease that has run out already stays so, and gives no grace."""
+        self._write(b"\1", _REVOKED)
 
     def end(self) -> None:
         """Let them run no more, whatever another thread is about to write."""
+        self.revoke()
+        self._write(_FORMAT.pack(0.0), 0)
         with self._lock:
             if not self._ended:
-                self._write(0.0)
                 self._ended = True
                 os.close(self._file)
 
     def remaining(self) -> float:
         """Seconds until it runs out; negative once it has."""
-        return self._until() - now()
+        until: float = _FORMAT.unpack(self._read(_FORMAT.size, 0))[0]
+        return until - now()
+
+    @property
+    def valid(self) -> bool:
+        """Whether workers may run."""
+        return not self.revoked and self.remaining() > 0
 
     @property
     def revoked(self) -> bool:
         """Whether the agent took it back, which is about to end the worker, rather than let it run out."""
-        return self._until() == 0.0
+        return self._read(1, _REVOKED) == b"\1"
 
     def ask_for_checkpoint(self, wanted: bool) -> None:
         """Set the flag."""
-        with self._lock:
-            if not self._ended:
-                os.pwrite(self._file, bytes([wanted]), _FLAG)
+        self._write(bytes([wanted]), _WANTED)
 
     @property
     def checkpoint_wanted(self) -> bool:
         """The flag."""
-        return os.pread(self._file, 1, _FLAG) == b"\1"
+        return self._read(1, _WANTED) == b"\1"
 
-    def _write(self, until: float) -> None:
-        os.pwrite(self._file, _FORMAT.pack(until), 0)
+    def _write(self, value: bytes, at: int) -> None:
+        with self._lock:
+            if not self._ended:
+                os.pwrite(self._file, value, at)
 
-    def _until(self) -> float:
+    def _read(self, size: int, at: int) -> bytes:
         with self._lock:  # another thread may be closing the file, and its number go to another file
-            if self._ended:
-                return 0.0
-            until: float = _FORMAT.unpack(os.pread(self._file, _FORMAT.size, 0))[0]
-        return until
+            return _ENDED[at : at + size] if self._ended else os.pread(self._file, size, at)

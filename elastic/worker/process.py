@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
+from typing import NoReturn
+
+_KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
+_keepers: list[subprocess.Popen[bytes]] = []
 
 
 def die_with_agent(agent: int) -> None:
@@ -24,7 +31,34 @@ def die_with_agent(agent: int) -> None:
         die()
 
 
-def die() -> None:
+def keep_lease(lease: str) -> None:
+    """Have the kernel kill this process when the lease in that file runs out, asleep or awake (Linux only).
+
+    Where no keeper can be started, the process's own looks at its lease remain.
+    """
+    if not (sys.platform == "linux" and hasattr(time, "CLOCK_BOOTTIME") and sys.executable):
+        return
+    import fcntl
+
+    ours, keepers = os.pipe()
+    command = [sys.executable, "-I", "-S", _KEEPER, lease, str(keepers)]
+    no = subprocess.DEVNULL
+    try:
+        fcntl.fcntl(ours, fcntl.F_SETOWN, -os.getpid() if os.getpgrp() == os.getpid() else os.getpid())
+        fcntl.fcntl(ours, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(ours, fcntl.F_SETFL, os.O_ASYNC)
+        _keepers.append(
+            # Its own session: a signal to this process's group is not meant for it.
+            subprocess.Popen(
+                command, pass_fds=[keepers], stdin=no, stdout=no, stderr=no, start_new_session=True
+            )
+        )
+    except OSError:
+        os.close(ours)  # before the other end, so that nobody is sent a signal
+    os.close(keepers)
+
+
+def die() -> NoReturn:
     """End at once without cleaning up: what this process has not finished, its successors do again.
 
     With it go the processes that it has started: torch's agent makes each worker the leader of a group.
@@ -32,3 +66,4 @@ def die() -> None:
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
+    os._exit(1)  # not reached

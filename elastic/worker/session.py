@@ -6,8 +6,7 @@
         session.check()                      # ends this process if its round is over
         ...
         if session.checkpoint_wanted: ...    # on any rank: nodes are about to come or go
-        if session.commit("step-100"):       # after all ranks have written it
-            ...
+        session.commit("step-100")           # after all ranks have written it
 
 Needs neither torch nor a connection to the store: the agent on the same machine answers.
 """
@@ -20,12 +19,13 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from elastic.errors import ElasticityError
 from elastic.json_types import Json
 from elastic.worker.agent_client import AgentClient
 from elastic.worker.lease import Lease, lease_path
-from elastic.worker.process import die, die_with_agent
+from elastic.worker.process import die, die_with_agent, keep_lease
 
 _WATCH = 0.1
 """Seconds between two looks at the lease."""
@@ -77,7 +77,7 @@ class Session:
     @property
     def valid(self) -> bool:
         """Whether this round may still go on: its agent lives and the job counts on it."""
-        return self._lease.remaining() > 0
+        return self._lease.valid
 
     @property
     def checkpoint_wanted(self) -> bool:
@@ -89,24 +89,30 @@ class Session:
         return self._lease.checkpoint_wanted
 
     def check(self) -> None:
-        """End this process at once if its round is over: another group may be training already."""
-        if self.valid:
-            return
-        if self._lease.revoked:
-            time.sleep(_GRACE)
+        """End this process if its round is over: at once where another group may be training already."""
+        if not self.valid:
+            self._stand_aside()
+
+    def _stand_aside(self) -> NoReturn:
+        """Do nothing more until the agent ends this process, or until its lease or a moment has passed."""
+        time.sleep(max(0.0, min(_GRACE, self._lease.remaining())))
         die()
 
     def commit(self, checkpoint: str) -> bool:
-        """Make `checkpoint` the job's latest; `False` if this round is over, and then it is not.
+        """Make `checkpoint` the job's latest; `True`, or if this round is over the process ends here.
 
         Call it on one rank, when all ranks have written theirs.
         """
-        return self.commit_number(checkpoint) is not None
+        return self.commit_number(checkpoint) > 0
 
-    def commit_number(self, checkpoint: str) -> int | None:
+    def commit_number(self, checkpoint: str) -> int:
         """As `commit`; the number of the commit, which only grows while the store lives."""
+        self.check()
         reply = self._agent.ask("commit", round=self.round, checkpoint=checkpoint)
-        return int(reply["number"]) if reply.get("committed") else None
+        if not reply.get("committed"):
+            self._stand_aside()  # what comes after a commit is no business of a superseded worker
+        self.check()
+        return int(reply["number"])
 
     def finish(self) -> None:
         """Wait until all workers of the group have ended well; `python -m elastic.worker` calls it.
@@ -131,6 +137,7 @@ def current() -> Session:
     if _current is None:
         _current = _read(os.environ)
         die_with_agent(int(os.environ["DSCONFIG_ELASTIC_AGENT_PID"]))
+        keep_lease(lease_path(os.environ["DSCONFIG_ELASTIC_AGENT"], _current.round))
         threading.Thread(target=_watch, args=(_current,), name="dsconfig-lease", daemon=True).start()
     return _current
 

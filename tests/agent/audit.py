@@ -18,10 +18,10 @@ from typing import Any
 Row = dict[str, Any]
 
 
-def rows(folder: Path) -> list[Row]:
-    """Every line of the ledger; the last one of a killed worker may be torn."""
+def rows(folder: Path, which: str = "*") -> list[Row]:
+    """Every line of the ledger, or of these files; the last one of a killed worker may be torn."""
     found = []
-    for file in sorted(folder.glob("*.jsonl")):
+    for file in sorted(folder.glob(f"{which}.jsonl")):
         lines = file.read_text().splitlines(keepends=True)
         found += [json.loads(line) for line in lines if line.endswith("\n")]
     return found

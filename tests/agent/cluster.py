@@ -68,10 +68,14 @@ class Process:
     def running(self) -> bool:
         return self._process.poll() is None
 
+    @staticmethod
+    def children(pid: int) -> list[int]:
+        listed = Path(f"/proc/{pid}/task/{pid}/children")
+        return [int(pid) for pid in listed.read_text().split()] if listed.exists() else []
+
     def workers(self) -> list[int]:
         """Its child processes."""
-        listed = Path(f"/proc/{self.pid}/task/{self.pid}/children")
-        return [int(pid) for pid in listed.read_text().split()] if listed.exists() else []
+        return self.children(self.pid)
 
     def signal(self, number: signal.Signals, *, workers: bool = False) -> None:
         for pid in [self.pid, *(self.workers() if workers else [])]:
@@ -112,7 +116,12 @@ class Cluster:
         return store
 
     def start_node(
-        self, *options: str, nnodes: str = "1:4", conf: str = FAST, config: Path | None = None
+        self,
+        *options: str,
+        nnodes: str = "1:4",
+        conf: str = FAST,
+        config: Path | None = None,
+        script: str = TRAINER,
     ) -> Process:
         name = f"node-{len(self.nodes)}"
         command = [*DSCONFIG, "elastic", "run", "--nnodes", nnodes, "--no-host-store", "--rdzv-conf", conf]
@@ -122,7 +131,7 @@ class Cluster:
             "--event-log",
             str(self.folder / f"{name}.events"),
         ]
-        return self.start_agent([*command, *options, str(config or self.config), TRAINER])
+        return self.start_agent([*command, *options, str(config or self.config), script])
 
     def begin(self, step: int) -> Process:
         """Start a store and two nodes, and wait until both have come to a step; returns the store."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from elastic import Checkpoints, with_universal
 from elastic.worker.checkpoints import KEPT_COMMITS
 
@@ -22,9 +24,11 @@ class Worker:
     superseded: bool = False
     commits: int = 0
 
-    def commit_number(self, _name: str) -> int | None:
+    def commit_number(self, _name: str) -> int:
+        if self.superseded:
+            raise ProcessLookupError  # it is no more
         self.commits += 1
-        return None if self.superseded else self.commits
+        return self.commits
 
 
 def at(root: Path, worker: Worker) -> Checkpoints:
@@ -50,7 +54,8 @@ def test_the_last_commit_counts(tmp_path: Path) -> None:
 
 def test_a_superseded_round_commits_nothing(tmp_path: Path) -> None:
     assert at(tmp_path, Worker(100)).commit("one")
-    assert not at(tmp_path, Worker(100, superseded=True)).commit("stale")
+    with pytest.raises(ProcessLookupError):
+        at(tmp_path, Worker(100, superseded=True)).commit("stale")
     assert latest(tmp_path, Worker(200)) == ("round-100-1/one", 2)
 
 

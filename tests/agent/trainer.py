@@ -15,7 +15,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 BEGAN = time.monotonic()
 import torch  # noqa: E402
@@ -24,34 +23,13 @@ import torch.distributed as dist  # noqa: E402
 IMPORTED = time.monotonic()
 import elastic  # noqa: E402
 from elastic import Checkpoints  # noqa: E402
+from tests.agent.ledger import Ledger  # noqa: E402
 
 FOLDER = Path(os.environ["LEDGER"])
 STEPS = int(os.environ.get("STEPS", "30"))
 EVERY = int(os.environ.get("EVERY", "3"))
 STEP_SECONDS = float(os.environ.get("STEP_SECONDS", "0.15"))
 FAULT, _, FAULT_STEP = os.environ.get("FAULT", "").partition("@")
-
-
-class Ledger:
-    """One file a process; a line is on the disk before what it says is done."""
-
-    def __init__(self, session: elastic.Session) -> None:
-        name = f"{session.incarnation}-{session.round:04}-{session.rank}-{os.getpid()}.jsonl"
-        self._file = open(FOLDER / name, "a")  # noqa: SIM115
-        self._same: dict[str, Any] = {
-            "incarnation": session.incarnation,
-            "round": session.round,
-            "rank": session.rank,
-            "world": session.world_size,
-            "pid": os.getpid(),
-            "import": IMPORTED - BEGAN,
-        }
-
-    def write(self, event: str, **more: Any) -> None:
-        line = {"t": time.monotonic(), "event": event, **self._same, **more}
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
 
 
 def once(name: str) -> bool:
@@ -99,15 +77,14 @@ class Training:
             ledger.write("frozen")
             os.kill(os.getpid(), signal.SIGSTOP)
         name = f"{folder.parent.name}/{tag}"
-        if self._checkpoints.commit(tag):
-            self._parent = name
-            ledger.write("committed", checkpoint=name)
-        else:
-            ledger.write("refused", checkpoint=name)
+        self._checkpoints.commit(tag)
+        self._parent = name
+        ledger.write("committed", checkpoint=name)
 
 
 def train(session: elastic.Session) -> None:
-    ledger, training = Ledger(session), Training(session)
+    training = Training(session)
+    ledger = Ledger(FOLDER, session, **{"import": IMPORTED - BEGAN})
     dist.init_process_group("gloo")
     share = session.micro_batch_size * session.accumulation_steps
     stopping = False
