@@ -19,8 +19,9 @@ def texts() -> dict[str, str]:
     found: dict[str, str] = {}
     root = _made(found, "dsconfig.model.config", names.config())
     _made(found, "dsconfig.model._table", table.text(root.Config))
-    from schema import typed
+    from schema import prose, typed
 
+    found["dsconfig/model/_prose.py"] = prose.text(root.Config)
     found["dsconfig/model/dicts.py"] = typed.dicts(root.Config)
     beside, every = names.beside(root.Config), names.every(root.Config)
     found["dsconfig/model/__init__.pyi"] = typed.stub(root.Config, beside, every)

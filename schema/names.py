@@ -12,6 +12,7 @@ from dsconfig.model.section import RootKeys, Section
 
 _MODEL = "dsconfig.model"
 _TOOLS = {
+    "_prose",
     "_table",
     "annotations",
     "compose",
@@ -23,6 +24,7 @@ _TOOLS = {
     "openers",
     "paths",
     "problems",
+    "prose",
     "section",
     "spec",
     "taking",

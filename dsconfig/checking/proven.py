@@ -26,14 +26,23 @@ if TYPE_CHECKING:
 
 def proven(report: Report, judge: Judge) -> Report:
     """The report with the fixes that hold, marked safe where that is certain; `judge` is what made it."""
-    document = report.document
-    wanted = [found for found in report if found.fix is not None and found.fix.operations]
-    if document is None or not wanted:
+    if not any(_is_fixable(found) for found in report):
         return report
+    return report.replaced(diagnostics=tuple(holding(report, judge, report.diagnostics)))
+
+
+def holding(report: Report, judge: Judge, found: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Some of the findings of a report, with the fixes that hold."""
+    document = report.document
+    wanted = [each for each in found if _is_fixable(each)]
+    if document is None or not wanted:
+        return list(found)
     kept = set(map(id, _Proof(report, document, judge).of(wanted)))
-    return report.replaced(
-        diagnostics=tuple(_shown(found, report, proven=id(found) in kept) for found in report.diagnostics)
-    )
+    return [_shown(each, report, proven=id(each) in kept) for each in found]
+
+
+def _is_fixable(found: Diagnostic) -> bool:
+    return found.fix is not None and bool(found.fix.operations)
 
 
 def _shown(found: Diagnostic, report: Report, *, proven: bool) -> Diagnostic:

@@ -28,6 +28,7 @@ VERBS = {
     "memory": "tell what a rank and a host hold in training, and whether it fits",
     "show": "tell which values count, and where each comes from",
     "schema": "give the JSON Schema of a config, for editors",
+    "lsp": "serve an editor: findings, fixes and completion as you type",
     "editor": "connect an editor with the schema",
     "init": "write a config to start from",
     "completion": "write what completes commands and options in a shell",

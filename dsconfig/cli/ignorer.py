@@ -10,8 +10,7 @@ from dsconfig.cli.checker import Checker
 from dsconfig.cli.errors import complain
 from dsconfig.cli.files import reason
 from dsconfig.cli.output import is_whole, replace
-from dsconfig.document import Document
-from dsconfig.fixing.silence import silenced
+from dsconfig.fixing.silence import silenced, takes_comments
 from dsconfig.render.summary import count
 
 
@@ -40,7 +39,7 @@ def _add(checker: Checker, name: str, reports: Sequence[Report]) -> int:
         complain(f"{name}: is not UTF-8 text, and left as it is: use --per-file-ignores")
         checker.failed = True
         return 0
-    done = silenced(document, found, comments=_takes_comments(document, reports[0].consumer))
+    done = silenced(document, found, comments=takes_comments(document, reports[0].consumer))
     if left := len(done.left):
         checker.failed = True
         what = f"{count(left, 'finding')} cannot be ignored in the file itself"
@@ -52,10 +51,3 @@ def _add(checker: Checker, name: str, reports: Sequence[Report]) -> int:
         complain(f"{name}: {reason(error)}")
         return 0
     return len(found) - left
-
-
-def _takes_comments(document: Document, reader: str) -> bool:
-    """Whether a file is in a format with comments, by its name, and read by somebody who takes them."""
-    if document.format == "yaml":
-        return True
-    return document.name.lower().endswith((".hjson", ".jsonc")) and reader == "deepspeed"

@@ -24,6 +24,8 @@ _KINDS = (
     (stat.S_ISBLK, "is a device, not a file"),
 )
 _CHUNK = 1 << 20
+unsaved: dict[str, bytes] = {}
+"""What stands for the bytes of files, by their real paths: an editor's texts that are not saved yet."""
 _FLAGS = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_BINARY", "O_CLOEXEC", "O_NOCTTY", "O_NONBLOCK"))
 """Not even a pipe that took a file's place in the meantime is waited for."""
 
@@ -34,6 +36,8 @@ def contents(path: str | os.PathLike[str], most: int = MAX_SIZE) -> bytes:
     Raises:
         OSError: it cannot be read, or is not a regular file.
     """
+    if unsaved and (data := unsaved.get(os.path.realpath(path))) is not None:
+        return data[: most + 1]
     with opened(path) as descriptor:
         return read(descriptor, most + 1)
 

@@ -33,6 +33,13 @@ def silenced(document: Document, found: Sequence[Diagnostic], *, comments: bool)
     return _by_comments(document, found) if comments else _by_keys(document, found)
 
 
+def takes_comments(document: Document, reader: str) -> bool:
+    """Whether a file is in a format with comments, by its name, and read by somebody who takes them."""
+    if document.format == "yaml":
+        return True
+    return document.name.lower().endswith((".hjson", ".jsonc")) and reader == "deepspeed"
+
+
 # -- as keys -----------------------------------------------------------------------------------------------
 
 

@@ -63,8 +63,8 @@ def means(info: KeyInfo, auto: Auto) -> dict[object, str]:
     """What the words of the key stand for."""
     found = dict(_fields()[info.section][info.name].key.means)
     if info.name == "type":
-        found |= {kind.name: _says(kind) for kind in OPTIMIZERS}
-        found |= {kind.name: _says(kind) for kind in SCHEDULERS}
+        found |= {kind.name: of_kind(kind) for kind in OPTIMIZERS}
+        found |= {kind.name: of_kind(kind) for kind in SCHEDULERS}
     return found | ({"auto": f"filled by {_fillers(info)}"} if auto == "filled" else {})
 
 
@@ -77,7 +77,7 @@ def _fields() -> dict[str, dict[str, walk.Field]]:
     }
 
 
-def _says(kind: OptimizerType | SchedulerType) -> str:
+def of_kind(kind: OptimizerType | SchedulerType) -> str:
     """What an optimizer or a scheduler does, in the words of the class of its params."""
     return " ".join((kind.params.__doc__ or "").split()) if kind.params else kind.notes
 

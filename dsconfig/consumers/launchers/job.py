@@ -7,7 +7,7 @@ from typing import NamedTuple
 from dsconfig.consumers.launchers.places import Place, is_name
 from dsconfig.consumers.launchers.table import Format
 from dsconfig.consumers.reader import Given, Reader
-from dsconfig.document import MAX_SIZE, Document, read_bytes
+from dsconfig.document import Document, contents, read_bytes
 from dsconfig.json_types import KeyPath
 
 
@@ -79,8 +79,7 @@ class Job(NamedTuple):
 
 def read(path: str) -> Document:
     """The config at a path, in the format that its job takes it for."""
-    with open(path, "rb") as file:
-        data = file.read(MAX_SIZE + 1)
+    data = contents(path)
     # The Trainer and Accelerate take JSON, whatever a file is called; the latter's own files are YAML.
     yaml = path.endswith((".yaml", ".yml")) and not data.lstrip().startswith(b"{")
     return read_bytes(data, path, "yaml" if yaml else "json")

@@ -1,0 +1,25 @@
+"""`dsconfig lsp`: the language server."""
+
+from __future__ import annotations
+
+import argparse
+
+from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, refuse
+from dsconfig.cli.parser import tell_exit_codes
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.set_defaults(run=run)
+    parser.add_argument("--stdio", action="store_true", help="talk over stdin and stdout, as it does anyway")
+    told = {CLEAN: "shut down", FINDINGS: "the editor has gone without a word", FAILED: "pygls is missing"}
+    tell_exit_codes(parser, told, "Editors start this; `dsconfig editor` tells how.")
+
+
+def run(_: argparse.Namespace) -> int:
+    """Serve until the editor ends it."""
+    try:
+        from dsconfig.lsp.server import serve
+    except ModuleNotFoundError as error:
+        refuse(f"`{error.name}` is not installed: pip install 'deepspeed-config[lsp]'")
+    return serve()

@@ -1,0 +1,45 @@
+"""What was found in one version of a text, and where that is for an editor."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dsconfig.checking.check import judge_of
+from dsconfig.checking.proven import holding
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsconfig.checking.report import Report
+    from dsconfig.diagnostic import Diagnostic
+    from dsconfig.lsp.texts import OpenText
+
+
+class Judged:
+    """A text, and the report of it. Its fixes are tried when they are asked for: that is what costs."""
+
+    def __init__(self, text: OpenText, report: Report) -> None:
+        self.text, self.report = text, report
+        self._proven: dict[int, Diagnostic] = {}
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """Where each finding stands, in code points."""
+        return [
+            (0, min(1, len(self.text.text))) if found.location is None else found.location[:2]
+            for found in self.report
+        ]
+
+    def between(self, start: int, end: int) -> list[int]:
+        """The numbers of the findings that touch a stretch of the text."""
+        return [number for number, at in enumerate(self.places) if at[0] <= end and start <= at[1]]
+
+    def proven(self, numbers: Sequence[int]) -> list[Diagnostic]:
+        """These findings, with the fixes that were tried and do no harm."""
+        left = [number for number in numbers if number not in self._proven]
+        if left:
+            wanted = [self.report[number] for number in left]
+            shown = holding(self.report, judge_of(self.report), wanted)
+            self._proven.update(zip(left, shown, strict=True))
+        return [self._proven[number] for number in numbers]
