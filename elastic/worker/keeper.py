@@ -29,16 +29,18 @@ _PAUSE = 100
 
 
 def main() -> None:
-    """Stay until the lease has run out, or the worker has gone."""
+    """Stay until the lease has run out, or the worker has gone; say when the timer is set."""
     lease, pipe, worker = os.open(sys.argv[1], os.O_RDONLY), int(sys.argv[2]), os.getppid()
     die_at = _timer()
     gone = select.poll()
     gone.register(pipe, select.POLLERR)
+    said = False
     while os.getppid() == worker:
         until: float = struct.unpack("<d", os.pread(lease, 8, 0))[0]
         if until <= time.clock_gettime(_BOOTTIME):
             return
         die_at(until)
+        said = said or os.write(pipe, b"\1") > 0
         if gone.poll(_PAUSE):
             return
 

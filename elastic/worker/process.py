@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -43,19 +44,21 @@ def keep_lease(lease: str) -> None:
     ours, keepers = os.pipe()
     command = [sys.executable, "-I", "-S", _KEEPER, lease, str(keepers)]
     no = subprocess.DEVNULL
-    try:
-        fcntl.fcntl(ours, fcntl.F_SETOWN, -os.getpid() if os.getpgrp() == os.getpid() else os.getpid())
-        fcntl.fcntl(ours, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(ours, fcntl.F_SETFL, os.O_ASYNC)
-        _keepers.append(
-            # Its own session: a signal to this process's group is not meant for it.
-            subprocess.Popen(
-                command, pass_fds=[keepers], stdin=no, stdout=no, stderr=no, start_new_session=True
-            )
+    with contextlib.suppress(OSError):
+        # Its own session: a signal to this process's group is not meant for it.
+        keeper = subprocess.Popen(
+            command, pass_fds=[keepers], stdin=no, stdout=no, stderr=no, start_new_session=True
         )
-    except OSError:
-        os.close(ours)  # before the other end, so that nobody is sent a signal
+        _keepers.append(keeper)
     os.close(keepers)
+    if not os.read(ours, 1):  # until its timer is set: nothing is done before that
+        return
+    fcntl.fcntl(ours, fcntl.F_SETOWN, -os.getpid() if os.getpgrp() == os.getpid() else os.getpid())
+    fcntl.fcntl(ours, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(ours, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        os.read(ours, 1)
+        die()  # it ended just before this process asked for the signal
 
 
 def die() -> NoReturn:

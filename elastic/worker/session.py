@@ -137,8 +137,8 @@ def current() -> Session:
     if _current is None:
         _current = _read(os.environ)
         die_with_agent(int(os.environ["DSCONFIG_ELASTIC_AGENT_PID"]))
-        keep_lease(lease_path(os.environ["DSCONFIG_ELASTIC_AGENT"], _current.round))
         threading.Thread(target=_watch, args=(_current,), name="dsconfig-lease", daemon=True).start()
+        keep_lease(lease_path(os.environ["DSCONFIG_ELASTIC_AGENT"], _current.round))
     return _current
 
 
