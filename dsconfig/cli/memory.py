@@ -5,19 +5,24 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_color, add_file, add_settings, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.files import mapping, read
+from dsconfig.cli.files import mapping, read, reason, write
 from dsconfig.cli.parser import tell_exit_codes
+from dsconfig.cli.pictures import NEEDS_MATPLOTLIB, plotted
 from dsconfig.cli.resolved import assignment, explain
 from dsconfig.cli.sizes import amount, count
+from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
-    from dsconfig.resolving.memory import ModelSource
+    from dsconfig.document import Document
+    from dsconfig.resolving.asked import Options
+    from dsconfig.resolving.models import ModelSource
     from dsconfig.sizing.estimate import Estimate
 
+ATTENTION, KINDS = ("sdpa", "flash", "eager"), ("micro-batch", "sequence", "model")
 FORMATS = ("text", "json", "csv")
 MARGIN = "2GiB"
 NOT_COUNTED = (
@@ -31,51 +36,52 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
     add_file(parser)
     _add_model(parser)
+    _add_run(parser)
+    _add_result(parser)
+    add_color(parser)
+    add_settings(parser)
+    told = "more than --gpu or --host has, or the release refuses the config"
+    tell_exit_codes(parser, {CLEAN: "shown", FINDINGS: told}, NOT_COUNTED)
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the run").add_argument
     add("--world-size", type=world_size, metavar="N", help="the number of ranks (default: $WORLD_SIZE)")
     add("--nodes", type=world_size, metavar="A", help="the number of hosts, with --gpus-per-node")
-    add(
-        "--gpus-per-node",
-        type=world_size,
-        metavar="B",
-        help="ranks that share a host (default: 8, or all of fewer)",
-    )
-    add("--sequence-length", type=count, metavar="S", help="tokens of a sequence (default: 2048)")
-    add(
-        "--micro-batch",
-        type=count,
-        metavar="M",
-        help="samples of a micro batch (default: as the config says)",
-    )
-    add("--attention", choices=("sdpa", "flash", "eager"), default="sdpa", help="default: sdpa")
-    add("--checkpointing", action="store_true", help="activations are computed again, layer by layer")
+    told = "ranks that share a host (default: 8, or all of fewer)"
+    add("--gpus-per-node", type=world_size, metavar="B", help=told)
+    told = "tokens of a sequence (default: as a launch file says, else 2048)"
+    add("--sequence-length", type=count, metavar="S", help=told)
+    told = "samples of a micro batch (default: as the config says)"
+    add("--micro-batch", type=count, metavar="M", help=told)
+    add("--attention", choices=ATTENTION, help="default: as a launch file says, else sdpa")
+    told = "activations are computed again, layer by layer (default: as a launch file says, else not)"
+    checks = add("--checkpointing", action=argparse.BooleanOptionalAction, help=told)
     add("--optimizer", metavar="NAME", help="what the script hands to DeepSpeed (default: adamw)")
     built = add("--zero-init", action=argparse.BooleanOptionalAction, help="build in shards at stage 3")
-    built.default = None
+    built.default = checks.default = None
     add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="write a value first, as JSON")
     add("--target", metavar="RELEASE", help="the release that runs it (default: the installed DeepSpeed)")
     readers = _consumers()
     told = f"who reads the file: {', '.join(readers)} (default: found out)"
     add("--consumer", choices=readers, metavar="READER", help=told)
     add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
+
+
+def _add_result(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("result").add_argument
     add("--gpu", type=amount, metavar="SIZE", help="the memory of a GPU: exit code 1 where it is not enough")
+    told = "the memory of a host: exit code 1 where it is not enough"
+    add("--host", type=amount, metavar="SIZE", help=told)
+    told = f"kept free on a GPU (default: {MARGIN})"
+    add("--margin", type=amount, default=MARGIN, metavar="SIZE", help=told)
     add("--fit", type=amount, metavar="SIZE", help="the smallest changes that fit a GPU of this memory")
-    add(
-        "--host", type=amount, metavar="SIZE", help="the memory of a host: exit code 1 where it is not enough"
-    )
-    add(
-        "--margin",
-        type=amount,
-        default=MARGIN,
-        metavar="SIZE",
-        help=f"kept free on a GPU (default: {MARGIN})",
-    )
+    told = "with --fit: write the config with these changes to this file"
+    add("-o", "--output", metavar="OUT", help=told)
+    told = "the largest micro batch, sequence or model (by its layers) that --gpu holds"
+    add("--max", choices=KINDS, metavar="WHAT", help=told)
+    add("--plot", metavar="FILE", help="draw it as well, to a .svg or .png file (needs matplotlib)")
     add("--output-format", choices=FORMATS, default="text", help="default: text")
-    add_color(parser)
-    add_settings(parser)
-    told = "more than --gpu or --host has, or the release refuses the config"
-    tell_exit_codes(parser, {CLEAN: "shown", FINDINGS: told}, NOT_COUNTED)
 
 
 def _consumers() -> tuple[str, ...]:
@@ -86,35 +92,47 @@ def _consumers() -> tuple[str, ...]:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the model").add_argument
-    add("--model", metavar="MODEL", help="its config.json, its folder, or a name such as llama-3-8b")
+    told = "its config.json, its folder, or a name such as llama-3-8b (default: what a launch file names)"
+    add("--model", metavar="MODEL", help=told)
     add("--params", type=count, metavar="N", help="instead: parameters, as 7e9, with --hidden and --layers")
     add("--hidden", type=count, metavar="N", help="the hidden size")
     add("--layers", type=count, metavar="N", help="the number of layers")
     add("--heads", type=count, metavar="N", help="attention heads (default: one for each 128 elements)")
     add("--vocabulary", type=count, metavar="N", help="default: 32000")
+    told = "train adapters: r=16,target=q_proj,v_proj (names of layers, or all)"
+    add("--lora", metavar="WHAT", help=told)
 
 
 def run(args: argparse.Namespace) -> int:
     """Compute, and write what came out."""
     from dsconfig.resolving.errors import ResolveError
 
+    suffix = plotted(args.plot)
     try:
-        given = _options(args)
+        document, options = _options(args)
         if args.fit is not None:
-            return _fit(args, given)
-        from dsconfig.resolving.memory import memory
+            return _fit(args, document, options)
+        if args.max is not None:
+            return _max(args, document, options)
+        from dsconfig.resolving.asked import ask
 
-        return _write(args, memory(**given))
+        found = ask(document, options).answer()
     except ResolveError as error:
         explain(error, sys.stderr)
         return FINDINGS
+    except OSError as error:
+        refuse(f"{error.filename}: {reason(error)}")
     except ValueError as error:
-        refuse(str(error))
+        refuse(printable(str(error)))
+    if args.plot:
+        _plot(found, args, suffix)
+    return _write(args, found)
 
 
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `memory`."""
+def _options(args: argparse.Namespace) -> tuple[Document, Options]:
+    """The config, and the arguments of `memory`."""
     from dsconfig.cli.options import in_force
+    from dsconfig.resolving.asked import Options
 
     document = read(args.file)
     target, configured, reader = in_force(args, document)
@@ -125,44 +143,76 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         if args.gpus_per_node is None:
             refuse("--nodes goes with --gpus-per-node")
         size = args.nodes * args.gpus_per_node
-    given = {
-        "source": document,
-        "model": _model(args),
-        "world_size": size if size is not None else configured,
-        "target": target,
-        "consumer": reader.said,
-        "set": dict(args.set or ()),
-        "training_args": mapping(args.training_args),
-    }
-    names = ("micro_batch", "attention", "checkpointing", "optimizer", "zero_init", "gpus_per_node")
-    given |= {name: getattr(args, name) for name in names}
-    return given | ({"sequence_length": args.sequence_length} if args.sequence_length else {})
+    if args.output is not None and args.fit is None:
+        refuse("--output goes with --fit")
+    names = ("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init")
+    return document, Options(
+        _model(args),
+        size if size is not None else configured,
+        target,
+        reader.said,
+        **{name: getattr(args, name) for name in (*names, "gpus_per_node")},
+        set=dict(args.set or ()),
+        training_args=mapping(args.training_args),
+    )
 
 
-def _fit(args: argparse.Namespace, given: dict[str, Any]) -> int:
+def _fit(args: argparse.Namespace, document: Document, options: Options) -> int:
     from dsconfig.render import memory as render
     from dsconfig.render.style import style_of
-    from dsconfig.resolving.memory import fitted
+    from dsconfig.resolving.fitting import fitted, written
 
     if args.output_format == "csv":
         refuse("--fit gives text or json")
-    found = fitted(args.fit - args.margin, **given)
+    if args.plot or args.max:
+        refuse(f"--fit and {'--plot' if args.plot else '--max'} exclude each other")
+    found = fitted(document, options, max(0, args.fit - args.margin))
     if args.output_format == "json":
         sys.stdout.write(json.dumps({"fit": found.to_dict()}, indent=2) + "\n")
     else:
         sys.stdout.writelines(render.fit_lines(found, args.fit, style_of(sys.stdout, args.color)))
+    if args.output is not None and found.fits:
+        write(args.output, written(document, found).encode())
     return CLEAN if found.fits else FINDINGS
 
 
-def _model(args: argparse.Namespace) -> ModelSource:
+def _max(args: argparse.Namespace, document: Document, options: Options) -> int:
+    from dsconfig.render import memory as render
+    from dsconfig.render.style import style_of
+    from dsconfig.resolving.largest import largest
+
+    if args.gpu is None:
+        refuse("--max goes with --gpu")
+    if args.output_format == "csv" or args.plot:
+        refuse("--max gives text or json")
+    found = largest(document, options, args.max, max(0, args.gpu - args.margin))
+    if args.output_format == "json":
+        sys.stdout.write(json.dumps({"max": found.to_dict()}, indent=2) + "\n")
+    else:
+        sys.stdout.writelines(render.max_lines(found, args.gpu, style_of(sys.stdout, args.color)))
+    return CLEAN if found.value else FINDINGS
+
+
+def _plot(found: Estimate, args: argparse.Namespace, suffix: str) -> None:
+    from dsconfig.render.stacks import stacks
+
+    try:
+        drawn = stacks(found, args.gpu, suffix)
+    except ImportError:
+        refuse(NEEDS_MATPLOTLIB)
+    write(args.plot, drawn)
+
+
+def _model(args: argparse.Namespace) -> ModelSource | None:
     own = (args.params, args.hidden, args.layers)
-    if args.model is not None:
-        if any(own):
+    others = (args.heads, args.vocabulary)
+    if args.model is not None or not any((*own, *others)):
+        if any((*own, *others)):
             refuse("--model and --params exclude each other")
-        model: ModelSource = args.model
+        model: ModelSource | None = args.model
         return model
     if not all(own):
-        refuse("no model: give --model, or --params with --hidden and --layers")
+        refuse("--params, --hidden and --layers go together")
     from dsconfig.sizing.models.named import like
 
     return like(*own, heads=args.heads or 0, vocabulary=args.vocabulary or 0)

@@ -13,7 +13,7 @@ def amount(text: str) -> int:
     """Bytes: `80GiB`, `512MiB`, `1.5TB`."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
     unit = UNITS.get(found[2].lower()) if found else None
-    if found is None or unit is None or len(text) > 20:
+    if found is None or unit is None or len(text) > 20 or len(found[1]) > 15:
         raise argparse.ArgumentTypeError(f"expected an amount such as 80GiB, got `{text}`")
     return int(float(found[1]) * unit)
 

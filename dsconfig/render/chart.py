@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
+
+from dsconfig.render.picture import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from dsconfig.jobs.plan_table import Table
     from elastic.planning.plan import Plan
 
-SUFFIXES = (".svg", ".png")
 _DARK, _LIGHT, _LOST = "#1f4e79", "#9dc3e6", "#c0392b"
 _MOST = 20_000
 """Sizes drawn one by one."""
@@ -23,21 +24,13 @@ def chart(table: Table, suffix: str) -> bytes:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
 
-    with mpl.rc_context({"svg.hashsalt": "dsconfig", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(9, 6), layout="constrained")
+    def draw(figure: Figure) -> None:
         above, below = figure.subplots(2, 1, sharex=True)
         _rows(above, table)
         _lost(below, table)
-        text = io.BytesIO()
-        figure.savefig(text, format=suffix.lstrip("."), dpi=144, metadata=_metadata(suffix))
-    return text.getvalue()
 
-
-def _metadata(suffix: str) -> dict[str, str | None]:
-    return {"Date": None} if suffix == ".svg" else {"Software": None}
+    return picture(draw, suffix)
 
 
 def _rows(axes: Axes, table: Table) -> None:

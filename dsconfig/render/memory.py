@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from dsconfig.json_types import JsonObject
     from dsconfig.render.style import Style
     from dsconfig.resolving.fitting import Fit
+    from dsconfig.resolving.largest import Largest
     from dsconfig.sizing.estimate import Estimate, Side
 
 GIB = 1 << 30
@@ -91,6 +92,9 @@ def _verdicts(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
             tone, word = ("good", "fits") if fits else ("error", "does not fit")
             kept = f" + {margin / GIB:.2f} kept free" if margin else ""
             yield f"{name}: {style.paint(word, tone)}: {needed / GIB:.2f} GiB{kept} of {there / GIB:.2f}\n"
+    others = max(found.rank.at_rest, *(count for phase, count in found.rank.bound.items() if phase != "load"))
+    if limits.fits_gpu(found) is False and others + limits.margin <= (limits.gpu or 0):
+        yield "only loading does not fit: at stage 3 a model built in shards does (see --zero-init)\n"
 
 
 def csv_lines(found: Estimate) -> Iterator[str]:
@@ -118,3 +122,17 @@ def fit_lines(found: Fit, room: int, style: Style) -> Iterator[str]:
     elif not found.fits:
         more = f"{found.ranks} ranks would do" if found.ranks else "more ranks do not help"
         yield f"{style.paint('does not fit', 'error')} {size} with all of that; {more}\n"
+
+
+def max_lines(found: Largest, room: int, style: Style) -> Iterator[str]:
+    """The largest that fits, and what one more would take."""
+    size, kind = f"{room / GIB:.2f} GiB", found.kind.replace("-", " ")
+    if not found.value or found.bound is None:
+        yield f"{style.paint('does not fit', 'error')} {size}, not even with a {kind} of 1\n"
+        return
+    what = f"a {kind} of {found.value:,}"
+    if found.kind == "model":
+        what = f"a model of {found.parameters / 1e9:,.2f} billion parameters, {found.value:,} layers"
+    yield f"{style.paint(what, 'bold')} fits {size}: at most {found.bound / GIB:.2f} GiB\n"
+    if found.next_bound is not None:
+        yield f"one more takes up to {found.next_bound / GIB:.2f} GiB\n"

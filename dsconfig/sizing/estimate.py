@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dsconfig.sizing.engines.choose import engine_of
 from dsconfig.sizing.ledger import Ledger, Place
 from dsconfig.sizing.models.families import record
+from dsconfig.sizing.refused import NotModelledError
 from dsconfig.sizing.terms import MEANINGS
 
 if TYPE_CHECKING:
@@ -136,8 +137,13 @@ class Estimate:
 
 def simulate(setup: Setup, shape: Shape, work: Work) -> tuple[Ledger, Engine]:
     """Build an engine on paper and take one step with it."""
-    ledger = Ledger()
-    engine = engine_of(setup, record(shape, work), ledger)
+    ledger, tape = Ledger(), record(shape, work)
+    if not any(weight.trains for weight in tape.weights):
+        names = ", ".join(sorted(work.adapter.targets)) if work.adapter else ""
+        raise NotModelledError(
+            f"no linear layer is called {names}", f"give some of {', '.join(tape.linear)}, or all"
+        )
+    engine = engine_of(setup, tape, ledger)
     engine.load()
     ledger.clear()
     ledger.enter(AT_REST)

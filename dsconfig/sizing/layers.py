@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dsconfig.sizing.tape import Module, Tape, Tensor
+from collections.abc import Sequence
+
+from dsconfig.sizing.tape import Adapted, Module, Tape, Tensor, Weight
 
 
 def cast(tape: Tape, x: Tensor, width: int) -> Tensor:
@@ -14,12 +16,31 @@ def cast(tape: Tape, x: Tensor, width: int) -> Tensor:
 
 def linear(tape: Tape, module: Module, x: Tensor, rows: int, out: int, label: str = "activations") -> Tensor:
     """`nn.Linear`; under autocast the input and the weight are cast, and the copies are kept."""
+    if module.adapted is not None:
+        return _adapted(tape, module, module.adapted, x, rows, out)
     with tape.inside(module):
         width = 2 if tape.autocast else tape.width
         x = cast(tape, x, width)
         made = tape.tensor(rows * out, width, label=label)
-        saved = [x] if tape.keeps_inputs or any(weight.trains for weight in module.weights) else []
-        return tape.step([x], made, saved, module.weights)
+        return tape.step([x], made, kept(tape, x, module.weights), module.weights)
+
+
+def kept(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:
+    """What a product keeps of its input: nothing where the weights do not train."""
+    return [x] if tape.keeps_inputs or any(weight.trains for weight in weights) else []
+
+
+def _adapted(tape: Tape, module: Module, parts: Adapted, x: Tensor, rows: int, out: int) -> Tensor:
+    """PEFT's `Linear.forward`: the layer, and beside it two narrow ones, scaled."""
+    assert tape.adapter is not None
+    with tape.inside(module):
+        straight = linear(tape, parts.base, x, rows, out)
+        with tape.inside(parts.dropout):
+            y = dropout(tape, x, tape.adapter.dropout)
+        narrow = linear(tape, parts.first, y, rows, tape.adapter.rank)
+        wide = linear(tape, parts.second, narrow, rows, out)
+        scaled = tape.step([wide], tape.tensor(wide.elements, wide.width))
+        return add(tape, straight, scaled)
 
 
 def add(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
@@ -67,7 +88,9 @@ def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
         normal = tape.step([full, root], tape.tensor(count, 4), [full, root], back=4 * count)
         narrow = cast(tape, normal, width)
         made = tape.tensor(count, max(width, tape.width))
-        return tape.step([narrow], made, [narrow], module.weights, back=count * width)
+        trains = any(weight.trains for weight in module.weights)
+        saved, back = ([narrow], count * width) if trains else ([], 0)
+        return tape.step([narrow], made, saved, module.weights, back=back)
 
 
 def layer_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:

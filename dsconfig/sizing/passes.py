@@ -52,7 +52,11 @@ class Pass:
     def forward(self) -> None:
         """From the batch to the loss."""
         self._forward(self.tape.steps, saving=True)
-        for weight in list(self.copies):  # autocast forgets its copies; the graph keeps those that it needs
+        self._forget()
+
+    def _forget(self) -> None:
+        """Autocast forgets its copies; the graph keeps those that it needs."""
+        for weight in [found for found in self.copies if found.trains]:
             self._drop_copy(weight)
 
     def _forward(self, steps: Sequence[Step], *, saving: bool) -> None:
@@ -72,7 +76,7 @@ class Pass:
 
     def _compute(self, operation: Operation, saving: bool) -> None:
         made = operation.output
-        self._cast_weights(operation, saving)
+        self._cast_weights(operation, made, saving)
         made.references = 0 if made is self.known else made.readers
         self.ledger.take(made.label, made.bytes)
         if operation.temporary:
@@ -90,7 +94,7 @@ class Pass:
         if not tensor.references:
             self.ledger.give(tensor.label, tensor.bytes)
 
-    def _cast_weights(self, operation: Operation, saving: bool) -> None:
+    def _cast_weights(self, operation: Operation, made: Tensor, saving: bool) -> None:
         """Autocast's copy of each weight: one reference for its cache, one for the graph."""
         if not self.tape.autocast or self.hooks.gathers:
             return
@@ -99,8 +103,10 @@ class Pass:
                 if weight not in self.copies:
                     self.ledger.take(COPIES, 2 * weight.elements)
                     self.copies[weight] = 1
-                if saving:
+                if saving and made.needs:
                     self.copies[weight] += 1
+                if not weight.trains:  # the cache holds leaves that train
+                    self._drop_copy(weight)
 
     def _drop_copy(self, weight: Weight) -> None:
         if weight in self.copies:
@@ -138,8 +144,7 @@ class Pass:
         self.known = segment.output
         self._forward(segment.steps, saving=True)
         self.known = None
-        for weight in list(self.copies):
-            self._drop_copy(weight)
+        self._forget()
         self._backward(segment.steps)
         self._drop(segment.source)
 

@@ -42,6 +42,10 @@ SWITCHES = (
 """Keys below `zero_optimization` whose effect on memory is not modelled, where they are switched on."""
 
 
+LARGEST = 1 << 60
+"""Elements: more than there is memory for anywhere."""
+
+
 class Values:
     """Effective values by dotted key."""
 
@@ -53,9 +57,9 @@ class Values:
         return bool(self.values.get(key))
 
     def count(self, key: str, default: int = 0) -> int:
-        """A number of elements."""
+        """A number of elements; one that is larger than any memory counts as the largest."""
         value = self.values.get(key, default)
-        return int(value) if isinstance(value, (int, float)) else default
+        return int(max(0, min(value, LARGEST))) if isinstance(value, (int, float)) else default
 
     def text(self, key: str) -> str | None:
         """A word."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 
 class Weight:
@@ -23,15 +23,34 @@ class Weight:
         """Operations that read it: more than one where it is tied."""
 
 
+class Adapter(NamedTuple):
+    """LoRA (PEFT): every weight is frozen, and layers with these names get two small ones that train."""
+
+    rank: int
+    targets: frozenset[str]
+    """Last parts of modules' names; all linear layers but the head where it is empty."""
+    dropout: float = 0.0
+
+
+class Adapted(NamedTuple):
+    """The modules of PEFT's `Linear` around a layer."""
+
+    base: Module
+    dropout: Module
+    first: Module
+    second: Module
+
+
 class Module:
     """A module with the parameters that are its own; `returns`: its inputs take part in the backward pass."""
 
-    __slots__ = ("kind", "name", "number", "returns", "weights")
+    __slots__ = ("adapted", "kind", "name", "number", "returns", "weights")
 
     def __init__(self, number: int, name: str, weights: Sequence[Weight], returns: bool) -> None:
         self.number, self.name, self.weights, self.returns = number, name, tuple(weights), returns
         self.kind = ""
         """Its class, where DeepSpeed's settings may name it."""
+        self.adapted: Adapted | None = None
 
 
 class Tensor:
@@ -116,8 +135,13 @@ Step: TypeAlias = "Operation | Enter | Leave | Segment | Done"
 class Tape:
     """A model under construction, and the steps of its forward pass."""
 
-    def __init__(self, width: int, autocast: bool = False, keeps_inputs: bool = False) -> None:
+    def __init__(
+        self, width: int, autocast: bool = False, keeps_inputs: bool = False, adapter: Adapter | None = None
+    ) -> None:
         self.width, self.autocast, self.keeps_inputs = width, autocast, keeps_inputs
+        self.adapter = adapter
+        self.linear: dict[str, None] = {}
+        """Last parts of the names of linear layers, which an adapter may be for."""
         self.weights: list[Weight] = []
         self.modules: list[Module] = []
         self.steps: list[Step] = []
@@ -130,6 +154,7 @@ class Tape:
         self, name: str, *sizes: int, returns: bool = True, trains: bool = True, casts: bool = False
     ) -> Module:
         """A new module with parameters of these sizes; `casts`: autocast computes with a copy of them."""
+        trains = trains and self.adapter is None
         own = [
             Weight(len(self.weights) + index, name, size, trains, casts) for index, size in enumerate(sizes)
         ]
@@ -138,6 +163,22 @@ class Tape:
         for weight in own:
             weight.module = made.number
         self.modules.append(made)
+        return made
+
+    def projection(self, name: str, out: int, into: int, *bias: int, returns: bool = True) -> Module:
+        """A linear layer, with an adapter where it is one of those that get one."""
+        last, adapter = name.rpartition(".")[2], self.adapter
+        self.linear[last] = None
+        if adapter is None or (adapter.targets and last not in adapter.targets):
+            return self.module(name, out * into, *bias, returns=returns, casts=True)
+        made = self.module(name, returns=returns)
+        base = self.module(f"{name}.base_layer", out * into, *bias, returns=returns, casts=True)
+        dropout = self.module(f"{name}.lora_dropout.default", returns=returns)
+        self.adapter = None  # these train
+        first = self.module(f"{name}.lora_A.default", adapter.rank * into, returns=returns, casts=True)
+        second = self.module(f"{name}.lora_B.default", out * adapter.rank, casts=True)
+        self.adapter = adapter
+        made.adapted = Adapted(base, dropout, first, second)
         return made
 
     def tensor(self, elements: int, width: int = 0, needs: bool = True, label: str = "activations") -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import json
 import subprocess
@@ -102,9 +103,9 @@ def test_a_model_by_its_sizes_and_by_its_config(run: Runs, here: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        ((), "no model: give --model, or --params with --hidden and --layers"),
+        ((), "no model; give its config.json, or a name such as llama-3-8b"),
         (("--model", "gpt2", "--params", "7e9"), "--model and --params exclude each other"),
-        (("--params", "7e9"), "no model: give --model"),
+        (("--params", "7e9"), "--params, --hidden and --layers go together"),
         (("--model", "gpt3"), "there is no model `gpt3`; give a config.json or one of llama-2-7b"),
         (("--model", "gpt2", "--target", "0.16.9"), "DeepSpeed 0.16.9 is not modelled; give --target 0.19.8"),
         (("--model", "gpt2", "--nodes", "2"), "--nodes goes with --gpus-per-node"),
@@ -183,6 +184,95 @@ def test_changes_that_fit_are_enough_and_none_of_them_is_too_much(run: Runs, roo
 
 def test_what_fits_as_it_is_and_what_never_does(run: Runs) -> None:
     assert run(*RUN, "--fit", "2TiB").out == "fits 2048.00 GiB as it is\n"
-    code, out, _ = run(*RUN, "--fit", "12GiB")
+    code, out, _ = run(*RUN, "--fit", "3GiB")
     assert code == 1
-    assert "does not fit 12.00 GiB with all of that; " in out
+    assert "does not fit 3.00 GiB with all of that; " in out
+
+
+def test_the_config_is_written_with_the_changes(run: Runs, here: Path) -> None:
+    code, out, _ = run(*RUN, "--fit", "24GiB", "-o", "out.json")
+    assert (code, "fits 24.00 GiB with that" in out) == (0, True)
+    changed = ("memory", "out.json", *RUN[2:])
+    assert run(*changed, "--checkpointing", "--gpu", "24GiB").code == 0
+    assert json.loads((here / "out.json").read_text())["bf16"] == CONFIG["bf16"]
+    assert run(*RUN, "-o", "out.json").code == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"), [("micro-batch", "--micro-batch"), ("sequence", "--sequence-length")]
+)
+def test_the_largest_fits_and_one_more_does_not(run: Runs, kind: str, option: str) -> None:
+    code, out, _ = run(*RUN, "--gpu", "80GiB", "--max", kind, "--output-format", "json")
+    found = json.loads(out)["max"]
+    assert code == 0
+    assert bound(run, option, str(found["value"])) == found["bound"] <= 78 * GIB
+    assert bound(run, option, str(found["value"] + 1)) == found["next_bound"] > 78 * GIB
+
+
+def test_the_largest_model_is_told_by_its_layers(run: Runs) -> None:
+    assert "layers fits 80.00 GiB" in run(*RUN, "--gpu", "80GiB", "--max", "model").out
+    assert run(*RUN, "--gpu", "2GiB", "--max", "model").code == 1
+    assert run(*RUN, "--max", "model").code == 2
+
+
+def test_adapters_take_the_place_of_states_and_gradients(run: Runs) -> None:
+    whole, adapted = estimated(run), estimated(run, "--lora", "r=16,target=q_proj,v_proj")
+    assert adapted["trained"] == 32 * 2 * 2 * 16 * 4096
+    assert adapted["parameters"] == whole["parameters"] + adapted["trained"]
+    count = adapted["trained"]
+    assert adapted["rank"]["at_rest"] == pytest.approx(2 * adapted["parameters"] + 12 * count / 8, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("lora", "said"),
+    [
+        ("r=0", "lora: r is `0`; expected a whole number above 0"),
+        ("16", "lora: `16`; expected r=RANK, target=NAME,NAME… or all, dropout=SHARE"),
+        ("r=8,target=query", "no linear layer is called query; give some of q_proj"),
+        ("r=8,dropout=2", "lora: dropout is `2`; expected a share below 1"),
+    ],
+)
+def test_adapters_that_cannot_be_are_refused(run: Runs, lora: str, said: str) -> None:
+    code, _, err = run(*RUN, "--lora", lora)
+    assert code == 2
+    assert said in err
+
+
+LAUNCH = """\
+stage: sft
+model_name_or_path: models/own
+finetuning_type: lora
+lora_rank: 4
+lora_target: q_proj,v_proj
+cutoff_len: 512
+per_device_train_batch_size: 2
+learning_rate: 1.0e-4
+bf16: true
+deepspeed: ds.json
+"""
+LLAMA = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+LLAMA |= {"intermediate_size": 128, "vocab_size": 100}
+
+
+def test_a_launch_file_says_the_model_and_the_run(run: Runs, here: Path) -> None:
+    (here / "models" / "own").mkdir(parents=True)
+    (here / "models" / "own" / "config.json").write_text(json.dumps(LLAMA))
+    (here / "train.yaml").write_text(LAUNCH)
+    (here / "ds.json").write_text(json.dumps({**CONFIG, "train_micro_batch_size_per_gpu": "auto"}))
+    argv = ("memory", "train.yaml", "--world-size", "8", "--output-format", "json")
+    found = json.loads(run(*argv).out)
+    assert found["trained"] == 2 * 2 * 4 * (64 + 64)
+    assert "a micro batch is 2 × 512 tokens, attention is `sdpa`" in found["assumptions"]
+    assert "activations are checkpointed layer by layer" in found["assumptions"]
+    (here / "train.yaml").write_text(LAUNCH.replace("own", "else"))
+    assert "there is no model `models/else`" in run(*argv).err
+
+
+def test_a_picture_has_a_bar_for_each_phase(run: Runs, here: Path) -> None:
+    assert run(*RUN, "--plot", "bars.gif").code == 2
+    if importlib.util.find_spec("matplotlib") is None:
+        assert "--plot needs matplotlib" in run(*RUN, "--plot", "bars.svg").err
+        return
+    assert run(*RUN, "--plot", "bars.svg", "--gpu", "200GiB").code == 0
+    drawn = (here / "bars.svg").read_text()
+    assert all(word in drawn for word in ("at rest", "backward", "activations", "the GPU"))

@@ -5,6 +5,7 @@
     venv/              torch and what an import of DeepSpeed needs
     pydantic1/         pydantic 1, for the releases up to 0.11
     transformers/      Transformers, for the engines whose memory is measured
+    adapters/          PEFT and bitsandbytes, for the same
     sd/                the releases' source distributions, as the package index has them
     ds/RELEASE/        the same unpacked
     loaders/           a venv over the first with Transformers, Accelerate and Lightning (`--loaders`)
@@ -182,12 +183,25 @@ def build_pydantic1() -> None:
 
 
 def build_transformers() -> None:
-    """Transformers in a folder of its own: only models that are measured need it."""
+    """Transformers and adapters in folders of their own: only models that are measured need them."""
     folder = home() / "transformers"
     if not list(folder.glob("transformers-*.dist-info")):
         say("installing transformers")
         shutil.rmtree(folder, ignore_errors=True)
         run(python(), "-m", "pip", "install", "-q", "--target", folder, "transformers")
+
+    folder = home() / "adapters"
+    if not list(folder.glob("peft-*.dist-info")):
+        say("installing peft and bitsandbytes")
+        shutil.rmtree(folder, ignore_errors=True)
+        # without what they depend on: torch is there, and Transformers brings the rest
+        packages = ("peft", "accelerate", "bitsandbytes")
+        run(python(), "-m", "pip", "install", "-q", "--no-deps", "--target", folder, *packages)
+
+
+def transformers() -> tuple[Path, Path]:
+    """Folders from which Transformers and what is built on it are imported."""
+    return home() / "transformers", home() / "adapters"
 
 
 def build_release(release: str) -> None:

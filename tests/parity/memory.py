@@ -36,7 +36,7 @@ CLOSE, NEAR, OVER = 0.01, 0.10, 1.01
 def variables(release: str) -> dict[str, str]:
     """The environment of the measuring process."""
     found = engines.variables(release)
-    path = (found["PYTHONPATH"], str(environment.home() / "transformers"))
+    path = (found["PYTHONPATH"], *map(str, environment.transformers()))
     return found | {"PYTHONPATH": os.pathsep.join(path)}
 
 
@@ -148,7 +148,10 @@ def fresh(options: argparse.Namespace) -> Iterable[Case]:
         environment.build_transformers()
     except (environment.BuildError, OSError) as error:
         sys.exit(f"parity: {error}")
-    asked = [trial(random.Random(f"{options.seed}-{number}"), number) for number in range(options.cases)]
+    release = environment.order(options.release)
+    asked = [
+        trial(random.Random(f"{options.seed}-{number}"), number, release) for number in range(options.cases)
+    ]
     for case in asked:
         case["id"] = f"{options.seed}-{case['id']}"
     return measured(options.release, asked)

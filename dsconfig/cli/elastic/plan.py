@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from dsconfig.cli.arguments import add_color, add_file, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
 from dsconfig.cli.files import read, write
 from dsconfig.cli.parser import tell_exit_codes
+from dsconfig.cli.pictures import NEEDS_MATPLOTLIB, plotted
 from dsconfig.render.plan import FORMATS
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.render.style import style_of
     from elastic import ElasticityError
 
-    suffix, config = _suffix(args.plot), _config(args.file)
+    suffix, config = plotted(args.plot), _config(args.file)
     try:
         table = _table(args, config)
     except ElasticityError as error:
@@ -102,22 +102,11 @@ def _semantics(target: str | None) -> Semantics:
         refuse(str(error))
 
 
-def _suffix(name: str | None) -> str:
-    from dsconfig.render.chart import SUFFIXES
-
-    if name is None:
-        return ""
-    suffix = os.path.splitext(name)[1].lower()
-    if suffix not in SUFFIXES:
-        refuse(f"--plot {name}: expected a file that ends in {' or '.join(SUFFIXES)}")
-    return suffix
-
-
 def _plot(table: Table, name: str, suffix: str) -> None:
     from dsconfig.render.chart import chart
 
     try:
         drawn = chart(table, suffix)
     except ImportError:
-        refuse("--plot needs matplotlib: install `deepspeed-config[plot]`")
+        refuse(NEEDS_MATPLOTLIB)
     write(name, drawn)

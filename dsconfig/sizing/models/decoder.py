@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.sizing.attention import Heads, attend, turn
-from dsconfig.sizing.layers import activation, add, cast, linear, multiply, rms_norm
+from dsconfig.sizing.layers import activation, add, cast, kept, linear, multiply, rms_norm
 from dsconfig.sizing.models.head import language_loss
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.tape import Module, Tape, Tensor
@@ -18,8 +18,7 @@ class Layer:
         bias = shape.query_bias
 
         def projection(name: str, out: int, into: int, with_bias: bool) -> Module:
-            sizes = (out * into, out) if with_bias else (out * into,)
-            return tape.module(f"{prefix}.self_attn.{name}", *sizes, casts=True)
+            return tape.projection(f"{prefix}.self_attn.{name}", out, into, *([out] if with_bias else []))
 
         self.whole = tape.module(prefix)
         self.attention = tape.module(f"{prefix}.self_attn", returns=False)
@@ -49,17 +48,17 @@ class Layer:
                 weight.linear = False
             self.act = tape.module(f"{prefix}.mlp.experts.act_fn")
             return
-        up = (count, shape.wide) if shape.mlp_bias else (count,)
-        down = (count, shape.hidden) if shape.mlp_bias else (count,)
-        self.gate = tape.module(f"{prefix}.mlp.gate_proj", *up, casts=True)
-        self.up = tape.module(f"{prefix}.mlp.up_proj", *up, casts=True)
-        self.down = tape.module(f"{prefix}.mlp.down_proj", *down, casts=True)
+        up = (shape.wide, shape.hidden, *([shape.wide] if shape.mlp_bias else []))
+        down = (shape.hidden, shape.wide, *([shape.hidden] if shape.mlp_bias else []))
+        self.gate = tape.projection(f"{prefix}.mlp.gate_proj", *up)
+        self.up = tape.projection(f"{prefix}.mlp.up_proj", *up)
+        self.down = tape.projection(f"{prefix}.mlp.down_proj", *down)
         self.act = tape.module(f"{prefix}.mlp.act_fn")
 
 
 def build(shape: Shape, work: Work) -> Tape:
     """The modules and the pass of a model."""
-    tape = Tape(work.width, work.autocast, work.keeps_inputs)
+    tape = work.tape()
     rows = work.micro * work.length
     root, model = tape.module("", returns=False), tape.module("model", returns=False)
     embedding = tape.module(
@@ -125,7 +124,8 @@ def _experts(tape: Tape, shape: Shape, layer: Layer, y: Tensor, rows: int) -> Te
     """`grouped_mm` over tokens sorted by expert; each token is there once for each expert it goes to."""
     many = rows * shape.chosen
     with tape.inside(layer.gate):
-        scores = tape.step([y], tape.tensor(rows * shape.experts), [y], layer.gate.weights)
+        chooser = layer.gate.weights
+        scores = tape.step([y], tape.tensor(rows * shape.experts), kept(tape, y, chooser), chooser)
         odds = tape.tensor(rows * shape.experts, 4)
         tape.step([cast(tape, scores, 4)], odds, [odds])
         best = tape.tensor(many, 4)
@@ -134,11 +134,15 @@ def _experts(tape: Tape, shape: Shape, layer: Layer, y: Tensor, rows: int) -> Te
     first, second = layer.experts.weights
     with tape.inside(layer.experts):
         sent = tape.step([y], tape.tensor(many * shape.hidden, width))
-        both = tape.step([sent], tape.tensor(2 * many * shape.wide, width), [sent], [first])
+        both = tape.step(
+            [sent], tape.tensor(2 * many * shape.wide, width), [sent] if first.trains else [], [first]
+        )
         with tape.inside(layer.act):
             gate = tape.step([both], tape.tensor(many * shape.wide, width), [both])
         product = tape.step([gate, both], tape.tensor(many * shape.wide, width), [gate, both])
-        out = tape.step([product], tape.tensor(many * shape.hidden, width), [product], [second])
+        out = tape.step(
+            [product], tape.tensor(many * shape.hidden, width), [product] if second.trains else [], [second]
+        )
         weighed = tape.step([out, best], tape.tensor(many * shape.hidden, width), [out, best])
         return tape.step(
             [weighed], tape.tensor(rows * shape.hidden, width), temporary=many * shape.hidden * width

@@ -17,18 +17,18 @@ class Layer:
         self.whole = tape.module(prefix)
         self.before = tape.module(f"{prefix}.ln_1", hidden, hidden)
         self.attention = tape.module(f"{prefix}.attn")
-        self.joint = tape.module(f"{prefix}.attn.c_attn", 3 * hidden * hidden, 3 * hidden, casts=True)
-        self.output = tape.module(f"{prefix}.attn.c_proj", hidden * hidden, hidden, casts=True)
+        self.joint = tape.projection(f"{prefix}.attn.c_attn", 3 * hidden, hidden, 3 * hidden)
+        self.output = tape.projection(f"{prefix}.attn.c_proj", hidden, hidden, hidden)
         self.after = tape.module(f"{prefix}.ln_2", hidden, hidden)
         self.mlp = tape.module(f"{prefix}.mlp")
-        self.up = tape.module(f"{prefix}.mlp.c_fc", hidden * wide, wide, casts=True)
-        self.down = tape.module(f"{prefix}.mlp.c_proj", hidden * wide, hidden, casts=True)
+        self.up = tape.projection(f"{prefix}.mlp.c_fc", wide, hidden, wide)
+        self.down = tape.projection(f"{prefix}.mlp.c_proj", hidden, wide, hidden)
         self.act = tape.module(f"{prefix}.mlp.act")
 
 
 def build(shape: Shape, work: Work) -> Tape:
     """The modules and the pass of a model."""
-    tape = Tape(work.width, work.autocast, work.keeps_inputs)
+    tape = work.tape()
     rows, hidden = work.micro * work.length, shape.hidden
     root, model = tape.module("", returns=False), tape.module("transformer", returns=False)
     words = tape.module("transformer.wte", shape.vocabulary * hidden, returns=False, casts=shape.tied)

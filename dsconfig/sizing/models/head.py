@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsconfig.sizing.layers import cast
+from dsconfig.sizing.layers import cast, kept
 from dsconfig.sizing.tape import Module, Tape, Tensor, Weight
 
 LOGITS = "logits and loss"
@@ -18,7 +18,7 @@ def language_loss(
     with tape.inside(head):
         x = cast(tape, x, width)
         logits = tape.tensor(rows * vocabulary, width, label=LOGITS)
-        tape.step([x], logits, [x], weights)
+        tape.step([x], logits, kept(tape, x, weights), weights)
     cross_entropy(tape, logits, rows)
 
 

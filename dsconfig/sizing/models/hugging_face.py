@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from dsconfig.json_types import Json
@@ -38,21 +39,48 @@ def shape_of(config: Mapping[str, Json]) -> Shape:
         NotModelledError: the family is unknown here, or a key is missing or of another kind.
     """
     kind = config.get("model_type")
-    if kind == "gpt2":
-        return _gpt2(config)
-    if kind == "vit":
-        return _vit(config)
-    if not isinstance(kind, str) or kind not in DECODERS:
-        named = f"the model type `{kind}`" if kind else "a model without `model_type`"
+    if kind not in FAMILIES:
+        named = f"the model type `{str(kind)[:40]}`" if kind else "a model without `model_type`"
         raise NotModelledError(f"{named} is not modelled", f"give one of {', '.join(FAMILIES)}")
-    return _decoder(config, kind)
+    if config.get("quantization_config"):
+        raise NotModelledError("a quantised model (`quantization_config`) is not modelled")
+    found = {"gpt2": _gpt2, "vit": _vit}.get(kind) or partial(_decoder, kind=kind)
+    return checked(found(config))
+
+
+def checked(shape: Shape) -> Shape:
+    """The shape, where its sizes go together and are of this world.
+
+    Raises:
+        NotModelledError: they do not, or are not.
+    """
+    for name, most in MOST.items():
+        if getattr(shape, name) > most:
+            raise NotModelledError(f"a model with `{name}` above {most:,} is not modelled")
+    if not shape.head_size and shape.hidden % shape.heads:
+        raise NotModelledError(f"a hidden size of {shape.hidden} cannot be divided among {shape.heads} heads")
+    if shape.heads % shape.key_heads:
+        raise NotModelledError(f"{shape.heads} heads cannot share {shape.key_heads} heads of keys and values")
+    if shape.chosen > shape.experts:
+        raise NotModelledError(f"{shape.chosen} experts for each token are more than all {shape.experts}")
+    if shape.patch > shape.image:
+        raise NotModelledError(f"patches of {shape.patch} are larger than images of {shape.image}")
+    return shape
+
+
+MOST = {"layers": 2000, "hidden": 1 << 20, "wide": 1 << 22, "heads": 1 << 16, "head_size": 1 << 16}
+MOST |= {"vocabulary": 1 << 26, "experts": 1 << 12, "positions": 1 << 40, "image": 1 << 16, "labels": 1 << 26}
+MOST |= {"channels": 1 << 16}
+"""Sizes beyond those of any model, which nobody waits for."""
 
 
 def _decoder(config: Mapping[str, Json], kind: str) -> Shape:
     own = DECODERS[kind]
     heads, hidden = _count(config, "num_attention_heads"), _count(config, "hidden_size")
     bias = config.get("attention_bias") is True
-    size = _count(config, "head_dim", own.head_size or hidden // heads)
+    size = _count(config, "head_dim", own.head_size or max(1, hidden // heads))
+    if config.get("head_dim") is None and not own.head_size and hidden % heads:
+        raise NotModelledError(f"a hidden size of {hidden} cannot be divided among {heads} heads")
     return Shape(
         "decoder",
         hidden,
@@ -112,6 +140,6 @@ def _count(config: Mapping[str, Json], key: str, default: int = 0) -> int:
     if value is None and default:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        said = f"is `{value}`" if key in config else "is missing"
+        said = f"is `{str(value)[:40]}`" if key in config else "is missing"
         raise NotModelledError(f"`{key}` of the model {said}", "give a whole number above 0")
     return value

@@ -9,7 +9,7 @@ from dsconfig.sizing.tape import Tape
 
 def build(shape: Shape, work: Work) -> Tape:
     """The modules and the pass of a model."""
-    tape = Tape(work.width, work.autocast, work.keeps_inputs)
+    tape = work.tape()
     rows, hidden, wide = work.micro * work.length, shape.hidden, shape.wide
     root = tape.module("", returns=False)
     blocks = []

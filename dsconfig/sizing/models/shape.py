@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dsconfig.sizing.tape import Adapter, Tape
+
 
 class Shape(NamedTuple):
     """A model's sizes; what a family has no use for stays as it is here."""
@@ -50,3 +52,8 @@ class Work(NamedTuple):
     checkpointing: bool = False
     keeps_inputs: bool = False
     """Whether a frozen layer keeps its input too (stage 3's `LinearFunctionForZeroStage3`)."""
+    adapter: Adapter | None = None
+
+    def tape(self) -> Tape:
+        """An empty tape for such work."""
+        return Tape(self.width, self.autocast, self.keeps_inputs, self.adapter)

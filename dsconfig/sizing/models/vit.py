@@ -15,7 +15,7 @@ class Layer:
         hidden, wide = shape.hidden, shape.wide
 
         def projection(name: str, out: int, into: int) -> Module:
-            return tape.module(f"{prefix}.{name}", out * into, out, casts=True)
+            return tape.projection(f"{prefix}.{name}", out, into, out)
 
         self.whole = tape.module(prefix)
         self.attention = tape.module(f"{prefix}.attention")
@@ -32,7 +32,7 @@ class Layer:
 
 def build(shape: Shape, work: Work) -> Tape:
     """The modules and the pass of a model."""
-    tape = Tape(work.width, work.autocast, work.keeps_inputs)
+    tape = work.tape()
     hidden, side = shape.hidden, shape.image // shape.patch
     length = side * side + 1
     rows, pixels = work.micro * length, work.micro * shape.channels * shape.image**2

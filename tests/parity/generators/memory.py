@@ -17,11 +17,18 @@ CLIENTS: tuple[tuple[str, Dict], ...] = (
     ("SGD", {"momentum": 0.9, "foreach": True}),
     ("Adagrad", {"foreach": False}),
 )
+_GATED = (["q_proj", "v_proj"], ["q_proj", "k_proj", "v_proj", "o_proj"], "all-linear")
+TARGETS = dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), _GATED) | {
+    "gpt2": (["c_attn"], ["c_attn", "c_proj"])
+}
+"""Which layers of a family get adapters."""
+SINCE = {"autocast": (0, 17), "pure": (0, 19)}
+"""The release that each precision came with."""
 DECODERS = ("llama", "llama", "llama", "mistral", "qwen2", "qwen3", "qwen3")
 
 
-def trial(source: random.Random, number: int) -> Dict:
-    """One engine to measure: config, model, world size, rank."""
+def trial(source: random.Random, number: int, release: tuple[int, ...]) -> Dict:
+    """One engine to measure: config, model, world size, rank; without keys that came after the release."""
     world = source.choice((1, 2, 2, 3, 4, 8, 8, 16, 24, 32, 64, 128, 256, 512))
     case: Dict = {"id": str(number), "world_size": world}
     case["rank"] = source.choice((0, world - 1, world - 1, source.randrange(world)))
@@ -31,7 +38,7 @@ def trial(source: random.Random, number: int) -> Dict:
     case["config"] = config
     stage = source.choice((0, 1, 1, 2, 2, 2, 3, 3, 3, 3))
     config["zero_optimization"] = zero(source, stage)
-    precision(source, config, stage)
+    precision(source, config, stage, release)
     if source.random() < 0.3:
         config["gradient_clipping"] = 1.0
     optimizer(source, case, stage)
@@ -73,6 +80,9 @@ def model(source: random.Random) -> tuple[Dict, int]:
         spec["attention"] = "eager"
     if kind not in ("plain", "mixtral") and source.random() < 0.25:
         spec["checkpointing"] = True
+    if kind in TARGETS and source.random() < 0.15:
+        spec["lora"] = {"r": source.choice((4, 8, 16)), "target_modules": source.choice(TARGETS[kind])}
+        spec["lora"]["lora_dropout"] = 0.0  # on a CPU its mask is larger than on GPUs
     return {"kind": kind} | spec, length
 
 
@@ -105,9 +115,11 @@ def zero(source: random.Random, stage: int) -> Dict:
     return chosen
 
 
-def precision(source: random.Random, config: Dict, stage: int) -> None:
+def precision(source: random.Random, config: Dict, stage: int, release: tuple[int, ...]) -> None:
     """Types of weights, of gradients and of what is sent."""
     kind = source.choice(("bf16", "bf16", "bf16", "bf16", "fp16", "fp16", "fp32", "autocast", "pure"))
+    if release < SINCE.get(kind, (0,)):
+        kind = "bf16"
     if kind in ("bf16", "fp16"):
         config[kind] = {"enabled": True}
         if kind == "bf16" and stage and source.random() < 0.25:

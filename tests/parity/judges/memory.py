@@ -11,6 +11,7 @@ from dsconfig.sizing.models.hugging_face import shape_of
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.optimizers import ADAM, FOREACH, FUSED, SINGLE
 from dsconfig.sizing.reading import SECTIONS, Values, setup_of
+from dsconfig.sizing.tape import Adapter
 
 NAMES = {
     "all_gather_into_tensor": "all_gather",
@@ -54,6 +55,16 @@ def rule(trial: dict[str, Any], stage: int) -> Rule:
     return Rule(name, states, 0 if alone else temporary, temporary if alone else 0)
 
 
+def adapter(lora: dict[str, Any] | None) -> Adapter | None:
+    """The adapter of a trial."""
+    if lora is None:
+        return None
+    targets = lora["target_modules"]
+    return Adapter(
+        lora["r"], frozenset() if targets == "all-linear" else frozenset(targets), lora["lora_dropout"]
+    )
+
+
 def predict(trial: dict[str, Any], release: str) -> Prediction:
     """What this engine should hold."""
     shown = effective(trial["config"], trial["world_size"], release, "deepspeed", keys=SECTIONS)
@@ -69,6 +80,7 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
         model.get("attention", "sdpa"),
         bool(model.get("checkpointing")),
         setup.stage == 3,
+        adapter(model.get("lora")),
     )
     ledger, engine = simulate(setup, shape(model), work)
     peak = {phase: ledger.both.peaks[phase].bytes for phase in PHASES}

@@ -119,6 +119,7 @@ def build(trial: dict[str, Any]) -> tuple[Any, list[tuple[int, bool]]]:
     else:
         model = memory_models.build(spec)
     torch.set_default_dtype(torch.float32)
+    model = memory_models.adapted(model, spec.get("lora"))
     mark("initialize 0")
     whole = [(getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in model.parameters()]
     trained = [p for p in model.parameters() if p.requires_grad]

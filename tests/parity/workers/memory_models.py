@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-OURS = ("kind", "zero_init", "dtype", "attention", "checkpointing", "train_fraction")
+OURS = ("kind", "zero_init", "dtype", "attention", "checkpointing", "train_fraction", "lora")
 CLASSES = {
     "llama": ("LlamaConfig", "LlamaForCausalLM"),
     "mistral": ("MistralConfig", "MistralForCausalLM"),
@@ -62,6 +62,16 @@ def build(spec: dict[str, Any]) -> torch.nn.Module:
         model.gradient_checkpointing_enable()
         model.train()
     return model
+
+
+def adapted(model: torch.nn.Module, lora: dict[str, Any] | None) -> torch.nn.Module:
+    """The model with LoRA's layers, where it is asked for."""
+    if lora is None:
+        return model
+    import peft
+
+    found: torch.nn.Module = peft.get_peft_model(model, peft.LoraConfig(**lora))
+    return found
 
 
 def batch_of(spec: dict[str, Any], micro: int, length: int, kind: torch.dtype) -> dict[str, torch.Tensor]:

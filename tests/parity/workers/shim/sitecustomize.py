@@ -4,6 +4,7 @@ Python imports a module of this name on PYTHONPATH by itself: it also reaches th
 """
 
 import collections.abc
+import importlib.machinery
 import logging
 import os
 import sys
@@ -31,6 +32,7 @@ def _torch() -> None:
 def _tensorboard() -> None:
     board = types.ModuleType("tensorboardX")  # imported by the engine up to 0.6
     board.__dict__["SummaryWriter"] = object
+    board.__spec__ = importlib.machinery.ModuleSpec("tensorboardX", None)  # accelerate asks for it
     sys.modules["tensorboardX"] = board
 
 

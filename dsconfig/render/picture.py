@@ -1,0 +1,30 @@
+"""Pictures, the same bytes for the same data."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".svg", ".png")
+
+
+def picture(draw: Callable[[Figure], None], suffix: str) -> bytes:
+    """What `draw` puts on a figure, as SVG or PNG. Imports matplotlib.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    metadata: dict[str, str | None] = {"Date": None} if suffix == ".svg" else {"Software": None}
+    with mpl.rc_context({"svg.hashsalt": "dsconfig", "svg.fonttype": "none", "font.size": 9}):
+        figure = Figure(figsize=(9, 6), layout="constrained")
+        draw(figure)
+        text = io.BytesIO()
+        figure.savefig(text, format=suffix.lstrip("."), dpi=144, metadata=metadata)
+    return text.getvalue()

@@ -1,0 +1,166 @@
+"""What `memory` is asked, and what the answer is computed from: a set-up, a shape and the work of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.json_types import Json
+from dsconfig.resolving.effective import effective
+from dsconfig.resolving.launched import Told, told
+from dsconfig.resolving.lora import adapter_of
+from dsconfig.resolving.models import ModelSource, model_of
+from dsconfig.resolving.resolve import MappingSource, mapping, resolve
+from dsconfig.resolving.run import Run
+from dsconfig.sizing.engines.setup import Setup
+from dsconfig.sizing.estimate import Estimate, estimate
+from dsconfig.sizing.models.shape import Shape, Work
+from dsconfig.sizing.reading import SECTIONS, Values, setup_of
+from dsconfig.sizing.refused import NotModelledError
+
+if TYPE_CHECKING:
+    from dsconfig.document import Document
+    from dsconfig.releases import Target
+
+MODELLED = ("0.19.8",)
+"""Releases whose engines were measured."""
+MICRO = "train_micro_batch_size_per_gpu"
+LENGTH, NODE = 2048, 8
+CLIENT = "adamw"
+"""What a script hands to DeepSpeed where nothing says another optimizer."""
+ATTENTION = ("sdpa", "flash", "eager")
+LONGEST = 1 << 40
+"""No sequence and no micro batch is longer."""
+
+
+class Options(NamedTuple):
+    """The arguments of `memory`, beside the config."""
+
+    model: ModelSource | None = None
+    world_size: int | None = None
+    target: str | Target | None = None
+    consumer: str | None = None
+    sequence_length: int | None = None
+    micro_batch: int | None = None
+    attention: str | None = None
+    checkpointing: bool | None = None
+    lora: str | Mapping[str, Json] | None = None
+    optimizer: str | None = None
+    zero_init: bool | None = None
+    gpus_per_node: int | None = None
+    set: Mapping[str, Json] | None = None
+    training_args: MappingSource = None
+
+    def refuse(self) -> None:
+        """Refuse what is impossible."""
+        if self.attention not in (None, *ATTENTION):
+            raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
+        for name in ("sequence_length", "micro_batch", "gpus_per_node"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or not 1 <= value <= LONGEST):
+                raise ValueError(f"{name} {str(value)[:20]!r}: expected a whole number above 0")
+
+
+class Question(NamedTuple):
+    """Everything that an estimate is computed from."""
+
+    run: Run
+    values: Values
+    setup: Setup
+    shape: Shape
+    work: Work
+    node: int
+    """Ranks that share a host."""
+    said: Told
+
+    def answer(self) -> Estimate:
+        """What a rank and its host hold."""
+        assumed = tuple(_assumptions(self))
+        return estimate(self.setup, self.shape, self.work, self.run.release, self.node, assumed)
+
+
+def ask(document: Document, options: Options) -> Question:
+    """The question in full; see `memory` for what it raises."""
+    options.refuse()
+    said = told(document)
+    source = said.model if options.model is None else options.model
+    if source is None:
+        raise NotModelledError("no model", "give its config.json, or a name such as llama-3-8b")
+    model = model_of(source)
+    changes = dict(options.set or {})
+    changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
+    args = mapping(options.training_args)
+    run = resolve(
+        document,
+        options.world_size,
+        options.target,
+        options.consumer,
+        set=changes,
+        training_args=args,
+        model_config=model.config,
+    )
+    values = _values(run)
+    in_shards = run.consumer == "transformers" if options.zero_init is None else options.zero_init
+    setup = _setup(run, values, options.optimizer, in_shards)
+    work = _work(run, setup, options, said, bool((args or {}).get("gradient_checkpointing")))
+    places = model.shape.positions
+    if places and work.length > places:
+        if options.sequence_length or said.length:
+            raise ValueError(
+                f"a sequence of {work.length} tokens is longer than the {places} that the model has"
+            )
+        work = work._replace(length=places)
+    node = min(options.gpus_per_node or NODE, run.world_size)
+    return Question(run, values, setup, model.shape, work, node, said)
+
+
+def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bool) -> Work:
+    checks = by_arguments if said.checkpointing is None else said.checkpointing
+    return Work(
+        int(str(run.train_micro_batch_size_per_gpu)),
+        options.sequence_length or said.length or LENGTH,
+        setup.width,
+        setup.autocast,
+        options.attention or said.attention or ATTENTION[0],
+        checks if options.checkpointing is None else options.checkpointing,
+        keeps_inputs=setup.stage == 3,
+        adapter=said.adapter if options.lora is None else adapter_of(options.lora),
+    )
+
+
+def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> Setup:
+    if run.release not in MODELLED:
+        raise NotModelledError(f"DeepSpeed {run.release} is not modelled", f"give --target {MODELLED[-1]}")
+    client = optimizer or (None if values.text("optimizer.type") else CLIENT)
+    return setup_of(values, run.world_size, client, in_shards)
+
+
+def _values(run: Run) -> Values:
+    """Every value that counts, those that are not written among them."""
+    shown = effective(run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS)
+    given = {found.key for found in shown.values if found.origin == "written"}
+    return Values({found.key: found.value for found in shown.values}, given)
+
+
+def _assumptions(asked: Question) -> list[str]:
+    """What the numbers rest on."""
+    setup, work, node, said = asked.setup, asked.work, asked.node, asked.said
+    built = "in fp32" if setup.built == 4 else "in half precision"
+    shards = setup.stage == 3 and setup.zero_init
+    found = [
+        f"a micro batch is {work.micro} × {work.length} tokens, attention is `{work.attention}`",
+        f"activations are {'' if work.checkpointing else 'not '}checkpointed layer by layer",
+        f"the model is built {built}, {'in shards (zero.Init)' if shards else 'whole in each process'}",
+        f"{node} {'ranks share' if node > 1 else 'rank has'} a host",
+        "not counted: the CUDA context, NCCL's buffers, fragmentation, kernels' workspaces",
+    ]
+    if said.name:
+        found.append(f"what is not given is as {said.name} says")
+    if work.adapter is not None:
+        names = ", ".join(sorted(work.adapter.targets)) or "all linear layers"
+        found.append(f"adapters of rank {work.adapter.rank} are trained, and nothing else (LoRA: {names})")
+    if setup.optimizer.temporary and not setup.offloads:
+        found.append(f"torch runs `{setup.optimizer.name}` on lists of tensors (foreach)")
+    if setup.optimizer.client:
+        found.append(f"the script hands `{setup.optimizer.name}` to DeepSpeed")
+    return found

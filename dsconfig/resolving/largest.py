@@ -1,0 +1,83 @@
+"""The reverse of `memory`: the largest micro batch, sequence or model that a GPU holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dsconfig.resolving.asked import LONGEST, Options, Question, ask
+from dsconfig.sizing.refused import NotModelledError
+
+if TYPE_CHECKING:
+    from dsconfig.document import Document
+    from dsconfig.json_types import JsonObject
+
+KINDS = ("micro-batch", "sequence", "model")
+MOST_LAYERS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest that fits; 0 where nothing does."""
+
+    kind: str
+    value: int
+    """Samples, tokens, or layers."""
+    bound: int | None
+    """What a rank holds at most with it."""
+    next_bound: int | None
+    """What it would hold with one more; None where there is no more."""
+    parameters: int
+
+    def to_dict(self) -> JsonObject:
+        """As JSON has it."""
+        return {
+            "kind": self.kind,
+            "value": self.value,
+            "bound": self.bound,
+            "next_bound": self.next_bound,
+            "parameters": self.parameters,
+        }
+
+
+def largest(document: Document, options: Options, kind: str, room: int) -> Largest:
+    """The largest with which a rank holds no more than `room` bytes; of a model the layers count."""
+    asked = ask(document, options)
+    if kind == "sequence" and asked.shape.image:
+        raise NotModelledError("a model of images has no sequence length")
+    most = {"micro-batch": LONGEST, "sequence": asked.shape.positions or LONGEST, "model": MOST_LAYERS}[kind]
+
+    def bound(value: int) -> int:
+        return changed(asked, kind, value).answer().rank.most_bound
+
+    value = _most(lambda value: bound(value) <= room, most)
+    with_it = changed(asked, kind, value).answer() if value else None
+    return Largest(
+        kind,
+        value,
+        with_it.rank.most_bound if with_it else None,
+        bound(value + 1) if value < most else None,
+        with_it.parameters if with_it else 0,
+    )
+
+
+def changed(asked: Question, kind: str, value: int) -> Question:
+    """The same with another micro batch, sequence or number of layers."""
+    if kind == "model":
+        return asked._replace(shape=asked.shape._replace(layers=value))
+    if kind == "sequence":
+        return asked._replace(work=asked.work._replace(length=value))
+    return asked._replace(work=asked.work._replace(micro=value))
+
+
+def _most(fits: Callable[[int], bool], most: int) -> int:
+    """The largest number up to `most` that fits, where all smaller ones do; 0 where none does."""
+    low, high = 0, 1
+    while high <= most and fits(high):
+        low, high = high, high * 2
+    high = min(high, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

@@ -1,0 +1,109 @@
+"""What a launch file says of the run beside its config: the model, its sequences, checkpointing, adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.consumers.launchers.follow import job_of
+from dsconfig.consumers.launchers.given import plain
+from dsconfig.consumers.launchers.places import search
+from dsconfig.consumers.launchers.table import at
+from dsconfig.resolving.lora import adapter_of
+from dsconfig.resolving.models import CONFIG, config_at
+from dsconfig.sizing.refused import NotModelledError
+
+if TYPE_CHECKING:
+    from dsconfig.document import Document
+    from dsconfig.json_types import Json
+    from dsconfig.sizing.tape import Adapter
+
+MODEL = ("model_name_or_path", "base_model", "model.name_or_path", "model_id_or_path", "model")
+LENGTH = ("cutoff_len", "sequence_len", "max_length", "max_seq_length", "block_size")
+TUNING = ("finetuning_type", "tuner_type", "train_type", "adapter")
+RANK, TARGET = ("lora_rank", "lora_r"), ("lora_target", "lora_target_modules", "target_modules")
+QUANTISED = ("quantization_bit", "load_in_4bit", "load_in_8bit", "quant_bits")
+ATTENTION = {"fa2": "flash", "fa3": "flash", "flash_attention_2": "flash", "flash_attn": "flash"}
+ATTENTION |= {"sdpa": "sdpa", "eager": "eager", "disabled": "eager"}
+ADAPTED = ("LLaMA-Factory", "ms-swift")
+"""Programs that train adapters, and checkpoint activations, unless they are told otherwise.
+
+Sources: LLaMA-Factory hparams/finetuning_args.py and model_args.py; ms-swift arguments/sft_args.py.
+"""
+
+
+class Told(NamedTuple):
+    """What is told; None where nothing is."""
+
+    name: str = ""
+    model: str | None = None
+    length: int | None = None
+    checkpointing: bool | None = None
+    attention: str | None = None
+    adapter: Adapter | None = None
+
+
+def told(document: Document) -> Told:
+    """What the launch file says, if the document is one.
+
+    Raises:
+        OSError: the config that it names cannot be read.
+        NotModelledError: the model is quantised, or trained in a way that is not modelled.
+    """
+    job = job_of(document)
+    data = document.value()
+    if job is None or not isinstance(data, dict):
+        return Told()
+    program = job.format.name
+    refused = next((key for key in QUANTISED if plain(data.get(key)) not in (None, False, 0)), None)
+    if refused:
+        raise NotModelledError(f"a quantised model (`{refused}`) is not modelled")
+    length = next((found for key in LENGTH if type(found := at(data, key)) is int and found > 0), None)
+    if length is None and program == "LLaMA-Factory":
+        length = 2048
+    words = (data.get(key) for key in ("flash_attn", "attn_implementation", "attn_impl"))
+    attention = next((ATTENTION[word] for word in words if isinstance(word, str) and word in ATTENTION), None)
+    return Told(
+        document.name,
+        _model(data, document.name),
+        length,
+        _checkpointing(data, program),
+        attention,
+        _adapter(data, program),
+    )
+
+
+def _model(data: Mapping[str, Json], launch: str) -> str | None:
+    """The model, as found from the launch file where that is on disk."""
+    written = next((found for key in MODEL if isinstance(found := at(data, key), str)), None)
+    if written is None or config_at(written):
+        return written
+    return search(f"{written}/{CONFIG}", launch).path or written
+
+
+def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
+    if program == "LLaMA-Factory":
+        return plain(data.get("disable_gradient_checkpointing")) is not True
+    value = plain(data.get("gradient_checkpointing"))
+    if value is None:
+        return True if program in ADAPTED else None
+    return value is not False
+
+
+def _adapter(data: Mapping[str, Json], program: str) -> Adapter | None:
+    said = next((found for key in TUNING if isinstance(found := data.get(key), str)), None)
+    uses = said or ("lora" if program in ADAPTED or plain(data.get("use_peft")) is True else "full")
+    if uses == "full":
+        return None
+    if uses != "lora":
+        raise NotModelledError(f"training by `{uses}` is not modelled")
+    rank = next((found for key in RANK if (found := plain(data.get(key))) is not None), None)
+    target = next((found for key in TARGET if (found := data.get(key))), None)
+    if isinstance(target, str):
+        target = [part.strip() for part in target.split(",")]
+    if target is None and (program in ADAPTED or data.get("lora_target_linear") is True):
+        target = "all"
+    values: dict[str, Json] = {"r": rank if rank is not None else 16 if program == "TRL" else 8}
+    values |= {"target": target} if target is not None else {}
+    share = plain(data.get("lora_dropout"))
+    return adapter_of(values | ({"dropout": share} if isinstance(share, (int, float)) else {}))
