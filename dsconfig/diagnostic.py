@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
-from dsconfig.json_types import Json, KeyPath
+from dsconfig.json_types import Json, KeyPath, NamedTuple
 
 Severity: TypeAlias = Literal["error", "warning", "info"]
 EffectName: TypeAlias = Literal["rejected", "crashes", "ignored", "altered", "deprecated", "wasteful"]

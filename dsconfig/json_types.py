@@ -5,7 +5,8 @@ Everything may import this, and it imports nothing. A config's own data is the o
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections import namedtuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 Json: TypeAlias = Any
 """A value of a config: whatever JSON, Hjson or YAML can say. Nothing is known of it until a rule looks."""
@@ -19,3 +20,24 @@ Spec: TypeAlias = "tuple[Any, ...]"
 """The type of a key, as the key table writes it: its kind, then what the kind needs, such as
 `("int", 0, None, None, None)` or `("union", ("null",), ("section", "FP16"))`.
 """
+
+if TYPE_CHECKING:
+    from typing import NamedTuple as NamedTuple  # noqa: PLC0414  # as the re-export that mypy asks for
+else:
+
+    class _Fields(type):
+        def __new__(cls, name, bases, body):
+            if not bases:
+                return super().__new__(cls, name, bases, body)
+            fields = body.get("__annotations__", {})
+            defaults = [body[field] for field in fields if field in body]
+            made = namedtuple(name, fields, defaults=defaults, module=body["__module__"])  # noqa: PYI024
+            for key in body.keys() - fields.keys() - {"__module__"}:
+                setattr(made, key, body[key])
+            return made
+
+    class NamedTuple(metaclass=_Fields):
+        """`typing.NamedTuple` at less than half its cost: that compiles the text of each annotation.
+
+        A check makes some seventy of these classes, which was a sixth of a cold run.
+        """

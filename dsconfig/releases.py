@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from dsconfig.json_types import NamedTuple
 
 _SERIES = (
     ("0.3", "1 2 3 4 5 6 7 8 9 10 12 13 14 15 16"),
@@ -154,7 +156,7 @@ def _single(text: str, origin: Origin) -> Target:
 
 
 def _is_installed(release: str) -> bool:
-    found = _version_installed()
+    found = version_installed("deepspeed")
     return found is not None and found.split("+")[0] == release
 
 
@@ -176,7 +178,7 @@ def _range(text: str, origin: Origin) -> Target:
 
 
 def _installed(*, fallback: bool) -> Target:
-    found = _version_installed()
+    found = version_installed("deepspeed")
     if found is not None:
         return _nearest_to_installed(found)
     if fallback:
@@ -186,20 +188,23 @@ def _installed(*, fallback: bool) -> Target:
     )
 
 
-def _version_installed() -> str | None:
-    """The version in the metadata of the installed DeepSpeed, which itself is never imported.
+def version_installed(package: str) -> str | None:
+    """The version in the metadata of an installed package, which itself is never imported.
 
     The folders of `sys.path` are listed here rather than through importlib.metadata, whose import costs more
     than a check.
     """
+    begin = f"{package}-"
     for folder in sys.path:
         try:
-            names = os.listdir(folder or ".")
+            names = os.listdir(folder or os.curdir)
         except OSError:
             continue
         for entry in names:
-            if entry.startswith("deepspeed-") and entry.endswith((".dist-info", ".egg-info")):
-                return entry.split("-")[1].removesuffix(".egg")
+            if entry.startswith(begin) and entry.endswith((".dist-info", ".egg-info")):
+                version = entry[len(begin) :].rpartition(".")[0].partition("-")[0]
+                if version[:1].isdigit():
+                    return version
     return None
 
 

@@ -1,11 +1,14 @@
-"""Intervals of releases, and how asking narrows the one for which an outcome holds."""
+"""Intervals of releases, how asking narrows the one for which an outcome holds, and the release installed."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from dsconfig import releases
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.releases import EVERY_RELEASE, NEVER, NUMBERS, Interval
@@ -71,3 +74,28 @@ def test_a_dependence_can_be_said_without_asking() -> None:
     seen = context("0.19.3")
     seen.depends_on("0.17.0", "0.19.3")
     assert seen.alike == Interval(NUMBERS["0.19.3"], NEVER)
+
+
+@pytest.mark.parametrize(
+    ("entry", "version"),
+    [
+        ("deepspeed-0.17.0.dist-info", "0.17.0"),
+        ("deepspeed-0.17.0+abc.dist-info", "0.17.0+abc"),
+        ("deepspeed-0.17.0.egg-info", "0.17.0"),
+        ("deepspeed-0.17.0-py3.11.egg-info", "0.17.0"),
+        ("deepspeed_mii-0.1.0.dist-info", None),
+        ("deepspeed-mii-0.1.0-py3.11.egg-info", None),
+    ],
+)
+def test_the_version_that_is_installed(
+    entry: str, version: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / entry).mkdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert releases.version_installed("deepspeed") == version
+
+
+def test_the_release_that_is_installed_needs_no_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deepspeed-0.17.0.dist-info").mkdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert releases.resolve(None) == releases.Target(("0.17.0",), "0.17.0", "installed")

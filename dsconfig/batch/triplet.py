@@ -9,9 +9,9 @@ in everything that matters from 0.3.1 to 0.19.8.
 from __future__ import annotations
 
 from math import prod
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
-from dsconfig.json_types import Json
+from dsconfig.json_types import Json, NamedTuple
 
 TRAIN = "train_batch_size"
 MICRO = "train_micro_batch_size_per_gpu"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from dsconfig.checking import suppress
 from dsconfig.checking.circumstances import circumstances, foreign
 from dsconfig.checking.circumstances import of_file as target_of
-from dsconfig.checking.inline import brought_up
 from dsconfig.checking.merge import diagnostics, merged
 from dsconfig.checking.notes import notes, world_sizes
 from dsconfig.checking.report import Report, by_place
@@ -15,9 +15,7 @@ from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers import launch_file
 from dsconfig.consumers.launchers.arguments import with_version
 from dsconfig.consumers.launchers.follow import job_of
-from dsconfig.consumers.launchers.job import Job
 from dsconfig.consumers.launchers.table import SCRIPTS
-from dsconfig.consumers.named import named
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.reader import Given, Reader, given, of_file
 from dsconfig.consumers.versions import EXPECTED, is_known
@@ -25,6 +23,9 @@ from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Source
 from dsconfig.releases import NUMBERS, Interval, Target
+
+if TYPE_CHECKING:
+    from dsconfig.consumers.launchers.job import Job
 
 
 def check(
@@ -109,6 +110,8 @@ def check_document(
 
 def _check_launch_file(document: Document, target: Target, world_size: int | None, reader: Reader) -> Report:
     """Check a launch file of Accelerate, and the config that it names."""
+    from dsconfig.consumers.named import named
+
     report = _report(document, target, world_size, reader._replace(name="accelerate"))
     try:
         # Under a recipe that names this launch file it is the recipe's program that reads the config.
@@ -217,6 +220,8 @@ def _held(
 
 def _raised(job: Job, config: Report) -> tuple[tuple[Diagnostic, ...], ...]:
     """The findings on the config that a launch file holds, and those silenced, at their places there."""
+    from dsconfig.checking.inline import brought_up
+
     return tuple(
         tuple(brought_up(found, job) for found in group) for group in (config.diagnostics, config.suppressed)
     )

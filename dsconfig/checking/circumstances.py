@@ -5,8 +5,6 @@ Whoever asks has the first word; then the config's own block `"$dsconfig"`; then
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dsconfig import releases
 from dsconfig.consumers import ELASTIC, launch_file, mentions, reader
 from dsconfig.consumers.launchers.arguments import informed
@@ -17,6 +15,7 @@ from dsconfig.consumers.reader import Reader
 from dsconfig.consumers.versions import EXPECTED, is_known
 from dsconfig.document import Document
 from dsconfig.evaluation import recognition
+from dsconfig.json_types import NamedTuple
 from dsconfig.releases import Target, UnknownReleaseError
 
 

@@ -19,8 +19,8 @@ from dsconfig.evaluation.file_names import SUFFIXES, is_named_config, is_yaml
 if TYPE_CHECKING:
     from dsconfig.json_types import JsonObject
 
-_LAUNCHES = re.compile(rb"^distributed_type\s*:\s*['\"]?DEEPSPEED\b", re.MULTILINE)
-_BLOCK = re.compile(rb"^deepspeed_config\s*:", re.MULTILINE)
+_LAUNCHES = rb"(?m)^distributed_type\s*:\s*['\"]?DEEPSPEED\b"
+_BLOCK = rb"(?m)^deepspeed_config\s*:"
 SKIPPED = frozenset(("node_modules", "__pycache__", "site-packages"))
 _LARGEST = 1 << 20
 """A larger file is not a config that someone wrote by hand, and not worth reading to find out."""
@@ -147,7 +147,7 @@ def may_be_config(name: str) -> bool:
 
 def is_launch(data: bytes) -> bool:
     """Whether a YAML text looks like a launch file of Accelerate for DeepSpeed."""
-    return bool(_LAUNCHES.search(data) and _BLOCK.search(data))
+    return bool(re.search(_LAUNCHES, data) and re.search(_BLOCK, data))
 
 
 def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:

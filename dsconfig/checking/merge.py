@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsconfig.checking.locate import location, location_of
 from dsconfig.diagnostic import Diagnostic, Fix, Location, Move, Related, Rename
 from dsconfig.evaluation.evaluate import Outcome, Said, evaluate
+from dsconfig.json_types import NamedTuple
 from dsconfig.releases import NUMBERS
 from dsconfig.rules import Rule
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
+from dsconfig.json_types import NamedTuple
 from dsconfig.words import closest
 
 

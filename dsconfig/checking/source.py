@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ConfigSource: TypeAlias = "str | bytes | os.PathLike[str] | Mapping[str, Json] | Built"
 
-_BASE64 = re.compile(r"[A-Za-z0-9_-]{8,}={0,2}")
+_BASE64 = r"[A-Za-z0-9_-]{8,}={0,2}"
 
 
 def read(source: ConfigSource) -> Document:
@@ -62,6 +62,6 @@ def is_text(source: str) -> bool:
 
 def _is_base64(source: str) -> bool:
     """Whether a string is a config in URL-safe base64, and not the name of a file."""
-    if not _BASE64.fullmatch(source) or os.path.exists(source):
+    if not re.fullmatch(_BASE64, source) or os.path.exists(source):
         return False
     return "{" in document.read_base64(source).text

@@ -7,11 +7,12 @@ nothing is itself a finding (DSC008), so that none outlives its reason.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsconfig.checking.suppressions import CODE, Place, Suppression, finding, places, written
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.evaluation.context import MOST
+from dsconfig.json_types import NamedTuple
 
 if TYPE_CHECKING:
     from dsconfig.document import Document

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.checking.locate import location, location_of
 from dsconfig.consumers.own_words import EXPECTED, KEY, fits
 from dsconfig.diagnostic import Diagnostic, Effect, Location
+from dsconfig.json_types import NamedTuple
 from dsconfig.releases import UnknownReleaseError, resolve
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
 
 CODE, NAME = "DSC008", "unused-suppression"
-_COMMENT = re.compile(r"dsconfig:\s*(ignore-file|ignore)\b(?:\s*\[([^][]*)\])?")
+_COMMENT = r"dsconfig:\s*(ignore-file|ignore)\b(?:\s*\[([^][]*)\])?"
 _COMMENT_MARKS = ("#", "//", "/*")
 
 
@@ -143,7 +144,7 @@ def _malformed(document: Document, path: KeyPath, expected: str) -> Diagnostic:
 def _comments(document: Document) -> Iterator[Suppression | Diagnostic]:
     lines = _Lines(document)
     for span, text in document.comments:
-        for found in _COMMENT.finditer(text) if "dsconfig:" in text else ():
+        for found in re.finditer(_COMMENT, text) if "dsconfig:" in text else ():
             place = location(document, span)
             selectors = [word.strip() for word in (found[2] or "").split(",") if word.strip()]
             if not selectors:

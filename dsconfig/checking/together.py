@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsconfig.checking.patches import again, carried_out, edits, same
 from dsconfig.diagnostic import Diagnostic, Fix, Move, Operation, Remove, Replace
 from dsconfig.document import Document, read_dict
 from dsconfig.document.edit import Edit, EditError, apply
 from dsconfig.document.tree import MAX_PROBLEMS
+from dsconfig.json_types import NamedTuple
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json, KeyPath

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.launchers.places import Place, search
 from dsconfig.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
+    from dsconfig.consumers.launchers.places import Place
     from dsconfig.document import Document
 
 BLOCK = "deepspeed_config"
@@ -76,4 +76,6 @@ def linked(document: Document) -> tuple[str, Place] | None:
     name = block(data).get(LINK) if isinstance(data, dict) else None
     if not isinstance(name, str) or name in ("", "none"):
         return None
+    from dsconfig.consumers.launchers.places import search
+
     return name, search(name, document.name)

@@ -10,11 +10,11 @@ import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from dsconfig.consumers.reader import Reader
 from dsconfig.consumers.tree import root, texts, tick
 from dsconfig.document import contents
+from dsconfig.json_types import NamedTuple
 
 _LEADS = r"[\s\\=,(\"']*(?:r|f|str\()?[\"']?(?:\$\{\w+:-)?[\"']?(?:\./)*$"
 """What may stand between a flag or key and the path that it names."""

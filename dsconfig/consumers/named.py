@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.launch_file import linked
 from dsconfig.consumers.launchers.places import Place
 from dsconfig.consumers.reader import Reader, of_content
 from dsconfig.consumers.versions import parted
 from dsconfig.document import Document, contents, read_bytes
+from dsconfig.json_types import NamedTuple
 
 
 class Named(NamedTuple):

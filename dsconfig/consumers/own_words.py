@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from dsconfig.consumers.versions import EXPECTED as EXPECTED_CONSUMER
 from dsconfig.consumers.versions import is_known
+from dsconfig.json_types import NamedTuple
 
 KEY = "$dsconfig"
 EXPECTED: Mapping[str, str] = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.versions import parted
-from dsconfig.json_types import Json, JsonObject
+from dsconfig.json_types import Json, JsonObject, NamedTuple
 
 Origin: TypeAlias = Literal["argument", "file", "settings", "launch file", "script", "content", "default"]
 """Where the knowledge comes from, the strongest first."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from functools import lru_cache
 
 from dsconfig.consumers.tree import root, tick
 from dsconfig.document import contents
+from dsconfig.releases import version_installed
 
-_FILES = re.compile(
+_FILES = (
     r"(?:[\w.-]*requirements[\w.-]*\.txt|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(?:py|cfg)"
     r"|environment[\w.-]*\.ya?ml)"
 )
@@ -39,7 +39,9 @@ def version_of(consumer: str, name: str) -> tuple[str, str] | None:
 def _pinned(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
     pin = re.compile(rf"(?m)^[^#\n]*?\b{consumer}(?:\[[\w,\s-]*\])?\s*(?:==|~=|<=)\s*(\d+(?:\.\d+){{0,2}})")
     try:
-        names = sorted(filter(_FILES.fullmatch, os.listdir(folder)), key=lambda each: (len(each), each))
+        names = sorted(
+            filter(re.compile(_FILES).fullmatch, os.listdir(folder)), key=lambda each: (len(each), each)
+        )
     except OSError:
         return None
     for each in names[:_MOST]:
@@ -53,11 +55,4 @@ def _pinned(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
     return None
 
 
-@lru_cache(maxsize=4)
-def _installed(consumer: str) -> str | None:
-    """The version in the metadata of the installed package, which is never imported."""
-    known = re.compile(rf"{consumer}-(\d[^-]*?)(?:\.dist-info|(?:-[^-]*)?\.egg-info)")
-    for folder in filter(os.path.isdir, (each or os.curdir for each in sys.path)):
-        if found := next(filter(None, map(known.fullmatch, os.listdir(folder))), None):
-            return found[1]
-    return None
+_installed = lru_cache(maxsize=4)(version_installed)

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from dsconfig.consumers import CONSUMERS, HUGGING_FACE
+from dsconfig.json_types import NamedTuple
 
 
 class Change(NamedTuple):
@@ -79,7 +79,7 @@ CHANGES = (
 )
 """Oldest first for each of the two."""
 
-_SPEC = re.compile(r"(\w+)==\d{1,6}(?:\.[0-9a-z]{1,20}){0,6}")
+_SPEC = r"(\w+)==\d{1,6}(?:\.[0-9a-z]{1,20}){0,6}"
 
 
 def parted(spec: str) -> tuple[str, str | None]:
@@ -92,7 +92,7 @@ def is_known(spec: object) -> bool:
     """Whether a text names a consumer, perhaps of a version."""
     if not isinstance(spec, str):
         return False
-    found = _SPEC.fullmatch(spec)
+    found = re.fullmatch(_SPEC, spec)
     return spec in CONSUMERS or (found is not None and found[1] in HUGGING_FACE)
 
 

@@ -7,7 +7,9 @@ lands on the whole object. The rest is `check`'s.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from dsconfig.json_types import NamedTuple
 
 
 class Written(NamedTuple):

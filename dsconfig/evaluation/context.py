@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.consumers.launch_file import is_launch_file
@@ -17,7 +17,7 @@ from dsconfig.document import Document, Parser, Part, Problem, Span
 from dsconfig.evaluation.events import UnknownKey
 from dsconfig.evaluation.job import fill_in
 from dsconfig.evaluation.walk import UNREADABLE, Walk
-from dsconfig.json_types import Json, JsonObject, KeyPath
+from dsconfig.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.model.keyinfo import ROOT, child_section
 from dsconfig.model.views import KeyView, SectionView, find, view
 from dsconfig.releases import EVERY_RELEASE, Interval, name, number
@@ -109,9 +109,9 @@ class Context:
         """Releases that read the text with the same parser."""
         data = source.document.value(self.parser)
         empty = any(problem.kind == "empty" for problem in source.document.problems)
-        self.is_launch = is_launch_file(data) and format_of(data) is None
         self.is_job = format_of(data) is not None
         """Whether this is a launch file of which only the way to the config is of interest."""
+        self.is_launch = is_launch_file(data) and not self.is_job
         self.is_config = isinstance(data, dict) and not empty and not self.is_job
         self.data: JsonObject = data if isinstance(data, dict) else {}
         given = source.given

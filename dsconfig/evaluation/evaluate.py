@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from dsconfig.consumers import launch_config
 from dsconfig.diagnostic import Effect, clipped
@@ -13,6 +13,7 @@ from dsconfig.evaluation.causes import one_per_cause
 from dsconfig.evaluation.context import Context, Finding, SkipRule, Source
 from dsconfig.evaluation.presence import asked, present
 from dsconfig.evaluation.rule import Rule
+from dsconfig.json_types import NamedTuple
 from dsconfig.releases import EVERY_RELEASE, Interval
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dsconfig.dialect import Coerced, Refused
-from dsconfig.json_types import Json, KeyPath
+from dsconfig.json_types import Json, KeyPath, NamedTuple
 from dsconfig.model.views import KeyView, SectionView
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from dsconfig.consumers.launchers.table import at
+from dsconfig.json_types import NamedTuple
 
 if TYPE_CHECKING:
     from dsconfig.consumers.filling.record import Filled, Message, Mismatch
     from dsconfig.consumers.reader import Given
-    from dsconfig.json_types import Json, JsonObject
+    from dsconfig.json_types import JsonObject
 
 
 class Job(NamedTuple):
@@ -41,7 +44,7 @@ def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given:
         return None
     # What the plugin puts in for lack of an argument stays "auto": it is a finding of its own.
     constant = {entry.key for entry in consumer.fills if entry.stage == "plugin"}
-    filled = [each for each in filling.filled if each.key not in constant and _at(data, each.key) == "auto"]
+    filled = [each for each in filling.filled if each.key not in constant and at(data, each.key) == "auto"]
     made = deepcopy(data)
     for each in filled:
         *sections, last = each.key.split(".")
@@ -53,9 +56,3 @@ def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given:
         each for each in filling.messages if each.kind == "refused" and (each.key or "").endswith(".enabled")
     )
     return Job(made, tuple(filled), tuple(filling.mismatches), refused)
-
-
-def _at(data: Json, path: str) -> Json:
-    for part in path.split("."):
-        data = data.get(part) if isinstance(data, dict) else None
-    return data

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.diagnostic import Effect, EffectName
+from dsconfig.json_types import NamedTuple
 from dsconfig.releases import NEVER, Interval, number
 
 Subject: TypeAlias = Literal["config", "text", "template", "launch file"]

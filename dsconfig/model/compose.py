@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from dsconfig.diagnostic import dotted
-from dsconfig.json_types import Json, JsonObject, KeyPath
+from dsconfig.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.model.keyinfo import keys_of, type_named
 from dsconfig.model.problems import BuildError, Problem, not_a_key
 from dsconfig.model.section import Section

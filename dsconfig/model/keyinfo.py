@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-from dsconfig.json_types import Json, Spec
+from dsconfig.json_types import Json, NamedTuple, Spec
 from dsconfig.model._table import SECTIONS, TYPES
 from dsconfig.releases import NEVER, Interval
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from dsconfig.diagnostic import dotted
-from dsconfig.json_types import Json, KeyPath, Spec
+from dsconfig.json_types import Json, KeyPath, NamedTuple, Spec
 from dsconfig.model.keyinfo import KeyInfo, is_secret
 from dsconfig.words import closest, expected, one_of, quoted
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
-from dsconfig.json_types import Json, KeyPath, Spec
+from dsconfig.json_types import Json, KeyPath, NamedTuple, Spec
 from dsconfig.model._table import SECTIONS
 from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, section_keys
 from dsconfig.releases import NEVER, Interval

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dsconfig.render.style import Style
 from dsconfig.render.text import cells
 
-_INVISIBLE = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\")
+_INVISIBLE = r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\"
 
 
 def wrapped(text: str, style: Style, hanging: int = 0) -> str:
@@ -42,5 +42,5 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _width(word: str, style: Style) -> int:
-    shown = _INVISIBLE.sub("", word)
+    shown = re.sub(_INVISIBLE, "", word) if "\x1b" in word else word
     return sum(width for _, width in cells(shown, style.encoding))

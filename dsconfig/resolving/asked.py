@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.json_types import Json
 from dsconfig.resolving.effective import effective
 from dsconfig.resolving.launched import Told, told
 from dsconfig.resolving.lora import adapter_of
@@ -20,6 +19,7 @@ from dsconfig.sizing.refused import NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
+    from dsconfig.json_types import Json
     from dsconfig.releases import Target
 
 MODELLED = ("0.19.8",)

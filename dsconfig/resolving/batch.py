@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import KEYS, SEQUENCE, SEQUENCE_SINCE, Impossible, Triplet, derive
 from dsconfig.consumers import ELASTIC
 from dsconfig.consumers.filling.record import Message
-from dsconfig.json_types import JsonObject
 from dsconfig.resolving import elastic_batch
 from dsconfig.resolving.data_parallel import Share, share_out
 from dsconfig.resolving.refused import refused_batch
 from dsconfig.resolving.runtime import Runtime
 from dsconfig.resolving.written import Written
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

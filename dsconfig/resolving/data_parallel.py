@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import ABSENT, SEQUENCE, world_size
 from dsconfig.batch.world_sizes import nearest_multiples
 from dsconfig.consumers.filling.record import Message
-from dsconfig.json_types import Json
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.refused import refused_batch
 from dsconfig.resolving.runtime import Parallel, Runtime
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 AUTOTP_SINCE = 16004
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dsconfig import releases
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers.filling.record import Message
 from dsconfig.document import Document
-from dsconfig.json_types import Json
 from dsconfig.releases import Target
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.listing import Listing
@@ -18,6 +18,9 @@ from dsconfig.resolving.reading import processes, reading
 from dsconfig.resolving.resolve import derive_run
 from dsconfig.resolving.runtime import runtime
 from dsconfig.resolving.written import context, read_written
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 
 @dataclass(frozen=True, slots=True)

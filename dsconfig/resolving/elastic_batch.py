@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from dsconfig.batch.triplet import KEYS, Impossible, Triplet, derive
 from dsconfig.consumers import ELASTIC
 from dsconfig.consumers.filling.record import Message
-from dsconfig.json_types import Json, JsonObject
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.runtime import Parallel, Runtime
 from elastic import constants as c
 
 if TYPE_CHECKING:
+    from dsconfig.json_types import Json, JsonObject
     from elastic.deepspeed.semantics import Semantics
     from elastic.planning.plan import Plan
 

@@ -8,6 +8,7 @@ out is judged as DeepSpeed gets it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.batch.triplet import KEYS, SEQUENCE
 from dsconfig.checking.check import check_document
@@ -17,12 +18,14 @@ from dsconfig.consumers import reader
 from dsconfig.consumers.reader import Reader
 from dsconfig.diagnostic import Diagnostic, Effect, dotted
 from dsconfig.document import Document, read_dict
-from dsconfig.json_types import Json, JsonObject, KeyPath
 from dsconfig.releases import Target
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.reading import Reading
 from dsconfig.resolving.run import Run
 from dsconfig.resolving.runtime import Runtime
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, JsonObject, KeyPath
 
 OF_TEXT = "DSC0"
 """How the codes of the rules begin that judge the text itself."""
@@ -34,7 +37,7 @@ _OF_FILE = (OF_TEXT, "DSC82")
 _OF_BATCH = ("DSC2", "DSC6")
 _UNREAD = frozenset({"DSC101", "DSC102", "DSC103", "DSC104", "DSC105", "DSC107"})
 """The rules about keys that the release does not look at."""
-_Named = tuple[str, KeyPath]
+_Named: TypeAlias = "tuple[str, KeyPath]"
 """A finding's code and path."""
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from dsconfig.json_types import Json, Spec
 from dsconfig.model.keyinfo import ROOT, child_section, type_named
 from dsconfig.model.views import KeyView, SectionView, view
 from dsconfig.resolving.origins import Origins, Value
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, Spec
 
 _HIDDEN = frozenset({"internal", "not_json", "unread"})
 _DEEPEST = 6

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from dsconfig.json_types import Json
 from dsconfig.sizing.tape import Adapter
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 ALL = ("all", "all-linear")
 """Words for every linear layer but the head."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from dsconfig.checking.source import read
 from dsconfig.document import Document
-from dsconfig.json_types import Json
 from dsconfig.resolving.asked import Options, ask
 from dsconfig.resolving.models import ModelSource
 from dsconfig.resolving.resolve import MappingSource
@@ -15,6 +14,7 @@ from dsconfig.sizing.estimate import Estimate
 
 if TYPE_CHECKING:
     from dsconfig.checking.source import ConfigSource
+    from dsconfig.json_types import Json
     from dsconfig.releases import Target
 
 

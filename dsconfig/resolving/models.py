@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsconfig.json_types import Json
 from dsconfig.sizing.models.named import PRESETS
 from dsconfig.sizing.models.shape import Shape
 from dsconfig.sizing.refused import NotModelledError
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 ModelSource: TypeAlias = "Shape | Mapping[str, Json] | str | os.PathLike[str]"
 """A shape, a `config.json` as a mapping or by its path, or the name of a preset."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from dsconfig.batch.triplet import KEYS
 from dsconfig.consumers.by_name import consumer_of
@@ -13,13 +13,15 @@ from dsconfig.diagnostic import Effect
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
 from dsconfig.evaluation.events import Coercion, Refusal
-from dsconfig.json_types import Json, JsonObject, KeyPath
 from dsconfig.model.keyinfo import secrets
 from dsconfig.model.views import KeyView, SectionView
 from dsconfig.resolving.derived import derivations
 from dsconfig.resolving.derived.derivation import given
 from dsconfig.resolving.findings import report_on
 from dsconfig.resolving.run import Run
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, JsonObject, KeyPath
 
 ValueOrigin: TypeAlias = Literal[
     "written", "converted", "default", "dropped", "derived", "filled", "ignored", "refused"

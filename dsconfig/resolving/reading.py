@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import find_out
@@ -15,9 +15,11 @@ from dsconfig.consumers.named import named
 from dsconfig.consumers.reader import Given, Reader, given
 from dsconfig.consumers.versions import parted
 from dsconfig.document import Document, read_dict
-from dsconfig.json_types import JsonObject, KeyPath
 from dsconfig.releases import Target
 from dsconfig.resolving.errors import ResolveError
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import JsonObject, KeyPath
 
 
 class Reading(NamedTuple):

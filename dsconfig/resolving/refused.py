@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import KEYS, SEQUENCE
 from dsconfig.checking.check import check_document
 from dsconfig.diagnostic import Diagnostic, Effect
 from dsconfig.document import read_dict
-from dsconfig.json_types import Json
 from dsconfig.releases import Target
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.runtime import Runtime
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 
 def refused_batch(config: Mapping[str, Json], size: float, runtime: Runtime, *, by_key: bool) -> ResolveError:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers.by_name import consumer_of
 from dsconfig.consumers.filling import MissingArgumentsError, fill
 from dsconfig.consumers.filling.state import Filling
 from dsconfig.document import Document
-from dsconfig.json_types import Json
 from dsconfig.releases import Target
 from dsconfig.resolving.batch import derive_batch
 from dsconfig.resolving.errors import ResolveError
@@ -24,6 +23,9 @@ from dsconfig.resolving.reading import Reading, processes, reading
 from dsconfig.resolving.run import Run
 from dsconfig.resolving.runtime import Runtime, runtime
 from dsconfig.resolving.written import Written, read_written
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 MappingSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str] | None"
 """A mapping, or the path of a JSON or YAML file that holds one."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers.filling.record import Filled, Message, Mismatch
-from dsconfig.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from dsconfig.checking.report import Report
+    from dsconfig.json_types import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context, Source
-from dsconfig.json_types import Json, JsonObject
 from dsconfig.releases import NUMBERS
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.findings import OF_TEXT, report_on
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import JsonObject
+from dsconfig.json_types import JsonObject, NamedTuple
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import TypeInfo, type_named, types_of
 from dsconfig.model.views import KeyView, view

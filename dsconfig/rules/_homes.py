@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
 
 from dsconfig.diagnostic import dotted
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import KeyPath
+from dsconfig.json_types import KeyPath, NamedTuple
 from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, section_keys, types_of
 from dsconfig.model.paths import keys
 from dsconfig.releases import EVERY_RELEASE, Interval

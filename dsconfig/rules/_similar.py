@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache, lru_cache
-from typing import NamedTuple
 
 from dsconfig.dialect import read
 from dsconfig.evaluation.shapes import shapes_of
-from dsconfig.json_types import Json, Spec
+from dsconfig.json_types import Json, NamedTuple, Spec
 from dsconfig.model.keyinfo import section_keys
 from dsconfig.model.views import KeyView, SectionView
 from dsconfig.words.spelling import LONGEST, Lexicon, Near, lexicon, nearest, plain, ways

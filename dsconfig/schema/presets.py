@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dsconfig import releases
 from dsconfig.consumers import CONSUMERS, ELASTIC, HUGGING_FACE, LOADERS
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.own_words import KEY
 from dsconfig.consumers.reader import of_content
-from dsconfig.json_types import Json, JsonObject
 from dsconfig.model.paths import along
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, JsonObject
 
 _OPTIMIZER: JsonObject = {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}}
 _BATCH: JsonObject = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}

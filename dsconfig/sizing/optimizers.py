@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from dsconfig.json_types import Json
 from dsconfig.sizing.engines.setup import Rule
 from dsconfig.sizing.refused import NotModelledError
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 FUSED, FOREACH, SINGLE = "fused", "foreach", "single"
 ADAM = {FUSED: (8, 0), FOREACH: (8, 4), SINGLE: (8, 8)}

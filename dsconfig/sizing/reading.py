@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
-from dsconfig.json_types import Json
 from dsconfig.sizing.engines.setup import Rule, Setup, Third
 from dsconfig.sizing.optimizers import of_client, of_config
 from dsconfig.sizing.refused import NotModelledError
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 SECTIONS = (
     "train_micro_batch_size_per_gpu",

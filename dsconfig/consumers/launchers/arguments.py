@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.launchers.follow import jobs_of
-from dsconfig.consumers.launchers.job import Job
 from dsconfig.consumers.mentions import launchers_of
 from dsconfig.consumers.reader import Reader
-from dsconfig.consumers.required import version_of
-from dsconfig.consumers.versions import is_newest
 from dsconfig.document import read_file
+
+if TYPE_CHECKING:
+    from dsconfig.consumers.launchers.job import Job
 
 
 def informed(reader: Reader, name: str) -> Reader:
@@ -23,6 +24,9 @@ def with_version(reader: Reader, name: str) -> Reader:
     """The reader in the version that is required or installed, where that is not as the newest is."""
     if reader.version is not None or reader.name not in HUGGING_FACE:
         return reader
+    from dsconfig.consumers.required import version_of
+    from dsconfig.consumers.versions import is_newest
+
     found = version_of(reader.name, name)
     if found is None or is_newest(reader.name, found[0]):
         return reader

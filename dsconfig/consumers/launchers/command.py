@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from dsconfig.consumers.launchers.places import is_name
 from dsconfig.consumers.launchers.shell import Shell, ShellCommand
 from dsconfig.consumers.launchers.table import FORMATS, Format
-from dsconfig.json_types import Json
+from dsconfig.json_types import Json, NamedTuple
 
 READERS = {
     "deepspeed_config_file": "accelerate",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
-from dsconfig.consumers.launchers.given import constant, given, human
-from dsconfig.consumers.launchers.job import Job, read
-from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.table import SCRIPT, SCRIPTS, Format, at, format_of
 from dsconfig.document import Document, read_bytes, read_dict
 from dsconfig.json_types import Json, JsonObject
+
+if TYPE_CHECKING:
+    from dsconfig.consumers.launchers.job import Job
 
 
 def jobs_of(launch: Document) -> Iterator[Job]:
@@ -47,6 +47,16 @@ def job_of(launch: Document) -> Job | None:
 
         job = of_commands(found, launch, data)
         return job and job._replace(world_size=_world(found, data) or job.world_size)
+    return _of_keys(found, launch, data)
+
+
+def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
+    """The job of a launch file that names its config, or holds it, under a key of its own."""
+    # Most configs are no launch file, and pay for none of these.
+    from dsconfig.consumers.launchers.given import constant, given, human
+    from dsconfig.consumers.launchers.job import Job, read
+    from dsconfig.consumers.launchers.places import installed, search
+
     key = next((key for key in found.config if at(data, key)), None)
     if key is None:
         return _of_makers(found, launch, data)
@@ -82,6 +92,8 @@ def _own_loop(found: Format, launch: Document) -> bool:
 
 def _of_makers(found: Format, launch: Document, data: Mapping[str, Json]) -> Job | None:
     """The job of a launch file from whose own keys a program makes the config; None where it makes none."""
+    from dsconfig.consumers.launchers.given import given
+    from dsconfig.consumers.launchers.job import Job
     from dsconfig.consumers.launchers.made import lightning, neox
 
     if found.makes == "neox":
@@ -98,6 +110,8 @@ def _of_makers(found: Format, launch: Document, data: Mapping[str, Json]) -> Job
 
 
 def _world(found: Format, data: Mapping[str, Json]) -> int | None:
+    from math import prod
+
     sizes = [at(data, key) for key in found.world]
     known = [size for size in sizes if type(size) is int and size > 0]
-    return math.prod(known) if known and isinstance(sizes[0], int) else None
+    return prod(known) if known and isinstance(sizes[0], int) else None

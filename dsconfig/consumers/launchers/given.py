@@ -99,15 +99,15 @@ def human(value: Json) -> Json:
     if not isinstance(value, str):
         return value
     text = value.replace("_", "").lower().strip()
-    if power := _POWER.fullmatch(text):
+    if power := re.fullmatch(_POWER, text, re.ASCII):
         base, exponent = map(float, power.groups())
         return base**exponent if 0 < base < _LARGEST and exponent < _LARGEST else value
-    number = _HUMAN.fullmatch(text)
+    number = re.fullmatch(_HUMAN, text, re.ASCII)
     return float(number[1]) * _UNITS[number[2] or ""] if number else value
 
 
-_POWER = re.compile(r"(\d{1,9}\.?\d?)\^(\d{1,3}\.?\d?)", re.ASCII)
-_HUMAN = re.compile(r"(-?\d{1,99}(?:\.\d{0,99})?(?:e[+-]?\d{1,2})?)([kmbt]|[kmgt]i)?", re.ASCII)
+_POWER = r"(\d{1,9}\.?\d?)\^(\d{1,3}\.?\d?)"
+_HUMAN = r"(-?\d{1,99}(?:\.\d{0,99})?(?:e[+-]?\d{1,2})?)([kmbt]|[kmgt]i)?"
 _LARGEST = 100.0
 """Of a power: beyond it nothing is a size of anything."""
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dsconfig.consumers.launchers.places import Place, is_name
 from dsconfig.consumers.launchers.table import Format
 from dsconfig.consumers.reader import Given, Reader
 from dsconfig.document import Document, contents, read_bytes
-from dsconfig.json_types import KeyPath
+from dsconfig.json_types import KeyPath, NamedTuple
 
 
 class Job(NamedTuple):

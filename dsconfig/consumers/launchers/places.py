@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import NamedTuple
 
 from dsconfig.consumers.tree import root
+from dsconfig.json_types import NamedTuple
 
-_UNKNOWN = re.compile(r"\$(?:\w+|\{\w+\})/+(?!.*\$)")
+_UNKNOWN = r"\$(?:\w+|\{\w+\})/+(?!.*\$)"
 
 
 class Place(NamedTuple):
@@ -39,7 +39,7 @@ def search(written: str, launch: str, inside: str = "") -> Place:
         found = search(os.path.join(inside, written), launch)
         if found.path is not None:
             return found
-    if match := _UNKNOWN.match(written):
+    if match := re.match(_UNKNOWN, written):
         found = search(written[match.end() :], launch)
         return found if found.path is not None else found._replace(path=None)
     if os.path.isabs(written) or launch.startswith("<"):

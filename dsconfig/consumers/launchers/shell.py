@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from dsconfig.consumers.launchers.quoting import LONGEST, Quoting
+from dsconfig.json_types import NamedTuple
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 _DECLARE = frozenset(("export", "local", "declare", "readonly", "typeset"))

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
-from dsconfig.json_types import Json
+from dsconfig.json_types import Json, NamedTuple
 
 _NONE: Mapping[str, Json] = MappingProxyType({})
 
@@ -286,9 +285,18 @@ SCRIPT = Format("the shell", "transformers", (), (), "bash", commands=("",))
 """A shell script, which its name shows and no key."""
 
 
+def _key(sign: str) -> str:
+    """The key at the root that a sign asks for."""
+    return sign.replace("=", ".").replace("~", ".").partition(".")[0]
+
+
+_KEYS = frozenset(_key(signs[0]) for each in FORMATS for signs in each.signs)
+"""Without one of these at its root, as most configs are, no file is of any format."""
+
+
 def format_of(data: object) -> Format | None:
     """The format of a launch file; None for anything else."""
-    if not isinstance(data, Mapping):
+    if not isinstance(data, Mapping) or _KEYS.isdisjoint(data):
         return None
     for each in FORMATS:
         if any(all(_has(data, sign) for sign in signs) for signs in each.signs):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import Json
 from dsconfig.releases import EVERY_RELEASE, NEVER, Interval, number
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 Find: TypeAlias = "Callable[[Context, Json], Json]"
 """From the config, and the value that the key would have, to the one that it has.

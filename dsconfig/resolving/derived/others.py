@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import Json
 from dsconfig.model.keyinfo import type_named
 from dsconfig.resolving.derived.derivation import Derivation, Find, alone, since
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 
 def _lower(value: Json) -> Json:

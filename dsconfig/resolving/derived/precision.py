@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import Json
 from dsconfig.resolving.derived.derivation import Derivation, Find, since
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 _BY_HAND = since("0.3.1", "0.17.0")
 """Releases that read the precision by hand (runtime/config.py)."""

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import Json
 from dsconfig.resolving.derived.derivation import Derivation, Find, alone, given, since
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 _ZERO = "zero_optimization"
 _STAGE = f"{_ZERO}.stage"

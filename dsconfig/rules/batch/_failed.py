@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from dsconfig.batch import triplet
 from dsconfig.batch.triplet import Failure, Impossible
 from dsconfig.batch.world_sizes import working_sizes
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import Json
+from dsconfig.json_types import Json, NamedTuple
 from dsconfig.rules.batch.reading import data_parallel_size, written
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import NamedTuple
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_optimizer
 from dsconfig.rules._stage import ZERO, stage, stage_set_here

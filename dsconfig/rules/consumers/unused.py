@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import NamedTuple
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._homes import named
 

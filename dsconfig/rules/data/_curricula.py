@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import EffectName
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import JsonObject
+from dsconfig.json_types import JsonObject, NamedTuple
 
 if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath

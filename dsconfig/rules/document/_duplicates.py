@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from dsconfig.diagnostic import Fix, Replace
 from dsconfig.document import Document, Node, Problem
 from dsconfig.document.edit import EditError, Editor, editor
+from dsconfig.json_types import NamedTuple
 
 
 class Duplicate(NamedTuple):

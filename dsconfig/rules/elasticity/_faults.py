@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from dsconfig.json_types import Json, JsonObject
+from dsconfig.json_types import Json, JsonObject, NamedTuple
 from dsconfig.releases import number
 from dsconfig.words import described, quoted
 from elastic.deepspeed.semantics import Semantics

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from dsconfig.batch import triplet
 from dsconfig.batch.triplet import Impossible
-from dsconfig.json_types import Json, JsonObject
+from dsconfig.json_types import Json, JsonObject, NamedTuple
 from dsconfig.rules.elasticity._faults import ranks_per_node
 from elastic.deepspeed.semantics import Semantics
 

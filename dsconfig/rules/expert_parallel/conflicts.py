@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
+from dsconfig.json_types import Json, NamedTuple
 from dsconfig.rules.expert_parallel._section import EP, TP, requires_autoep, tensor_parallel_size, value_of
 from dsconfig.words import quoted
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from dsconfig.diagnostic import EffectName, dotted
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.events import UnknownKey
-from dsconfig.json_types import KeyPath
+from dsconfig.json_types import KeyPath, NamedTuple
 from dsconfig.model.keyinfo import KeyInfo, section_keys
 from dsconfig.model.paths import meant_in
 from dsconfig.model.views import SectionView

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import Fix, Set, dotted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json, JsonObject
+from dsconfig.json_types import Json, JsonObject, NamedTuple
 from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, section_keys
 from dsconfig.model.views import SectionView
 from dsconfig.releases import NEVER, NUMBERS, name

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json, JsonObject, Spec
+from dsconfig.json_types import Json, JsonObject, NamedTuple, Spec
 from dsconfig.model.keyinfo import ROOT, child_section
 from dsconfig.model.views import KeyView
 from dsconfig.rules._homes import named

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import NamedTuple
 from dsconfig.rules._built_class import known_names, names_a_class
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device, device_place

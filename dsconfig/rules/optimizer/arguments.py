@@ -14,7 +14,6 @@ from dsconfig.rules._built_class import Chosen, optimizer, params
 from dsconfig.rules._fixes import loss, removal
 from dsconfig.rules._offload import offload_place
 from dsconfig.rules._relocation import renamed
-from dsconfig.rules._similar import alike, nearest_of
 from dsconfig.words import one_of
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
@@ -52,6 +51,8 @@ def unknown_optimizer_param(ctx: Context) -> Iterator[Finding]:
 
 
 def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
+    from dsconfig.rules._similar import alike, nearest_of
+
     path = (*_PARAMS, word)
     why, related = _why(ctx, chosen, word)
     near = nearest_of(word, chosen.accepts - params(ctx, "optimizer").keys())

@@ -12,9 +12,7 @@ from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import TypeInfo, type_named
 from dsconfig.releases import name
 from dsconfig.rules._built_class import known_names, known_type, written_type
-from dsconfig.rules._similar import alike, nearest_of
 from dsconfig.words import one_of, quoted
-from dsconfig.words.spelling import plain
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 _TYPE = "optimizer.type"
@@ -70,6 +68,8 @@ def _reason(ctx: Context, kind: TypeInfo | None, word: str) -> str:
 
 def _meant(word: str, ctx: Context) -> str | None:
     """The type that is meant by a name that names none; never one that the release does not have."""
+    from dsconfig.rules._similar import alike, nearest_of
+
     known = [*torch_classes.OPTIMIZERS, *known_names(ctx, "Optimizer")]
     for wanted in (word, _bare(word)):
         same = [each for each in known if alike(each, wanted)]
@@ -78,12 +78,14 @@ def _meant(word: str, ctx: Context) -> str | None:
     return nearest_of(word, known)
 
 
-_MAKERS = re.compile(r"^(deepspeed|torch(optim)?|fused|cpu|onebit|zeroone|bnb|hf)+|(torch|fused|hf)+$")
+_MAKERS = r"^(deepspeed|torch(optim)?|fused|cpu|onebit|zeroone|bnb|hf)+|(torch|fused|hf)+$"
 """What stands before or after the name in the names of classes, and of other programs."""
 
 
 def _bare(word: str) -> str:
-    return _MAKERS.sub("", plain(word))
+    from dsconfig.words.spelling import plain
+
+    return re.sub(_MAKERS, "", plain(word))
 
 
 def _help(meant: str | None, known: list[str]) -> str:

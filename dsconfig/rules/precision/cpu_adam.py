@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import NamedTuple
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_place
 from dsconfig.rules._offload import OPTIMIZER, device, device_place

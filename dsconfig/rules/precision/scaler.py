@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
+from dsconfig.json_types import Json, NamedTuple
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import is_number
 from dsconfig.rules._stage import stage

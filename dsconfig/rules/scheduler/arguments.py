@@ -11,7 +11,6 @@ from dsconfig.releases import name
 from dsconfig.rules._built_class import Chosen, params, required, scheduler
 from dsconfig.rules._fixes import loss
 from dsconfig.rules._relocation import renamed
-from dsconfig.rules._similar import alike, nearest_of
 from dsconfig.words import one_of
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._scheduler_from_config"
@@ -48,6 +47,8 @@ def unknown_scheduler_param(ctx: Context) -> Iterator[Finding]:
 
 
 def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
+    from dsconfig.rules._similar import alike, nearest_of
+
     others = _takers(ctx, word)
     near = None if others else nearest_of(word, chosen.accepts - params(ctx, "scheduler").keys())
     path = (*_PARAMS, word)

@@ -11,7 +11,6 @@ from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import type_named
 from dsconfig.releases import name
 from dsconfig.rules._built_class import known_names, known_type, written_type
-from dsconfig.rules._similar import alike, nearest_of
 from dsconfig.words import one_of, quoted
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._scheduler_from_config"
@@ -51,6 +50,8 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
         return
     if word == "get_torch_optimizer":  # a function of the module, which returns the optimizer: no error
         return
+    from dsconfig.rules._similar import alike, nearest_of
+
     own = known_names(ctx, "Scheduler")
     meant = nearest_of(word, [*own, *torch_classes.SCHEDULERS])
     other = _OTHER_WORDS.get(word.lower())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.json_types import Json
 from dsconfig.sizing.models.shape import Shape
 from dsconfig.sizing.refused import NotModelledError
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json
 
 
 class Decoder(NamedTuple):
