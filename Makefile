@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: growth demo test lint parity crashes cases readme census generate agent soak fuzz latency bench clean
+.PHONY: docs serve growth demo test lint parity crashes cases readme census generate agent soak fuzz latency bench clean
 
 # Checks realistic configs with the ten most common mistakes.
 demo: $(VENV)/.installed
@@ -65,6 +65,15 @@ census: $(VENV)/.dev
 generate: $(VENV)/.dev
 	$(BIN)/python -m schema.generate
 
+# Builds the site into site/_build; `make serve` shows it on loopback while its texts are written.
+docs: $(VENV)/.docs
+	$(BIN)/python site/generate.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file site/mkdocs.yml
+
+serve: $(VENV)/.docs
+	$(BIN)/python site/generate.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --config-file site/mkdocs.yml
+
 # Whole elastic jobs with real processes, and the example with a real DeepSpeed engine.
 agent: $(VENV)/.dev
 	$(BIN)/python -m tests.parity.environment 0.19.8
@@ -102,11 +111,15 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@ $(VENV)/.installed
+
 $(VENV)/.dev: pyproject.toml constraints.txt tests/editors/package-lock.json | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@command -v npm >/dev/null && npm ci --silent --no-audit --no-fund --prefix tests/editors || \
 		echo 'npm is missing: the tests of the editors are skipped'
-	@touch $@ $(VENV)/.installed
+	@touch $@ $(VENV)/.installed $(VENV)/.docs
 
 clean:
-	rm -rf $(VENV) .parity .fuzz build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .parity .fuzz site/_build build dist .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,94 @@
+// What breaks between two releases: the same comparison as site/pages/changes.py, over releases/changes.json.
+function differences(data, from, to) {
+  const at = (path, place) => {
+    const found = data.keys[path].find(([first, last]) => first <= place && place <= last);
+    const [read, takes, standard, refused, deprecated] = data.states[found[2]];
+    return { read, takes, standard, refused, deprecated };
+  };
+  const told = [];
+  for (const path of Object.keys(data.keys)) {
+    const before = at(path, from);
+    const after = at(path, to);
+    if (before.read && !after.read) told.push([path, after.refused ? "removed, refused by name" : "removed"]);
+    else if (after.read && !before.read) told.push([path, "added"]);
+    else if (before.read && after.read) {
+      if (before.takes !== after.takes) told.push([path, `takes ${after.takes}, took ${before.takes}`]);
+      if (before.standard !== after.standard)
+        told.push([path, `default ${after.standard || "none"}, was ${before.standard || "none"}`]);
+      if (after.deprecated && !before.deprecated) told.push([path, "deprecated"]);
+    } else if (after.refused && !before.refused) told.push([path, "refused by name"]);
+  }
+  return told;
+}
+
+function newRules(data, from, to) {
+  return data.rules.filter(([, , , first, last]) => first <= to && to <= last && !(first <= from && from <= last));
+}
+
+if (typeof module !== "undefined") module.exports = { differences, newRules };
+
+async function compare(root) {
+  const data = await (await fetch(root.dataset.source)).json();
+  const element = (tag, properties, ...inner) => {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.append(...inner);
+    return made;
+  };
+  const options = () => data.releases.map((name) => element("option", { value: name, textContent: name })).reverse();
+  const from = element("select", { id: "compare-from" }, ...options());
+  const to = element("select", { id: "compare-to" }, ...options());
+  const additions = element("input", { type: "checkbox", id: "compare-added" });
+  const result = element("div", { ariaLive: "polite" });
+  const [old, current] = location.hash.slice(1).split("..");
+  from.value = data.releases.includes(old) ? old : "0.14.5";
+  to.value = data.releases.includes(current) ? current : data.releases.at(-1);
+  const code = (text) => text.split("`").map((part, odd) => (odd % 2 ? element("code", { textContent: part }) : part));
+  const row = (...cells) => element("tr", {}, ...cells.map((cell) => element("td", {}, ...cell)));
+  const table = (head, rows) =>
+    element(
+      "table",
+      {},
+      element("thead", {}, element("tr", {}, ...head.map((text) => element("th", { textContent: text, scope: "col" })))),
+      element("tbody", {}, ...rows),
+    );
+  const link = (url, text) => element("a", { href: url }, element("code", { textContent: text }));
+  const show = () => {
+    const [a, b] = [data.releases.indexOf(from.value), data.releases.indexOf(to.value)];
+    history.replaceState(null, "", `#${from.value}..${to.value}`);
+    const found = differences(data, a, b).filter(([, said]) => additions.checked || said !== "added");
+    const rules = newRules(data, a, b);
+    result.replaceChildren(
+      element("p", { textContent: `${found.length} changes of keys, ${rules.length} rules that hold only now.` }),
+      ...(found.length
+        ? [table(["key", "change"], found.map(([path, said]) => row([link(`../../keys/${data.homes[path]}/#${path}`, path)], code(said))))]
+        : []),
+      ...(rules.length
+        ? [
+            table(
+              ["rule", "effect", "what it finds"],
+              rules.map(([name, , title, , , effect]) => row([link(`../../rules/${name}/`, name)], [effect], code(title))),
+            ),
+          ]
+        : []),
+    );
+  };
+  for (const each of [from, to, additions]) each.addEventListener("change", show);
+  root.replaceChildren(
+    element(
+      "p",
+      { className: "compare-form" },
+      element("label", { htmlFor: from.id, textContent: "From DeepSpeed " }),
+      from,
+      element("label", { htmlFor: to.id, textContent: " to " }),
+      to,
+      element("label", { htmlFor: additions.id }, " ", additions, " show what was added, too"),
+    ),
+    result,
+  );
+  show();
+}
+
+if (typeof document !== "undefined") {
+  const root = document.getElementById("compare");
+  if (root) compare(root);
+}

@@ -1,0 +1,118 @@
+"""Every rule, key, release and command has its place on the site, at the address that findings give."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import generate
+import pytest
+import yaml
+from pages import changes, example, places, said
+
+from dsconfig.cli import VERBS
+from dsconfig.diagnostic import SITE, page_of
+from dsconfig.releases import RELEASES
+from dsconfig.rules import RULES
+from tests.readme import ADDRESS
+from tests.site.conftest import ROOT
+
+SETTINGS = (ROOT / "site" / "mkdocs.yml").read_text("utf-8")
+
+
+class Page(HTMLParser):
+    """What of a page the tests look at: its anchors, and what it loads."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.loads: set[str] = set()
+        self.described = False
+        self.feed(path.read_text("utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.anchors.add(given.get("id", ""))
+        if tag in ("script", "img", "iframe") or (tag == "link" and given.get("rel") == "stylesheet"):
+            self.loads.add(given.get("src", "") or given.get("href", ""))
+        self.described |= given.get("name") == "description" and bool(given.get("content"))
+
+
+def test_the_address_of_the_site_stands_in_one_place() -> None:
+    assert f"\nsite_url: {SITE}\n" in SETTINGS, "dsconfig/diagnostic.py says where the site is"
+    assert f"\nrepo_url: {ADDRESS}\n" in SETTINGS, "pyproject.toml says where the repository is"
+
+
+def test_every_finding_leads_to_a_page(built: Path) -> None:
+    for code, rule in RULES.items():
+        path = built / page_of(code).removeprefix(SITE) / "index.html"
+        assert path.is_file(), code
+        text = unescape(re.sub(r"<[^>]+>", "", path.read_text("utf-8")))
+        assert f"{code} {rule.name}" in text
+        for _, words in said.of(rule):
+            assert words.splitlines()[0][:40] in text, code
+
+
+def test_every_key_has_an_entry(built: Path) -> None:
+    pages = {name: Page(built / "keys" / name / "index.html") for name in map(places.home, places.entries())}
+    missing = [path for path in places.entries() if path not in pages[places.home(path)].anchors]
+    assert not missing
+
+
+def test_nearly_every_key_has_an_example() -> None:
+    idle = {"unread", "internal", "not_json"}
+    keys = [path for path, infos in places.entries().items() if not infos[0].flags & idle]
+    without = [path for path in keys if example.of(path) is None]
+    assert len(without) < len(keys) / 20, without
+
+
+def test_every_release_and_command_has_its_heading(built: Path) -> None:
+    for release in RELEASES:
+        series = release.rpartition(".")[0]
+        assert release.replace(".", "") in Page(built / "releases" / series / "index.html").anchors
+    assert {f"dsconfig-{verb}" for verb in VERBS} <= Page(built / "cli" / "index.html").anchors
+
+
+def test_pages_describe_themselves_and_load_nothing_from_elsewhere(built: Path) -> None:
+    paths = [path for path in built.rglob("*.html") if path.name != "404.html"]
+    assert len(paths) > len(RULES)
+    for path in paths:
+        page = Page(path)
+        assert page.described, path
+        assert not [each for each in page.loads if "//" in each], path
+
+
+def test_a_page_that_nothing_makes_any_more_goes(docs: Path) -> None:
+    stale = docs / "rules" / "DSC000.md"
+    stale.write_text("gone\n", encoding="utf-8")
+    kept = docs / "rules" / "DSC203.md"
+    kept.write_text("old\n", encoding="utf-8")
+    generate.write(docs)
+    assert not stale.exists()
+    assert "batch-size-not-divisible" in kept.read_text("utf-8")
+
+
+def test_generated_folders_are_not_kept() -> None:
+    ignored = (ROOT / ".gitignore").read_text("utf-8").splitlines()
+    assert {f"site/docs/{name}/" for name in generate.FOLDERS} <= set(ignored)
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "said_of_it"),
+    [
+        ("elasticity", "0.14.5", "0.19.8", ["removed, refused by name"]),
+        ("gradient_clipping", "0.19.2", "0.19.3", ["default `1.0`, was `0.0`"]),
+        ("zero_optimization.stage", "0.14.5", "0.19.8", []),
+        ("zero_optimization.leaf_module", "0.17.6", "0.18.0", ["added"]),
+    ],
+)
+def test_what_changes_between_two_releases(path: str, old: str, new: str, said_of_it: list[str]) -> None:
+    assert list(changes.between(path, RELEASES.index(old), RELEASES.index(new))) == said_of_it
+
+
+def test_the_navigation_names_pages_that_are_there(docs: Path) -> None:
+    named = re.findall(r"[\w/.-]+\.md", SETTINGS.partition("\nnav:")[2])
+    assert [name for name in named if not (docs / name).is_file()] == []
+    assert yaml.safe_load(SETTINGS.partition("\nmarkdown_extensions")[0])["strict"] is True
