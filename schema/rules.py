@@ -80,7 +80,7 @@ def _entry(rule: Declaration, asks: set[str] | None) -> tuple[object, ...]:
 def _first_questions() -> dict[str, set[str] | None]:
     """By code, what a rule asks for first; None where it has to run always."""
     found: dict[str, set[str] | None] = {
-        code: None if rule.reads == "launch file" else set() for code, rule in DECLARED.items()
+        code: None if rule.reads in ("launch file", "job") else set() for code, rule in DECLARED.items()
     }
     for consumer in LOADERS:
         for size in (None, _WorldSize()):

@@ -132,18 +132,21 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
 
 def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader) -> Report:
     """Check the config that a launch file leads to, as its job reads it."""
+    from dsconfig.consumers.launchers.refusals import refused  # most configs have no launch file
+
     who = reader if reader.said else job.reader
     target, size, who = _as_it_says(job.document, target, world_size, who)
     size = size or job.world_size
     script = job.launch.name.endswith(SCRIPTS)
+    blank = script and not any(refused(job))
     if job.document is not None and job.is_held and not launch_file.is_launch_file(job.document.value()):
         inner = _report(job.document, target, size, who, job.given)
-        if script:
+        if blank:
             return _held(job, inner, *_raised(job, inner))
         return _report(job.launch, target, size, who, held=(job, inner))
     own = reader._replace(name=who.name)
     report = (
-        Report(job.launch.name, target, own, size, ()) if script else _report(job.launch, target, size, own)
+        Report(job.launch.name, target, own, size, ()) if blank else _report(job.launch, target, size, own)
     )
     if job.document is None:
         return report.replaced(notes=(job.note,))

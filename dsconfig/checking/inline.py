@@ -81,11 +81,9 @@ def _by_key(launch: Document, path: KeyPath) -> Location | None:
 
 def _whole(job: Job) -> Location | None:
     """The place that leads to the config: a key, or a line of a script."""
-    if job.line is None:
-        return location_of(job.launch, job.inline or tuple(job.key.split(".")))
-    lines = job.launch.text.split("\n")[: job.line]
-    end = len("\n".join(lines))
-    return location(job.launch, Span(end - len(lines[-1]), end))
+    if (line := job.line_span) is not None:
+        return location(job.launch, line)
+    return location_of(job.launch, job.inline or tuple(job.key.split(".")))
 
 
 def by_config(report: Report) -> Report:

@@ -14,6 +14,14 @@ Origin: TypeAlias = Literal["argument", "file", "settings", "launch file", "scri
 """Where the knowledge comes from, the strongest first."""
 
 
+class Written(NamedTuple):
+    """What a program writes into a config, by dotted key, unless something is there."""
+
+    key: str
+    value: Json
+    unless: str = ""
+
+
 class Given(NamedTuple):
     """Training arguments that a launch file gives, and the names of those that only a run shows."""
 
@@ -21,10 +29,12 @@ class Given(NamedTuple):
     unknown: frozenset[str] = frozenset()
     sets: Mapping[str, Json] = MappingProxyType({})
     """What its program writes into a config that lacks it: keys of the root."""
-    writes: tuple[tuple[str, Json], ...] = ()
-    """What its program writes whatever is there, by dotted key."""
+    writes: tuple[Written, ...] = ()
+    """What its program writes because of its own keys."""
     update: int | None = None
     """The samples of an update, which the accumulation steps are to make up, where they are not written."""
+    likely: Mapping[str, Json] = MappingProxyType({})
+    """What arguments that are not known are on most machines: it fills, and contradicts nothing."""
 
     def on(self, world_size: int | None) -> tuple[Mapping[str, Json], frozenset[str]]:
         """The arguments on so many ranks, and the names of those that are not known then either."""
@@ -38,7 +48,9 @@ class Given(NamedTuple):
         """Put into a config what its program does; returns the keys of the root that are new."""
         added = frozenset(self.sets.keys() - config.keys())
         config.update({key: self.sets[key] for key in added})
-        for dotted, value in self.writes:
+        for dotted, value, unless in self.writes:
+            if unless and _has(config, unless):
+                continue
             *sections, last = dotted.split(".")
             here: Json = config
             for section in sections:
@@ -46,6 +58,14 @@ class Given(NamedTuple):
             if isinstance(here, dict):
                 here[last] = value
         return added
+
+
+def _has(config: Json, dotted: str) -> bool:
+    for part in dotted.split("."):
+        if not isinstance(config, dict) or part not in config:
+            return False
+        config = config[part]
+    return True
 
 
 _MICRO, _STEPS = "per_device_train_batch_size", "gradient_accumulation_steps"

@@ -13,6 +13,8 @@ _ANY_TEXT: tuple[Subject, ...] = ("text", "template")
 _READ: dict[Root, tuple[Subject, ...]] = {
     "config": ("config", *_ANY_TEXT),
     "launch file": ("launch file", *_ANY_TEXT),
+    "job": ("job", *_ANY_TEXT),
+    "script": ("job",),
     "text": _ANY_TEXT,
 }
 

@@ -33,6 +33,8 @@ _PLAIN = frozenset(
     }
 )
 """Kinds that leave no doubt of what was meant, also where a parser refuses them."""
+_WRITTEN = ("text", "template", "job")
+"""Subjects of rules that need no config."""
 _LOST = frozenset({"unclosed", "unexpected", "yaml-error"})
 """Kinds after which nobody knows which section a key belongs to."""
 
@@ -48,13 +50,13 @@ def certain(context: Context, findings: list[tuple[Rule, Finding]]) -> list[tupl
     if not doubtful:
         return findings
     if len(context.document.problems) >= MAX_PROBLEMS:  # the rest of the oddities is not kept
-        return [(rule, finding) for rule, finding in findings if rule.reads in ("text", "template")]
+        return [(rule, finding) for rule, finding in findings if rule.reads in _WRITTEN]
     starts = [problem.span.start for problem in doubtful]
     lost = any(problem.kind in _LOST or _swallows_an_entry(problem) for problem in doubtful)
     return [
         (rule, finding)
         for rule, finding in findings
-        if rule.reads in ("text", "template")
+        if rule.reads in _WRITTEN
         or ((rule.general or not lost) and _is_intact(context.document, finding, starts))
     ]
 

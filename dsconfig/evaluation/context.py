@@ -8,7 +8,7 @@ from typing import Literal, TypeVar, cast
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.consumers.launchers.table import format_of
+from dsconfig.consumers.launchers.table import SCRIPTS, format_of
 from dsconfig.consumers.reader import Given
 from dsconfig.consumers.unfilled import unfilled
 from dsconfig.consumers.versions import does, parted
@@ -22,8 +22,10 @@ from dsconfig.model.keyinfo import ROOT, child_section
 from dsconfig.model.views import KeyView, SectionView, find, view
 from dsconfig.releases import EVERY_RELEASE, Interval, name, number
 
-Root = Literal["config", "launch file", "text"]
-"""What stands at the root: an object, one that `accelerate launch` reads, or neither."""
+Root = Literal["config", "launch file", "job", "script", "text"]
+"""What stands at the root: an object, one that `accelerate launch` reads, that of another launch file, the
+commands of a script, or none of these.
+"""
 Fact = TypeVar("Fact")
 MOST, MOST_OVER_ALL = 1000, 200
 """Findings of one rule with one effect that are listed: of one release, and of each over many."""
@@ -109,7 +111,7 @@ class Context:
         """Releases that read the text with the same parser."""
         data = source.document.value(self.parser)
         empty = any(problem.kind == "empty" for problem in source.document.problems)
-        self.is_job = format_of(data) is not None
+        self.is_job = format_of(data) is not None or source.document.name.endswith(SCRIPTS)
         """Whether this is a launch file of which only the way to the config is of interest."""
         self.is_launch = is_launch_file(data) and not self.is_job
         self.is_config = isinstance(data, dict) and not empty and not self.is_job
@@ -177,6 +179,8 @@ class Context:
     @property
     def root(self) -> Root:
         """What there is to look at."""
+        if self.is_job:
+            return "script" if self.document.name.endswith(SCRIPTS) else "job"
         return "launch file" if self.is_launch else "config" if self.is_config else "text"
 
     @property

@@ -71,7 +71,7 @@ def _found(rules: tuple[Rule, ...], context: Context, said: Said) -> Iterator[tu
     for rule in rules:
         if rule.asks is not None and there.isdisjoint(rule.asks):
             continue
-        once = rule.reads in ("text", "launch file")
+        once = rule.reads in ("text", "launch file", "job")
         for finding in _of_text(rule, context, said) if once else _findings(rule, context):
             yield rule, finding
 

@@ -29,7 +29,7 @@ def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given:
     from copy import deepcopy
 
     from dsconfig.consumers.by_name import consumer_of
-    from dsconfig.consumers.filling import fill
+    from dsconfig.consumers.filling import Assumed, fill
 
     consumer = consumer_of(consumer_name)
     if given.sets or given.writes:
@@ -39,7 +39,7 @@ def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given:
         return Job(data, (), (), (), added) if added else None
     arguments, unknown = given.on(world_size)
     try:
-        filling = fill(deepcopy(data), consumer, world_size, arguments, None, unknown=unknown)
+        filling = fill(deepcopy(data), consumer, world_size, arguments, None, assumed=Assumed(unknown))
     except (ValueError, TypeError, AttributeError, OverflowError):  # other rules say what is wrong with it
         return None
     # What the plugin puts in for lack of an argument stays "auto": it is a finding of its own.

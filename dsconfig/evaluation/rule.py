@@ -15,12 +15,12 @@ from dsconfig.diagnostic import Effect, EffectName
 from dsconfig.json_types import NamedTuple
 from dsconfig.releases import NEVER, Interval, number
 
-Subject: TypeAlias = Literal["config", "text", "template", "launch file"]
+Subject: TypeAlias = Literal["config", "text", "template", "launch file", "job"]
 """What a rule looks at.
 
 A rule of the `text` runs also where there is no config to look at; so does the one of a `template`'s
 placeholders, and where it finds some, all else follows from them. The `launch file` is what
-`accelerate launch` reads, which is not a config.
+`accelerate launch` reads, which is not a config; the `job` that of any other program, or a script.
 """
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers.by_name import consumer_of
-from dsconfig.consumers.filling import MissingArgumentsError, fill
+from dsconfig.consumers.filling import Assumed, MissingArgumentsError, fill
 from dsconfig.consumers.filling.state import Filling
 from dsconfig.document import Document
 from dsconfig.releases import Target
@@ -87,15 +87,15 @@ def derive_run(
     model_config: Mapping[str, Json] | None,
 ) -> Run:
     """The run of a config, whatever `check` finds in it."""
-    consumer, sp, unknown = consumer_of(seen.consumer), chosen.parallel.sp, frozenset[str]()
+    consumer, sp, assumed = consumer_of(seen.consumer), chosen.parallel.sp, Assumed()
     if seen.given is not None:
         known, unknown = seen.given.on(chosen.ranks)
         training_args = {**known, **(training_args or {})}
-        unknown -= training_args.keys()
+        assumed = Assumed(unknown - training_args.keys(), seen.given.likely)
         seen.given.complete(written.config)
     try:
         filling = fill(
-            written.config, consumer, chosen.ranks, training_args, model_config, sp=sp, unknown=unknown
+            written.config, consumer, chosen.ranks, training_args, model_config, sp=sp, assumed=assumed
         )
     except MissingArgumentsError as error:
         raise ResolveError(error.reason, error.hints) from None

@@ -65,6 +65,7 @@ RULES: tuple[Entry, ...] = (
     ('DSC809', 'value-against-training-argument', 'rejected', None, None, False, 'config', 'dsconfig.rules.consumers.mismatch', ('<job>',)),
     ('DSC803', 'accumulation-in-lightning-config', 'rejected', None, None, False, 'config', 'dsconfig.rules.consumers.overwritten', ('gradient_accumulation_steps',)),
     ('DSC804', 'value-that-the-consumer-overwrites', 'wasteful', None, None, False, 'config', 'dsconfig.rules.consumers.overwritten', ('<version>', 'steps_per_print', 'zero_allow_untested_optimizer')),
+    ('DSC810', 'refused-beside-deepspeed', 'rejected', None, None, False, 'job', 'dsconfig.rules.consumers.refused', None),
     ('DSC990', 'section-unused-by-consumer', 'ignored', None, None, False, 'config', 'dsconfig.rules.consumers.unused', ('activation_checkpointing', 'checkpoint', 'data_efficiency', 'dataloader_drop_last', 'pipeline')),
     ('DSC945', 'curriculum-without-metrics', 'rejected', '0.8.0', None, False, 'config', 'dsconfig.rules.data.curriculum', ('data_efficiency.data_sampling.curriculum_learning.enabled',)),
     ('DSC949', 'incomplete-curriculum', 'crashes', '0.5.0', None, False, 'config', 'dsconfig.rules.data.curriculum', ('curriculum_learning', 'data_efficiency.data_sampling.curriculum_learning')),

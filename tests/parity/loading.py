@@ -39,6 +39,16 @@ LOADERS: Mapping[str, Packages] = {
         ),
         "transformers==5.6.0",
     ),
+    "axolotl": Packages(
+        (
+            "transformers==5.16.1", "accelerate==1.13.0", "datasets==4.8.4", "peft==0.20.0",
+            "pydantic==2.12.5", "addict", "art", "colorama", "python-dotenv", "typer==0.25.1", "PyYAML",
+            "requests", "pillow",
+            "triton", "posthog", "evaluate", "wandb", "numba",
+        ),
+        ("axolotl==0.19.0", "trl==1.9.0"),
+        "transformers==5.16.1",
+    ),
     "swift": Packages(
         (
             "transformers<5.20", "accelerate", "datasets<4.8.5", "json-repair", "peft<0.21", "modelscope",
@@ -57,6 +67,12 @@ def python(name: str) -> Path:
     return home() / "programs" / name / "bin" / "python"
 
 
+def packages(name: str) -> Path:
+    """Where the packages of a loader are."""
+    (site,) = (home() / "programs" / name / "lib").glob("python*/site-packages")
+    return site
+
+
 def build(name: str) -> None:
     """The environment of one loader; one that is there is kept."""
     folder = home() / "programs" / name
@@ -66,7 +82,7 @@ def build(name: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     say(f"building {folder}")
     run(environment.python(), "-m", "venv", "--without-pip", folder)
-    (site,) = (folder / "lib").glob("python*/site-packages")
+    site = packages(name)
     (base,) = (home() / "venv" / "lib").glob("python*/site-packages")
     (site / "zz_base.pth").write_text(f"{base}\n", "utf-8")
     pip = (environment.python(), "-m", "pip", "--python", python(name), "install", "-q")

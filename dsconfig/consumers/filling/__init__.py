@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from dsconfig.batch.triplet import MICRO
 from dsconfig.consumers.consumer import Consumer
@@ -10,7 +11,14 @@ from dsconfig.consumers.filling import accelerate, trainer
 from dsconfig.consumers.filling.record import Message
 from dsconfig.consumers.filling.state import Filling, autos
 from dsconfig.consumers.training_args import Arguments
-from dsconfig.json_types import Json, JsonObject
+from dsconfig.json_types import Json, JsonObject, NamedTuple
+
+
+class Assumed(NamedTuple):
+    """Training arguments that are not known: those without a default, and what some are on most machines."""
+
+    unknown: frozenset[str] = frozenset()
+    likely: Mapping[str, Json] = MappingProxyType({})
 
 
 class MissingArgumentsError(ValueError):
@@ -21,6 +29,9 @@ class MissingArgumentsError(ValueError):
         self.reason, self.hints = reason, hints
 
 
+_KNOWN = Assumed()
+
+
 def fill(
     config: JsonObject,
     consumer: Consumer,
@@ -29,18 +40,17 @@ def fill(
     model_config: Mapping[str, Json] | None,
     *,
     sp: int = 1,
-    unknown: Collection[str] = (),
+    assumed: Assumed = _KNOWN,
 ) -> Filling:
     """Fill a config in place, as the consumer would on `ranks` processes; None: their number is not known.
-
-    `unknown` are training arguments that have no default.
 
     Raises:
         MissingArgumentsError: the batch is to be filled from training arguments, which are not given.
         ValueError: a training argument is of the wrong kind.
     """
-    args = Arguments(training_args or {}, consumer.defaults, unknown)
-    filling = Filling(config, consumer, args, training_args is not None, model_config)
+    args = Arguments(training_args or {}, consumer.defaults, assumed.unknown)
+    likely = _likely(config, assumed)
+    filling = Filling(config, consumer, args, training_args is not None, model_config, likely)
     if not consumer.fills:
         return filling
     _require_arguments(filling)
@@ -48,7 +58,7 @@ def fill(
         if filling.given:
             trainer.fill_from_arguments(filling, ranks)
         if consumer.does("plugin"):
-            accelerate.make_plugin(filling, trainer.precision(filling))
+            accelerate.make_plugin(filling, trainer.precision(filling), sure=not likely)
         trainer.fill_from_model(filling)
     else:
         accelerate.make_plugin(filling, args.text("mixed_precision"))
@@ -56,6 +66,16 @@ def fill(
         accelerate.prepare(filling, ranks, sp)
     filling.messages += [_left(key, consumer) for key in autos(config)]
     return filling
+
+
+def _likely(config: JsonObject, assumed: Assumed) -> Mapping[str, Json]:
+    """What unknown arguments may be taken for, where the config does not say that they are something else."""
+    likely = {name: value for name, value in assumed.likely.items() if name in assumed.unknown}
+    for name, value in likely.items():
+        block = config.get(name)
+        if isinstance(block, dict) and block.get("enabled") in (True, False) and block["enabled"] != value:
+            return {}
+    return likely
 
 
 def _require_arguments(filling: Filling) -> None:

@@ -12,8 +12,11 @@ from dsconfig.consumers.filling.state import Filling
 _BATCH = "micro batch × accumulation steps × data-parallel ranks"
 
 
-def make_plugin(filling: Filling, precision: str | None) -> None:
-    """Source: accelerate utils/dataclasses.py, DeepSpeedPlugin.__post_init__ and set_mixed_precision."""
+def make_plugin(filling: Filling, precision: str | None, *, sure: bool = True) -> None:
+    """Source: accelerate utils/dataclasses.py, DeepSpeedPlugin.__post_init__ and set_mixed_precision.
+
+    `sure`: whether the precision is known, and not only likely.
+    """
     args = filling.args
     if STEPS not in filling.config:
         filling.insert(STEPS, 1, "a constant")
@@ -24,17 +27,17 @@ def make_plugin(filling: Filling, precision: str | None) -> None:
             value = args.written.get(entry.origin, args.defaults[entry.origin])
             filling.fill(entry.key, value, entry.origin)
     if precision is not None:
-        _set_precision(filling, precision)
+        _set_precision(filling, precision, sure=sure)
     text = "accelerate sets `steps_per_print` to infinity, which JSON has no word for: it is as written here"
     filling.messages.append(Message("note", text, "steps_per_print"))
 
 
-def _set_precision(filling: Filling, precision: str) -> None:
+def _set_precision(filling: Filling, precision: str, *, sure: bool) -> None:
     wanted = {"fp16": precision == "fp16", "bf16": precision in ("bf16", "fp8")}
     for name, other in (("fp16", "bf16"), ("bf16", "fp16")):
         block = filling.config.get(other)
         enabled = block.get("enabled") if isinstance(block, dict) else None
-        if wanted[name] and str(enabled).lower() == "true":
+        if sure and wanted[name] and str(enabled).lower() == "true":
             text = f"mixed precision {precision} is refused, because `{other}.enabled` is true"
             filling.refuse(text, f"{other}.enabled")
     for name, on in wanted.items():

@@ -20,6 +20,8 @@ class Filling:
     args: Arguments
     given: bool
     model: Mapping[str, Json] | None
+    likely: Mapping[str, Json] = field(default_factory=dict)
+    """What unknown arguments are on most machines."""
     filled: list[Filled] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)

@@ -32,6 +32,8 @@ def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
         ("bf16.enabled", bf16),
     ):
         filling.fill_from_table(key, value)
+    for name, value in filling.likely.items():
+        filling.fill(f"{name}.enabled", value, f"{name}, which is likely")
     if not filling.consumer.does("no_amp"):  # `fp16_backend` is torch's own unless it is said to be apex
         filling.fill_from_table("amp.enabled", False)
         filling.fill_from_table("amp.opt_level", "O1")
@@ -44,7 +46,12 @@ def precision(filling: Filling) -> str | None:
     """The mixed precision that the Trainer asks the plugin of Accelerate for; None where it is not known."""
     if not filling.given:
         return "no"
-    fp16, bf16 = filling.args.flag("fp16"), filling.args.flag("bf16")
+    fp16, bf16 = (
+        filling.likely.get(name) if (flag := filling.args.flag(name)) is None else flag
+        for name in ("fp16", "bf16")
+    )
+    if fp16 and bf16:  # of which the Trainer takes one, before there is a plugin
+        return None
     return "fp16" if fp16 else "bf16" if bf16 else None if fp16 is None or bf16 is None else "no"
 
 

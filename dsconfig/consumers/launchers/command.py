@@ -36,7 +36,7 @@ class Command(NamedTuple):
     format: Format | None
     """The program, where it is one of those that have a row."""
     arguments: dict[str, Json]
-    """Its flags, without their dashes; None: known to the job's shell alone."""
+    """Its flags, without their dashes (None: known to the job's shell alone); `ENV`: its variables."""
     world_size: int | None
     offset: int
     """Where it begins in the text."""
@@ -71,7 +71,7 @@ def _command(shell: ShellCommand) -> Command | None:
         f"--{flag}" if flag else words[0],
         reader,
         program,
-        {**given, **dict.fromkeys(unknown)},
+        {**given, **dict.fromkeys(unknown), "ENV": dict(shell.variables)},
         _world(given, shell),
         shell.offset,
         shell.folder,

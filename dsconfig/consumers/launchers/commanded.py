@@ -63,6 +63,7 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
         None,
         given(told._replace(within=""), command.arguments),
         command.world_size,
+        arguments=command.arguments,
     )
     if not command.path:
         if command.format is None:

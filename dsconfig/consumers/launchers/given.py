@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import KEYS
 from dsconfig.consumers.by_name import BY_NAME
-from dsconfig.consumers.launchers.table import Format, at
-from dsconfig.consumers.reader import Given
+from dsconfig.consumers.launchers.derived import derive
+from dsconfig.consumers.launchers.table import Format, Write, at
+from dsconfig.consumers.reader import Given, Written
 from dsconfig.json_types import Json, JsonObject
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 
 def given(found: Format, data: Mapping[str, Json]) -> Given:
     """What a launch file gives to the reader of its config."""
-    known, unknown = _arguments(found, data)
-    written = ((dotted, _value(data, key, constant)) for key, dotted, constant in found.writes)
-    writes = tuple((dotted, value) for dotted, value in written if value is not None)
+    written = _arguments(found, data)
+    likely = derive(found.name, written, data)
+    unknown = frozenset(name for name, value in written.items() if value is None)
+    known = {name: value for name, value in written.items() if value is not None}
+    writes = tuple(each for write in found.writes if (each := _written(data, write)) is not None)
     update = found.update if _STEPS in unknown else None
-    return Given(known, unknown, _sets(found, data), writes, update)
+    return Given(known, unknown, _sets(found, data), writes, update, likely)
 
 
 def _sets(found: Format, data: Mapping[str, Json]) -> JsonObject:
@@ -39,16 +46,20 @@ def _whole(value: Json, default: int) -> int:
 _STEPS = "gradient_accumulation_steps"
 
 
-def _value(data: Mapping[str, Json], key: str, constant: Json) -> Json:
-    """What is written because of a key; None where that is not there, or off."""
-    value = plain(data.get(key))
-    if value is not True and value in (None, False, 0, 1):
+def _written(data: Mapping[str, Json], write: Write) -> Written | None:
+    """What is written into the config because of a key; None where that is not there, or off."""
+    value = plain(data.get(write.key))
+    if value is None or (write.above is not None and not (_is_number(value) and value > write.above)):
         return None
-    return value if constant is None else constant
+    return Written(write.place, value if write.value is None else write.value, write.unless)
 
 
-def _arguments(found: Format, data: Mapping[str, Json]) -> tuple[JsonObject, frozenset[str]]:
-    """The arguments by the Trainer's names, and the names of those that only a run shows."""
+def _is_number(value: Json) -> TypeGuard[int | float]:
+    return isinstance(value, int | float)
+
+
+def _arguments(found: Format, data: Mapping[str, Json]) -> JsonObject:
+    """The arguments by the Trainer's names; None where only a run shows the value."""
     holder = at(data, found.within) if found.within else data
     written: JsonObject = dict(found.defaults)
     known = BY_NAME["transformers"].defaults
@@ -57,15 +68,7 @@ def _arguments(found: Format, data: Mapping[str, Json]) -> tuple[JsonObject, fro
         if name in known and (value is not None or found.commands):
             # What is searched for differs from run to run.
             written[name] = None if isinstance(constant(value), dict | list) else plain(constant(value))
-    if found.name == "ms-swift" and written.get("learning_rate") is None and "learning_rate" not in data:
-        tuner = data.get("tuner_type", data.get("train_type", "lora"))
-        written["learning_rate"] = {"full": 1e-5}.get(tuner, 1e-4) if isinstance(tuner, str) else None
-    if found.name == "Axolotl" and "gradient_accumulation_steps" not in data:
-        batch, micro = data.get("batch_size"), data.get("micro_batch_size")
-        if type(batch) is int and type(micro) is int and micro > 0:
-            written["gradient_accumulation_steps"] = batch // micro
-    unknown = frozenset(name for name, value in written.items() if value is None)
-    return {name: value for name, value in written.items() if value is not None}, unknown
+    return written
 
 
 def constant(value: Json) -> Json:
@@ -86,7 +89,7 @@ def plain(value: Json) -> Json:
     try:
         return float(value)
     except ValueError:
-        return {"true": True, "false": False, "auto": True}.get(value.lower(), value)
+        return {"true": True, "false": False}.get(value.lower(), value)
 
 
 def human(value: Json) -> Json:

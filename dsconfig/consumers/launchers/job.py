@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dsconfig.consumers.launchers.places import Place, is_name
 from dsconfig.consumers.launchers.table import Format
 from dsconfig.consumers.reader import Given, Reader
-from dsconfig.document import Document, contents, read_bytes
-from dsconfig.json_types import KeyPath, NamedTuple
+from dsconfig.document import Document, Span, contents, read_bytes
+from dsconfig.json_types import Json, KeyPath, NamedTuple
 
 
 class Job(NamedTuple):
@@ -29,6 +31,8 @@ class Job(NamedTuple):
     """Where the config itself stands in the launch file, if it does."""
     line: int | None = None
     """Where in a script that is; None: where the key is."""
+    arguments: Mapping[str, Json] | None = None
+    """The flags of its command; None where the launch file's keys are the arguments."""
     is_written_by_script: bool = False
     """Whether the job's script writes the config itself."""
 
@@ -44,6 +48,15 @@ class Job(NamedTuple):
         """Who reads the config."""
         name = "it" if self.is_held else self.launch.name
         return Reader(self.format.reader, f"{name} is a launch file of {self.format.name}", "launch file")
+
+    @property
+    def line_span(self) -> Span | None:
+        """Where its command stands in a script; None in any other launch file, which has keys."""
+        if self.line is None:
+            return None
+        lines = self.launch.text.split("\n")[: self.line]
+        end = len("\n".join(lines))
+        return Span(end - len(lines[-1]), end)
 
     @property
     def note(self) -> str:

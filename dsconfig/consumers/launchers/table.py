@@ -13,6 +13,20 @@ from dsconfig.json_types import Json, NamedTuple
 _NONE: Mapping[str, Json] = MappingProxyType({})
 
 
+class Write(NamedTuple):
+    """A key of the launch file because of which its program writes into the config."""
+
+    key: str
+    place: str
+    """Where in the config, dotted."""
+    value: Json = None
+    """What is written, if not the key's own value."""
+    unless: str = ""
+    """What keeps the config as it is where it is there, dotted."""
+    above: int | None = None
+    """Only a larger number has it written; None: any value has."""
+
+
 class Format(NamedTuple):
     """One format. Signs are dotted keys; `key=a|b` has one of these values, `key~word` this word in it."""
 
@@ -35,8 +49,8 @@ class Format(NamedTuple):
     """The object that holds the training arguments, where it is not the root."""
     commands: tuple[str, ...] = ()
     """Where shell commands stand that name the config, for a format that does not itself."""
-    writes: tuple[tuple[str, str, Json], ...] = ()
-    """What is written into the config: for which key here, where, and what, if not that key's value."""
+    writes: tuple[Write, ...] = ()
+    """What is written into the config because of keys here."""
     update: int | None = None
     """The samples of an update, where the accumulation steps are made to come to them."""
     programs: tuple[str, ...] = ()
@@ -51,6 +65,7 @@ class Format(NamedTuple):
     """The key that has it made."""
 
 
+_GATHER = "zero_optimization.gather_16bit_weights_on_model_save"
 _STAGES = "stage=pt|sft|rm|ppo|dpo|kto"
 FORMATS: tuple[Format, ...] = (
     Format(
@@ -83,12 +98,11 @@ FORMATS: tuple[Format, ...] = (
             "per_device_train_batch_size": 1,
             "gradient_accumulation_steps": 1,
             "warmup_steps": None,
-            "bf16": None,
         },
         writes=(
-            ("tensor_parallel_size", "tensor_parallel.autotp_size", None),
-            ("tensor_parallel_size", "zero_optimization.gather_16bit_weights_on_model_save", True),
-            ("deepcompile", "compile.deepcompile", True),
+            Write("tensor_parallel_size", "tensor_parallel.autotp_size", None, "tensor_parallel", 1),
+            Write("tensor_parallel_size", _GATHER, True, _GATHER, 1),
+            Write("deepcompile", "compile.deepcompile", True, "compile", 0),
         ),
     ),
     Format(
@@ -110,9 +124,9 @@ FORMATS: tuple[Format, ...] = (
         source="ms-swift arguments/sft_args.py:_init_deepspeed",
         preset="swift/config/{}.json",
         writes=(
-            ("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size", None),
-            ("deepspeed_autotp_size", "tensor_parallel.autotp_size", None),
-            ("deepspeed_autotp_size", "zero_optimization.gather_16bit_weights_on_model_save", True),
+            Write("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size"),
+            Write("deepspeed_autotp_size", "tensor_parallel.autotp_size"),
+            Write("deepspeed_autotp_size", _GATHER, True),
         ),
         update=16,
         programs=("swift", "*swift/cli/*.py", "swift.cli.*"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -24,13 +25,18 @@ def launched(loader: str, source: Random) -> Config:
     text: str = yaml.safe_dump(made)
     if source.random() < 0.5:  # as people write it, and YAML reads it as a text
         text = _EXPONENT.sub(r"\g<1>1e-\2", text)
-    return {"text": text, "config": config, "hidden": hidden, "launch": made}
+    case = {"text": text, "config": config, "hidden": hidden, "launch": made}
+    return case | {"undecided": list(_undecided(loader, made))}
 
 
 _BASES: dict[str, Config] = {
     "llamafactory": {
         "model_name_or_path": "m", "stage": "sft", "do_train": True, "finetuning_type": "lora",
         "dataset": "x", "template": "llama3", "output_dir": "out", "report_to": "none",
+    },
+    "axolotl": {
+        "base_model": "m", "datasets": [{"path": "x", "type": "alpaca"}], "sequence_len": 128,
+        "output_dir": "out", "val_set_size": 0,
     },
     "swift": {
         "model": "m", "model_type": "llama", "template": "llama3", "dataset": "x", "tuner_type": "lora",
@@ -39,10 +45,19 @@ _BASES: dict[str, Config] = {
 }  # fmt: skip
 
 
+_REFUSED: dict[str, tuple[Config, ...]] = {
+    "llamafactory": ({"use_galore": True}, {"use_apollo": True}, {"pure_bf16": True}),
+    "axolotl": ({"optimizer": "muon"}, {"optimizer": "flash_adamw"}, {"fsdp": ["full_shard"]}),
+    "swift": ({"fsdp": "fsdp2"}, {"bf16": True, "fp16": True}),
+}
+
+
 def _vary(loader: str, made: Config, source: Random) -> None:
     """What is the program's own."""
     if loader == "llamafactory" and source.random() < 0.3:
         made["finetuning_type"] = "full"
+    if source.random() < 0.05:  # what none of them takes
+        made |= source.choice(_REFUSED[loader])
     if loader == "swift":
         made["tuner_type"] = source.choice(("lora", "full"))
         if source.random() < 0.1:
@@ -53,6 +68,46 @@ def _vary(loader: str, made: Config, source: Random) -> None:
             )
         if source.random() < 0.3:
             del made["per_device_train_batch_size"]
+        if source.random() < 0.6:
+            fitting = ("float16", "float32") if "fp16" in made else ("bfloat16", *_TYPES)
+            made["torch_dtype"] = source.choice(_TYPES if source.random() < 0.1 else fitting)
+        elif made.pop("fp16", False):
+            made["bf16"] = True
+    if loader == "axolotl":
+        _vary_axolotl(made, source)
+
+
+def _vary_axolotl(made: Config, source: Random) -> None:
+    steps, micro = "gradient_accumulation_steps", "per_device_train_batch_size"
+    made["micro_batch_size"] = made.pop(micro)
+    made.setdefault("learning_rate", 1e-4)  # it has no default
+    if source.random() < 0.2:
+        del made["micro_batch_size"]
+    if source.random() < 0.2:
+        made["batch_size"] = 16
+        if source.random() < 0.8:
+            made.pop(steps, None)
+    if source.random() < 0.2:
+        made[source.choice(("bf16", "fp16"))] = source.choice((True, False, "auto", None))
+    if made.get("fp16") == "auto":
+        made["bf16"] = made.pop("fp16")
+    made |= source.choice(
+        ({}, {}, {}, {"deepcompile": True}, {"tensor_parallel_size": source.choice((1, 2))})
+    )
+    if made.get("warmup_steps") == 0.1:
+        made["warmup_steps"] = 1
+
+
+_TYPES = ("bfloat16", "float16", "float32")
+
+
+def _undecided(loader: str, made: Config) -> Iterator[str]:
+    """The keys whose argument the model, the GPU or the data decide."""
+    automatic = made.get("bf16", "auto") == "auto" and not made.get("fp16")
+    if "torch_dtype" not in made if loader == "swift" else loader == "axolotl" and automatic:
+        yield from (f"{name}.enabled" for name in ("bf16", "fp16") if loader != "swift" or name not in made)
+    if loader == "axolotl" and "warmup_steps" not in made:
+        yield "scheduler.params.warmup_num_steps"
 
 
 def _lightning(config: Config, args: Config, source: Random) -> Config:

@@ -51,8 +51,8 @@ def by_accelerate(config: Config, args: Config, hidden: int) -> tuple[Config, in
     return hand_over(plugin, args, hidden, optimizer, scheduler), 0
 
 
-def by_transformers(config: Config, args: Config, hidden: int) -> tuple[Config, int]:
-    """What the Trainer hands over, and how many mismatches it found."""
+def by_transformers(config: Config, args: Config, hidden: int) -> tuple[Config, list[str]]:
+    """What the Trainer hands over, and the keys of the mismatches that it found."""
     import torch
     import transformers.integrations.deepspeed as theirs
     from accelerate import DeepSpeedPlugin
@@ -81,4 +81,6 @@ def by_transformers(config: Config, args: Config, hidden: int) -> tuple[Config, 
     weights = [torch.nn.Parameter(torch.zeros(1))]
     optimizer: Any = DummyOptim(weights) if "optimizer" in config else torch.optim.AdamW(weights)
     scheduler = DummyScheduler(optimizer) if "scheduler" in config else None
-    return hand_over(plugin, args, hidden, optimizer, scheduler), len(filled.mismatches)
+    return hand_over(plugin, args, hidden, optimizer, scheduler), [
+        text.partition("=")[0].removeprefix("- ds ") for text in filled.mismatches
+    ]

@@ -24,12 +24,14 @@ def hand_over(plugin: Any, args: Config, hidden: int, optimizer: Any, scheduler:
     """`Accelerator.prepare` with the plugin, up to the call of `deepspeed.initialize`."""
     import accelerate.accelerator as module
     import torch
+    import torch.distributed.device_mesh as meshes
     from accelerate.utils.deepspeed import DummyOptim, DummyScheduler
 
     quiet = types.SimpleNamespace(warning=lambda *_, **__: None, info=lambda *_, **__: None)
     # The module has these names only where DeepSpeed is installed.
     vars(module).update(logger=quiet, DummyOptim=DummyOptim, DummyScheduler=DummyScheduler)
     vars(module)["map_pytorch_optim_to_deepspeed"] = lambda optimizer: optimizer
+    vars(meshes)["init_device_mesh"] = lambda *_, **__: None  # of ranks that are not there
     model = torch.nn.Linear(2, 2)
     object.__setattr__(model, "config", types.SimpleNamespace(hidden_size=hidden))
     loader = torch.utils.data.DataLoader(

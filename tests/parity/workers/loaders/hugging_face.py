@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import types
 from typing import Any
 
 from tests.parity.workers.loaders.hand_over import hand_over
 from tests.parity.workers.loaders.serve import RANKS, Config
+
+_MISMATCH = re.compile(r"(?m)^- ds ([\w.]+)=")
 
 
 def pretend() -> None:
@@ -22,7 +25,7 @@ def pretend() -> None:
     own.n_gpu = own.process_index = own.local_process_index = property(lambda _: 0)
 
 
-def handed(args: Any, hidden: int, steps: int) -> tuple[Config, int]:
+def handed(args: Any, hidden: int, steps: int) -> tuple[Config, list[str]]:
     """What goes to DeepSpeed from training arguments, as the Trainer does it, and the mismatches it names."""
     import torch
     from accelerate.utils.deepspeed import DummyOptim, DummyScheduler
@@ -31,11 +34,11 @@ def handed(args: Any, hidden: int, steps: int) -> tuple[Config, int]:
     precision = "fp16" if args.fp16 else "bf16" if args.bf16 else "no"
     plugin.set_mixed_precision(precision)
     model = types.SimpleNamespace(config=types.SimpleNamespace(hidden_size=hidden))
-    mismatches = 0
+    mismatches: list[str] = []
     try:
         filled.trainer_config_finalize(args, model, steps)
     except ValueError as error:
-        mismatches = str(error).count("- ds ")
+        mismatches = _MISMATCH.findall(str(error))
         if not mismatches:
             raise
     weights = [torch.nn.Parameter(torch.zeros(1))]

@@ -9,7 +9,7 @@ from tests.parity.workers.loaders import serve
 from tests.parity.workers.loaders.hand_over import stand_in
 
 
-def load(case: serve.Config) -> tuple[serve.Config, int]:
+def load(case: serve.Config) -> tuple[serve.Config, list[str]]:
     """What `DeepSpeedStrategy` hands to DeepSpeed; it compares nothing with anything."""
     import torch
     from lightning.pytorch import LightningModule
@@ -29,7 +29,7 @@ def load(case: serve.Config) -> tuple[serve.Config, int]:
         is_defined=lambda: True, dataloader=lambda: loader
     )
     strategy._init_config_if_needed()
-    return strategy.config, 0
+    return strategy.config, []
 
 
 if __name__ == "__main__":

@@ -16,11 +16,11 @@ Config = dict[str, Any]
 LAUNCH, CONFIG = "train.yaml", "ds.json"
 
 
-def serve(load: Callable[[Config], tuple[Config, int]]) -> None:
+def serve(load: Callable[[Config], tuple[Config, list[str]]]) -> None:
     """Answer every case; what `load` prints goes to standard error.
 
     Args:
-        load: makes of a case, whose files lie in the current folder, what goes to DeepSpeed, and the number
+        load: makes of a case, whose files lie in the current folder, what goes to DeepSpeed, and the keys
             of mismatches that it names.
     """
     answers, sys.stdout = sys.stdout, sys.stderr

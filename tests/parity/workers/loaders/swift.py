@@ -22,8 +22,8 @@ MODEL = {
 """The configuration of a model that is on disk, so that nothing is fetched."""
 
 
-def load(case: serve.Config) -> tuple[serve.Config, int]:
-    """What goes to DeepSpeed, and the mismatches that the Trainer names."""
+def load(case: serve.Config) -> tuple[serve.Config, list[str]]:
+    """What goes to DeepSpeed, and the keys of the mismatches that the Trainer names."""
     from swift.arguments import SftArguments
     from swift.cli.main import parse_yaml_args
     from swift.utils import parse_args

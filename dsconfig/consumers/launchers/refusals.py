@@ -1,0 +1,196 @@
+"""What programs refuse to run with DeepSpeed, as far as a launch file and its config show it.
+
+A row for each of their own checks, beside the arguments that `table` has a row for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from dsconfig.consumers.launchers.given import plain
+from dsconfig.consumers.launchers.job import Job
+from dsconfig.consumers.launchers.table import at
+from dsconfig.json_types import Json, NamedTuple
+
+
+class Refusal(NamedTuple):
+    """One check of a program. Signs: `key` is on, `!key` is not; `key=a|b` is one of these, `key~a` has it.
+
+    A sign with `config:` before it is of the config, all others of the launch file.
+    """
+
+    key: str
+    """What is refused, where it is written; else the next sign's key."""
+    signs: tuple[str, ...]
+    how: str
+    """With or without what: `beside DeepSpeed`."""
+    source: str
+    help: str = "remove it"
+    holds: Callable[[Mapping[str, Json]], bool] | None = None
+    """What no sign can say of the launch file."""
+
+
+class Refused(NamedTuple):
+    """A refusal that holds for a job: where the launch file writes what is refused, and the value there."""
+
+    refusal: Refusal
+    place: tuple[str, ...]
+    value: Json
+    program: str
+
+
+def refused(job: Job) -> Iterator[Refused]:
+    """What the program of a job refuses."""
+    own = job.launch.value() if job.arguments is None else job.arguments
+    if not isinstance(own, Mapping):
+        return
+    base = tuple(job.format.within.split(".")) if job.format.within and job.arguments is None else ()
+    holder = at(own, ".".join(base)) if base else own
+    known = job.given.arguments if job.given else {}
+    worked_out = {name: known[name] for name in ("bf16", "fp16") if name in known}
+    launch = {**holder, **worked_out} if isinstance(holder, Mapping) else worked_out
+    config = None if job.document is None else job.document.value()
+    rows = _OF_PROGRAM.get(job.format.name, ())
+    if job.format.reader == "transformers" and job.given is not None:
+        rows += _OF_TRAINER
+    said: set[str] = set()
+    for row in rows:
+        if (
+            row.key not in said
+            and all(_holds(sign, launch, config) for sign in row.signs)
+            and (not row.holds or row.holds(launch))
+        ):
+            keys = (row.key, *(sign.partition("=")[0].lstrip("!") for sign in row.signs))
+            key = next((key for key in keys if at(own, ".".join((*base, key))) is not None), None)
+            if key is not None:
+                said.add(row.key)
+                place = (*base, *key.split("."))
+                yield Refused(row, place, at(own, ".".join(place)), job.format.name)
+
+
+def _holds(sign: str, launch: Mapping[str, Json], config: Json) -> bool:
+    if sign.startswith("config:"):
+        return isinstance(config, Mapping) and _holds(sign.removeprefix("config:"), config, None)
+    if sign.startswith("!"):
+        return not _holds(sign[1:], launch, config)
+    key, equals, values = sign.partition("=")
+    if equals:
+        return str(at(launch, key)) in values.split("|")
+    key, tilde, word = sign.partition("~")
+    value = plain(at(launch, key))
+    return word in str(value) if tilde else bool(value) and value != "no"
+
+
+def _several_devices(launch: Mapping[str, Json]) -> bool:
+    """Whether each process of a job sees several GPUs, as it is written."""
+    seen, count = at(launch, "ENV.CUDA_VISIBLE_DEVICES"), str(at(launch, "ENV.NPROC_PER_NODE"))
+    if seen is None or "$" in str(seen) or not count.isdecimal() or int(count) < 1:
+        return False
+    return len(str(seen).split(",")) // int(count) > 1
+
+
+def _in_parallel(launch: Mapping[str, Json]) -> bool:
+    size = launch.get("tensor_parallel_size")
+    return isinstance(size, int) and size > 1
+
+
+_Z3, _NO_Z3 = "config:zero_optimization.stage=3", "!config:zero_optimization.stage=3"
+_BELOW = "remove it, or use ZeRO stage 2"
+_FACTORY = "llamafactory 0.9.5 hparams/parser.py:get_train_args"
+_AXOLOTL = "axolotl 0.19 utils/schemas/validation.py:"
+_SWIFT = "ms-swift 4.6 arguments/sft_args.py:SftArguments."
+_TRAINER = "transformers 5.23 trainer.py:Trainer."
+_OWN_FILE = "put the config into a file of its own"
+_PLAIN = "beside DeepSpeed"
+_OF_PROGRAM: Mapping[str, tuple[Refusal, ...]] = {
+    "LLaMA-Factory": (
+        *(
+            Refusal(key, (key, _Z3), "with ZeRO-3", _FACTORY, _BELOW)
+            for key in ("pure_bf16", "predict_with_generate", "pissa_init", "use_unsloth", "use_kt")
+        ),
+        *(Refusal(key, (key,), _PLAIN, _FACTORY) for key in ("use_galore", "use_apollo")),
+        Refusal("badam_mode", ("use_badam", "badam_mode=ratio"), _PLAIN, _FACTORY, 'write "layer"'),
+        Refusal("use_badam", ("use_badam", "config:zero_optimization", _NO_Z3), "without ZeRO-3", _FACTORY),
+    ),
+    "Axolotl": (
+        Refusal("optimizer", ("optimizer=muon",), _PLAIN, f"{_AXOLOTL}check_muon_deepspeed_fsdp"),
+        Refusal("optimizer", ("optimizer=polora",), _PLAIN, f"{_AXOLOTL}check_polora"),
+        Refusal("optimizer", ("optimizer=q_galore_adamw8bit",), _PLAIN, f"{_AXOLOTL}check_qgalore"),
+        Refusal("optimizer", ("optimizer~flash_",), _PLAIN, f"{_AXOLOTL}check_flashoptim_deepspeed_fsdp"),
+        Refusal("fsdp", ("fsdp",), _PLAIN, f"{_AXOLOTL}check_fsdp_deepspeed"),
+        Refusal("relora", ("relora",), _PLAIN, f"{_AXOLOTL}check_relora"),
+        Refusal(
+            "batch_size",
+            ("batch_size", "gradient_accumulation_steps"),
+            "beside `gradient_accumulation_steps`",
+            f"{_AXOLOTL}check_gas_bsz",
+        ),
+        Refusal(
+            "batch_size",
+            ("batch_size", "!micro_batch_size", "!gradient_accumulation_steps"),
+            "without `micro_batch_size`",
+            f"{_AXOLOTL}check_batch_size_fields",
+            "add `micro_batch_size`",
+        ),
+        Refusal(
+            "tensor_parallel_size",
+            ("!config:zero_optimization",),
+            "without a section `zero_optimization`",
+            f"{_AXOLOTL}check_tensor_parallel_size_update_ds_json",
+            "add the section to the config",
+            _in_parallel,
+        ),
+        Refusal(
+            "tensor_parallel_size",
+            (),
+            "beside a config that stands here",
+            f"{_AXOLOTL}check_tensor_parallel_size_update_ds_json",
+            _OWN_FILE,
+            lambda launch: _in_parallel(launch) and isinstance(launch.get("deepspeed"), Mapping),
+        ),
+        Refusal(
+            "deepcompile",
+            ("deepcompile",),
+            "beside a config that stands here",
+            f"{_AXOLOTL}check_deepcompile",
+            _OWN_FILE,
+            lambda launch: isinstance(launch.get("deepspeed"), Mapping),
+        ),
+    ),
+    "ms-swift": (
+        Refusal("fsdp", ("fsdp",), _PLAIN, f"{_SWIFT}_init_fsdp"),
+        Refusal(
+            "zero_hpz_partition_size",
+            ("zero_hpz_partition_size", "!config:zero_optimization"),
+            "without a section `zero_optimization`",
+            f"{_SWIFT}_init_deepspeed",
+        ),
+        Refusal(
+            "ENV.NPROC_PER_NODE",
+            ("!ENV.SWIFT_SINGLE_DEVICE_MODE=1",),
+            "where a process has several GPUs",
+            f"{_SWIFT}_init_deepspeed",
+            "write as many processes as `CUDA_VISIBLE_DEVICES` has GPUs",
+            _several_devices,
+        ),
+    ),
+}
+"""The program's own checks, by the name of its row in the table of formats."""
+_OF_TRAINER = (
+    Refusal("bf16", ("bf16", "fp16"), "beside `fp16`", "transformers 5.23 training_args.py:_validate_args"),
+    Refusal("fsdp", ("fsdp",), _PLAIN, f"{_TRAINER}__init__"),
+    Refusal(
+        "auto_find_batch_size",
+        ("auto_find_batch_size", _Z3),
+        "with ZeRO-3",
+        f"{_TRAINER}create_accelerator_and_postprocess",
+        _BELOW,
+    ),
+    Refusal(
+        "save_only_model",
+        ("save_only_model", "load_best_model_at_end"),
+        "beside DeepSpeed and `load_best_model_at_end`",
+        f"{_TRAINER}create_accelerator_and_postprocess",
+    ),
+)
+"""Of all programs that end in the Trainer."""

@@ -1,0 +1,129 @@
+"""What programs refuse, and what they work out, write or leave open, as their launch files show it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dsconfig import check, resolve
+from dsconfig.consumers.launchers import refusals
+from dsconfig.consumers.launchers.derived import derive
+from dsconfig.consumers.launchers.table import FORMATS
+from tests.launches import AUTO, JOBS, launch
+
+Z3: dict[str, Any] = {**AUTO, "zero_optimization": {"stage": 3}}
+SEVERAL = {"CUDA_VISIBLE_DEVICES": "0,1,2,3", "NPROC_PER_NODE": 2}
+REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("LLaMA-Factory", {"pure_bf16": True}, Z3, "pure_bf16"),
+    ("LLaMA-Factory", {"use_galore": True}, AUTO, "use_galore"),
+    ("LLaMA-Factory", {"use_badam": True}, AUTO, "use_badam"),
+    ("LLaMA-Factory", {"use_badam": True, "badam_mode": "ratio"}, Z3, "badam_mode"),
+    ("LLaMA-Factory", {"bf16": True, "fp16": True}, AUTO, "bf16"),
+    ("Axolotl", {"optimizer": "muon"}, AUTO, "optimizer"),
+    ("Axolotl", {"optimizer": "flash_adamw"}, AUTO, "optimizer"),
+    ("Axolotl", {"batch_size": 8, "gradient_accumulation_steps": 2}, AUTO, "batch_size"),
+    ("Axolotl", {"batch_size": 8, "micro_batch_size": None}, AUTO, "batch_size"),
+    ("Axolotl", {"tensor_parallel_size": 2}, {"train_batch_size": "auto"}, "tensor_parallel_size"),
+    ("Axolotl", {"tensor_parallel_size": 2, "deepspeed": AUTO}, {}, "tensor_parallel_size"),
+    ("Axolotl", {"deepcompile": True, "deepspeed": AUTO}, {}, "deepcompile"),
+    ("ms-swift", {"fsdp": "fsdp2"}, AUTO, "fsdp"),
+    ("ms-swift", {"zero_hpz_partition_size": 8}, {"train_batch_size": 8}, "zero_hpz_partition_size"),
+    ("ms-swift", {"ENV": SEVERAL}, AUTO, "ENV.NPROC_PER_NODE"),
+    ("ms-swift", {"torch_dtype": "bfloat16", "fp16": True}, AUTO, "fp16"),
+    ("Transformers", {"auto_find_batch_size": True}, Z3, "auto_find_batch_size"),
+    ("Transformers", {"save_only_model": True, "load_best_model_at_end": True}, AUTO, "save_only_model"),
+]
+TAKEN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("LLaMA-Factory", {"pure_bf16": True}, AUTO),
+    ("LLaMA-Factory", {"use_galore": False, "fsdp": ""}, AUTO),
+    ("LLaMA-Factory", {"use_badam": True}, Z3),
+    ("Axolotl", {"optimizer": "adamw_torch"}, AUTO),
+    ("Axolotl", {"batch_size": 8}, AUTO),
+    ("Axolotl", {"bf16": True, "fp16": True}, AUTO),
+    ("Axolotl", {"tensor_parallel_size": 1}, AUTO),
+    ("ms-swift", {"ENV": {**SEVERAL, "NPROC_PER_NODE": 4}}, AUTO),
+    ("ms-swift", {"ENV": {**SEVERAL, "SWIFT_SINGLE_DEVICE_MODE": 1}}, AUTO),
+    ("Transformers", {"save_only_model": True}, AUTO),
+]
+
+
+def said(project: Path, name: str, more: dict[str, Any], config: dict[str, Any]) -> list[str]:
+    (project / "ds" / "z.json").write_text(json.dumps(config), "utf-8")
+    return [
+        found.dotted for found in check(launch(project, {**JOBS[name], **more})) if found.code == "DSC810"
+    ]
+
+
+@pytest.mark.parametrize(("name", "more", "config", "key"), REFUSED)
+def test_is_said_at_its_place(
+    project: Path, name: str, more: dict[str, Any], config: dict[str, Any], key: str
+) -> None:
+    assert said(project, name, more, config) == [key]
+
+
+@pytest.mark.parametrize(("name", "more", "config"), TAKEN)
+def test_what_the_program_takes(
+    project: Path, name: str, more: dict[str, Any], config: dict[str, Any]
+) -> None:
+    assert said(project, name, more, config) == []
+
+
+def test_a_script_is_told_the_line_of_its_command(project: Path) -> None:
+    (project / "ds" / "z.json").write_text(json.dumps(AUTO), "utf-8")
+    command = "swift sft --model m --deepspeed ds/z.json \\\n  --fsdp fsdp2\n"
+    (project / "run.sh").write_text(f"export NPROC_PER_NODE=2\n{command}", "utf-8")
+    report = check("run.sh")
+    (found,) = report
+    assert (found.code, found.location and found.location.line) == ("DSC810", 2)
+    assert [child.name for child in report.children] == ["ds/z.json"]
+
+
+def test_every_refusal_cites_its_source() -> None:
+    programs = {each.name for each in FORMATS}
+    rows = [row for rows in refusals._OF_PROGRAM.values() for row in rows]
+    assert refusals._OF_PROGRAM.keys() <= programs
+    assert all(".py:" in row.source for row in (*rows, *refusals._OF_TRAINER))
+
+
+PRECISIONS = [
+    ("ms-swift", {"torch_dtype": "float16"}, {"bf16": False, "fp16": True}),
+    ("ms-swift", {"torch_dtype": "bfloat16", "fp16": False}, {"bf16": True, "fp16": False}),
+    ("ms-swift", {}, {}),
+    ("Axolotl", {"bf16": "auto"}, {"bf16": None, "fp16": None}),
+    ("Axolotl", {"bf16": None}, {"bf16": False, "fp16": False}),
+    ("Axolotl", {"bf16": "auto", "fp16": True}, {"bf16": False, "fp16": True}),
+    ("Axolotl", {"bf16": True, "fp16": True}, {"bf16": True, "fp16": False}),
+    ("TRL", {}, {"bf16": True}),
+    ("TRL", {"fp16": True}, {"bf16": False, "fp16": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "precision"), PRECISIONS)
+def test_precision_that_the_program_works_out(
+    name: str, data: dict[str, Any], precision: dict[str, Any]
+) -> None:
+    written = {key: data[key] for key in ("bf16", "fp16") if key in data}
+    derive(name, written, data)
+    assert {key: value for key, value in written.items() if key in ("bf16", "fp16")} == precision
+
+
+def test_what_the_gpu_decides_fills_and_contradicts_nothing(project: Path) -> None:
+    job = {**JOBS["Axolotl"], "gradient_accumulation_steps": 2, "learning_rate": 1e-4, "bf16": "auto"}
+    (project / "ds" / "z.json").write_text(json.dumps(AUTO), "utf-8")
+    assert resolve(launch(project, job), 4).config["bf16"] == {"enabled": True}
+    fp16 = {**AUTO, "fp16": {"enabled": True}}
+    (project / "ds" / "z.json").write_text(json.dumps(fp16), "utf-8")
+    assert check(launch(project, job)).ok, "a GPU without bf16 trains with it"
+
+
+def test_axolotl_keeps_what_the_config_says(project: Path) -> None:
+    job = {**JOBS["Axolotl"], "bf16": True, "tensor_parallel_size": 4, "deepcompile": True, "batch_size": 8}
+    own = {"tensor_parallel": {"autotp_size": 2}, "compile": {"deepcompile": False}}
+    (project / "ds" / "z.json").write_text(json.dumps({**AUTO, **own}), "utf-8")
+    run = resolve(launch(project, job), 8)
+    assert (run.config["tensor_parallel"], run.config["compile"]) == tuple(own.values())
+    assert run.config["zero_optimization"]["gather_16bit_weights_on_model_save"] is True
+    assert run.gradient_accumulation_steps == 1, "its default, whatever `batch_size` says"
