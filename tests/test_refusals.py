@@ -83,9 +83,9 @@ def test_a_script_is_told_the_line_of_its_command(project: Path) -> None:
 
 def test_every_refusal_cites_its_source() -> None:
     programs = {each.name for each in FORMATS}
-    rows = [row for rows in refusals._OF_PROGRAM.values() for row in rows]
-    assert refusals._OF_PROGRAM.keys() <= programs
-    assert all(".py:" in row.source for row in (*rows, *refusals._OF_TRAINER))
+    rows = [row for rows in refusals.OF_PROGRAM.values() for row in rows]
+    assert refusals.OF_PROGRAM.keys() <= programs
+    assert all(".py:" in row.source for row in (*rows, *refusals.OF_TRAINER))
 
 
 PRECISIONS = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.consumers import CONSUMERS
+from dsconfig.consumers.launchers.refusals import OF_PROGRAM
 from dsconfig.consumers.launchers.table import FORMATS, Format
 from pages import markdown, places
 
@@ -56,14 +57,19 @@ def _format(each: Format) -> Iterator[str]:
         *([f"Arguments of other names: {_mapped(each)}"] if each.arguments else []),
         *([f"World size: {' × '.join(f'`{key}`' for key in each.world)}"] if each.world else []),
         *(
-            [f"Writes into the config: {_listed(dict.fromkeys(to for _, to, _ in each.writes))}"]
+            [f"Writes into the config: {_listed(dict.fromkeys(write.place for write in each.writes))}"]
             if each.writes
             else []
         ),
         *([f"Makes the config of its own keys, where `{each.made_of}` stands"] if each.made_of else []),
+        *([f"Refuses (`DSC810`): {refused}"] if (refused := _refused(each)) else []),
         f"Source: {each.source}",
     ]
     yield markdown.bullets(facts)
+
+
+def _refused(each: Format) -> str:
+    return ", ".join(dict.fromkeys(f"`{row.key}` {row.how}" for row in OF_PROGRAM.get(each.name, ())))
 
 
 def _mapped(each: Format) -> str:

@@ -50,9 +50,9 @@ def refused(job: Job) -> Iterator[Refused]:
     worked_out = {name: known[name] for name in ("bf16", "fp16") if name in known}
     launch = {**holder, **worked_out} if isinstance(holder, Mapping) else worked_out
     config = None if job.document is None else job.document.value()
-    rows = _OF_PROGRAM.get(job.format.name, ())
+    rows = OF_PROGRAM.get(job.format.name, ())
     if job.format.reader == "transformers" and job.given is not None:
-        rows += _OF_TRAINER
+        rows += OF_TRAINER
     said: set[str] = set()
     for row in rows:
         if (
@@ -102,7 +102,7 @@ _SWIFT = "ms-swift 4.6 arguments/sft_args.py:SftArguments."
 _TRAINER = "transformers 5.23 trainer.py:Trainer."
 _OWN_FILE = "put the config into a file of its own"
 _PLAIN = "beside DeepSpeed"
-_OF_PROGRAM: Mapping[str, tuple[Refusal, ...]] = {
+OF_PROGRAM: Mapping[str, tuple[Refusal, ...]] = {
     "LLaMA-Factory": (
         *(
             Refusal(key, (key, _Z3), "with ZeRO-3", _FACTORY, _BELOW)
@@ -176,7 +176,7 @@ _OF_PROGRAM: Mapping[str, tuple[Refusal, ...]] = {
     ),
 }
 """The program's own checks, by the name of its row in the table of formats."""
-_OF_TRAINER = (
+OF_TRAINER = (
     Refusal("bf16", ("bf16", "fp16"), "beside `fp16`", "transformers 5.23 training_args.py:_validate_args"),
     Refusal("fsdp", ("fsdp",), _PLAIN, f"{_TRAINER}__init__"),
     Refusal(
