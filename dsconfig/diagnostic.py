@@ -164,11 +164,11 @@ class Diagnostic(NamedTuple):
             "severity": self.severity,
             "message": self.message,
             "help": self.help,
-            "path": list(self.path),
+            "path": _plain(self.path),
             **_place(self.location),
             "releases": list(self.releases),
             "related": [
-                {"message": other.message, "path": list(other.path), **_place(other.location)}
+                {"message": other.message, "path": _plain(other.path), **_place(other.location)}
                 for other in self.related
             ],
             "fix": None if self.fix is None else _fix(self.fix),
@@ -193,14 +193,14 @@ def _fix(fix: Fix) -> dict[str, object]:
 def _operation(step: Operation) -> dict[str, object]:
     if isinstance(step, Replace):
         return {"operation": "replace", "start": step.start, "end": step.end, "text": step.text}
-    kind: dict[str, object] = {"operation": type(step).__name__.lower(), "path": list(step.path)}
+    kind: dict[str, object] = {"operation": type(step).__name__.lower(), "path": _plain(step.path)}
     match step:
         case Set():
             return {**kind, "value": _plain(step.value)}
         case Rename():
             return {**kind, "name": step.name}
         case Move():
-            return {**kind, "to": list(step.to)}
+            return {**kind, "to": _plain(step.to)}
         case _:
             return kind
 

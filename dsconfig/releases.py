@@ -113,6 +113,8 @@ def resolve(text: str | None, origin: Origin = "argument") -> Target:
     """
     if text is None:
         return _installed(fallback=True)
+    if not isinstance(text, str):
+        raise UnknownReleaseError(f"unknown DeepSpeed release {text!r}: expected text such as {LATEST!r}")
     text = text.strip()
     if text == "installed":
         return _installed(fallback=False)

@@ -86,11 +86,12 @@ class Config(Keys):
 
         Raises:
             ConfigError: the release refuses one of the fields.
+            BuildError: JSON has nothing for a value.
         """
         from dsconfig.building.reading import read_into
-        from dsconfig.model.section import plain
+        from dsconfig.model.compose import written
 
-        made, _ = read_into(cls, plain(data), target, None, consumer, fields_only=True)
+        made, _ = read_into(cls, written(data), target, None, consumer, fields_only=True)
         return made
 
     def to_file(self, path: str | os.PathLike[str]) -> None:
@@ -111,23 +112,26 @@ class Config(Keys):
 
     # -- putting together ----------------------------------------------------------------------------------
 
-    def replace(self, changes: Mapping[str, object] | None = None, /, **values: object) -> Self:
+    def replace(
+        self,
+        changes: Mapping[str, object] | Mapping[tuple[str, ...], object] | None = None,
+        /,
+        **values: object,
+    ) -> Self:
         """A copy with other values: `replace(zero_optimization__stage=2)`.
 
         Args:
-            changes: values by dotted path, as in `{"zero_optimization.stage": 2}`.
+            changes: values by path, as in `{"zero_optimization.stage": 2}`; a tuple of keys is a path too.
             values: values by key; two underscores lead into a section.
 
         Raises:
             BuildError: there is no such key, or it does not take the value.
         """
-        from dsconfig.model.compose import put
+        from dsconfig.model.compose import by_path, put
 
         made = self.model_copy(deep=True)
-        for path, value in (changes or {}).items():
-            put(made, tuple(path.split(".")), value)
-        for path, value in values.items():
-            put(made, tuple(path.split("__")), value)
+        for path, value in (*by_path({} if changes is None else changes, "."), *by_path(values, "__")):
+            put(made, path, value)
         return made
 
     def merge(self, *others: Config | ConfigDict | Mapping[str, Any]) -> Self:
@@ -153,10 +157,9 @@ class Config(Keys):
 
     def diff(self, other: Config | Mapping[str, Any]) -> tuple[Difference, ...]:
         """What differs in another config: each with its `path`, its `kind`, what was `before` and `after`."""
-        from dsconfig.model.compose import differences
-        from dsconfig.model.section import plain
+        from dsconfig.model.compose import differences, written
 
-        return tuple(differences(self.to_dict(), plain(other)))
+        return tuple(differences(self.to_dict(), written(other)))
 
     # -- judging and handing over --------------------------------------------------------------------------
 

@@ -54,15 +54,24 @@ def _spellings(section: str, release: int) -> dict[str, str]:
 
 def _defaults(section: type[Section], release: int) -> JsonObject:
     """The defaults that differ in the release, here or in a section that is here by default."""
-    found: JsonObject = {}
+    return {
+        attribute: construct(default, {}, release) if is_section(default) else default
+        for attribute, default in _differing(section, release)
+    }
+
+
+@cache
+def _differing(section: type[Section], release: int) -> tuple[tuple[str, object], ...]:
+    """The attributes whose defaults are other ones in a release, or a section: those, or its class."""
+    found: list[tuple[str, object]] = []
     for info in section_keys(section.__name__).values():
-        field = _fields(section)[info.name]
-        default = section.model_fields[field.attribute].get_default(call_default_factory=True)
+        attribute = _fields(section)[info.name].attribute
+        default = section.model_fields[attribute].get_default(call_default_factory=True)
         if isinstance(default, Section):
-            found[field.attribute] = construct(type(default), {}, release)
+            found.append((attribute, type(default)))
         elif info.defaults:
-            found[field.attribute] = info.default_in(release)
-    return found
+            found.append((attribute, info.default_in(release)))
+    return tuple(found)
 
 
 def _typed(field: Field, value: Json, beside: JsonObject, release: int) -> Json:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from dsconfig.building.construct import construct
 from dsconfig.checking.check import check
 from dsconfig.checking.report import Report
 from dsconfig.evaluation.context import Context, Source
+from dsconfig.model.compose import written
 from dsconfig.model.section import Section, plain
 from dsconfig.releases import NUMBERS, Target
 
@@ -61,8 +62,11 @@ def read_into(
 
     Raises:
         ConfigError: the release refuses it.
+        BuildError: JSON has nothing for a value of a mapping.
         OSError: the path cannot be read.
     """
+    if isinstance(source, Mapping):
+        source = written(source)
     report = check(source, target, world_size, consumer)
     while report.children and not report.refusals():
         report = report.children[0]
@@ -72,7 +76,7 @@ def read_into(
     errors = report.refusals()
     if fields_only:
         errors = [found for found in errors if found.code.startswith(_OF_FIELDS)]
-    written = report.document.value(seen.parser)
-    if errors or report.foreign or not seen.is_config or not isinstance(written, dict):
+    data = report.document.value(seen.parser)
+    if errors or report.foreign or not seen.is_config or not isinstance(data, dict):
         raise ConfigError(report, errors)
-    return construct(section, plain(written), release), report
+    return construct(section, plain(data), release), report

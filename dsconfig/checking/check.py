@@ -94,7 +94,7 @@ def check_document(
     reader = given(consumer) if isinstance(consumer, str) else consumer
     if not is_known(reader.spec):
         raise ValueError(f"unknown consumer {reader.spec!r}: expected {EXPECTED}")
-    if world_size is not None and (isinstance(world_size, bool) or world_size < 1):
+    if world_size is not None and (type(world_size) is not int or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
     if why := foreign(document):
         notes = (f"{document.name}: {why}",)

@@ -38,7 +38,7 @@ def read(source: ConfigSource) -> Document:
         TypeError: this is nothing of all that.
     """
     if isinstance(source, Mapping):
-        return document.read_dict(source)
+        return document.read_mapping(source)
     if isinstance(source, bytes):
         return document.read_bytes(source, "<bytes>")
     if isinstance(source, str) and is_text(source):
@@ -48,7 +48,7 @@ def read(source: ConfigSource) -> Document:
     if isinstance(source, str | os.PathLike):
         return document.read_file(source)
     if hasattr(source, "to_dict"):
-        return document.read_dict(source.to_dict(), "<config>")
+        return document.read_mapping(source.to_dict(), "<config>")
     raise TypeError(f"expected a path, text, bytes, a dict or a Config, not {type(source).__name__}")
 
 

@@ -1,7 +1,7 @@
 """The reader: JSON, JSONC, Hjson and YAML text becomes a located tree."""
 
 from dsconfig.document.contents import contents
-from dsconfig.document.reader import read_base64, read_bytes, read_dict, read_file, read_text
+from dsconfig.document.reader import read_base64, read_bytes, read_dict, read_file, read_mapping, read_text
 from dsconfig.document.text import Document
 from dsconfig.document.tree import (
     KINDS,
@@ -37,5 +37,6 @@ __all__ = [
     "read_bytes",
     "read_dict",
     "read_file",
+    "read_mapping",
     "read_text",
 ]

@@ -29,8 +29,13 @@ def plain(text: str) -> dict[str, object]:
     if not text.isascii():
         text.encode()  # raises on a lone surrogate
     value = _DECODER.decode(text)
-    if type(value) is not dict or (brackets > MAX_DEPTH and _depth(value) > MAX_DEPTH):
+    if type(value) is not dict:
         raise NotPlainError
+    if brackets > MAX_DEPTH:
+        from dsconfig.document.excess import excess
+
+        if excess(value) is not None:
+            raise NotPlainError
     return value
 
 
@@ -91,19 +96,3 @@ def _constant(word: str) -> object:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
-
-
-def _depth(value: object) -> int:
-    """How deep a value is nested, without recursion."""
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        level = [
-            child
-            for parent in level
-            for child in (
-                parent.values() if isinstance(parent, dict) else parent if isinstance(parent, list) else ()
-            )
-            if isinstance(child, dict | list)
-        ]
-    return depth

@@ -32,7 +32,10 @@ def in_yaml(config: JsonObject) -> str:
     """A config as YAML, its keys in their order."""
     import yaml
 
-    text: str = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    # PyYAML 6.0 writes these line ends as they are and reads each as a space (`Emitter.write_single_quoted`,
+    # `Scanner.scan_flow_scalar_breaks`); without `allow_unicode` they are escaped, as all that is not ASCII.
+    breaks = any(char in json.dumps(config, ensure_ascii=False) for char in "\x85\u2028\u2029")
+    text: str = yaml.safe_dump(config, sort_keys=False, allow_unicode=not breaks)
     return text
 
 

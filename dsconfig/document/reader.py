@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dsconfig.document.contents import contents
 from dsconfig.document.plain import NotPlainError, plain
 from dsconfig.document.text import Document
-from dsconfig.document.tree import EVERYBODY, MAX_SIZE, Format, Problem, Span, Tree
+from dsconfig.document.tree import EVERYBODY, MAX_DEPTH, MAX_SIZE, Format, Problem, Span, Tree
 
 if TYPE_CHECKING:
     import os
@@ -51,6 +51,15 @@ def read_file(path: str | os.PathLike[str]) -> Document:
 def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
     """A document of a config that never was text: it gives back the very data, and has no places."""
     return Document(name, "", "json", Tree(None, ()), value=mapping, is_data=True)
+
+
+def read_mapping(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
+    """The document of a dict that somebody made: as little as a text may it be too deep or too large."""
+    from dsconfig.document.excess import excess
+
+    if (kind := excess(mapping)) is None:
+        return read_dict(mapping, name)
+    return _unread("", name, "json", kind, {"too-deep": str(MAX_DEPTH)}.get(kind, ""))
 
 
 def read_base64(text: str, name: str = "<base64>") -> Document:

@@ -165,6 +165,9 @@ def _create(folder: str, mode: int) -> tuple[int, str]:
         except PermissionError as error:
             said = f"its folder cannot be written: {(error.strerror or '').lower()}"
             raise PermissionError(error.errno, said, folder) from None
+        except (FileNotFoundError, NotADirectoryError) as error:
+            error.filename = folder
+            raise
         if _lock(descriptor) is not False and os.path.lexists(draft):
             return descriptor, draft
         os.close(descriptor)  # another run sweeps it, in the moment before it was locked

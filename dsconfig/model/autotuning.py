@@ -1,7 +1,5 @@
 """Autotuning: search for the fastest ZeRO stage and micro-batch size with short trial runs."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Compiler settings: torch.compile up to 0.14.3, DeepCompile from 0.16.6 on, nothing in between."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -10,7 +10,8 @@ from dsconfig.diagnostic import dotted
 from dsconfig.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.model.keyinfo import keys_of, type_named
 from dsconfig.model.problems import BuildError, Problem, not_a_key
-from dsconfig.model.section import Section
+from dsconfig.model.section import Section, plain
+from dsconfig.model.values import SAYABLE, NotJsonError, in_json
 
 
 class Difference(NamedTuple):
@@ -42,6 +43,30 @@ def differences(before: JsonObject, after: JsonObject, above: KeyPath = ()) -> I
             yield Difference((*above, key), "added", None, new)
 
 
+def written(given: object) -> JsonObject:
+    """What a config or a mapping writes, a value that JSON has for each of Python's.
+
+    Raises:
+        BuildError: JSON has nothing for a value.
+        TypeError: it is neither.
+    """
+    if isinstance(given, Section):
+        return given.to_dict()
+    if not isinstance(given, Mapping):
+        raise TypeError(f"expected a Config or a mapping, not {type(given).__name__}")
+    found = [_said(key, value) for key, value in given.items()]
+    if problems := [each for each in found if isinstance(each, Problem)]:
+        raise BuildError("Config", problems)
+    return {key: value for each in found if isinstance(each, dict) for key, value in each.items()}
+
+
+def _said(key: object, value: object) -> JsonObject | Problem:
+    try:
+        return {str(key): plain(item) for key, item in in_json({key: value}).items()}
+    except NotJsonError as error:
+        return Problem(dotted(error.path), error.says, SAYABLE, value)
+
+
 def _kinds(value: Json) -> object:
     """A value that equals another one only where both write the same: `true` is not 1."""
     if isinstance(value, dict):
@@ -51,26 +76,43 @@ def _kinds(value: Json) -> object:
     return (isinstance(value, bool), value)
 
 
-def put(section: Section, path: KeyPath, value: object) -> None:
+def put(section: Section, path: tuple[str, ...], value: object) -> None:
     """Set one value, however deep; sections on the way come into being.
 
     Raises:
         BuildError: there is no such key, or it does not take the value.
     """
     head, *rest = path
-    name = _attribute(section, str(head))
-    inner = getattr(section, name) if name else section.remembered.get(str(head))
+    name = _attribute(section, head)
+    inner = getattr(section, name) if name else section.remembered.get(head)
     if rest and isinstance(inner, Section):
         try:
             put(inner, tuple(rest), value)
         except BuildError as error:
-            raise _from_above(section, str(head), error) from None
+            raise _from_above(section, head, error) from None
         return
     for key in reversed(rest):
         value = {key: value}
     if rest and isinstance(inner, dict) and isinstance(value, dict):
         value = _laid_over(inner, value)
-    _assign(section, name, str(head), value)
+    _assign(section, name, head, value)
+
+
+def by_path(changes: object, mark: str) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Values by the keys that lead to them: a path is a tuple of them, or has `mark` between them.
+
+    Raises:
+        TypeError: these are no values by path.
+    """
+    if not isinstance(changes, Mapping):
+        raise TypeError(f"expected values by path, not {type(changes).__name__}")
+    for path, value in changes.items():
+        keys = tuple(path.split(mark)) if isinstance(path, str) else path
+        if not (isinstance(keys, tuple) and keys and all(isinstance(key, str) for key in keys)):
+            raise TypeError(
+                f"expected a path such as `zero_optimization.stage`, or a tuple of keys, not {path!r}"
+            )
+        yield keys, value
 
 
 def lay_over(section: Section, other: Section | Mapping[str, object]) -> None:
@@ -81,9 +123,12 @@ def lay_over(section: Section, other: Section | Mapping[str, object]) -> None:
 
     Raises:
         BuildError: there is no such key, or it does not take the value.
+        TypeError: `other` is neither a section nor a mapping.
     """
-    written = other.written() if isinstance(other, Section) else None
-    given = dict(other) if written is None else {word: value for word, (_, value) in written.items()}
+    if not isinstance(other, Section | Mapping):
+        raise TypeError(f"expected a Config or a mapping, not {type(other).__name__}")
+    held = other.written() if isinstance(other, Section) else None
+    given = dict(other) if held is None else {word: value for word, (_, value) in held.items()}
     if _other_type(section, given.get("type")) and "params" in section.model_fields_set:
         section.forget("params")
     for word in sorted(given, key=lambda word: word != "type"):  # by which params are read
@@ -95,11 +140,13 @@ def lay_over(section: Section, other: Section | Mapping[str, object]) -> None:
             except BuildError as error:
                 raise _from_above(section, word, error) from None
             section.model_fields_set.add(name or word)
-        elif isinstance(inner, dict) and isinstance(value, Mapping):
+        elif isinstance(inner, dict) and isinstance(value, Mapping) and (held is None or not name):
             _assign(section, name, word, _laid_over(inner, value))
-        elif written is not None and name:
+        elif held is not None and name:
+            if isinstance(inner, dict) and isinstance(value, Mapping):
+                value = _laid_over(inner, value)
             section.adopt(name, deepcopy(value), word)
-        elif written is not None:
+        elif held is not None:
             section.remembered[word] = deepcopy(value)
         else:
             _assign(section, name, word, value)
@@ -122,6 +169,10 @@ def _laid_over(below: Mapping[str, Json], above: Mapping[str, Json]) -> JsonObje
 
 def _attribute(section: Section, word: str) -> str | None:
     """The attribute that holds a key, whichever of its names is used."""
+    if not isinstance(word, str):
+        raise BuildError(
+            type(section).__name__, (Problem("", f"takes keys that are strings, not `{word!r}`", None, word),)
+        )
     if word in type(section).model_fields:
         return word
     keys = keys_of(type(section)).values()
@@ -132,10 +183,10 @@ def _assign(section: Section, name: str | None, word: str, value: object) -> Non
     if name is not None:
         setattr(section, name, value)
     elif section.keeps(word):
-        section.remembered[word] = value
+        section.remembered.update(written({word: value}))
     else:
         says, meant = not_a_key(word, keys_of(type(section)))
-        raise BuildError(type(section).__name__, (Problem(word, says, None, value, meant),))
+        raise BuildError(type(section).__name__, (Problem(word or '""', says, None, value, meant),))
 
 
 def _from_above(section: Section, key: str, error: BuildError) -> BuildError:

@@ -1,7 +1,5 @@
 """Elastic training: a global batch size that many GPU counts can share."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

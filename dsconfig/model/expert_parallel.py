@@ -1,7 +1,5 @@
 """AutoEP: find mixture-of-experts layers in Hugging Face models and run them expert-parallel."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Hybrid engine: training and fast generation with one set of weights, as RLHF needs it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

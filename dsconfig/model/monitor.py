@@ -1,7 +1,5 @@
 """Monitors: where the engine writes loss, learning rate and loss scale while it trains."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from dsconfig.diagnostic import dotted
+from dsconfig.diagnostic import clipped, dotted
 from dsconfig.json_types import Json, KeyPath, NamedTuple, Spec
 from dsconfig.model.keyinfo import KeyInfo, is_secret
-from dsconfig.words import closest, expected, one_of, quoted
+from dsconfig.model.values import SAYABLE, NotJsonError, in_json
+from dsconfig.words import closest, expected, kind, one_of, quoted
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -41,7 +42,9 @@ class BuildError(ValueError):
 
     def __init__(self, section: str, problems: Iterable[Problem]) -> None:
         self.section, self.problems = section, tuple(problems)
-        lines = [f"`{each.path}` {each.message}" if each.path else each.message for each in self.problems]
+        lines = [
+            f"`{_named(each.path)}` {each.message}" if each.path else each.message for each in self.problems
+        ]
         text = lines[0] if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
         super().__init__(f"{section}: {text}")
 
@@ -64,7 +67,7 @@ def build_error(section: str, error: ValidationError) -> BuildError:
 def _from_details(details: ErrorDetails) -> Problem:
     context = details.get("ctx", {})
     given = None if context.get("missing") else details["input"]
-    path = dotted(details["loc"])
+    path = dotted(tuple(part if part != "" else '""' for part in details["loc"]))
     return Problem(path, details["msg"], context.get("accepted"), given, context.get("meant", ()))
 
 
@@ -107,13 +110,23 @@ def _lines(
     elif name not in keys:  # a field that a subclass adds
         yield _line((name,), first["msg"], first["input"], {})
     else:
-        yield wrong(name, keys[name], data.get(name, first["input"]))
+        yield wrong(name, keys[name], data.get(name, first["input"]), _of_length(found, taken(keys[name])))
+
+
+def _of_length(found: list[ErrorDetails], accepted: str) -> str:
+    """What is accepted, with the length that a list should have had."""
+    for details in found:
+        if details["type"] in ("too_short", "too_long"):  # those of the model have one length only
+            context = details["ctx"]
+            length = context.get("min_length", context.get("max_length"))
+            return accepted.replace("a list of ", f"a list of {length} ", 1)
+    return accepted
 
 
 def unknown(name: str, keys: Mapping[str, KeyInfo], value: object) -> InitErrorDetails:
     """The entry for a field that the section does not have."""
     says, meant = not_a_key(name, keys)
-    return _line((name,), says, value, {"meant": meant})
+    return _line((_named(name),), says, value, {"meant": meant})
 
 
 def not_a_key(name: str, keys: Mapping[str, KeyInfo]) -> tuple[str, tuple[str, ...]]:
@@ -131,6 +144,16 @@ def wrong(name: str, info: KeyInfo, value: object, instead: str | None = None) -
     accepted = instead or taken(info)
     shown = "a value that is not shown" if is_secret(name) else _shown(value)
     return _line((name,), f"takes {accepted}, not {shown}", value, {"accepted": accepted})
+
+
+def not_a_string(key: object, data: object) -> InitErrorDetails:
+    """The entry for an object with such a key."""
+    return _line((), f"takes keys that are strings, not `{key!r}`", data, {})
+
+
+def not_json(name: str, error: NotJsonError, value: object) -> InitErrorDetails:
+    """The entry for a value that a field would take if a config could say it."""
+    return _line((name, *error.path), error.says, value, {"accepted": SAYABLE})
 
 
 def entries(error: ValidationError, above: KeyPath = ()) -> list[InitErrorDetails]:
@@ -181,7 +204,14 @@ def _words(arm: Spec) -> list[Json]:
 
 
 def _shown(value: object) -> str:
-    """A value as it was given, cut where it is long."""
-    if type(value).__module__ not in ("builtins",) or isinstance(value, set | frozenset | bytes):
-        return f"a value of type `{type(value).__name__}`"
-    return quoted(value)
+    """A value as it was given, cut where it is long; of one that JSON cannot say, what it is."""
+    try:
+        said = in_json(value)
+    except NotJsonError as error:
+        return f"{kind(value)} that holds {error.what}" if error.path else error.what
+    return f"a value of type `{type(said).__name__}`" if isinstance(said, BaseModel) else quoted(said)
+
+
+def _named(path: str) -> str:
+    """A path as it can be printed, and not too long."""
+    return clipped("".join(char if char.isprintable() else repr(char)[1:-1] for char in path), 120)

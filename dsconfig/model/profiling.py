@@ -1,7 +1,5 @@
 """Profilers: FLOPs of the model, traffic of the collectives, throughput of the engine."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Progressive layer dropping: skip more and more layers at random as training goes on."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

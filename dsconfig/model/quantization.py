@@ -1,7 +1,5 @@
 """Quantisation: MoQ while training (superseded by compression), and weight-only for ZeRO-Inference."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,6 +1,8 @@
-"""`Section`, from which every section of the config derives, and `RootKeys`, for those of the top level."""
+"""`Section`, from which every section of the config derives, and `RootKeys`, for those of the top level.
 
-from __future__ import annotations
+Neither here nor where sections are declared are annotations text (`from __future__ import annotations`):
+pydantic would evaluate each for every class that inherits it, an eighth of what importing `Config` costs.
+"""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -70,25 +72,22 @@ class Section(BaseModel):
             if name.startswith("_"):
                 super().__setattr__(name, value)
                 return
-            from dsconfig.model.keyinfo import keys_of
-            from dsconfig.model.values import as_json
+            from dsconfig.model.taking import take
 
-            info = keys_of(type(self)).get(name)
+            given = {"type": getattr(self, "type", None), name: value} if name == "params" else {name: value}
+            taken = take(type(self), self.OWN_WORDS, given)
             try:
-                value = as_json(value, info.type) if info else value
-                if name == "params":
-                    from dsconfig.model.taking import typed_params
-
-                    value = typed_params(type(self), getattr(self, "type", None), value)
-                super().__setattr__(name, value)
+                if taken.wrong:
+                    raise taken.complaint(type(self), None)
+                super().__setattr__(name, taken.values.get(name, value))
             except ValidationError as error:
                 raise _for_users(type(self), {name: value}, error) from None
 
     @model_validator(mode="wrap")
     @classmethod
-    def _build(cls, data: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
+    def _build(cls, data: Any, build: "ModelWrapValidatorHandler[Self]") -> "Self":
         """Take Python's values, build, and keep how everything was written."""
-        if not data or not isinstance(data, dict):
+        if not isinstance(data, dict) or not data:
             return build(data)
         from dsconfig.model.taking import take
 
@@ -103,7 +102,7 @@ class Section(BaseModel):
         return made
 
     @classmethod
-    def absent(cls) -> Self:
+    def absent(cls) -> "Self":
         """The section as it is when a config lacks it, even if it has required keys."""
         return cls.model_construct()
 
@@ -150,12 +149,10 @@ class Section(BaseModel):
     def written(self) -> dict[str, tuple[str | None, object]]:
         """What was set, by the key of the JSON: the attribute, if there is one, and the value."""
         found: dict[str, tuple[str | None, object]] = {}
+        values, spelled = self.__dict__, self._spelled
         for name, field in type(self).model_fields.items():
-            if name not in self.__dict__:  # a required key of an absent section
-                continue
-            value = self.__dict__[name]
-            if name in self.model_fields_set or _touched(value, field):
-                found[self._spelled.get(name) or field.alias or name] = (name, value)
+            if name in values and _is_set(self, name, field):  # an absent section lacks its required keys
+                found[spelled.get(name) or field.alias or name] = (name, values[name])
         for word, value in {**(self.model_extra or {}), **self._unknown}.items():
             found[word] = (None, value)
         return found
@@ -217,13 +214,15 @@ def _for_users(section: type[Section], values: Mapping[str, object], error: Vali
     return build_error(section.__name__, error)
 
 
-def _touched(value: object, field: FieldInfo) -> bool:
-    """Whether something was set inside a value that stands there by default."""
+def _is_set(section: Section, name: str, field: "FieldInfo") -> bool:
+    """Whether a key was given, or something was set inside the value that stands there by default."""
+    if name in section.model_fields_set:
+        return True
+    value = section.__dict__.get(name)
     if isinstance(value, Section):
-        return bool(value.to_dict())
-    if isinstance(value, (list, dict)):
-        return bool(value != field.get_default(call_default_factory=True))
-    return False
+        fields = type(value).model_fields
+        return bool(value.remembered) or any(_is_set(value, inner, fields[inner]) for inner in fields)
+    return isinstance(value, list | dict) and value != field.get_default(call_default_factory=True)
 
 
 def plain(value: object) -> Json:

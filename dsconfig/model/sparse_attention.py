@@ -1,7 +1,5 @@
 """Block-sparse attention: which blocks of the attention matrix are computed at all."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

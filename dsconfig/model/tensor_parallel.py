@@ -1,7 +1,5 @@
 """AutoTP: tensor-parallel training of a model that was not written for it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

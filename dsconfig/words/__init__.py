@@ -26,7 +26,10 @@ def quoted(value: object) -> str:
     """A value as it stands in the file, in backticks: `"auto"`, `true`, `4.5`; long ones are cut."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 200:
         return "`an integer of more than 60 digits`"
-    text = json.dumps(value, ensure_ascii=False, default=_spelled)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=_spelled)
+    except TypeError:  # a key that is bytes, or another that JSON does not have
+        text = str(value)
     return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}`"
 
 
@@ -39,8 +42,10 @@ def compact(number: float) -> str:
 
 
 def _spelled(value: object) -> object:
-    """What JSON does not know; a set has no order of its own, and one that changes from run to run."""
-    return sorted(map(str, value)) if isinstance(value, set | frozenset) else str(value)
+    """What JSON does not know, in the same words in every run: no order of a set, and no address."""
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    return str(value).partition(" at 0x")[0]
 
 
 def kind(value: object) -> str:

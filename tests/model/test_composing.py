@@ -181,6 +181,16 @@ def test_files_come_back(tmp_path: Path, name: str) -> None:
     assert json.dumps(again.to_dict()) == json.dumps(WRITTEN)
 
 
+@pytest.mark.parametrize("name", ["c.json", "c.yaml"])
+@pytest.mark.parametrize(
+    "word", ["\x85", "a\u2028b", "\u2029", "\ufeff", "\x7f", "\r\n", " a ", "1e3", "yes", "~", ""]
+)
+def test_strings_come_back(tmp_path: Path, name: str, word: str) -> None:
+    config = Config.from_dict({"my_own": word, "list": [word, {f"k{word}": word}]})
+    config.to_file(tmp_path / name)
+    assert Config.from_file(tmp_path / name) == config
+
+
 def test_comments_are_dropped_and_that_is_said(tmp_path: Path) -> None:
     file = tmp_path / "c.json"
     file.write_text('{"train_batch_size": 8} // mine\n')

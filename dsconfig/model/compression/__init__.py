@@ -1,7 +1,5 @@
 """Compression while training, driven by `deepspeed.compression.init_compression`; refused from 0.19.7 on."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

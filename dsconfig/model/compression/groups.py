@@ -1,7 +1,5 @@
 """What the groups of every compression technique share."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from dsconfig.model.annotations import Fraction

@@ -1,7 +1,5 @@
 """Layer reduction: knowledge distillation with a student cut from its teacher."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from dsconfig.model.annotations import ABSENT

@@ -1,7 +1,5 @@
 """Pruning of single weights, rows, attention heads and channels while training."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field

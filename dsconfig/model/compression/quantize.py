@@ -1,7 +1,5 @@
 """Quantisation of weights and activations while training."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

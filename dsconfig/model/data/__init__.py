@@ -1,7 +1,5 @@
 """Data efficiency: which samples make up a batch, and which tokens pass which layers."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

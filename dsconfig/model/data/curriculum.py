@@ -1,7 +1,5 @@
 """The curriculum of 0.5.0, by sequence length; still read up to 0.19.7."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Data routing: random layerwise token dropping (random-LTD)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

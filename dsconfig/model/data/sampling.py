@@ -1,7 +1,5 @@
 """Data sampling: curricula by custom metrics, and batches limited by tokens."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
