@@ -186,7 +186,7 @@ def test_files_come_back(tmp_path: Path, name: str) -> None:
     "word", ["\x85", "a\u2028b", "\u2029", "\ufeff", "\x7f", "\r\n", " a ", "1e3", "yes", "~", ""]
 )
 def test_strings_come_back(tmp_path: Path, name: str, word: str) -> None:
-    config = Config.from_dict({"my_own": word, "list": [word, {f"k{word}": word}]})
+    config = CONFIG | Config.from_dict({"train_batch_size": 8, "list": [word, {f"k{word}": word}]})
     config.to_file(tmp_path / name)
     assert Config.from_file(tmp_path / name) == config
 
