@@ -103,3 +103,38 @@ def test_without_a_repository_only_the_folder_itself_is_searched(repository: Pat
 def test_settings_and_the_file_itself_go_before(repository: Path) -> None:
     (repository / "run.sh").write_text("deepspeed train.py --deepspeed conf/z2.json\n")
     assert reader(repository, {"$dsconfig": {"consumer": "lightning"}, **PLAIN}) == ("lightning", "file")
+
+
+def test_a_test_says_who_reads_a_file_of_the_tests_alone(repository: Path) -> None:
+    (repository / "tests" / "conf").mkdir(parents=True)
+    (repository / "tests" / "run.sh").write_text("deepspeed train.py --deepspeed_config conf/z2.json\n")
+    assert reader(repository)[1] == "default"
+    assert reader(repository, name="tests/conf/z2.json") == ("deepspeed", "script")
+
+
+def test_long_json_launches_nothing(repository: Path) -> None:
+    launch = {"output_dir": "out", "deepspeed": "conf/z2.json", "note": ""}
+    (repository / "train.json").write_text(json.dumps(launch))
+    assert reader(repository) == ("transformers", "launch file")
+    later = repository / "again"
+    (later / "conf").mkdir(parents=True)
+    (later / ".git").mkdir()
+    (later / "train.json").write_text(json.dumps({**launch, "note": "x" * 70_000}))
+    assert reader(later)[1] == "default"
+
+
+def test_what_stands_near_the_root_is_searched_first(repository: Path) -> None:
+    for number in range(20):
+        (repository / "deep" / str(number)).mkdir(parents=True)
+    for number in range(600):
+        (repository / "deep" / str(number % 20) / f"{number}.py").write_text("import deepspeed\n")
+    (repository / "train.py").write_text('deepspeed.initialize(config="conf/z2.json")\n')
+    (repository / "deep" / "7" / "run.sh").write_text("deepspeed train.py --deepspeed_config conf/z2.json\n")
+    assert check_names(repository) == "deep/7/run.sh", (
+        "a shell script is read, however many programs there are"
+    )
+
+
+def check_names(repository: Path) -> str:
+    (repository / "conf" / "z2.json").write_text(json.dumps(PLAIN))
+    return check(repository / "conf" / "z2.json").reader.why.split(" in ")[-1].split(",")[0]

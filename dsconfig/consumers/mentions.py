@@ -76,7 +76,7 @@ def own_loop(launch: str) -> str | None:
     folder = os.path.dirname(os.path.abspath(launch))
     top = root(folder)
     home = folder if top in (None, folder) else os.path.dirname(folder)
-    for path, data in texts(top or folder, deep=top is not None):
+    for path, data in texts(top or folder, os.path.abspath(launch), deep=top is not None):
         near = path.startswith(os.path.join(home, ""))
         calls = near and path.endswith(".py") and b"deepspeed.initialize" in data
         if calls and re.search(_HANDED_ON, data):
@@ -106,7 +106,7 @@ def reader_of(name: str, content: Reader) -> Reader | None:
     path, top, deep = _whereabouts(name)
     best = max(_known(path, top, deep, tick()), key=lambda each: (each.rank, each.near), default=None)
     if best is None and content.likely:
-        best = _of_programs(top, content.name, deep=deep)
+        best = _of_programs(path, top, content.name, deep=deep)
     if best is None:
         return None
     launch = best.why.endswith((".yaml", ".yml", ".json"))
@@ -136,7 +136,7 @@ def _known(path: str, top: str, deep: bool, _: int) -> tuple[Mention, ...]:
 def _mentions(path: str, top: str, *, deep: bool) -> Iterator[Mention]:
     base = os.path.basename(path)
     written = rf"[^\s\"'=`(),;:\[\]{{}}<>|]*{re.escape(base)}(?![\w.-])"
-    for script, data in texts(top, deep=deep):
+    for script, data in texts(top, path, deep=deep):
         if script == path or base.encode() not in data:
             continue
         text = data.decode("latin-1").replace('\\"', '"')
@@ -199,17 +199,17 @@ def _of_program(before: str, script: str, top: str, why: str) -> str | None:
     return None
 
 
-def _of_programs(top: str, content: str, *, deep: bool) -> Mention | None:
+def _of_programs(path: str, top: str, content: str, *, deep: bool) -> Mention | None:
     """Who reads configs in this repository, where all of its programs that say so agree."""
     found: dict[tuple[str, str], str] = {}
-    known = texts(top, deep=deep)
-    for path, data in known if len(known) <= _SMALL else ():
-        if path.endswith(".py"):
+    known = texts(top, path, deep=deep)
+    for script, data in known if len(known) <= _SMALL else ():
+        if script.endswith(".py"):
             text = data.decode("latin-1")
-            found |= {(reader, why): path for pattern, reader, why in _PYTHON if re.search(pattern, text)}
+            found |= {(reader, why): script for pattern, reader, why in _PYTHON if re.search(pattern, text)}
     if len({reader for reader, _ in found}) != 1:
         return None
-    ((reader, why), path), *_ = found.items()
+    ((reader, why), script), *_ = found.items()
     if reader != "lightning" and (reader != "deepspeed" or content == "deepspeed"):
         return None
-    return Mention(0, 0, reader, f"{why} in {os.path.relpath(path, top)}", path)
+    return Mention(0, 0, reader, f"{why} in {os.path.relpath(script, top)}", script)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import islice
 from time import monotonic
 
-from dsconfig.document import contents
+from dsconfig.document.contents import contents_of
 
 SCRIPTS = (
     ".sh", ".bash", ".slurm", ".sbatch", ".py", ".yaml", ".yml", ".json", ".ipynb", ".md", ".mk", ".toml",
 )  # fmt: skip
 """Ends of the names of files in which a job is launched, set up, or told of."""
 NOT_SEARCHED = frozenset(("node_modules", "__pycache__", "site-packages", "wandb", "checkpoints"))
-_TELLING = (b"deepspeed", b"DeepSpeed", b"dsconfig")
-_MOST_FILES, _LARGEST = 4000, 256 * 1024
+_TESTS = frozenset(("test", "tests"))
+"""Folders that say who reads a file in them, and of another one only that it is read."""
+_MOST_FOLDERS, _MOST_PROGRAMS, _MOST_OTHERS, _LARGEST = 1000, 500, 1000, 256 * 1024
 """Beyond these nobody waits for an answer: who reads the config then follows from its content."""
+_LONGEST_JSON = 64 * 1024
+"""Longer JSON is data, and launches nothing."""
 
 
 @cache
@@ -30,12 +34,14 @@ def root(folder: str) -> str | None:
     return folder
 
 
-def texts(folder: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
+def texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
     """The paths and bytes of the scripts and launch files in a folder that speak of DeepSpeed, or of us.
 
-    `deep`: those in the folders below it, too. What was read a few seconds ago is not read again.
+    `path`: the file that is asked about; tests are searched only if it is one of theirs. `deep`: search the
+    folders below, too. What was read a few seconds ago is not read again.
     """
-    return _texts(folder, deep, tick())
+    own = not _TESTS.isdisjoint(path.removeprefix(folder).split(os.sep))
+    return _texts(folder, deep, own, tick())
 
 
 def tick() -> int:
@@ -44,33 +50,41 @@ def tick() -> int:
 
 
 @lru_cache(maxsize=4)
-def _texts(folder: str, deep: bool, _: int) -> tuple[tuple[str, bytes], ...]:
+def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, bytes], ...]:
     found = []
-    for number, path in enumerate(_scripts(folder, deep=deep)):
-        if number >= _MOST_FILES:
-            break
+    left = {True: _MOST_PROGRAMS, False: _MOST_OTHERS}
+    for entry in _scripts(folder, NOT_SEARCHED if tests else NOT_SEARCHED | _TESTS, deep=deep):
+        is_program, is_json = entry.name.endswith(".py"), entry.name.endswith(".json")
+        if not left[is_program]:
+            continue
+        left[is_program] -= 1
         try:
-            data = contents(path, _LARGEST)
+            data = contents_of(entry, _LONGEST_JSON if is_json else _LARGEST)
         except OSError:
             continue
-        if any(word in data for word in _TELLING):
-            found.append((path, data))
+        if _tells(data) and not (is_json and len(data) > _LONGEST_JSON):
+            found.append((entry.path, data))
     return tuple(found)
 
 
-def _scripts(folder: str, *, deep: bool) -> Iterator[str]:
-    """Breadth first: what stands near the root is found before the limit is reached."""
+def _tells(data: bytes) -> bool:
+    """Whether a text speaks of DeepSpeed, or of `dsconfig elastic run`, which hands over a config too."""
+    return b"deepspeed" in data or b"DeepSpeed" in data or (b"dsconfig" in data and b"elastic" in data)
+
+
+def _scripts(folder: str, apart: frozenset[str], *, deep: bool) -> Iterator[os.DirEntry[str]]:
+    """Breadth first: what stands near the root is found before a limit is reached. `apart`: are left out."""
     folders = [folder]
-    for here in folders:
+    for here in islice(folders, _MOST_FOLDERS):
         try:
             with os.scandir(here) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
         except OSError:
             continue
         for entry in entries:
-            if entry.name.startswith(".") or entry.name in NOT_SEARCHED:
+            if entry.name.startswith(".") or entry.name in apart:
                 continue
             if entry.is_dir(follow_symlinks=False):
                 folders += [entry.path] * deep
             elif entry.name.endswith(SCRIPTS) or entry.name == "Makefile":
-                yield entry.path
+                yield entry

