@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.releases import NUMBERS
 from dsconfig.resolving.effective import effective
 from dsconfig.resolving.launched import Told, told
 from dsconfig.resolving.lora import adapter_of
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from dsconfig.json_types import Json
     from dsconfig.releases import Target
 
-MODELLED = ("0.19.8",)
+OLDEST = "0.14.0"
+MEASURED = ("0.14.5", "0.15.4", "0.16.9", "0.17.6", "0.18.9", "0.19.8")
 """Releases whose engines were measured."""
 MICRO = "train_micro_batch_size_per_gpu"
 LENGTH, NODE = 2048, 8
@@ -129,10 +131,10 @@ def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bo
 
 
 def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> Setup:
-    if run.release not in MODELLED:
-        raise NotModelledError(f"DeepSpeed {run.release} is not modelled", f"give --target {MODELLED[-1]}")
+    if NUMBERS[run.release] < NUMBERS[OLDEST]:
+        raise NotModelledError(f"DeepSpeed {run.release} is not modelled", f"give {OLDEST} or a later one")
     client = optimizer or (None if values.text("optimizer.type") else CLIENT)
-    return setup_of(values, run.world_size, client, in_shards)
+    return setup_of(values, run.world_size, client, in_shards, NUMBERS[run.release])
 
 
 def _values(run: Run) -> Values:
@@ -154,6 +156,8 @@ def _assumptions(asked: Question) -> list[str]:
         f"{node} {'ranks share' if node > 1 else 'rank has'} a host",
         "not counted: the CUDA context, NCCL's buffers, fragmentation, kernels' workspaces",
     ]
+    if asked.run.release not in MEASURED:
+        found.append(f"DeepSpeed {asked.run.release} was not measured: {', '.join(MEASURED)} were")
     if said.name:
         found.append(f"what is not given is as {said.name} says")
     if work.adapter is not None:

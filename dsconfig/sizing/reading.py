@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.sizing.engines.setup import Rule, Setup, Third
+from dsconfig.sizing.engines.setup import Rule, Setup, Third, ways_of
 from dsconfig.sizing.optimizers import of_client, of_config
 from dsconfig.sizing.refused import NotModelledError
 
@@ -78,7 +78,7 @@ class Values:
         return any(key.startswith(f"{section}.") for key in self.given)
 
 
-def setup_of(values: Values, world: int, client: str | None, zero_init: bool) -> Setup:
+def setup_of(values: Values, world: int, client: str | None, zero_init: bool, release: int) -> Setup:
     """The set-up of the first rank; `client`: the optimizer that the script makes.
 
     Raises:
@@ -101,7 +101,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool) ->
         half=half,
         autocast=values.flag("torch_autocast.enabled"),
         master=2 if pure else 4,
-        gradient=values.width("data_types.grad_accum_dtype", width),
+        gradient=_accumulated(values, width, stage, half, release),
         sent=values.width("communication_data_type", width),
         optimizer=_optimizer(values, client, offloads),
         overflows=half == "fp16",
@@ -116,7 +116,8 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool) ->
         contiguous=values.flag(f"{ZERO}contiguous_gradients") or (offloads and stage < 3),
         reduce_scatter=values.flag(f"{ZERO}reduce_scatter"),
         round_robin=values.flag(f"{ZERO}round_robin_gradients"),
-        norms=values.flag(f"{ZERO}compute_grad_norm"),
+        norms=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
+        ways=ways_of(release),
     )
 
 
@@ -129,6 +130,15 @@ THIRD = (
     "stage3_model_persistence_threshold",
 )
 """The fields of `Third` as keys below `zero_optimization`."""
+
+
+def _accumulated(values: Values, width: int, stage: int, half: str | None, release: int) -> int:
+    """Bytes of an accumulated gradient (`engine.get_data_types`; stage 2 takes notice from 0.19.8 on)."""
+    if stage == 2 and release < 19008:
+        return width
+    return values.width(
+        "data_types.grad_accum_dtype", 4 if release < 17000 and not stage and half == "bf16" else width
+    )
 
 
 def _ratio(values: Values) -> float:

@@ -1,4 +1,4 @@
-"""Stage 1 of bf16 with gradients in fp32: those of the whole model on every rank (`bf16_optimizer.py`)."""
+"""Stages 0 and 1 of bf16 with gradients in fp32: the whole model's on every rank (`bf16_optimizer.py`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class Accumulated(Engine):
         ledger.take(
             STATES, states + (setup.optimizer.states * self.elements if setup.optimizer.doubled else 0)
         )
-        self.there = set[Weight]()
+        self.keeps = setup.stage in setup.ways.keeps_gradients
+        self.there = set[Weight](self.trained if self.keeps else ())
+        ledger.take(GRADIENTS, setup.width * self.elements if self.keeps else 0)
 
     def load(self) -> None:
         """The weights are flattened; masters and gradients follow."""
@@ -35,6 +37,12 @@ class Accumulated(Engine):
         ledger.touch(MASTER, (setup.width + setup.master) * cut.size)
         ledger.take(MASTER, setup.master * cut.size)
         ledger.take(ACCUMULATED, setup.gradient * cut.padded)
+
+    def begin(self) -> None:
+        """`clear_lp_grads` frees what was kept, or fills it with zeros."""
+        if self.keeps and not self.micro and self.setup.ways.frees_gradients:
+            self.ledger.give(GRADIENTS, self.setup.width * self.elements)
+            self.there.clear()
 
     def gradient(self, weight: Weight, count: int) -> None:
         """It stays until the step, in the model's type."""
@@ -54,6 +62,7 @@ class Accumulated(Engine):
     def step(self) -> None:
         """The piece is updated from its part of the accumulated gradients."""
         self.update(self.cut.size, self.cut.size)
-        self.ledger.give(GRADIENTS, self.setup.width * self.elements)
-        self.there.clear()
+        if not self.keeps:
+            self.ledger.give(GRADIENTS, self.setup.width * self.elements)
+            self.there.clear()
         self.send("all_gather", self.cut.padded, self.setup.width)

@@ -62,6 +62,7 @@ class Engine:
             self.before()
             passing.forward()
             self.ledger.enter("backward")
+            self.begin()
             passing.backward()
             self.after()
             self.ledger.enter("step")
@@ -72,6 +73,9 @@ class Engine:
 
     def before(self) -> None:
         """As a forward pass begins."""
+
+    def begin(self) -> None:
+        """As a backward pass begins."""
 
     def after(self) -> None:
         """As a backward pass ends."""

@@ -14,7 +14,7 @@ def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
         from dsconfig.sizing.engines.partitioned import Partitioned
 
         return Partitioned(setup, tape, ledger)
-    if setup.stage == 1 and setup.half == "bf16" and setup.gradient == 4 and not setup.offloads:
+    if setup.stage < 2 and setup.half == "bf16" and setup.gradient == 4 and not setup.offloads:
         from dsconfig.sizing.engines.accumulated import Accumulated
 
         return Accumulated(setup, tape, ledger)

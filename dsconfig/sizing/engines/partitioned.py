@@ -14,7 +14,7 @@ from dsconfig.sizing.engines.base import (
     Engine,
 )
 from dsconfig.sizing.engines.setup import Setup
-from dsconfig.sizing.engines.trace import Coordinator
+from dsconfig.sizing.engines.trace import GATHERED, Coordinator
 from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.tape import Tape, Weight
 
@@ -33,7 +33,8 @@ class Partitioned(Engine):
         self.groups = self._sub_groups()
         self.shards = sum(self.shard(weight) for weight in tape.weights)
         self.shards_trained = sum(map(sum, self.groups))
-        kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {setup.sent}
+        sent = setup.sent if setup.ways.typed_buckets else setup.width
+        kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {sent}
         self.buckets: dict[int, list[Weight]] = {kind: [] for kind in kinds}
         self.filled = dict.fromkeys(kinds, 0)
         self.there: dict[Weight, int] = {}
@@ -103,7 +104,7 @@ class Partitioned(Engine):
                 ledger.take(BUCKET, kind * setup.bucket)
         if setup.world > 1:
             biggest = max((self.shard(weight) * setup.world for weight in self.trained), default=0)
-            ledger.touch("gathered parameters", setup.width * biggest)
+            ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.stays_gathered else 1))
 
     def _build_in_shards(self) -> None:
         """`zero.Init`: each module whole for a moment, as it is built and cast."""
@@ -157,7 +158,7 @@ class Partitioned(Engine):
     def gradient(self, weight: Weight, count: int) -> None:
         """`reduce_independent_p_g_buckets_and_remove_grads`."""
         setup = self.setup
-        kind = (2 if weight.linear else 4) if setup.autocast else setup.sent
+        kind = (2 if weight.linear else 4) if setup.autocast else next(iter(self.buckets))
         if self.filled[kind] + weight.elements > setup.bucket and self.filled[kind]:
             self._reduce(kind)
         if setup.contiguous and self.filled[kind] + weight.elements <= setup.bucket:
@@ -175,16 +176,19 @@ class Partitioned(Engine):
         total, world = self.filled[kind], setup.world
         shards = sum(self.shard(weight) for weight in weights)
         whole = setup.contiguous and total <= setup.bucket and not setup.reduce_scatter
-        self.send("all_reduce" if whole else "reduce_scatter", total if whole else shards * world, kind)
+        sent = kind if setup.ways.typed_buckets else setup.sent
+        self.send("all_reduce" if whole else "reduce_scatter", total if whole else shards * world, sent)
         copy = 0
         if whole:
             copy = setup.gradient * total if setup.gradient != kind else 0
         else:
-            if kind != setup.width:  # what lies in the bucket has its type
+            if sent != kind:
+                copy += sent * total
+            elif kind != setup.width:  # what lies in the bucket has its type
                 copy += kind * sum(weight.elements for weight in weights if weight in self.there)
             if len(weights) > 1 or total % world:
-                copy += kind * shards * world
-            if setup.gradient != kind:
+                copy += sent * shards * world
+            if setup.gradient != sent:
                 copy += setup.gradient * shards
         ledger.touch(FLATTENED, copy)
         for weight in weights:
@@ -196,12 +200,14 @@ class Partitioned(Engine):
         """The epilogue of a backward pass."""
         for kind in sorted(self.buckets):
             self._reduce(kind)
-        self.coordinator.finish()
+        if not self.setup.ways.stays_gathered:
+            self.coordinator.finish()
 
     # ------------------------------------------------------------ step
     def step(self) -> None:
         """One sub-group at a time, with nothing gathered."""
         setup, ledger = self.setup, self.ledger
+        self.coordinator.finish()
         ledger.give(PERSISTENT, self.persisting)
         if setup.overflows:
             ledger.touch(TEMPORARY, (setup.gradient + 1) * self.shards_trained, host=setup.offloads)

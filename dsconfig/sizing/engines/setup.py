@@ -34,6 +34,37 @@ class Third(NamedTuple):
     model_persistence: int
 
 
+class Ways(NamedTuple):
+    """How a release goes about it, where releases differ (read in their sources, and measured)."""
+
+    early_buckets: bool
+    """Stages 1 and 2 make their bucket before the backward pass (`backward_prologue`), not in it."""
+    stays_gathered: bool
+    """What no backward hook releases stays gathered until the step: embeddings, mostly."""
+    typed_buckets: bool
+    """Buckets have the type in which gradients are sent; stages 1 and 2 keep offloaded weights in half."""
+    flattens_on_host: bool
+    compact: bool
+    """Gradients in fp32 are those of the partition (`_build_compact_grad_partition_buffer`)."""
+    keeps_gradients: tuple[int, ...]
+    """Stages at which `BF16_Optimizer` keeps the gradients in half precision too."""
+    frees_gradients: bool
+    """It keeps them up to the next backward pass (`clear_lp_grads`)."""
+
+
+def ways_of(release: int) -> Ways:
+    """How this release goes about it; its number is that of `releases.NUMBERS`."""
+    return Ways(
+        early_buckets=release < 18000,
+        stays_gathered=release < 19000,
+        typed_buckets=release >= 17000,
+        flattens_on_host=release < 19000,
+        compact=release >= 19008,
+        keeps_gradients=(0, 1) if release < 16000 else (0,) if release < 17000 else (),
+        frees_gradients=release < 16000,
+    )
+
+
 class Setup(NamedTuple):
     """An engine's circumstances."""
 
@@ -66,6 +97,7 @@ class Setup(NamedTuple):
     ratio: float
     third: Third
     leaves: tuple[str, ...]
+    ways: Ways
     zero_init: bool
     """Whether the model is built in shards (`zero.Init`), at stage 3."""
     rank: int = 0

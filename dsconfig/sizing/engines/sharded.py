@@ -30,7 +30,9 @@ class Sharded(Engine):
         self.cut = partition(self.trained, setup.world, setup.rank, setup.round_robin)
         self.mine = set(self.cut.own)
         self.largest = max((weight.elements for weight in self.trained), default=0)
-        self.compact = setup.gradient == 4 and setup.width != 4
+        raised = setup.gradient == 4 and setup.width != 4
+        self.compact, self.lists = raised and setup.ways.compact, raised and not setup.ways.compact
+        """Gradients in fp32: of the partition, or tensor by tensor."""
         self.casts = setup.stage == 1 and self.compact
         """Whether gradients are cast one by one, and keep the bucket that they lie in (`grad_accum`)."""
         self.buckets: dict[int, list[Weight]] = {}
@@ -45,8 +47,16 @@ class Sharded(Engine):
         """The weights are flattened beside themselves; the piece is cloned and cast."""
         self.build()
         setup, ledger, size, host = self.setup, self.ledger, self.cut.size, self.setup.offloads
-        ledger.take(FLATTENED, setup.width * self.cut.padded)
-        ledger.give(WEIGHTS, setup.width * self.elements)
+        if setup.ways.flattens_on_host:
+            ledger.take(FLATTENED, setup.width * self.elements, host=True)
+            ledger.give(WEIGHTS, setup.width * self.elements)
+            ledger.touch(FLATTENED, setup.width * self.cut.padded, host=True)
+            ledger.give(FLATTENED, setup.width * self.elements, host=True)
+            ledger.touch(FLATTENED, setup.width * self.cut.padded, host=True)
+            ledger.take(FLATTENED, setup.width * self.cut.padded)
+        else:
+            ledger.take(FLATTENED, setup.width * self.cut.padded)
+            ledger.give(WEIGHTS, setup.width * self.elements)
         clone = setup.width * size
         ledger.take(TEMPORARY, clone)
         ledger.take(MASTER, setup.master * size if host or setup.width != setup.master else 0, host=host)
@@ -54,11 +64,15 @@ class Sharded(Engine):
         if setup.width == setup.master and not host:
             ledger.take(MASTER, setup.master * size)
         if host:
-            ledger.take(STAGING, setup.width * (size + self.largest), host=True)
+            ledger.take(STAGING, self._staged(), host=True)
             ledger.take(STAGING, setup.width * self.largest)
         if setup.optimizer.doubled:
             ledger.take(STATES, setup.optimizer.states * size, host=host)
         ledger.touch(TEMPORARY, setup.master * size, host=host)
+
+    def _staged(self) -> int:
+        """Bytes on the host beside masters and states: the piece in half precision came with 0.17."""
+        return self.setup.width * (self.largest + (self.cut.size if self.setup.ways.typed_buckets else 0))
 
     # ------------------------------------------------------------ at rest
     def rest(self) -> None:
@@ -76,17 +90,26 @@ class Sharded(Engine):
         )
         if host:
             ledger.take(OFFLOADED, setup.master * size, host=True)
-            ledger.take(STAGING, setup.width * (size + self.largest), host=True)
+            ledger.take(STAGING, self._staged(), host=True)
             ledger.take(STAGING, setup.width * self.largest)
-            if setup.stage == 2 and setup.accumulation > 1 and not self.compact:
+            if (
+                (setup.stage == 2 or not setup.ways.typed_buckets)
+                and setup.accumulation > 1
+                and not self.compact
+            ):
                 ledger.take(OFFLOADED, setup.width * self.cut.whole, host=True)
 
     # ------------------------------------------------------------ backward
+    def begin(self) -> None:
+        """`backward_prologue`."""
+        if self.setup.ways.early_buckets:
+            self._set_up()
+
     def gradient(self, weight: Weight, count: int) -> None:
         """`process_gradients`: a bucket is filled, and reduced when the next does not fit."""
         self._set_up()
         setup = self.setup
-        if self.casts:
+        if self.casts or self.lists:
             self.ledger.take(GRADIENTS, setup.gradient * weight.elements)
             self.ledger.give(GRADIENTS, count)
             count = setup.gradient * weight.elements
@@ -126,7 +149,9 @@ class Sharded(Engine):
         setup, kind = self.setup, self._kind(weight)
         if self.filled[kind] + weight.elements > setup.bucket:
             self._reduce(kind)
-        if setup.contiguous and weight.elements <= setup.bucket:
+        if self.lists:  # what is sent is a copy in the model's type
+            self.ledger.touch(GRADIENTS, setup.width * weight.elements)
+        elif setup.contiguous and weight.elements <= setup.bucket:
             self.ledger.give(GRADIENTS, self.there.pop(weight))
         elif setup.offloads:  # cloned, so that nothing else writes there
             self.ledger.touch(GRADIENTS, self.there[weight])
@@ -184,9 +209,11 @@ class Sharded(Engine):
             part = self.cut.parts[weight]
             if self.boundary:
                 ledger.touch(TEMPORARY, 8 * part)
+                if setup.ways.flattens_on_host:  # `_has_inf_or_nan`
+                    ledger.touch(TEMPORARY, (11 if setup.width != 4 else 7) * weight.elements)
                 if setup.width != setup.master:
                     ledger.touch(TEMPORARY, setup.master * part)
-                if weight in self.there:
+                if weight in self.there and not self.lists:
                     ledger.give(GRADIENTS, self.there.pop(weight))
             return
         if self.compact or not setup.contiguous:
@@ -194,7 +221,7 @@ class Sharded(Engine):
         if not self.partial:
             self.partial = setup.width * self.cut.whole
             ledger.take(GRADIENTS, self.partial)
-        if weight in self.there:
+        if weight in self.there and not self.lists:
             ledger.give(GRADIENTS, self.there.pop(weight))
 
     def after(self) -> None:
@@ -216,6 +243,9 @@ class Sharded(Engine):
     def _epilogue(self) -> None:
         """What is left of the gradients is what lies in the partition."""
         ledger = self.ledger
+        if self.partial and self.lists:  # nobody reads it
+            ledger.give(GRADIENTS, self.partial)
+            self.partial = 0
         if self.partial:  # added to those of the micro batches before, if there are any
             if self.kept:
                 ledger.give(GRADIENTS, self.partial)
@@ -226,7 +256,7 @@ class Sharded(Engine):
             count = self.there[weight]
             if self.compact or weight not in self.mine or self.setup.offloads:
                 ledger.give(GRADIENTS, self.there.pop(weight))
-            elif not self.setup.contiguous:
+            elif not self.setup.contiguous or self.lists:
                 self.there.pop(weight)
                 if self.micro and self.setup.stage == 2:  # added to those of the micro batches before
                     ledger.give(GRADIENTS, count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from dsconfig.releases import NUMBERS
 from dsconfig.resolving.effective import effective
 from dsconfig.sizing.engines.setup import Rule
 from dsconfig.sizing.estimate import PHASES, bound, simulate
@@ -70,7 +71,7 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
     shown = effective(trial["config"], trial["world_size"], release, "deepspeed", keys=SECTIONS)
     values = Values({found.key: found.value for found in shown.values})
     model = trial["model"]
-    setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")))
+    setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")), NUMBERS[release])
     setup = setup._replace(optimizer=rule(trial, setup.stage), rank=trial["rank"])
     work = Work(
         values.count("train_micro_batch_size_per_gpu"),
@@ -86,7 +87,11 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
     peak = {phase: ledger.both.peaks[phase].bytes for phase in PHASES}
     largest = setup.width * max((weight.elements for weight in engine.trained), default=0)
     bounds = {phase: bound(count, phase, largest, engine.gathers) for phase, count in peak.items()}
-    calls = {key: found for key, found in engine.calls.items() if setup.world > 1}
+    calls = {
+        key: (count, elements)
+        for key, (count, elements) in engine.calls.items()
+        if setup.world > 1 and elements > SCALARS * count
+    }
     return Prediction(engine.everything, ledger.both.total, ledger.host.total, peak, bounds, calls)
 
 
