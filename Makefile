@@ -50,7 +50,7 @@ crashes: $(VENV)/.dev
 cases: $(VENV)/.dev
 	$(BIN)/python -m tests.cases
 
-# Runs each line of the README in an empty folder, and writes what comes out into it, for a reviewer to read.
+# Runs each line of the README and of the guides, and writes what comes out into them, for a reviewer to read.
 readme: $(VENV)/.dev
 	$(BIN)/python -m tests.readme
 

@@ -1,18 +1,23 @@
-"""README.md, done line by line as it stands, in an empty folder: `make readme` writes what comes out.
+"""README.md and the site's guides, done line by line as they stand: `make readme` writes what comes out.
 
-A block that its text introduces by a file's name is that file. Lines of `sh` and those after `$` in `console`
-are run by a shell, and so are the steps of a CI file; what follows a line in `console` is what it writes.
-Python runs as one session, and the block of `text` after it is what it prints.
+Each is done in an empty folder. A block that bears a file's name, or whose text introduces it by one, is that
+Each is done in an empty folder. A block that bears a file's name, or that its text introduces by one, is that
+follows a line in `console` is what it writes.
+Python runs as one session, and the block of `text` after it is what it prints. What needs more machines or
+packages stands in `bash` and `py`: its commands and its syntax are held, and it is not run.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,13 +25,17 @@ from typing import Any, NamedTuple
 import yaml
 
 from dsconfig._version import __version__
+from dsconfig.cli import parser_of
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+DOCS = ROOT / "site" / "docs"
+WRITTEN = ("index.md", "guides/*.md", "reference/*.md", "contributing/index.md")
+GUIDES = tuple(sorted(path for pattern in WRITTEN for path in DOCS.glob(pattern)))
 ADDRESS = re.findall(r'^Repository = "(.+?)"', (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)[0]
 """The one place that holds the repository's address is `[project.urls]`."""
 HOOKS = re.compile(r"^  - repo: (?P<address>\S+)\n    rev: v(?P<version>\S+)$", re.MULTILINE)
-FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FENCED = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CAPTION = re.compile(r"`([\w./-]+\.(?:json|py|toml|ya?ml))`[^`]*:\Z")
 PACKAGED = (
     "dsconfig",
@@ -52,13 +61,15 @@ def blocks(readme: str) -> Iterator[Block]:
     """Every fenced block in order."""
     for found in FENCED.finditer(readme):
         caption = CAPTION.search(readme[: found.start()].rstrip().rpartition("\n\n")[2])
-        yield Block(found[1], caption[1] if caption else None, found[2], found.start(2))
+        file = found[2] or (caption[1] if caption else None)
+        yield Block(found[1], file, found[3], found.start(3))
 
 
 def addressed(readme: str) -> str:
-    """The README with the repository's address and the version as they are now."""
+    """The text with the repository's address and the version as they are now."""
     found = HOOKS.search(readme)
-    assert found is not None, "no hook of pre-commit is shown"
+    if found is None:
+        return readme
     named = HOOKS.sub(rf"  - repo: \g<address>\n    rev: v{__version__}", readme)
     return named.replace(found["address"], ADDRESS)
 
@@ -124,6 +135,11 @@ class Player:
             self.python += f"\nprint('\\0', end='')\n{block.text}"
         elif block.language == "text":
             return self._session().rpartition("\0")[2]
+        elif block.language == "py":
+            ast.parse(textwrap.dedent(block.text))
+        elif block.language == "bash":
+            for line in block.text.replace("\\\n", " ").splitlines():
+                parsed(line)
         else:
             raise AssertionError(f"a block of {block.language} that is no file: nobody runs it")
         return block.text
@@ -149,6 +165,13 @@ class Player:
         return done.stdout
 
 
+def parsed(line: str) -> None:
+    """Hold that the command would understand a line that is not run. Raises UsageError where it would not."""
+    words = shlex.split(line, comments=True)
+    if words[:1] == ["dsconfig"]:
+        parser_of([words[1]]).parse_args(words[1:])
+
+
 def steps(parsed: Any) -> Iterator[str]:
     """The lines that a CI file hands to a shell: GitHub's `run`, GitLab's `script`."""
     if isinstance(parsed, dict):
@@ -160,7 +183,7 @@ def steps(parsed: Any) -> Iterator[str]:
 
 
 def played(readme: str, folder: Path, clone: Path) -> str:
-    """The README with what its lines write today. Raises AssertionError where one fails."""
+    """The text with what its lines write today. Raises AssertionError where one fails."""
     player, text, done = Player(folder, clone), "", 0
     for block in blocks(readme):
         text += readme[done : block.start] + player.shown(block)
@@ -169,10 +192,13 @@ def played(readme: str, folder: Path, clone: Path) -> str:
 
 
 def main() -> None:
-    """Write the README anew."""
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as clone:
-        text = played(addressed(README.read_text("utf-8")), Path(folder), repository(Path(clone)))
-    README.write_text(text, encoding="utf-8")
+    """Write the README and the guides anew, or the files that are named."""
+    with tempfile.TemporaryDirectory() as clone:
+        repository(Path(clone))
+        for page in [Path(name).absolute() for name in sys.argv[1:]] or [README, *GUIDES]:
+            with tempfile.TemporaryDirectory() as folder:
+                text = played(addressed(page.read_text("utf-8")), Path(folder), Path(clone))
+            page.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
