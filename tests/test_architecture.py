@@ -59,18 +59,18 @@ HOUSE: Mapping[str, str] = {
     "model": "diagnostic json_types releases words",
     "dialect": "",
     "consumers": "batch document json_types releases words",
+    "settings": "consumers document words",
     # What training holds in memory, simulated: arithmetic of shapes and set-ups, which knows no config.
     "sizing": "",
     # What one rule sees of one release; then the rules themselves; then all releases at once.
     "evaluation": "consumers diagnostic dialect document json_types model releases",
     "rules": "batch consumers diagnostic dialect document elastic evaluation json_types model releases words",
-    "checking": "consumers diagnostic document evaluation json_types releases render rules words",
+    "checking": "consumers diagnostic document evaluation json_types releases render rules settings words",
     # What is done with a verdict.
     "fixing": "checking diagnostic dialect document evaluation model releases words",
     "resolving": "batch checking consumers diagnostic document elastic evaluation model releases sizing",
     "building": "checking document evaluation fixing model releases resolving",
     # What is written without one: configs to start from, schemas for editors, hand-offs to elastic.
-    "settings": "consumers document words",
     "schema": "consumers document evaluation model releases rules settings words",
     "presets": "building schema",
     "jobs": "document elastic",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from dsconfig.json_types import NamedTuple
 from dsconfig.words import closest
@@ -17,9 +17,9 @@ class Layer(NamedTuple):
 
     prefix: str
     """What stands before `select` or `ignore` where this is written: `dsconfig.toml: ` or `--`."""
-    select: tuple[str, ...] | None = None
-    ignore: tuple[str, ...] = ()
-    extend_select: tuple[str, ...] = ()
+    select: Sequence[str] | None = None
+    ignore: Sequence[str] = ()
+    extend_select: Sequence[str] = ()
     words: tuple[str, str, str] = ("select", "extend-select", "ignore")
     """What the options are called."""
 

@@ -20,9 +20,9 @@ from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.render import FORMATS, TEXT
 
 if TYPE_CHECKING:
+    from dsconfig.checking.options import Options
     from dsconfig.cli.checker import Checker
     from dsconfig.cli.fixer import Fixer
-    from dsconfig.cli.options import Options
     from dsconfig.cli.tally import Tally
     from dsconfig.render.style import Style
 
@@ -133,7 +133,7 @@ def _checker(options: Options, fixer: Fixer | None) -> Checker:
 
     if fixer is not None:
         return Checker(options, fixer.fix)
-    from dsconfig.cli.judge import shown
+    from dsconfig.checking.judge import shown
 
     return Checker(options, lambda _, document: shown(document, options))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from dsconfig.checking.options import Options
 from dsconfig.checking.report import Report
 from dsconfig.cli.errors import UsageError, complain, complain_internal, note
 from dsconfig.cli.files import read_stdin, reason
-from dsconfig.cli.options import Options
 from dsconfig.cli.tally import Tally
 from dsconfig.consumers.reader import given
 from dsconfig.document import Document, read_file
@@ -47,7 +47,7 @@ class Checker:
     def _below(self, folder: str) -> list[str]:
         from dsconfig.checking.discover import configs
 
-        args = self.options.args
+        asked = self.options.asked
         try:
             os.scandir(folder).close()
         except OSError as error:
@@ -56,11 +56,11 @@ class Checker:
         hidden: list[str] = []
         found = configs(folder, self.options.excludes, _pass_over, hidden.append)
         names = [name for name in found if not self.options.of(name).excludes(name)]
-        if args.verbose:
+        if asked.verbose:
             note(f"settings: {self.options.settings.where}")
             for each in hidden:
                 note(f"{each} is hidden, and passed over")
-        if not names and not args.force_exclude:
+        if not names and not asked.force_exclude:
             self._refuse(folder, "no DeepSpeed config found in this directory")
         return names
 
@@ -68,7 +68,7 @@ class Checker:
         """The file that is named, where it is not left to us to pick those that are meant."""
         from dsconfig.checking.discover import is_config, passed_over
 
-        if not self.options.args.force_exclude or name == "-" or not os.path.lexists(name):
+        if not self.options.asked.force_exclude or name == "-" or not os.path.lexists(name):
             return [name]
         if passed_over(name) or self.options.of(name).excludes(name) or not is_config(name):
             return []
@@ -85,7 +85,7 @@ class Checker:
 
     def listed(self, names: Sequence[str]) -> Iterator[str]:
         """Each file that would be checked, and who reads it: those that launch files name behind these."""
-        from dsconfig.cli.judge import circumstances, judge
+        from dsconfig.checking.judge import circumstances, judge
 
         launches = {launch for several in self.named_by.values() for launch in several}
         told: set[str] = set()

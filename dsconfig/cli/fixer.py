@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dsconfig.checking.check import with_proven_fixes
 from dsconfig.checking.discover import SKIPPED
+from dsconfig.checking.judge import circumstances, judge, judge_again
+from dsconfig.checking.options import Options
 from dsconfig.checking.patches import again
 from dsconfig.checking.report import Report
 from dsconfig.cli.errors import note
-from dsconfig.cli.judge import circumstances, judge, judge_again
-from dsconfig.cli.options import Options
 from dsconfig.cli.output import difference, is_whole, put, replace, show
 from dsconfig.consumers.tree import root
 from dsconfig.diagnostic import Diagnostic

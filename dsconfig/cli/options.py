@@ -1,135 +1,68 @@
-"""What is in force: the command line, else the environment, else settings, else the defaults."""
+"""The options of a run, from its arguments."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from dsconfig.checking.circumstances import Circumstances, find_out, foreign, of_file
-from dsconfig.checking.discover import excluded
-from dsconfig.checking.select import UnknownRuleError
+from dsconfig.checking.asked import Asked
+from dsconfig.checking.circumstances import Circumstances, foreign
+from dsconfig.checking.nearest import Nearest
+from dsconfig.checking.options import Options, judged_under, options, reader_of, target_of
 from dsconfig.cli.errors import note, refuse
-from dsconfig.cli.nearest import Nearest, merged
-from dsconfig.cli.selection import Selection, selection
-from dsconfig.consumers.launchers.arguments import informed
-from dsconfig.consumers.own_words import declared
-from dsconfig.consumers.reader import Reader, given
 from dsconfig.consumers.versions import parted
 from dsconfig.document import Document
-from dsconfig.releases import Origin, Target, UnknownReleaseError
-from dsconfig.releases import resolve as resolve_target
-from dsconfig.settings import Settings
-
-
-class Options(NamedTuple):
-    """Everything that checking files needs to know. Those of a run are those of the working directory."""
-
-    args: argparse.Namespace
-    nearest: Nearest
-    settings: Settings
-    target: Target
-    world_size: int | None
-    reader: Reader | None
-    """Who reads the files, where the command line or the settings say so."""
-    fail_on: str
-    min_severity: str
-    rules: Selection
-    excluded: tuple[tuple[str, tuple[str, ...]], ...]
-    """Patterns of what is passed over, by the folder that they are relative to."""
-    stdin_name: str
-    cache: dict[object, Options]
-
-    def of(self, name: str) -> Options:
-        """The options for one file: its folder's nearest settings count, and what they say of its path."""
-        settings, overrides = self.nearest.of(name)
-        key = (settings.path, *map(id, overrides))
-        if key not in self.cache:
-            self.cache[key] = _options(self.args, self.nearest, settings, overrides, self.cache)
-        return self.cache[key]
-
-    def excludes(self, path: str) -> bool:
-        """Whether a file or folder is to be passed over."""
-        return any(excluded(path, root, patterns) for root, patterns in self.excluded)
+from dsconfig.releases import Target, UnknownReleaseError
+from dsconfig.settings import Settings, SettingsFileError, named
 
 
 def resolve(args: argparse.Namespace) -> Options:
     """The options of a run; an unknown release, rule or setting ends it."""
-    nearest = Nearest(args)
-    return _options(args, nearest, nearest.here, [], {})
+    asked = _asked(args)
+    return options(asked, _nearest(args, asked))
 
 
-def _options(
-    args: argparse.Namespace,
-    nearest: Nearest,
-    settings: Settings,
-    overrides: list[Settings],
-    cache: dict[object, Options],
-) -> Options:
-    said = merged(settings, overrides)
+def _asked(args: argparse.Namespace) -> Asked:
+    given = {name: getattr(args, name) for name in Asked._fields if hasattr(args, name)}
+    for name in ("per_file_ignores", "extend_per_file_ignores"):
+        if given.get(name) is not None:
+            given[name] = _pairs(given[name], name.replace("_", "-"))
+    return Asked(refuse, note, **given)
+
+
+def _nearest(args: argparse.Namespace, asked: Asked) -> Nearest:
+    """The settings that count: the nearest, those that `--config` names, or with `--isolated` none."""
+    path = getattr(args, "config", None)
+    if not getattr(args, "isolated", False):
+        return Nearest(asked, None if path is None else _named(path))
+    if path is not None:
+        refuse("--config and --isolated do not go together: one of the two")
+    return Nearest(asked, Settings())
+
+
+def _named(path: str) -> Settings:
+    if not os.path.exists(path) and "=" in path:
+        option = path.partition("=")[0].strip()
+        refuse(f"--config {path}: expected a file; a single setting is an option: `--{option} ...`")
     try:
-        target = _target(args.target, said)
-        rules = selection(args, settings, overrides, said)
-    except (UnknownReleaseError, UnknownRuleError) as error:
-        refuse(str(error))
-    return Options(
-        args=args,
-        nearest=nearest,
-        settings=said,
-        target=target,
-        world_size=args.world_size or said.world_size,
-        reader=_reader(args.consumer, said),
-        fail_on=args.fail_on or said.fail_on or "warning",
-        min_severity=args.min_severity or said.min_severity or "info",
-        rules=rules,
-        excluded=_excluded(args, said),
-        stdin_name=args.stdin_filename or "<stdin>",
-        cache=cache,
-    )
-
-
-def _excluded(args: argparse.Namespace, said: Settings) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """`--exclude` stands for the settings' `exclude`; what extends it holds in any case."""
-    ours = said.extend_exclude if args.exclude is not None else (*said.exclude, *said.extend_exclude)
-    return (said.root, ours), (os.getcwd(), (*(args.exclude or ()), *(args.extend_exclude or ())))
-
-
-def _reader(argument: str | None, settings: Settings) -> Reader | None:
-    if argument is not None:
-        return given(argument)
-    named = settings.consumer
-    return None if named is None else given(named, f"{settings.where}: consumer", "settings")
+        return named(path)
+    except SettingsFileError as error:
+        refuse(f"--config: {error}")
 
 
 def in_force(args: argparse.Namespace, document: Document) -> Circumstances:
     """Release, world size and reader, for a verb that reads one config; an unknown release ends the run."""
     if why := foreign(document):
         refuse(f"{document.name}: {why}")
-    said = Nearest(args).said_of(document.name)
+    asked = _asked(args)
+    said = _nearest(args, asked).said_of(document.name)
     try:
-        target = _target(getattr(args, "target", None), said)
+        target = target_of(asked, said)
     except UnknownReleaseError as error:
         refuse(str(error))
-    return judged_under(document, target, args.world_size, said.world_size, _reader(args.consumer, said))
-
-
-def judged_under(
-    document: Document,
-    target: Target,
-    world_size: int | None,
-    configured: int | None,
-    reader: Reader | None,
-) -> Circumstances:
-    """The circumstances of a document: what it says of itself stands between arguments and settings."""
-    asked = target.origin in ("argument", "environment")
-    return Circumstances(
-        target if asked else of_file(document) or target,
-        world_size or declared(document.value()).world_size or configured,
-        informed(reader, document.name)
-        if reader and reader.origin == "argument"
-        else find_out(document, reader),
-    )
+    return judged_under(document, target, args.world_size, said.world_size, reader_of(asked, said))
 
 
 def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:
@@ -143,29 +76,26 @@ def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:
 
 
 def _target_and_settings(args: argparse.Namespace) -> tuple[Target, Settings]:
-    settings = Nearest(args).here
+    asked = _asked(args)
+    settings = _nearest(args, asked).here
     try:
-        return _target(args.target, settings), settings
+        return target_of(asked, settings), settings
     except UnknownReleaseError as error:
         refuse(str(error))
 
 
-def _target(argument: str | None, settings: Settings) -> Target:
-    environment = os.environ.get("DSCONFIG_TARGET")
-    if argument is not None:
-        return resolve_target(argument, "argument")
-    if environment:
-        return _resolved(environment, "environment", "DSCONFIG_TARGET")
-    if settings.target is not None:
-        return _resolved(settings.target, "settings", f"{settings.where}: target")
-    return resolve_target(None)
-
-
-def _resolved(text: str, origin: Origin, where: str) -> Target:
-    try:
-        return resolve_target(text, origin)
-    except UnknownReleaseError as error:
-        raise UnknownReleaseError(f"{where}: {error}") from None
+def _pairs(words: Sequence[str], option: str) -> list[tuple[str, list[str]]]:
+    """`a/*.json:DSC101,DSC2,b.json:DSC3`: a word with a colon begins the rules of another pattern."""
+    pairs: list[tuple[str, list[str]]] = []
+    for word in words:
+        pattern, colon, rule = word.rpartition(":")
+        if colon and pattern and rule:
+            pairs.append((pattern, [rule]))
+        elif pairs and not colon:
+            pairs[-1][1].append(word)
+        else:
+            refuse(f"--{option} {word}: expected PATTERN:RULES, for example 'old/*.json:DSC101,DSC4'")
+    return pairs
 
 
 def as_toml(options: Options) -> str:

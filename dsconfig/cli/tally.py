@@ -6,8 +6,8 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from dsconfig.checking.options import Options
 from dsconfig.checking.report import Report
-from dsconfig.cli.options import Options
 from dsconfig.consumers.reader import Reader
 from dsconfig.diagnostic import SEVERITIES
 from dsconfig.releases import Target
@@ -82,7 +82,7 @@ class Tally:
 
         counts = {**self.by_severity, "suppressed": self.suppressed}
         last = summary(counts, self.targets, self.readers.most_common(), style)
-        notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.args.verbose)))
+        notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.asked.verbose)))
         return "".join(note(text, style) for text in notes) + last
 
 

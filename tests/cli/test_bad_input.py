@@ -144,7 +144,7 @@ def test_an_internal_error_is_one_line_and_the_next_file_is_checked(
 
 
 def test_an_internal_error_outside_of_files(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsconfig.cli.nearest.find", lambda _: 1 / 0)
+    monkeypatch.setattr("dsconfig.checking.nearest.find", lambda _: 1 / 0)
     refused(run("check"), "internal error: ZeroDivisionError", "DSCONFIG_DEBUG=1")
 
 

@@ -147,7 +147,7 @@ def _main(argv: tuple[str, ...], stdin: bytes) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("verb", "broken"),
     [
-        (choices.check, "dsconfig.cli.judge.check_document"),
+        (choices.check, "dsconfig.checking.judge.check_document"),
         (choices.fix, "dsconfig.cli.fixer.fix_document"),
         (choices.resolve, "dsconfig.resolving.resolve.resolve"),
     ],

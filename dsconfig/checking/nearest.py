@@ -1,30 +1,22 @@
-"""Which settings count for a file: the nearest, those that `--config` names, or with `--isolated` none."""
+"""Which settings count for a file: the nearest, or the only ones."""
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Sequence
 
+from dsconfig.checking.asked import Asked
 from dsconfig.checking.discover import excluded
-from dsconfig.cli.errors import note, refuse
-from dsconfig.settings import Settings, SettingsFileError, find, named
+from dsconfig.settings import Settings, SettingsFileError, find
 
 
 class Nearest:
     """The settings of a run, each file of them read once."""
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    def __init__(self, asked: Asked, only: Settings | None = None) -> None:
         self._found: dict[str, Settings] = {}
         self._told: set[str] = set()
-        self._only: Settings | None = None
-        path = getattr(args, "config", None)
-        if getattr(args, "isolated", False):
-            if path is not None:
-                refuse("--config and --isolated do not go together: one of the two")
-            self._only = Settings()
-        elif path is not None:
-            self._only = _named(path)
+        self._asked, self._only = asked, only
         self.here = self.below(os.getcwd())
 
     @property
@@ -40,11 +32,11 @@ class Nearest:
             try:
                 self._found[folder] = find(folder)
             except SettingsFileError as error:
-                refuse(str(error))
+                self._asked.refuse(str(error))
             for line in self._found[folder].passed_over:
                 if line not in self._told:
                     self._told.add(line)
-                    note(line)
+                    self._asked.note(line)
         return self._found[folder]
 
     def of(self, name: str) -> tuple[Settings, list[Settings]]:
@@ -56,16 +48,6 @@ class Nearest:
     def said_of(self, name: str) -> Settings:
         """What the settings say of one file."""
         return merged(*self.of(name))
-
-
-def _named(path: str) -> Settings:
-    if not os.path.exists(path) and "=" in path:
-        option = path.partition("=")[0].strip()
-        refuse(f"--config {path}: expected a file; a single setting is an option: `--{option} ...`")
-    try:
-        return named(path)
-    except SettingsFileError as error:
-        refuse(f"--config: {error}")
 
 
 def merged(settings: Settings, overrides: Sequence[Settings]) -> Settings:

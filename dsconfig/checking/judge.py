@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from dsconfig.checking.check import check_document, judge_of, with_proven_fixes
 from dsconfig.checking.circumstances import Circumstances
+from dsconfig.checking.options import Options, judged_under
 from dsconfig.checking.report import Report, by_place
-from dsconfig.cli.options import Options, judged_under
 from dsconfig.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.document import Document
 
@@ -15,7 +15,7 @@ from dsconfig.document import Document
 def circumstances(document: Document, options: Options) -> Circumstances:
     """Release, world size and reader of one document."""
     own = options.of(document.name)
-    return judged_under(document, own.target, options.args.world_size, own.world_size, own.reader)
+    return judged_under(document, own.target, options.asked.world_size, own.world_size, own.reader)
 
 
 def judge(document: Document, options: Options, under: Circumstances | None = None) -> Report:
@@ -51,7 +51,7 @@ def _followed(report: Report, options: Options) -> Report:
 def _selected(report: Report, options: Options) -> Report:
     """The report as it is selected: what is off moves to `suppressed`, what is unfixable has no fix."""
     own, found, silenced = options.of(report.name), report.diagnostics, report.suppressed
-    if options.args.no_ignores:
+    if options.asked.no_ignores:
         found, silenced = tuple(sorted((*found, *silenced), key=by_place)), ()
     off, unfixable = own.rules.off_in(report.name), own.rules.unfixable
     shown = SEVERITIES[: SEVERITIES.index(own.min_severity) + 1]
