@@ -80,6 +80,8 @@ def find(start: str | None = None) -> Settings:
         SettingsFileError: the nearest settings file cannot be read or understood.
     """
     folder = os.path.abspath(start or os.curdir)
+    while not os.path.isdir(folder):  # that of a file which an editor has not saved yet
+        folder = os.path.dirname(folder)
     here = os.stat(folder)
     passed_over: list[str] = []
     for _ in range(_DEEPEST):

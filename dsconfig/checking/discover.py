@@ -125,10 +125,13 @@ def excluded(path: str, root: str, patterns: Sequence[str]) -> bool:
 
 def is_config(path: str) -> bool:
     """Whether the file at `path` is a DeepSpeed config, or a launch file that leads to one."""
+    return reads_as_config(path, content(path), yaml=is_yaml(path))
+
+
+def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
+    """Whether a text is one, which is the file's at `path`, or will be."""
     from dsconfig.evaluation import recognition
 
-    data = content(path)
-    yaml = is_yaml(path)
     if yaml and is_launch(data):
         return True
     if recognition.may_hold(data) or recognition.may_lead(data):

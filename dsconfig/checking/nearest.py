@@ -41,7 +41,7 @@ class Nearest:
 
     def of(self, name: str) -> tuple[Settings, list[Settings]]:
         """The settings for a file, and the overrides among them that name it."""
-        found = self.below(os.path.dirname(os.path.abspath(name)))
+        found = self.here if name.startswith("<") else self.below(os.path.dirname(os.path.abspath(name)))
         settings = found if found.path else self.here
         return settings, [each for each in settings.overrides if excluded(name, settings.root, each.files)]
 

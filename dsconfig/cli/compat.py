@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsconfig.checking.compat import Stretch
-    from dsconfig.render.style import Style
-
-_TONES = {"taken": "good", "crashes": "error", "refused": "error"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.checking.compat import EVERY, compat
     from dsconfig.cli.options import in_force
     from dsconfig.releases import UnknownReleaseError, resolve
+    from dsconfig.render.compat import table
     from dsconfig.render.style import style_of
 
     try:
@@ -54,27 +52,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(table(stretches, style_of(sys.stdout, args.color)))
     return CLEAN if stretches[-1].word == "taken" else FINDINGS
-
-
-def table(stretches: Sequence[Stretch], style: Style) -> str:
-    """A line for each stretch: the releases, what they do, and why."""
-    from dsconfig.render.text import printable
-    from dsconfig.render.wrap import wrapped
-
-    names = [_span(each.releases) for each in stretches]
-    width = max(map(len, names))
-    lines = []
-    for name, each in zip(names, stretches, strict=True):
-        word = style.paint(each.word.ljust(7), _TONES[each.word])
-        reason = each.reason
-        why = f"  {reason.code} {printable(reason.message)}" if reason else ""
-        line = f"{name.ljust(width)}  {word}{why}".rstrip()
-        lines.append(wrapped(line, style, width + 11) + "\n")
-    return "".join(lines)
-
-
-def _span(releases: tuple[str, ...]) -> str:
-    return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
 
 
 def _json(name: str, stretches: Sequence[Stretch]) -> str:

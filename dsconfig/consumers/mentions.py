@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from dsconfig.consumers.reader import Reader
-from dsconfig.consumers.tree import root, texts, tick
+from dsconfig.consumers.tree import edition, root, texts
 from dsconfig.document import contents
 from dsconfig.json_types import NamedTuple
 
@@ -104,7 +104,7 @@ def reader_of(name: str, content: Reader) -> Reader | None:
     if name.startswith("<") or not name:
         return None
     path, top, deep = _whereabouts(name)
-    best = max(_known(path, top, deep, tick()), key=lambda each: (each.rank, each.near), default=None)
+    best = max(_known(path, top, deep, edition(path)), key=lambda each: (each.rank, each.near), default=None)
     if best is None and content.likely:
         best = _of_programs(path, top, content.name, deep=deep)
     if best is None:
@@ -116,7 +116,7 @@ def reader_of(name: str, content: Reader) -> Reader | None:
 def launchers_of(name: str) -> tuple[str, ...]:
     """The paths of the scripts and launch files whose flags or keys name the config at a path."""
     path, top, deep = _whereabouts(name)
-    found = {each.script: None for each in _known(path, top, deep, tick()) if each.rank == 3}
+    found = {each.script: None for each in _known(path, top, deep, edition(path)) if each.rank == 3}
     return tuple(script for script in found if script.endswith(LAUNCHES))
 
 
@@ -129,7 +129,7 @@ def _whereabouts(name: str) -> tuple[str, str, bool]:
 
 
 @lru_cache(maxsize=8)
-def _known(path: str, top: str, deep: bool, _: int) -> tuple[Mention, ...]:
+def _known(path: str, top: str, deep: bool, _: tuple[int, ...]) -> tuple[Mention, ...]:
     return tuple(_mentions(path, top, deep=deep))
 
 

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from itertools import islice
 from time import monotonic
 
-from dsconfig.document.contents import contents_of
+from dsconfig.document.contents import contents_of, unsaved
 
 SCRIPTS = (
     ".sh", ".bash", ".slurm", ".sbatch", ".py", ".yaml", ".yml", ".json", ".ipynb", ".md", ".mk", ".toml",
@@ -41,12 +41,24 @@ def texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...
     folders below, too. What was read a few seconds ago is not read again.
     """
     own = not _TESTS.isdisjoint(path.removeprefix(folder).split(os.sep))
-    return _texts(folder, deep, own, tick())
+    found = _texts(folder, deep, own, tick())
+    if not unsaved:
+        return found
+    return tuple((name, unsaved.get(os.path.realpath(name), data)) for name, data in found)
 
 
 def tick() -> int:
-    """Changes every few seconds: what was found in a tree holds so long."""
-    return int(monotonic() / 5)
+    """Changes every few seconds: what was found in a tree holds so long, or until somebody says otherwise."""
+    return _held[-1] if _held else int(monotonic() / 5)
+
+
+_held: list[int] = []
+
+
+def hold() -> None:
+    """Whatever was found is looked for again, once: somebody watches the tree, and calls when it changes."""
+    _held[:] = [_held[-1] + 1 if _held else -1 << 30]
+    root.cache_clear()
 
 
 @lru_cache(maxsize=4)
@@ -70,6 +82,16 @@ def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, byt
 def _tells(data: bytes) -> bool:
     """Whether a text speaks of DeepSpeed, or of `dsconfig elastic run`, which hands over a config too."""
     return b"deepspeed" in data or b"DeepSpeed" in data or (b"dsconfig" in data and b"elastic" in data)
+
+
+def release() -> None:
+    """Nobody watches the tree any more."""
+    _held.clear()
+
+
+def edition(path: str) -> tuple[int, ...]:
+    """Changes with what other files than this one may tell: the tree, and what an editor has open."""
+    return (tick(), *(hash(data) for name, data in unsaved.items() if name != path and _tells(data)))
 
 
 def _scripts(folder: str, apart: frozenset[str], *, deep: bool) -> Iterator[os.DirEntry[str]]:

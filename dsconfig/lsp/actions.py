@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.checking.check import judge_of
 from dsconfig.lsp.diagnostics import item
-from dsconfig.lsp.edits import between, workspace_edit
+from dsconfig.lsp.edits import between, text_edits, workspace_edit
 
 if TYPE_CHECKING:
     from dsconfig.diagnostic import Diagnostic
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsconfig.lsp.judged import Judged
     from dsconfig.lsp.workspace import Workspace
 
-FIX, FIX_ALL = "quickfix", "source.fixAll.dsconfig"
+KINDS = FIX, FIX_ALL = "quickfix", "source.fixAll.dsconfig"
 
 
 def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
@@ -80,6 +80,14 @@ def _all(workspace: Workspace, judged: Judged) -> JsonObject | None:
         "kind": FIX_ALL,
         "edit": workspace_edit(workspace, judged.text, edits),
     }
+
+
+def on_save(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
+    """`textDocument/willSaveWaitUntil`: the safe fixes, where the editor's settings wish for them."""
+    judged = workspace.judged(params["textDocument"]["uri"])
+    if judged is None or not workspace.configuration.fix_on_save:
+        return []
+    return text_edits(judged.text, fixed(judged))
 
 
 def fixed(judged: Judged) -> list[Edit]:

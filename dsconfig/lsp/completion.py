@@ -1,66 +1,163 @@
-"""Completion: keys that are not there yet, values that a key takes."""
+"""Completion: keys that are not there yet, values that a key takes, blocks for sections."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dsconfig.consumers.own_words import KEY as OWN
+from dsconfig.lsp.candidates import blocks, candidates
 from dsconfig.lsp.cursor import Cursor, cursor
-from dsconfig.lsp.known import section_at
-from dsconfig.lsp.place import Scope, config_in, scope
+from dsconfig.lsp.known import key_at, section_at
+from dsconfig.lsp.offer import BLOCK, PROPERTY, Offer, value_offer
+from dsconfig.lsp.place import config_in, scope
 from dsconfig.lsp.told import told
+from dsconfig.lsp.written import Hand
+from dsconfig.model.keyinfo import child_section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dsconfig.json_types import JsonObject
+    from dsconfig.json_types import Json, JsonObject
     from dsconfig.lsp.judged import Judged
+    from dsconfig.lsp.place import Scope
     from dsconfig.lsp.workspace import Workspace
     from dsconfig.model.views import KeyView, SectionView
 
-_PROPERTY = 10
+_SNIPPET, _ADJUST = 2, 2
+_HIDDEN = frozenset(("internal", "not_json", "unread"))
+_MORE = re.compile(r"\s*[\"'\w$]")
 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
     """`textDocument/completion`."""
     judged = workspace.judged(params["textDocument"]["uri"])
     found: list[JsonObject] = []
-    if judged is not None and not judged.report.foreign:
-        at = cursor(judged.text.document, judged.text.lines.offset(params["position"]))
-        found = [] if at is None else list(_items(judged, at))
+    if judged is not None:
+        lines = judged.text.lines
+        at = cursor(judged.text.document, lines.offset(params["position"]))
+        item = workspace.client.get("textDocument", {}).get("completion", {}).get("completionItem", {})
+        hand = Hand(judged.text.yaml, _is_bare(judged), bool(item.get("snippetSupport")))
+        if at is not None:
+            found = [_item(judged, at, hand, offer) for offer in _offers(judged, at, hand)]
     return {"isIncomplete": False, "items": found}
 
 
-def _items(judged: Judged, at: Cursor) -> Iterator[JsonObject]:
+def _item(judged: Judged, at: Cursor, hand: Hand, offer: Offer) -> JsonObject:
+    text = offer.text + _comma(judged, at, hand)
+    found: JsonObject = {
+        "label": offer.label,
+        "kind": offer.kind,
+        "filterText": f"{at.quote}{offer.label}{at.quote}",
+        "sortText": f"{offer.rank}{offer.label}",
+        "textEdit": {"range": judged.text.lines.range(*at.word), "newText": text},
+    }
+    if edits := _comma_before(judged, at, hand):
+        found["additionalTextEdits"] = edits
+    if hand.snippets:
+        found |= {"insertTextFormat": _SNIPPET, "insertTextMode": _ADJUST}
+    if offer.told:
+        found["documentation"] = {"kind": "markdown", "value": offer.told}
+    if offer.detail:
+        found["detail"] = offer.detail
+    if offer.is_deprecated:
+        found["tags"] = [1]
+    return found
+
+
+def _is_bare(judged: Judged) -> bool:
+    """Whether keys of a text have no quotes."""
+    return judged.text.yaml or any(each.kind == "unquoted-key" for each in judged.text.document.problems)
+
+
+def _comma(judged: Judged, at: Cursor, hand: Hand) -> str:
+    """The comma before the next entry, where JSON wants one."""
+    if hand.bare or at.has_value:
+        return ""
+    return "," if _MORE.match(judged.text.text, at.end) else ""
+
+
+def _comma_before(judged: Judged, at: Cursor, hand: Hand) -> list[JsonObject]:
+    """The edit that adds the comma behind the entry before, where JSON wants one and there is none."""
+    before = judged.text.text[: at.start].rstrip()
+    if hand.bare or at.kind != "key" or before[-1:] in ("{", ",", "", "/"):
+        return []
+    return [{"range": judged.text.lines.range(len(before), len(before)), "newText": ","}]
+
+
+def _offers(judged: Judged, at: Cursor, hand: Hand) -> Iterator[Offer]:
+    data = at.document.value()
     seen = scope(judged)
-    inside = seen.inside(at.path)
-    if inside is None or at.kind == "value":
-        return
-    section = section_at(inside, config_in(at.document.value(), seen.base), seen.release)
-    if section is not None:
-        yield from _keys(judged, at, seen, section)
+    inside = None if seen is None else seen.inside(at.path)
+    if seen is None:
+        from dsconfig.lsp.launch_keys import offers
+
+        yield from offers(data, at, hand)
+    elif inside is not None and inside[:1] == (OWN,):
+        from dsconfig.lsp.own_block import offers as of_own_block
+
+        yield from of_own_block(inside[1:], at, hand)
+    elif inside is not None and at.kind == "key":
+        section = section_at(inside, config_in(data, seen.base), seen.release)
+        if section is not None:
+            yield from _keys(at, hand, seen, section)
+    elif inside:
+        yield from _values(config_in(data, seen.base), inside, at, hand, seen)
 
 
-def _keys(judged: Judged, at: Cursor, seen: Scope, section: SectionView) -> Iterator[JsonObject]:
+def _keys(at: Cursor, hand: Hand, seen: Scope, section: SectionView) -> Iterator[Offer]:
     there = {section.keys[word].info.name for word in at.data if word in section.keys}
     for word, key in section.keys.items():
         info = key.info
-        if word != info.name or info.name in there or info.flags & {"internal", "not_json", "unread"}:
+        if word != info.name or info.name in there or info.flags & _HIDDEN:
             continue
-        yield _key(judged, at, word, key, seen)
+        yield Offer(
+            word,
+            hand.key(word, at.quote) + ("" if at.has_value else f": {_first(key, hand, seen)}"),
+            PROPERTY,
+            told(word, key, seen.release_name),
+            info.unit or "",
+            _rank(section, key, at.data, seen),
+            info.deprecated <= seen.release,
+        )
+    if section.name == "Config" and OWN not in at.data:
+        yield Offer(
+            OWN, hand.key(OWN, at.quote), PROPERTY, "What the config says of itself to `dsconfig`.", rank=8
+        )
 
 
-def _key(judged: Judged, at: Cursor, word: str, key: KeyView, seen: Scope) -> JsonObject:
-    quote = at.quote or ("" if judged.text.yaml else '"')
-    found: JsonObject = {
-        "label": word,
-        "kind": _PROPERTY,
-        "documentation": {"kind": "markdown", "value": told(word, key, seen.release_name)},
-        "filterText": f"{quote}{word}{quote}",
-        "textEdit": {
-            "range": judged.text.lines.range(*at.word),
-            "newText": f"{quote}{word}{quote}{'' if at.has_value else ': '}",
-        },
-    }
+def _first(key: KeyView, hand: Hand, seen: Scope) -> str:
+    """What follows a key that is completed: its likeliest value, to be typed over."""
+    if child_section(key.type) is not None:
+        return "" if hand.yaml else f"{{{hand.hole()}}}"
+    found = candidates(key, seen)
+    best = next((each for each in found if each.value == "auto"), None) or next(
+        (each for each in found if each.is_default), found[0] if len(found) == 1 else None
+    )
+    if best is None or not hand.snippets:
+        return hand.hole() if best is None else hand.value(best.value)
+    return f"${{1:{hand.literal(hand.value(best.value))}}}"
+
+
+def _rank(section: SectionView, key: KeyView, data: Json, seen: Scope) -> int:
+    """Where a key stands among the others: what the config at hand does not read comes last."""
     if key.info.deprecated <= seen.release:
-        found["tags"] = [1]
-    return found
+        return 9
+    if section.name == "ZeroOptimization" and isinstance(stage := data.get("stage"), int):
+        from dsconfig.rules.zero.stage_keys import READ_BY
+
+        if stage not in READ_BY.get(key.info.name, (stage,)):
+            return 7
+    return 4 if key.info.required else 5
+
+
+def _values(data: Json, path: tuple[str | int, ...], at: Cursor, hand: Hand, seen: Scope) -> Iterator[Offer]:
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    key = key_at(path, data, seen.release)
+    section = section_at(path[:-1], data, seen.release)
+    if key is None or section is None:
+        return
+    for rank, each in enumerate(candidates(key, seen)):
+        yield value_offer(each, at, hand, min(rank, 9))
+    for each in blocks(section, key, seen):
+        yield Offer(each.label, hand.block(each.value), BLOCK, detail="block")

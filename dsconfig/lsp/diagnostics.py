@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import Diagnostic, Effect, Location, Severity
+from dsconfig.lsp.judged import Judged
+from dsconfig.lsp.positions import Lines
+from dsconfig.lsp.texts import OpenText
+from dsconfig.lsp.uris import uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsconfig.json_types import JsonObject
-    from dsconfig.lsp.judged import Judged
-    from dsconfig.lsp.positions import Lines
     from dsconfig.lsp.workspace import Workspace
 
 SOURCE = "dsconfig"
@@ -24,7 +26,26 @@ _TAGS: Mapping[Effect, int] = {Effect.IGNORED: _UNNECESSARY, Effect.DEPRECATED: 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
     """`textDocument/diagnostic`: the whole list."""
     judged = workspace.judged(params["textDocument"]["uri"])
-    return {"kind": "full", "items": [] if judged is None else items(judged)}
+    if judged is None:
+        return {"kind": "full", "items": []}
+    others = beside(workspace, judged)
+    found: JsonObject = {"kind": "full", "items": items(judged)}
+    if others:
+        found["relatedDocuments"] = {uri: {"kind": "full", "items": each} for uri, each in others.items()}
+    return found
+
+
+def beside(workspace: Workspace, judged: Judged) -> dict[str, list[JsonObject]]:
+    """What was found in files that are not open, and that a launch file leads to, by their URIs."""
+    found: dict[str, list[JsonObject]] = {}
+    todo = list(judged.report.children)
+    while todo:
+        report = todo.pop()
+        todo += report.children
+        if report.document is not None and workspace.text_of(report.name) is None:
+            text = OpenText(uri_of(report.name), None, Lines(report.document.text, workspace.encoding), "")
+            found[text.uri] = items(Judged(text, report))
+    return found
 
 
 def items(judged: Judged) -> list[JsonObject]:

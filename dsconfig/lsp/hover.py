@@ -4,33 +4,56 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.lsp.known import key_at
-from dsconfig.lsp.place import config_in, scope
+from dsconfig.consumers.launch_file import is_launch_file
+from dsconfig.lsp.place import key_of, scope
 from dsconfig.lsp.told import told
+from dsconfig.lsp.values import by_key
+from dsconfig.words import quoted
 
 if TYPE_CHECKING:
     from dsconfig.document import Node
     from dsconfig.json_types import JsonObject, KeyPath
+    from dsconfig.lsp.judged import Judged
     from dsconfig.lsp.workspace import Workspace
 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
     """`textDocument/hover`."""
     judged = workspace.judged(params["textDocument"]["uri"])
-    if judged is None or judged.report.foreign:
+    if judged is None:
         return None
-    document, lines = judged.text.document, judged.text.lines
-    found = entry_at(document.root, lines.offset(params["position"]))
-    if found is None:
+    lines = judged.text.lines
+    found = entry_at(judged.text.document.root, lines.offset(params["position"]))
+    text = "" if found is None else _told(judged, found[0])
+    if found is None or not text:
         return None
-    path, (start, end) = found
+    return {"contents": {"kind": "markdown", "value": text}, "range": lines.range(*found[1])}
+
+
+def _told(judged: Judged, path: KeyPath) -> str:
     seen = scope(judged)
+    if seen is None:
+        return _of_launch_file(judged, path)
+    key = key_of(judged, path)
     inside = seen.inside(path)
-    key = key_at(inside, config_in(document.value(), seen.base), seen.release) if inside else None
-    if key is None:
-        return None
-    text = f"`{'.'.join(map(str, inside or ()))}`\n\n{told(str(path[-1]), key, seen.release_name)}"
-    return {"contents": {"kind": "markdown", "value": text}, "range": lines.range(start, end)}
+    if key is None or inside is None:
+        return ""
+    dotted = ".".join(map(str, inside))
+    said = [f"`{dotted}`", told(str(path[-1]), key, seen.release_name)]
+    value = by_key(judged).get(dotted)
+    if value is not None:
+        said.append(f"Effective value: {quoted(value.value)} ({value.note})")
+    return "\n\n".join(said)
+
+
+def _of_launch_file(judged: Judged, path: KeyPath) -> str:
+    if not is_launch_file(judged.text.document.value()):
+        return ""
+    from dsconfig.lsp.launch_keys import properties
+
+    schema = properties(path[:-1]).get(str(path[-1]), {}) if path else {}
+    said = str(schema.get("description", ""))
+    return f"`{'.'.join(map(str, path))}`\n\n{said}" if said else ""
 
 
 def entry_at(root: Node | None, offset: int) -> tuple[KeyPath, tuple[int, int]] | None:

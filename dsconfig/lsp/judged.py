@@ -9,11 +9,15 @@ from dsconfig.checking.check import judge_of
 from dsconfig.checking.proven import holding
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dsconfig.checking.report import Report
     from dsconfig.diagnostic import Diagnostic
     from dsconfig.lsp.texts import OpenText
+    from dsconfig.resolving.origins import Value
+
+
+_USUAL = 8
 
 
 class Judged:
@@ -21,7 +25,24 @@ class Judged:
 
     def __init__(self, text: OpenText, report: Report) -> None:
         self.text, self.report = text, report
+        self.values: Mapping[str, Value] | None = None
+        """The effective values, once they were asked for."""
         self._proven: dict[int, Diagnostic] = {}
+
+    @property
+    def world_size(self) -> int | None:
+        """That of the job; None where it is not known."""
+        return self.report.world_size or self.report.reader.processes
+
+    @property
+    def likely_world_size(self) -> int:
+        """The same; else one at which the batch works, of a host's eight GPUs if that can be."""
+        sizes = self.report.sizes
+        if self.world_size is not None:
+            return self.world_size
+        if not sizes or _USUAL in sizes:
+            return _USUAL
+        return max((size for size in sizes if size <= _USUAL), default=sizes[0])
 
     @cached_property
     def places(self) -> list[tuple[int, int]]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.consumers.launch_file import is_launch_file
+from dsconfig.consumers.launchers.table import SCRIPTS, format_of
+from dsconfig.lsp.known import key_at
 from dsconfig.releases import NUMBERS
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json, KeyPath
     from dsconfig.lsp.judged import Judged
-    from dsconfig.releases import Target
+    from dsconfig.model.views import KeyView
 
 
 class Scope(NamedTuple):
-    """The circumstances in which keys of a text are told of."""
+    """Where in a text the config stands, and the circumstances in which its keys are told of."""
 
     base: KeyPath
-    """Where in the text the config stands."""
     release: int
     release_name: str
     consumer: str
@@ -26,13 +28,17 @@ class Scope(NamedTuple):
         return path[len(self.base) :] if path[: len(self.base)] == self.base else None
 
 
-def scope(judged: Judged) -> Scope:
-    """The circumstances of a text that was judged; of a range of releases, those of the newest."""
-    return Scope(judged.report.base, *_newest(judged.report.target), judged.report.consumer)
+def scope(judged: Judged) -> Scope | None:
+    """The circumstances of a text that is a config or holds one; None for any other.
 
-
-def _newest(target: Target) -> tuple[int, str]:
-    return NUMBERS[target.releases[-1]], target.releases[-1]
+    Of a range of releases, those of the newest.
+    """
+    report, data = judged.report, judged.text.document.value()
+    leads = judged.text.name.endswith(SCRIPTS) or is_launch_file(data) or format_of(data) is not None
+    if report.foreign or (leads and not report.is_held):
+        return None
+    newest = report.target.releases[-1]
+    return Scope(report.base, NUMBERS[newest], newest, report.consumer)
 
 
 def config_in(data: Json, base: KeyPath) -> Json:
@@ -40,3 +46,18 @@ def config_in(data: Json, base: KeyPath) -> Json:
     for part in base:
         data = data.get(part) if isinstance(data, dict) else None
     return data
+
+
+def key_of(judged: Judged, path: KeyPath) -> KeyView | None:
+    """The key at a path of a text; None where there is none that the release knows."""
+    seen = scope(judged)
+    inside = None if seen is None else seen.inside(path)
+    if seen is None or not inside:
+        return None
+    return key_at(inside, config_in(judged.text.document.value(), seen.base), seen.release)
+
+
+def config_path(judged: Judged, key: str) -> KeyPath | None:
+    """The path in a text of a key of its config; None where it is not written there."""
+    path = (*judged.report.base, *key.split("."))
+    return path if judged.text.document.located(path) else None

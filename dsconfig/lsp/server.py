@@ -14,7 +14,8 @@ from cattrs import Converter
 from pygls.protocol import JsonRPCProtocol
 from pygls.server import JsonRPCServer
 
-from dsconfig.lsp.service import CANCELLED, Service, answered, failed
+from dsconfig.lsp.errors import CANCELLED
+from dsconfig.lsp.service import Service, answered, failed
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -49,7 +50,7 @@ class Wire(JsonRPCProtocol):
             later = asyncio.get_running_loop().call_later(_QUIET, self._answer, message["id"], method, params)
             self._asked[message["id"]] = later
         elif method is not None:
-            self._send_all(self.service.take(method, params))
+            self.service.take(method, params)
             self._tell_later(_QUIET)
 
     def _cancel(self, number: str | int) -> None:
@@ -74,10 +75,6 @@ class Wire(JsonRPCProtocol):
         if message is not None:
             self._send_data(message)
             self._tell_later(0)
-
-    def _send_all(self, messages: list[JsonObject]) -> None:
-        for message in messages:
-            self._send_data(message)
 
 
 def serve(stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> int:

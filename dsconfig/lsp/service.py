@@ -8,31 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from dsconfig._version import __version__
-from dsconfig.lsp.diagnostics import items
+from dsconfig.consumers import tree
+from dsconfig.lsp.capabilities import REQUESTS, capabilities, watchers
+from dsconfig.lsp.errors import INTERNAL, NOT_FOUND, RequestError
 from dsconfig.lsp.positions import ENCODINGS
-from dsconfig.lsp.workspace import Workspace
+from dsconfig.lsp.publish import Publisher
+from dsconfig.lsp.workspace import WARNING, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dsconfig.json_types import Json, JsonObject
-
-REQUESTS: Mapping[str, str] = {
-    "textDocument/diagnostic": "diagnostics",
-    "textDocument/codeAction": "actions",
-    "textDocument/hover": "hover",
-    "textDocument/completion": "completion",
-}
-"""Each request, and the module here whose `answer(workspace, params)` answers it."""
-NOT_FOUND, INTERNAL, CANCELLED = -32601, -32603, -32800
-
-
-class RequestError(Exception):
-    """A request that cannot be answered, with the protocol's code for the reason."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class Service:
@@ -41,8 +25,7 @@ class Service:
     def __init__(self) -> None:
         self.workspace = Workspace()
         self.is_shut_down = False
-        self._pulls = False
-        """Whether the editor asks for diagnostics, and is not told of them unasked."""
+        self._publisher = Publisher(self.workspace)
 
     def request(self, method: str, params: Json) -> Json:
         """The answer to a request.
@@ -54,44 +37,56 @@ class Service:
             return self._initialize(params)
         if method == "shutdown":
             self.is_shut_down = True
+            self.workspace.clear()
             return None
         if method not in REQUESTS:
             raise RequestError(NOT_FOUND, f"{method} is not answered here")
-        module = import_module(f"dsconfig.lsp.{REQUESTS[method]}")
-        return module.answer(self.workspace, params)
+        module, _, name = REQUESTS[method].partition(":")
+        return getattr(import_module(f"dsconfig.lsp.{module}"), name or "answer")(self.workspace, params)
 
-    def notify(self, method: str, params: Json) -> list[JsonObject]:
-        """Take notice of something; returns the messages that the editor is to get at once."""
+    def notify(self, method: str, params: Json) -> None:
+        """Take notice of something; what the editor is to know of it is among what is `pending`."""
         workspace = self.workspace
         match method:
+            case "initialized":
+                self._watch()
             case "textDocument/didOpen":
                 workspace.open(params["textDocument"])
             case "textDocument/didChange":
                 document = params["textDocument"]
                 workspace.change(document["uri"], document.get("version"), params["contentChanges"])
             case "textDocument/didClose":
-                uri = params["textDocument"]["uri"]
-                workspace.close(uri)
-                return [] if self._pulls else [_published(uri, None, [])]
-        return []
+                workspace.close(params["textDocument"]["uri"])
+            case "textDocument/didSave" if not self._watches:
+                workspace.reload()
+            case "workspace/didChangeWatchedFiles":
+                if any(each["uri"] not in workspace.texts for each in params["changes"]):
+                    workspace.reload()
+            case "workspace/didChangeWorkspaceFolders":
+                workspace.reload()
+            case "workspace/didChangeConfiguration":
+                settings = params.get("settings") or {}
+                workspace.configure(settings.get("dsconfig") or settings)
 
-    def pending(self) -> Iterator[JsonObject]:
-        """The messages that say what was found in the texts that changed since the last time."""
-        while self.workspace.stale:
-            uri = next(iter(self.workspace.stale))
-            del self.workspace.stale[uri]
-            if self._pulls:
-                continue
-            judged = self.workspace.judged(uri)
-            if judged is not None:
-                yield _published(uri, judged.text.version, items(judged))
-
-    def take(self, method: str, params: Json) -> list[JsonObject]:
+    def take(self, method: str, params: Json) -> None:
         """The same, whatever comes: what goes wrong is told in the editor's log."""
         try:
-            return self.notify(method, params)
+            self.notify(method, params)
         except Exception as error:
-            return [_logged(f"{method}: {type(error).__name__}: {error}")]
+            text = f"{method}: {type(error).__name__}: {error}"
+            self.workspace.outbox.append(_message("window/logMessage", {"type": 1, "message": text}))
+
+    def pending(self) -> Iterator[JsonObject]:
+        """The messages that the editor is to get: questions to it, and what was found since the last time."""
+        workspace = self.workspace
+        while workspace.outbox or workspace.stale or workspace.closed:
+            if workspace.outbox:
+                yield workspace.outbox.pop(0)
+                continue
+            yield from self._publisher.next()
+            for problem in workspace.configuration.problems:
+                workspace.say(f"dsconfig: {problem}", WARNING)
+            workspace.configuration.problems.clear()
 
     def handle(self, message: str) -> str:
         """Take in one JSON-RPC message; returns a list of messages, as JSON text like the first."""
@@ -100,45 +95,35 @@ class Service:
         if method is not None and "id" in data:
             out.append(answered(self, data["id"], method, params))
         elif method is not None:
-            out += self.take(method, params)
+            self.take(method, params)
         return json.dumps([*out, *self.pending()])
 
     def _initialize(self, params: JsonObject) -> JsonObject:
         workspace = self.workspace
         workspace.client = params.get("capabilities") or {}
         workspace.options = params.get("initializationOptions") or {}
+        workspace.configure(workspace.options)
         offered = workspace.client.get("general", {}).get("positionEncodings") or ["utf-16"]
         workspace.encoding = next((each for each in ENCODINGS if each in offered), "utf-16")
-        self._pulls = "diagnostic" in workspace.client.get("textDocument", {})
-        return {
-            "capabilities": self._capabilities(),
-            "serverInfo": {"name": "dsconfig", "version": __version__},
-        }
+        server = {"name": "dsconfig", "version": __version__}
+        return {"capabilities": capabilities(workspace), "serverInfo": server}
 
-    def _capabilities(self) -> JsonObject:
-        return {
-            "positionEncoding": self.workspace.encoding,
-            "textDocumentSync": {"openClose": True, "change": 2, "save": True},
-            "diagnosticProvider": {
-                "identifier": "dsconfig",
-                "interFileDependencies": True,
-                "workspaceDiagnostics": False,
-            },
-            "codeActionProvider": {"codeActionKinds": ["quickfix", "source.fixAll.dsconfig"]},
-            "hoverProvider": True,
-            "completionProvider": {"triggerCharacters": ['"', ":", " "]},
-        }
+    @property
+    def _watches(self) -> bool:
+        """Whether the editor tells of files that change."""
+        known = self.workspace.client.get("workspace", {}).get("didChangeWatchedFiles", {})
+        return bool(known.get("dynamicRegistration")) or self.workspace.options.get("watches") is True
+
+    def _watch(self) -> None:
+        """What is found in the tree around configs holds until the editor tells of a change."""
+        if not self._watches:
+            tree.release()
+        elif self.workspace.options.get("watches") is not True:
+            self.workspace.ask("client/registerCapability", {"registrations": [watchers()]})
 
 
-def _published(uri: str, version: int | None, found: list[JsonObject]) -> JsonObject:
-    params: JsonObject = {"uri": uri, "diagnostics": found}
-    if version is not None:
-        params["version"] = version
-    return {"jsonrpc": "2.0", "method": "textDocument/publishDiagnostics", "params": params}
-
-
-def _logged(text: str) -> JsonObject:
-    return {"jsonrpc": "2.0", "method": "window/logMessage", "params": {"type": 1, "message": text}}
+def _message(method: str, params: JsonObject) -> JsonObject:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
 def answered(service: Service, number: str | int, method: str, params: Json) -> JsonObject:

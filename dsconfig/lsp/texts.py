@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from dsconfig.document import Document, Format, read_text
 from dsconfig.document.contents import unsaved
 from dsconfig.evaluation.file_names import is_yaml
 from dsconfig.lsp.positions import Encoding, Lines
-from dsconfig.lsp.uris import name_of, path_of
+from dsconfig.lsp.uris import name_of, path_of, real
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsconfig.json_types import JsonObject
 
-_YAML = ("yaml", "yml")
-
 
 class OpenText:
     """One text in the editor, of one version. What is read of it is read once."""
 
-    __slots__ = ("_document", "lines", "name", "uri", "version", "yaml")
+    __slots__ = ("_document", "language", "lines", "name", "uri", "version", "yaml")
 
-    def __init__(self, uri: str, version: int | None, lines: Lines, *, yaml: bool) -> None:
-        self.uri, self.version, self.lines, self.yaml = uri, version, lines, yaml
+    def __init__(self, uri: str, version: int | None, lines: Lines, language: str) -> None:
+        self.uri, self.version, self.lines, self.language = uri, version, lines, language
+        self.yaml = "yaml" in language or is_yaml(uri)
         self.name = name_of(uri)
         self._document: Document | None = None
 
@@ -55,24 +53,22 @@ class OpenText:
                 start, end = lines.offsets(change["range"])
                 text = lines.text[:start] + text + lines.text[end:]
             lines = Lines(text, lines.encoding)
-        return OpenText(self.uri, version, lines, yaml=self.yaml)
+        return OpenText(self.uri, version, lines, self.language)
 
 
 def opened(item: JsonObject, encoding: Encoding) -> OpenText:
     """The text that an editor opens."""
-    uri, language = str(item["uri"]), str(item.get("languageId", ""))
     lines = Lines(str(item["text"]), encoding)
-    yaml = language in _YAML or is_yaml(uri)
-    return OpenText(uri, item.get("version"), lines, yaml=yaml)
+    return OpenText(str(item["uri"]), item.get("version"), lines, str(item.get("languageId", "")))
 
 
 def keep(text: OpenText) -> None:
     """Whoever reads the file, as the launch file that names it does, gets this text from now on."""
     if (path := path_of(text.uri)) is not None:
-        unsaved[os.path.realpath(path)] = text.text.encode("utf-8", "surrogatepass")
+        unsaved[real(path)] = text.text.encode("utf-8", "surrogatepass")
 
 
 def forget(uri: str) -> None:
     """Whoever reads the file gets what is on disk from now on."""
     if (path := path_of(uri)) is not None:
-        unsaved.pop(os.path.realpath(path), None)
+        unsaved.pop(real(path), None)

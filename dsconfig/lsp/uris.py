@@ -27,6 +27,11 @@ def uri_of(path: str) -> str:
     return f"file://{quote(path, safe='/')}"
 
 
+def real(name: str) -> str:
+    """The path under which a file is known, whichever way leads to it."""
+    return name if name.startswith("<") else os.path.realpath(name)
+
+
 def name_of(uri: str) -> str:
     """What a document goes by: its path, or its URI in angle brackets, which no file has for a name."""
     return path_of(uri) or f"<{uri}>"

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.checking.check import check_document
-from dsconfig.checking.circumstances import circumstances
+from dsconfig.checking.judge import circumstances, judge
+from dsconfig.consumers import tree
 from dsconfig.lsp.judged import Judged
+from dsconfig.lsp.ours import is_ours
+from dsconfig.lsp.settings import Configuration
 from dsconfig.lsp.texts import OpenText, forget, keep, opened
+from dsconfig.lsp.uris import real, uri_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dsconfig.checking.report import Report
     from dsconfig.json_types import JsonObject
     from dsconfig.lsp.positions import Encoding
+
+
+ERROR, WARNING, INFO = 1, 2, 3
+"""Kinds of messages."""
 
 
 class Workspace:
@@ -23,10 +33,20 @@ class Workspace:
         """The capabilities of the editor."""
         self.options: JsonObject = {}
         """What the editor says at the start, beside the protocol."""
+        self.configuration = Configuration({})
         self.texts: dict[str, OpenText] = {}
         self.stale: dict[str, None] = {}
         """URIs of texts of which the editor does not know yet what was found."""
+        self.outbox: list[JsonObject] = []
+        """What the editor is to be told, or asked, beside answers and findings."""
+        self.closed: list[str] = []
+        """URIs of texts that were closed, of which nothing is to be shown any more."""
+        self.unasked = False
+        """Whether something was found anew in a text that did not change."""
         self._judged: dict[str, Judged] = {}
+        self._asked = 0
+        self._ours: set[str] = set()
+        """Texts that were configs once: one that is being rewritten still is."""
 
     def open(self, item: JsonObject) -> None:
         """A text is open from now on."""
@@ -37,31 +57,104 @@ class Workspace:
         if (text := self.texts.get(uri)) is not None:
             self._put(text.changed(version, changes))
 
+    def close(self, uri: str) -> None:
+        """A text is not open any more: what is on disk counts for those that it has to do with."""
+        if (text := self.texts.get(uri)) is None:
+            return
+        self._touch(text)
+        forget(uri)
+        self._ours.discard(uri)
+        del self.texts[uri]
+        self._judged.pop(uri, None)
+        self.stale.pop(uri, None)
+        self.closed.append(uri)
+
+    def clear(self) -> None:
+        """The editor goes: nothing is open, and what is on disk counts."""
+        for uri in list(self.texts):
+            self.close(uri)
+        self.closed.clear()
+        tree.release()
+
+    def reload(self) -> None:
+        """Files were changed that may be settings, launch files, or configs that are named."""
+        tree.hold()
+        self.configuration.reload()
+        self._judged.clear()
+        self.stale.update(dict.fromkeys(self.texts))
+        self.unasked = True
+
+    def configure(self, own: JsonObject) -> None:
+        """The editor's own settings are these from now on."""
+        self.configuration = Configuration(own)
+        self.reload()
+
+    def judged(self, uri: str) -> Judged | None:
+        """What is found in an open text as it is now; None where it is not open, or none of our business."""
+        text = self.texts.get(uri)
+        if text is None or not self._is_ours(text):
+            return None
+        if uri not in self._judged:
+            options = self.configuration.of(text.name)
+            if options.excludes(text.name):
+                return None
+            under = circumstances(text.document, options)
+            self._judged[uri] = Judged(text, judge(text.document, options, under))
+        return self._judged[uri]
+
+    def text_of(self, path: str) -> OpenText | None:
+        """The open text of the file at a path."""
+        return next((text for text in self.texts.values() if real(text.name) == real(path)), None)
+
+    def show(self, title: str, text: str, language: str) -> None:
+        """Have the editor show a text: as a document where it can, else as a message."""
+        if not self.client.get("window", {}).get("showDocument", {}).get("support"):
+            self.say(f"{title}\n\n{text}", INFO)
+            return
+        from dsconfig.lsp.scratch import scratch
+
+        uri = uri_of(scratch(title, text, language))
+        self.ask("window/showDocument", {"uri": uri, "takeFocus": True})
+
+    def say(self, text: str, kind: int) -> None:
+        """Show a message in the editor."""
+        params = {"type": kind, "message": text}
+        self.outbox.append({"jsonrpc": "2.0", "method": "window/showMessage", "params": params})
+
+    def ask(self, method: str, params: JsonObject) -> None:
+        """Ask the editor for something; what it answers is not waited for."""
+        self._asked += 1
+        message = {"jsonrpc": "2.0", "id": f"dsconfig-{self._asked}", "method": method, "params": params}
+        self.outbox.append(message)
+
     def _put(self, text: OpenText) -> None:
         self.texts[text.uri] = text
         keep(text)
-        self._forget(text.uri)
+        self._touch(text)
 
-    def close(self, uri: str) -> None:
-        """A text is not open any more."""
-        forget(uri)
-        self.texts.pop(uri, None)
-        self._judged.pop(uri, None)
-        self.stale.pop(uri, None)
+    def _touch(self, text: OpenText) -> None:
+        """Forget what was found in a text, and in those that it has to do with."""
+        before = self._judged.pop(text.uri, None)
+        self.stale.pop(text.uri, None)
+        self.stale[text.uri] = None
+        leads = before is None or _leads(before.report)
+        for uri, other in list(self._judged.items()):
+            if leads or real(text.name) in _named(other.report.children):
+                del self._judged[uri]
+                self.stale[uri] = None
+                self.unasked = True
 
-    def _forget(self, uri: str) -> None:
-        self._judged.pop(uri, None)
-        self.stale[uri] = None
+    def _is_ours(self, text: OpenText) -> bool:
+        if text.uri not in self._ours and is_ours(text):
+            self._ours.add(text.uri)
+        return text.uri in self._ours
 
-    def judged(self, uri: str) -> Judged | None:
-        """What is found in an open text as it is now; None where it is not open."""
-        text = self.texts.get(uri)
-        if text is None:
-            return None
-        if uri not in self._judged:
-            under = circumstances(text.document)
-            report = check_document(
-                text.document, under.target, world_size=under.world_size, consumer=under.reader
-            )
-            self._judged[uri] = Judged(text, report)
-        return self._judged[uri]
+
+def _leads(report: Report) -> bool:
+    """Whether a text is a launch file: what others name it, or are named by it, may depend on it."""
+    return report.is_held or bool(report.children) or report.foreign is not None
+
+
+def _named(children: Iterable[Report]) -> set[str]:
+    """The real paths of the files that a launch file names, and that those name."""
+    return {path for each in children for path in (real(each.name), *_named(each.children))}

@@ -7,6 +7,7 @@ import re
 import sys
 
 from dsconfig.consumers.tree import root
+from dsconfig.document.contents import is_file
 from dsconfig.json_types import NamedTuple
 
 _UNKNOWN = r"\$(?:\w+|\{\w+\})/+(?!.*\$)"
@@ -43,9 +44,7 @@ def search(written: str, launch: str, inside: str = "") -> Place:
         found = search(written[match.end() :], launch)
         return found if found.path is not None else found._replace(path=None)
     if os.path.isabs(written) or launch.startswith("<"):
-        return Place(
-            written if os.path.isfile(written) else None, () if os.path.isabs(written) else (os.curdir,)
-        )
+        return Place(written if is_file(written) else None, () if os.path.isabs(written) else (os.curdir,))
     folder = os.path.dirname(os.path.abspath(launch))
     folders, top = [os.curdir], root(folder)
     while True:
@@ -58,7 +57,7 @@ def search(written: str, launch: str, inside: str = "") -> Place:
         if os.path.abspath(each) not in map(os.path.abspath, tried):
             tried.append(each)
             path = os.path.normpath(os.path.join(each, written))
-            if os.path.isfile(path):
+            if is_file(path):
                 return Place(_short(path), tuple(tried))
     return Place(None, tuple(tried))
 

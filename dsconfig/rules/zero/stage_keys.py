@@ -12,7 +12,7 @@ from dsconfig.rules._unread import differs_from_default, without_effect
 _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
 _PARTITIONED = (3,)
 _GRADIENTS = (1, 2)
-_READ_BY: dict[str, tuple[int, ...]] = {
+READ_BY: dict[str, tuple[int, ...]] = {
     "sub_group_size": _PARTITIONED,
     "stage3_prefetch_bucket_size": _PARTITIONED,
     "stage3_param_persistence_threshold": _PARTITIONED,
@@ -77,12 +77,12 @@ def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
     unread = [
         f"{ZERO}.{name}"
         for name in values
-        if level not in _READ_BY.get(name, (level,)) and differs_from_default(ctx, f"{ZERO}.{name}")
+        if level not in READ_BY.get(name, (level,)) and differs_from_default(ctx, f"{ZERO}.{name}")
     ]
     unread = [path for path in unread if not _taken_at_stage_0(ctx, path)] if level == 0 else unread
     if unread and ctx.has(f"{ZERO}.stage"):
         them = "them" if len(unread) > 1 else "it"
-        readers = [set(_READ_BY[path.rpartition(".")[2]]) for path in unread]
+        readers = [set(READ_BY[path.rpartition(".")[2]]) for path in unread]
         wanted, shared = set().union(*readers), sorted({1, 2, 3}.intersection(*readers))
         stages = _stages(sorted(wanted))
         off = f"{stage_words(ctx)}, and nothing reads {them}"

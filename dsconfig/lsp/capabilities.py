@@ -1,0 +1,73 @@
+"""What the server can do, and what it asks the editor to tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsconfig.lsp.actions import KINDS
+from dsconfig.lsp.commands import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dsconfig.json_types import JsonObject
+    from dsconfig.lsp.workspace import Workspace
+
+REQUESTS: Mapping[str, str] = {
+    "textDocument/diagnostic": "diagnostics",
+    "textDocument/codeAction": "actions",
+    "textDocument/willSaveWaitUntil": "actions:on_save",
+    "textDocument/hover": "hover",
+    "textDocument/completion": "completion",
+    "textDocument/documentSymbol": "symbols",
+    "textDocument/foldingRange": "folding",
+    "textDocument/documentLink": "links",
+    "textDocument/definition": "definition",
+    "textDocument/prepareRename": "rename:prepare",
+    "textDocument/rename": "rename",
+    "textDocument/inlayHint": "hints",
+    "textDocument/codeLens": "lenses",
+    "workspace/executeCommand": "commands",
+}
+"""Each request, and the module here whose `answer(workspace, params)`, or other function, answers it."""
+_WATCHED = "**/*.{toml,json,jsonc,hjson,yaml,yml,sh,bash,slurm,sbatch,py,ipynb,md,mk,txt}"
+"""Settings, configs, and what may name a config or pin who reads it."""
+
+
+def capabilities(workspace: Workspace) -> JsonObject:
+    """What the server offers to an editor."""
+    return {
+        "positionEncoding": workspace.encoding,
+        "textDocumentSync": {
+            "openClose": True,
+            "change": 2,
+            "save": {"includeText": False},
+            "willSaveWaitUntil": workspace.configuration.fix_on_save,
+        },
+        "diagnosticProvider": {
+            "identifier": "dsconfig",
+            "interFileDependencies": True,
+            "workspaceDiagnostics": False,
+        },
+        "codeActionProvider": {"codeActionKinds": list(KINDS)},
+        "hoverProvider": True,
+        "completionProvider": {"triggerCharacters": ['"', "'", ":", " "]},
+        "documentSymbolProvider": True,
+        "foldingRangeProvider": True,
+        "documentLinkProvider": {},
+        "definitionProvider": True,
+        "renameProvider": {"prepareProvider": True},
+        "inlayHintProvider": True,
+        "codeLensProvider": {},
+        "executeCommandProvider": {"commands": list(COMMANDS)},
+        "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
+    }
+
+
+def watchers() -> JsonObject:
+    """What the editor is asked to tell of."""
+    return {
+        "id": "dsconfig-files",
+        "method": "workspace/didChangeWatchedFiles",
+        "registerOptions": {"watchers": [{"globPattern": _WATCHED}]},
+    }

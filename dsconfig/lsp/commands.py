@@ -1,0 +1,149 @@
+"""Commands: what the command line tells of a config, told of the text in the editor."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.lsp.errors import REFUSED, RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from dsconfig.document import Document
+    from dsconfig.json_types import Json, JsonObject
+    from dsconfig.lsp.judged import Judged
+    from dsconfig.lsp.workspace import Workspace
+
+RESOLVE, COMPAT, MEMORY, SHOW, FIX = (
+    f"dsconfig.{verb}" for verb in ("resolve", "compat", "memory", "show", "fix")
+)
+_MODEL = "llama-3-8b"
+"""The model of which memory is told where nobody names one."""
+_GIB = 1 << 30
+
+
+class Told(NamedTuple):
+    """What a command has to tell: a text, its language, and a line about it."""
+
+    title: str
+    text: str
+    language: str = "plaintext"
+
+    def to_dict(self) -> JsonObject:
+        """As the editor gets it."""
+        return self._asdict()
+
+
+def answer(workspace: Workspace, params: JsonObject) -> Json:
+    """`workspace/executeCommand`."""
+    command, arguments = params["command"], params.get("arguments") or []
+    run = COMMANDS.get(command)
+    if run is None:
+        raise RequestError(REFUSED, f"there is no command {command}")
+    judged = workspace.judged(str(arguments[0])) if arguments else None
+    if judged is None:
+        raise RequestError(REFUSED, "no config is open under this address")
+    return _delivered(workspace, run(judged, arguments[1:]))
+
+
+def _delivered(workspace: Workspace, told: Told) -> JsonObject:
+    """Give the text back; an editor that does nothing with it is asked to show it."""
+    if workspace.options.get("commands") != "return":
+        workspace.show(told.title, told.text, told.language)
+    return told.to_dict()
+
+
+def _resolve(judged: Judged, arguments: list[Json]) -> Told:
+    from dsconfig.render.run import described
+    from dsconfig.render.style import Style
+    from dsconfig.resolving.errors import ResolveError
+    from dsconfig.resolving.resolve import resolve
+
+    size = _size(judged, arguments)
+    title = f"{_name(judged)} at world size {size}"
+    try:
+        run = resolve(judged.text.document, size, judged.report.target, judged.report.reader.said)
+    except ResolveError as error:
+        return Told(title, f"{error}\n")
+    lines = "".join(f"// {line}" for line in described(run, Style()))
+    config = json.dumps(run.config, indent=2, ensure_ascii=False, default=str)
+    return Told(title, f"{lines}{config}\n", "jsonc")
+
+
+def _compat(judged: Judged, _: list[Json]) -> Told:
+    from dsconfig.checking.compat import compat
+    from dsconfig.render.compat import table
+    from dsconfig.render.style import Style
+
+    report = judged.report
+    stretches = compat(judged.text.document, world_size=report.world_size, consumer=report.reader)
+    return Told(f"{_name(judged)}: releases", table(stretches, Style()))
+
+
+def _memory(judged: Judged, arguments: list[Json]) -> Told:
+    from dsconfig.render.memory import Limits, text_lines
+    from dsconfig.render.style import Style
+    from dsconfig.resolving.errors import ResolveError
+    from dsconfig.resolving.memory import memory
+    from dsconfig.sizing.refused import NotModelledError
+
+    size = _size(judged, arguments)
+    model = arguments[1] if len(arguments) > 1 and arguments[1] else _MODEL
+    title = f"{_name(judged)}: {model} at world size {size}"
+    try:
+        report = judged.report
+        found = memory(judged.text.document, model, size, report.target, report.reader.said)
+    except (ResolveError, NotModelledError, OSError, ValueError) as error:
+        return Told(title, f"{error}\n")
+    limits = Limits(None, None, 2 * _GIB)
+    return Told(title, f"model: {model}\n{''.join(text_lines(found, limits, Style()))}")
+
+
+def _show(judged: Judged, arguments: list[Json]) -> Told:
+    from dsconfig.lsp.values import shown
+    from dsconfig.words import quoted
+
+    title = f"{_name(judged)}: effective values"
+    found = shown(judged, every=bool(arguments and arguments[0]))
+    if found is None:
+        return Told(title, "the release refuses the config\n")
+    rows = [(each.key, quoted(each.value).strip("`"), each.note) for each in found.values]
+    key, value = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
+    lines = [f"{row[0]:{key}}  {row[1]:{min(value, 40)}}  {row[2]}\n" for row in rows]
+    return Told(title, "".join([*lines, *(f"{each.kind}: {each.text}\n" for each in found.messages)]))
+
+
+def _fix(judged: Judged, arguments: list[Json]) -> Told:
+    from dsconfig.checking.check import judge_of
+    from dsconfig.fixing.fix import fix_document
+
+    document: Document = judged.text.document
+    done = fix_document(document, judge_of(judged.report), unsafe=bool(arguments and arguments[0]))
+    return Told(f"{len(done.applied)} fixed, {len(done.report)} left", done.text, document.format)
+
+
+def _size(judged: Judged, arguments: list[Json]) -> int:
+    asked = arguments[0] if arguments else None
+    if asked is None:
+        return judged.likely_world_size
+    if type(asked) is not int or not 0 < asked < 10**9:
+        raise RequestError(REFUSED, f"world size {asked!r}: expected a whole number above 0")
+    return asked
+
+
+def _name(judged: Judged) -> str:
+    return os.path.basename(judged.text.name.strip("<>"))
+
+
+COMMANDS: Mapping[str, Callable[[Judged, list[Json]], Told]] = {
+    RESOLVE: _resolve,
+    COMPAT: _compat,
+    MEMORY: _memory,
+    SHOW: _show,
+    FIX: _fix,
+}
+"""Each command, whose first argument is the address of a text. Then come: of `resolve` and `memory` the world
+size, of `memory` a model, of `show` whether every default is told, of `fix` whether unsafe fixes are made.
+"""

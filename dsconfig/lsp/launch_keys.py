@@ -1,0 +1,59 @@
+"""Accelerate's own launch file: its keys, what they do, and what they take, from its schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from dsconfig.consumers.launch_file import BLOCK, is_launch_file
+from dsconfig.lsp.candidates import Candidate
+from dsconfig.lsp.offer import BLOCK as OFFERED_BLOCK
+from dsconfig.lsp.offer import PROPERTY, Offer, value_offer
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import Json, JsonObject, KeyPath
+    from dsconfig.lsp.cursor import Cursor
+    from dsconfig.lsp.written import Hand
+
+
+def offers(data: Json, at: Cursor, hand: Hand) -> Iterator[Offer]:
+    """What may be typed at the cursor."""
+    if not is_launch_file(data):
+        return
+    if at.kind == "key" and at.path in ((), (BLOCK,)):
+        for word, schema in properties(at.path).items():
+            if word not in at.data:
+                text = hand.key(word, at.quote) + ("" if at.has_value else ": ")
+                yield Offer(word, text, PROPERTY, str(schema.get("description", "")))
+    elif at.kind == "value" and at.path:
+        schema = properties(at.path[:-1]).get(str(at.path[-1]), {})
+        for value in _values(schema):
+            yield value_offer(Candidate(value), at, hand)
+        for each in schema.get("defaultSnippets", ()):
+            yield Offer(str(each["label"]), hand.block(each["body"]), OFFERED_BLOCK, detail="block")
+
+
+def properties(path: KeyPath) -> JsonObject:
+    """The keys of the root, or of the block for DeepSpeed, each with its schema."""
+    schema = _schema()
+    if path == (BLOCK,):
+        schema = schema["definitions"]["DeepSpeed"]
+    elif path:
+        return {}
+    return {word: each for word, each in schema["properties"].items() if isinstance(each, dict)}
+
+
+def _values(schema: JsonObject) -> Iterator[Json]:
+    yield from schema.get("enum", ())
+    for arm in schema.get("anyOf", ()):
+        yield from _values(arm)
+    if schema.get("type") == "boolean":
+        yield from (True, False)
+
+
+@cache
+def _schema() -> JsonObject:
+    from dsconfig.schema.accelerate import launch_schema
+
+    return launch_schema()

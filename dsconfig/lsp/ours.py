@@ -1,0 +1,29 @@
+"""Which texts are any business of this server: an editor may hand over every JSON and YAML file there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsconfig.checking.circumstances import foreign
+from dsconfig.checking.discover import reads_as_config
+from dsconfig.consumers.launchers.table import SCRIPTS
+from dsconfig.consumers.own_words import KEY
+
+if TYPE_CHECKING:
+    from dsconfig.lsp.texts import OpenText
+
+LANGUAGES = "deepspeed"
+"""How an editor's names of our languages begin: who chooses one means it."""
+_MEANT = (f'"{KEY}"'.encode(), b"deepspeed.schema.json", b"dsconfig:")
+
+
+def is_ours(text: OpenText) -> bool:
+    """Whether a text is a config, or a launch file that leads to one, or is about to become one."""
+    if text.language.startswith(LANGUAGES):
+        return True
+    data = text.text.encode("utf-8", "surrogatepass")
+    if text.name.endswith(SCRIPTS):
+        return b"deepspeed" in data and not foreign(text.document)
+    if any(word in data for word in _MEANT):
+        return True
+    return reads_as_config(text.name, data, yaml=text.yaml)

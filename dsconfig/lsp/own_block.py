@@ -1,0 +1,43 @@
+"""Completion in `"$dsconfig"`: who reads the config, for which release and world size, what is ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dsconfig.checking.select import catalogue
+from dsconfig.consumers import CONSUMERS
+from dsconfig.consumers.own_words import EXPECTED
+from dsconfig.lsp.candidates import Candidate
+from dsconfig.lsp.offer import PROPERTY, Offer, value_offer
+from dsconfig.releases import RELEASES
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import KeyPath
+    from dsconfig.lsp.cursor import Cursor
+    from dsconfig.lsp.written import Hand
+
+
+def offers(path: KeyPath, at: Cursor, hand: Hand) -> Iterator[Offer]:
+    """What may stand at a path of the block."""
+    if at.kind == "key" and not path:
+        known = {**EXPECTED, "ignore": "the rules that are switched off: a list, or lists by key"}
+        for word, expected in known.items():
+            if word not in at.data:
+                text = hand.key(word, at.quote) + ("" if at.has_value else ": ")
+                yield Offer(word, text, PROPERTY, expected)
+    elif at.kind == "value" and path == ("target",):
+        for number, release in enumerate(reversed(RELEASES)):
+            offer = value_offer(Candidate(release, f"DeepSpeed {release}"), at, hand)
+            yield offer._replace(text=_quoted(release, at, hand), rank=1000 + number)
+    elif at.kind == "value" and path == ("consumer",):
+        for name in CONSUMERS:
+            yield value_offer(Candidate(name), at, hand)
+    elif at.kind == "value" and path[:1] == ("ignore",):
+        for code, name in catalogue().items():
+            yield value_offer(Candidate(code, name), at, hand)
+
+
+def _quoted(release: str, at: Cursor, hand: Hand) -> str:
+    """A release, which YAML would not take for a number, but people might."""
+    return hand.literal(f"{at.quote or chr(34)}{release}{at.quote or chr(34)}")
