@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
+
+from dsconfig.json_types import NamedTuple
 
 Names: TypeAlias = "Sequence[str] | None"
 Pairs: TypeAlias = "Sequence[tuple[str, Sequence[str]]] | None"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from dsconfig.checking.asked import Asked
 from dsconfig.checking.circumstances import Circumstances, find_out, of_file
@@ -15,6 +14,7 @@ from dsconfig.consumers.launchers.arguments import informed
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.reader import Reader, given
 from dsconfig.document import Document
+from dsconfig.json_types import NamedTuple
 from dsconfig.releases import Origin, Target, UnknownReleaseError
 from dsconfig.releases import resolve as resolve_target
 from dsconfig.settings import Settings

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from dsconfig.checking.asked import Asked
 from dsconfig.checking.discover import excluded
 from dsconfig.checking.select import Layer, catalogue, expand, selected
+from dsconfig.json_types import NamedTuple
 from dsconfig.settings import Settings
 
 
