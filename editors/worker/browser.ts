@@ -1,0 +1,8 @@
+/** The worker in a browser. */
+
+import { serve } from "./worker";
+
+serve({
+  post: (message) => self.postMessage(message),
+  listen: (listener) => self.addEventListener("message", (event) => listener(event.data)),
+});

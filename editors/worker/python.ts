@@ -1,0 +1,74 @@
+/** Starts Python with the archive that `build.mjs` made, without a request that the archive could answer. */
+
+import { type Lockfile, loadPyodide } from "pyodide";
+import createPyodideModule from "pyodide/pyodide.asm.mjs";
+import { info } from "pyodide/pyodide-lock.json";
+import type { Mirror, Part, Start } from "./messages";
+
+/** Python, running. */
+export interface Python {
+  /** Hands one message of JSON-RPC to `worker.py`; returns those to send, a list in JSON. */
+  answer(message: string): string;
+  /** Writes and removes files in Python's own file system. */
+  mirror(files: Mirror): void;
+}
+
+/** Where Pyodide looks for what is at hand as bytes: `fetch` answers instead. */
+const HOME = "https://dsconfig.invalid/";
+
+export async function start({ wasm, archive }: Start): Promise<Python> {
+  forgetImportScripts();
+  const given: Record<string, Part> = { [`${HOME}pyodide.asm.wasm`]: wasm, [`${HOME}archive`]: archive };
+  const pyodide = await served(given, () =>
+    loadPyodide({
+      indexURL: typeof wasm === "string" ? wasm.slice(0, wasm.lastIndexOf("/") + 1) : HOME,
+      stdLibURL: typeof archive === "string" ? archive : `${HOME}archive`,
+      packageBaseUrl: HOME,
+      lockFileContents: LOCK,
+      createPyodideModule,
+    }),
+  );
+  const answer = pyodide.pyimport("worker").answer as (message: string) => string;
+  return { answer, mirror: (files) => mirror(pyodide.FS, files) };
+}
+
+/** No package is ever loaded; the lock file of those that could be has to be there all the same. */
+const LOCK = { info, packages: {} } as Lockfile;
+
+/** Pyodide refuses a classic worker, in which it could not import its main file: here it is bundled with it. */
+function forgetImportScripts(): void {
+  if ("importScripts" in globalThis) {
+    Object.defineProperty(globalThis, "importScripts", { value: undefined });
+  }
+}
+
+/** Runs `task` while `fetch` knows the bytes that are at hand. */
+async function served<T>(given: Record<string, Part>, task: () => Promise<T>): Promise<T> {
+  const { fetch } = globalThis;
+  globalThis.fetch = async (request: string | URL | Request, options?: RequestInit) => {
+    const part = given[String(request)];
+    if (!(part instanceof Uint8Array)) {
+      return fetch(request, options);
+    }
+    return new Response(part as Uint8Array<ArrayBuffer>, { headers: { "Content-Type": "application/wasm" } });
+  };
+  try {
+    return await task();
+  } finally {
+    globalThis.fetch = fetch;
+  }
+}
+
+type FileSystem = Awaited<ReturnType<typeof loadPyodide>>["FS"];
+
+function mirror(system: FileSystem, { write, remove }: Mirror): void {
+  for (const { path, content } of write) {
+    system.mkdirTree(path.slice(0, path.lastIndexOf("/")) || "/");
+    system.writeFile(path, content);
+  }
+  for (const path of remove) {
+    if (system.analyzePath(path).exists) {
+      system.unlink(path);
+    }
+  }
+}
