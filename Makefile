@@ -104,6 +104,11 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m tests.benchmarks.run
 	$(BIN)/python -m tests.editors.bench
 
+# The checker for browsers, in editors/dist: a worker, and the archive of Python that it starts.
+worker: $(VENV)/.dev
+	npm run --silent --prefix editors types
+	npm run --silent --prefix editors worker -- ../$(BIN)/python
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
@@ -115,11 +120,12 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.dev: pyproject.toml constraints.txt tests/editors/package-lock.json | $(BIN)/python
+$(VENV)/.dev: pyproject.toml constraints.txt tests/editors/package-lock.json editors/package-lock.json | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@command -v npm >/dev/null && npm ci --silent --no-audit --no-fund --prefix tests/editors || \
+	@command -v npm >/dev/null && npm ci --silent --no-audit --no-fund --prefix tests/editors && \
+		npm ci --silent --ignore-scripts --no-audit --no-fund --prefix editors || \
 		echo 'npm is missing: the tests of the editors are skipped'
 	@touch $@ $(VENV)/.installed $(VENV)/.docs
 
 clean:
-	rm -rf $(VENV) .parity .fuzz site/_build build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .parity .fuzz editors/dist site/_build build dist .mypy_cache .pytest_cache .ruff_cache

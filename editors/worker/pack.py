@@ -1,4 +1,4 @@
-"""Makes the archive that a worker starts from: `build.mjs` runs this within Pyodide, whose bytecode it then is.
+"""Makes the archive that a worker starts from; `build.mjs` runs this within Pyodide, whose bytecode it is.
 
 The archive takes the place of Pyodide's own library. It holds what Pyodide loads to start, the checker's
 verbs with all that they import, and the modules of the standard library that these ask for when they are
@@ -20,13 +20,15 @@ from typing import NamedTuple
 
 LIBRARY = Path("/lib/python314.zip")
 VERBS = ("check", "compat", "explain", "fix", "memory", "migrate", "resolve", "rules", "show")
-PREFIXES = ("dsconfig.render.", "dsconfig.rules.")
+PREFIXES = ("dsconfig.lsp.", "dsconfig.render.", "dsconfig.rules.")
 """Packages whose modules are found by name, which no import statement shows."""
+_NOWHERE, _UNITS = 0b1_1111_000, 8
+"""An entry of a table of lines that names none, and the units of code it holds for (code_objects.md)."""
 CODECS = ("ascii", "cp437", "latin_1", "unicode_escape", "utf_8", "utf_8_sig")
 CODECS += tuple(f"utf_{bits}{end}" for bits in (16, 32) for end in ("", "_le", "_be"))
 UNUSED = ("_pyrepl", "asyncio.proactor_events", "asyncio.windows_events", "bdb", "cmd", "code", "ctypes")
-UNUSED += ("csv", "doctest", "html", "ipaddress", "pdb", "platform", "unittest", "yaml._yaml")
-"""What is imported by a part that nobody here reaches: for other platforms, for debuggers, for tests."""
+UNUSED += ("doctest", "dsconfig.lsp.server", "dsconfig.model.describe", "pdb", "unittest", "yaml.cyaml")
+"""What nobody here reaches: for other platforms, debuggers, tests, stdio, or with compiled packages."""
 DOCUMENTED = ("_pyodide/", "pyodide/", "dsconfig/rules/")
 """Where docstrings are read: they are the pages of the rules, and Pyodide's own start parses its own."""
 
@@ -133,6 +135,8 @@ def _archive(sources: list[Source]) -> bytes:
 
 
 def _bare(code: CodeType) -> CodeType:
-    """The code without the numbers of its lines, which only tracebacks tell."""
+    """The code without the places of its lines, which only tracebacks tell."""
     constants = tuple(_bare(each) if isinstance(each, CodeType) else each for each in code.co_consts)
-    return code.replace(co_consts=constants, co_linetable=b"")
+    long, rest = divmod(len(code.co_code) // 2, _UNITS)
+    nowhere = bytes([_NOWHERE | _UNITS - 1]) * long + bytes([_NOWHERE | rest - 1] * bool(rest))
+    return code.replace(co_consts=constants, co_linetable=nowhere)

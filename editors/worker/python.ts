@@ -5,10 +5,14 @@ import createPyodideModule from "pyodide/pyodide.asm.mjs";
 import { info } from "pyodide/pyodide-lock.json";
 import type { Mirror, Part, Start } from "./messages";
 
-/** Python, running. */
+/** Python, running `worker.py`; messages are JSON. */
 export interface Python {
-  /** Hands one message of JSON-RPC to `worker.py`; returns those to send, a list in JSON. */
+  /** The response to a request. */
   answer(message: string): string;
+  /** Takes notice of something; returns a list of messages to send at once. */
+  take(message: string): string;
+  /** The next message that nobody asked for; undefined: there is none. */
+  pending(): string | undefined;
   /** Writes and removes files in Python's own file system. */
   mirror(files: Mirror): void;
 }
@@ -28,8 +32,8 @@ export async function start({ wasm, archive }: Start): Promise<Python> {
       createPyodideModule,
     }),
   );
-  const answer = pyodide.pyimport("worker").answer as (message: string) => string;
-  return { answer, mirror: (files) => mirror(pyodide.FS, files) };
+  const { answer, take, pending } = pyodide.pyimport("worker") as Omit<Python, "mirror">;
+  return { answer, take, pending, mirror: (files) => mirror(pyodide.FS, files) };
 }
 
 /** No package is ever loaded; the lock file of those that could be has to be there all the same. */

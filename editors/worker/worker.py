@@ -13,22 +13,37 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from dsconfig.lsp.service import INTERNAL, Service, answered, failed
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-RUN = "dsconfig/run"
-FAILED = -32603
+_RUN = "dsconfig/run"
+_service = Service()
 
 
 def answer(message: str) -> str:
-    """Take in a message; returns a list of those to send."""
+    """The response to a request."""
     data = json.loads(message)
-    number = {"jsonrpc": "2.0", "id": data.get("id")}
+    method, params = data["method"], data.get("params")
+    if method != _RUN:
+        return json.dumps(answered(_service, data["id"], method, params))
     try:
-        return json.dumps([{**number, "result": run(**data["params"])}])
+        return json.dumps({"jsonrpc": "2.0", "id": data["id"], "result": run(**params)})
     except Exception as error:
-        told = {"code": FAILED, "message": f"{type(error).__name__}: {error}"}
-        return json.dumps([{**number, "error": told}])
+        return json.dumps(failed(data["id"], INTERNAL, f"{type(error).__name__}: {error}"))
+
+
+def take(message: str) -> str:
+    """Take notice of something; returns a list of messages to send at once."""
+    data = json.loads(message)
+    return json.dumps(_service.take(data["method"], data.get("params")))
+
+
+def pending() -> str | None:
+    """The next message that says what was found, once nothing else is to be done; None: all is said."""
+    message = next(_service.pending(), None)
+    return None if message is None else json.dumps(message)
 
 
 def run(arguments: Sequence[str], stdin: str = "", folder: str = "/") -> dict[str, object]:

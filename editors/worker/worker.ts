@@ -1,4 +1,9 @@
-/** The worker: starts Python, then hands every message on to it, one at a time and in their order. */
+/**
+ * The worker: starts Python, and goes between it and the other end.
+ *
+ * Notifications are taken in as they come; what takes time begins once nothing more is waiting. So of ten
+ * keystrokes in a row the last one is judged, and a request that is cancelled meanwhile is not answered.
+ */
 
 import { MIRROR, type Message, type Mirror, type Start, type Started } from "./messages";
 import { type Python, start } from "./python";
@@ -11,51 +16,78 @@ export interface Port {
 
 /** Serves the other end until it ends the worker. */
 export function serve(port: Port): void {
-  let python: Python | undefined;
-  const waiting: Message[] = [];
-  const cancelled = new Set<unknown>();
-
-  const work = (): void => {
-    const message = waiting.shift();
-    if (!python || !message) {
-      return;
-    }
-    if (waiting.length) {
-      setTimeout(work); // what has arrived meanwhile is heard first: it may cancel what waits
-    }
-    if (message.method === MIRROR) {
-      python.mirror(message.params as Mirror);
-    } else if (message.id !== undefined && cancelled.delete(message.id)) {
-      port.post({ jsonrpc: "2.0", id: message.id, error: { code: CANCELLED, message: "cancelled" } });
-    } else {
-      for (const answer of JSON.parse(python.answer(JSON.stringify(message))) as Message[]) {
-        port.post(answer);
-      }
-    }
-  };
-
+  let server: Server | undefined;
   port.listen((message) => {
-    if ("wasm" in message) {
-      start(message).then(
-        (started) => {
-          python = started;
-          port.post({ ready: true });
-          work();
-        },
-        (reason: unknown) => port.post({ ready: false, reason: String(reason) }),
-      );
+    if (!("wasm" in message)) {
+      server?.hear(message);
       return;
     }
-    if (message.method === "$/cancelRequest") {
-      cancelled.add((message.params as { id: unknown }).id);
-      return;
-    }
-    waiting.push(message);
-    if (waiting.length === 1) {
-      setTimeout(work);
-    }
+    start(message).then(
+      (python) => {
+        server = new Server(python, port);
+        port.post({ ready: true });
+      },
+      (reason: unknown) => port.post({ ready: false, reason: String(reason) }),
+    );
   });
 }
 
 /** `LSPErrorCodes.RequestCancelled`. */
 const CANCELLED = -32800;
+
+class Server {
+  private readonly asked = new Map<Message["id"], Message>();
+  private isDue = false;
+
+  constructor(
+    private readonly python: Python,
+    private readonly port: Port,
+  ) {}
+
+  hear(message: Message): void {
+    if (message.method === MIRROR) {
+      this.python.mirror(message.params as Mirror);
+    } else if (message.method === "$/cancelRequest") {
+      this.cancel((message.params as { id: Message["id"] }).id);
+    } else if (message.id !== undefined) {
+      this.asked.set(message.id, message);
+    } else {
+      for (const answer of JSON.parse(this.python.take(JSON.stringify(message))) as Message[]) {
+        this.port.post(answer);
+      }
+    }
+    this.later();
+  }
+
+  private cancel(id: Message["id"]): void {
+    if (this.asked.delete(id)) {
+      this.port.post({ jsonrpc: "2.0", id, error: { code: CANCELLED, message: "cancelled" } });
+    }
+  }
+
+  private later(): void {
+    if (!this.isDue) {
+      this.isDue = true;
+      setTimeout(() => this.work());
+    }
+  }
+
+  /** Answers one request; where there is none, tells one piece of news. */
+  private work(): void {
+    this.isDue = false;
+    const [request] = this.asked.values();
+    if (request) {
+      this.asked.delete(request.id);
+      this.tell(this.python.answer(JSON.stringify(request)));
+    } else {
+      this.tell(this.python.pending());
+    }
+  }
+
+  private tell(text: string | undefined): void {
+    if (text !== undefined) {
+      this.port.post(JSON.parse(text));
+      this.later();
+    }
+  }
+}
