@@ -27,11 +27,12 @@ from torch.distributed.elastic.rendezvous import (
 )
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from elastic.agent.endpoint import Endpoint, parse_endpoint
+from elastic.agent.endpoint import parse_endpoint
 from elastic.agent.errors import AgentError, SettingsError, TrainingFailedError
 from elastic.agent.job import Job
 from elastic.agent.rendezvous import PlanRendezvous
 from elastic.agent.settings import RendezvousSettings, read_settings
+from elastic.agent.token_store import read_token
 
 _BACKEND = "dsconfig-launch"
 """Takes the job as an object; the backend `dsconfig` (stock torchrun) takes the path of a file."""
@@ -46,12 +47,14 @@ class Launch:
 
     job: Job
     endpoint: str
-    """`HOST[:PORT]` of the store."""
+    """`HOST[:PORT]` of the store, or `etcd://HOST[:PORT],...`."""
     run_id: str = "default"
     """The job's name in the store."""
     settings: RendezvousSettings = field(default_factory=RendezvousSettings)
     hosts_store: bool | None = None
     """Whether this process hosts the store; `None`: if the endpoint is an address of this machine."""
+    token: str | None = field(default=None, repr=False)
+    """The secret that the store asks for; `None`: it asks for none."""
     local_addr: str | None = None
     """This node's address; `None`: the one from which it reaches the store."""
     monitor_interval: float = 0.1
@@ -116,11 +119,10 @@ def _config(node: Launch, made: list[PlanRendezvous]) -> LaunchConfig:
 def _create(params: RendezvousParameters) -> RendezvousHandler:
     """What torch's registry calls: it keeps one function for each backend as long as the process lives."""
     node: Launch = params.get("launch")
-    host, port = parse_endpoint(node.endpoint)
     handler = PlanRendezvous(
         node.job,
         node.settings,
-        Endpoint(host, port, node.hosts_store),
+        parse_endpoint(node.endpoint, node.hosts_store, node.token),
         node.run_id,
         params.backend,
         local_addr=node.local_addr,
@@ -133,7 +135,8 @@ def _create(params: RendezvousParameters) -> RendezvousHandler:
 def create_handler(job: Job, params: RendezvousParameters) -> RendezvousHandler:
     """The handler for stock torchrun: settings from `--rdzv-conf`, errors become a line and an exit code."""
     try:
-        host, port = parse_endpoint(params.endpoint)
+        token = read_token(params.get("token"))
+        endpoint = parse_endpoint(params.endpoint, params.get_as_bool("is_host"), token)
         settings = read_settings(params.config)
     except SettingsError as error:
         print(f"dsconfig: error: {error}", file=sys.stderr)
@@ -141,7 +144,7 @@ def create_handler(job: Job, params: RendezvousParameters) -> RendezvousHandler:
     return PlanRendezvous(
         job,
         settings,
-        Endpoint(host, port, params.get_as_bool("is_host")),
+        endpoint,
         params.run_id,
         params.backend,
         local_addr=params.local_addr,

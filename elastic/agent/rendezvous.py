@@ -13,13 +13,13 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo
 from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 
-from elastic.agent.bounded_call import BoundedCaller
 from elastic.agent.drain import Drain
 from elastic.agent.endings import Drained, JobSucceeded
 from elastic.agent.endpoint import Endpoint, own_address
@@ -27,10 +27,12 @@ from elastic.agent.errors import AgentError, SettingsError
 from elastic.agent.job import Job
 from elastic.agent.local_node import LocalNode
 from elastic.agent.node import Node
-from elastic.agent.round_store import LINGER, RoundStore
+from elastic.agent.round_store import RoundStore
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.store import connect_store, host_if_ours
 
+LINGER = 10.0
+"""Seconds that the node which hosts the store waits at the end for the others to leave."""
 _PREFIX = "dsconfig-elastic-"
 _LONGEST = 90
 """Bytes of the folder's path: the path of a Unix socket in it has room for 107."""
@@ -58,18 +60,17 @@ class PlanRendezvous(RendezvousHandler):
         self._exits = exits
         self._backend = backend
         self._round: RoundStore | None = None
-        self._caller = BoundedCaller(4 * LINGER)
         self._outer = sys.exc_info()[1]
         self._drain = Drain()
         with self._explained():
             self._server = host_if_ours(endpoint, settings)
-            port = self._server.port if self._server else endpoint.port
-            self._store = connect_store(endpoint.host, port, settings)
-            address = local_addr or own_address(endpoint.host, port)
+            if self._server is not None:
+                endpoint = replace(endpoint, addresses=((endpoint.host, self._server.port),))
+            store = connect_store(endpoint, settings)
             self.node = Node.open(
-                LocalNode(job, settings, run_id, address, _make_folder()),
-                self._store,
-                lambda: connect_store(endpoint.host, port, settings),
+                LocalNode(job, settings, run_id, local_addr or own_address(endpoint), _make_folder()),
+                store,
+                lambda: connect_store(endpoint, settings),
                 event_log,
                 self._drain,
             )
@@ -92,8 +93,7 @@ class PlanRendezvous(RendezvousHandler):
         # All nodes have as many workers, so torch need not ask each of them
         # (`elastic/agent/server/api.py`, `_assign_worker_ranks`) and wait for one that has just died.
         os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"
-        prefix = f"dsconfig/{self.node.local.run_id}/round/{state.incarnation}/{assignment.round}"
-        self._round = RoundStore(prefix, self._store, self._caller)
+        self._round = RoundStore()
         master = RendezvousStoreInfo(assignment.master_addr, assignment.master_port)
         return RendezvousInfo(self._round, assignment.rank, assignment.nodes, master)
 
@@ -137,7 +137,6 @@ class PlanRendezvous(RendezvousHandler):
     def leave(self) -> None:
         """Leave in order, if that was not done: torch does not shut a handler down after a signal."""
         self.node.leave()
-        self._caller.close()
         atexit.unregister(self.node.leave)
 
     @contextlib.contextmanager

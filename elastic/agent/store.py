@@ -1,57 +1,98 @@
-"""The job's store: torch's `TCPStore`, hosted or reached.  Imports torch."""
+"""The job's store, hosted or reached: torch's `TCPStore`, ours with a token, or etcd.  Imports torch."""
 
 from __future__ import annotations
 
 import socket
 import time
 from datetime import timedelta
+from typing import Protocol
 
 from torch.distributed import TCPStore
 
 from elastic.agent.bounded_call import BoundedCaller, first_line
 from elastic.agent.endpoint import Endpoint, is_local
 from elastic.agent.errors import SettingsError, StoreLostError
+from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.settings import RendezvousSettings
+from elastic.agent.state_store import Store
+from elastic.agent.token_store import TokenServer, TokenStore, asks_for_token
+
+_BACKLOG = 4096
+"""Connections that may wait: all nodes of a large job come at once."""
 
 
-def host_store(host: str, port: int, settings: RendezvousSettings) -> TCPStore:
-    """A store that lives in this process.  Raises `SettingsError` if the port is taken."""
+class Server(Protocol):
+    """A store that lives in this process."""
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+
+
+def host_store(endpoint: Endpoint, settings: RendezvousSettings) -> Server:
+    """A store that listens at this address and no other.  Raises `SettingsError` if it cannot.
+
+    torch's own server listens on every address of the machine, whatever it is told
+    (`c10d/TCPStoreLibUvBackend.cpp`, `LibUVStoreDaemon::init`), unless it is given a socket that listens.
+    """
+    listener = _listen(endpoint)
+    if endpoint.token is not None:
+        return TokenServer(listener, endpoint.token)
+    host, port = listener.getsockname()[:2]
     timeout = timedelta(seconds=settings.read_timeout)
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind((host, port))
-        except OSError as error:
-            raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from None
     try:
-        return TCPStore(host, port, is_master=True, wait_for_workers=False, timeout=timeout)
+        return TCPStore(
+            host,
+            port,
+            is_master=True,
+            wait_for_workers=False,
+            timeout=timeout,
+            master_listen_fd=listener.detach(),
+        )
     except RuntimeError as error:
-        raise SettingsError(f"cannot listen on {host}:{port}: {first_line(error)}") from None
+        raise SettingsError(f"cannot listen on {endpoint}: {first_line(error)}") from None
 
 
-def host_if_ours(endpoint: Endpoint, settings: RendezvousSettings) -> TCPStore | None:
+def _listen(endpoint: Endpoint) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+        return socket.create_server(found[0][4][:2], family=found[0][0], backlog=_BACKLOG)
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {endpoint}: {error.strerror}") from None
+    except UnicodeError:
+        raise SettingsError(f"cannot listen on {endpoint}: not a host name") from None
+
+
+def host_if_ours(endpoint: Endpoint, settings: RendezvousSettings) -> Server | None:
     """The store, if this process is to host it."""
     if endpoint.hosts is False or (endpoint.hosts is None and not is_local(endpoint.host)):
         return None
     try:
-        return host_store(endpoint.host, endpoint.port, settings)
+        return host_store(endpoint, settings)
     except SettingsError:
         if endpoint.hosts:
             raise
         return None  # another agent of this machine hosts it already
 
 
-def connect_store(
-    host: str, port: int, settings: RendezvousSettings, patience: float | None = None
-) -> TCPStore:
+def connect_store(endpoint: Endpoint, settings: RendezvousSettings, patience: float | None = None) -> Store:
     """A new connection to a store.  Raises `StoreLostError` if none answers in time."""
     patience = settings.connect_timeout if patience is None else patience
-    _await_listener(host, port, patience)
+    _await_listener(endpoint, patience)
     limit = max(1.0, min(patience, settings.read_timeout))
 
-    def connect() -> TCPStore:
+    def connect() -> Store:
+        if endpoint.kind != "tcp":
+            secure = endpoint.kind == "etcds"
+            return EtcdStore(endpoint.addresses, settings.read_timeout, secure=secure)
+        if endpoint.token is not None:
+            return TokenStore(endpoint.host, endpoint.port, endpoint.token, settings.read_timeout)
+        if asks_for_token(endpoint.host, endpoint.port):
+            raise StoreLostError("it asks for a token; give --token FILE")
         timeout = timedelta(seconds=limit)
-        store = TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timeout)
+        store = TCPStore(
+            endpoint.host, endpoint.port, is_master=False, wait_for_workers=False, timeout=timeout
+        )
         store.set_timeout(timedelta(seconds=settings.read_timeout))
         return store
 
@@ -59,17 +100,21 @@ def connect_store(
     try:
         return caller.call(connect)
     except StoreLostError as error:
-        raise StoreLostError(f"no store answers at {host}:{port}: {error}") from None
+        raise StoreLostError(f"no store answers at {endpoint}: {error}") from None
     finally:
         caller.close()
 
 
-def _await_listener(host: str, port: int, patience: float) -> None:
+def _await_listener(endpoint: Endpoint, patience: float) -> None:
     """Wait until something listens: torch logs a warning with a stack for each attempt of its own."""
     until = time.monotonic() + patience
-    while (refusal := _why_refused(host, port, until - time.monotonic())) is not None:
+    while True:
+        for address in endpoint.addresses:
+            refusal = _why_refused(*address, (until - time.monotonic()) / len(endpoint.addresses))
+            if refusal is None:
+                return
         if time.monotonic() >= until:
-            raise StoreLostError(f"no store answers at {host}:{port} in {patience:g} s: {refusal}")
+            raise StoreLostError(f"no store answers at {endpoint} in {patience:g} s: {refusal}")
         time.sleep(0.1)
 
 

@@ -16,6 +16,7 @@ from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.local_node import LocalNode
 from elastic.agent.state_store import StateStore
 from elastic.worker.agent_client import Message
+from elastic.worker.checkpoint_name import check_name
 
 _POLL = 0.05
 
@@ -46,6 +47,7 @@ class WorkerRequests:
         return {"error": f"unknown request {request!r}"}
 
     def _commit(self, round_: int, checkpoint: str) -> Message:
+        check_name(checkpoint)
         with self._lock:
             before = self._store.read().commits
             state = self._store.update(

@@ -9,13 +9,25 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from elastic.worker.session import Session
 
 
 def main() -> None:
     """Run the script that the arguments name."""
+    from elastic.errors import ElasticityError
     from elastic.worker.session import current
 
-    session = current()
+    try:
+        _run(current())
+    except ElasticityError as error:
+        print(f"dsconfig: error: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(1) from None
+
+
+def _run(session: Session) -> None:
     arguments = sys.argv[1:]
     try:
         if arguments[0] == "-m":

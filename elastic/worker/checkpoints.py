@@ -12,14 +12,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, cast
 
 from elastic.atomic_write import atomic_write
+from elastic.worker.checkpoint_name import CheckpointError, check_name
 from elastic.worker.session import Session
 
 KEPT_COMMITS = 8
+
+
+_KINDS = {"name": str, "world_size": int, "incarnation": int, "round": int}
+_COMMIT_FILE = re.compile(r"(\d+)\.(\d+)\.json")
 
 
 class Commit(TypedDict):
@@ -40,6 +46,12 @@ class Saved:
     """`round-.../tag`: what `Session.commit` was given."""
     world_size: int
 
+    def __post_init__(self) -> None:
+        """Refuse a name that leads out of the root: what is loaded from there may run as code."""
+        check_name(self.name)
+        if (self.root / self.name).resolve() != self.root.resolve() / self.name:
+            raise CheckpointError(f"checkpoint `{self.name}` is behind a link: it must lie in {self.root}")
+
     @property
     def folder(self) -> Path:
         """The folder of the round: DeepSpeed's `load_dir`."""
@@ -58,6 +70,8 @@ class Checkpoints:
         self._root = Path(root)
         self._session = session
         self._commits = self._root / "commits"
+        if self._commits.is_symlink():
+            raise CheckpointError(f"{self._commits} is a link: commits must lie in {self._root}")
         # Fixed before this round trains: a writer that comes late must not count on from its successors.
         self._life = self._count_life()
 
@@ -73,11 +87,10 @@ class Checkpoints:
         different to each host: ask on one rank, and hand the answer to the others.
         """
         name = self._session.checkpoint
-        found = self._read_commits()
-        if name is None:
-            return found[-1] if found else None
-        known = next((saved for saved in found if saved.name == name), None)
-        return known or Saved(self._root, name, self._world_size(name))
+        if name is not None:
+            return Saved(self._root, name, self._world_size(name))
+        commit = _read(self._files()[-1]) if self._files() else None
+        return commit and Saved(self._root, commit["name"], commit["world_size"])
 
     def commit(self, tag: str) -> bool:
         """Make this round's `tag` the latest; `True`, or if the round is over the process ends here.
@@ -85,8 +98,11 @@ class Checkpoints:
         Call it on one rank, after a barrier behind all ranks' writing.
         """
         session = self._session
+        saved = Saved(self._root, f"{self.folder.name}/{tag}", session.world_size)
+        if "/" in tag:
+            raise CheckpointError(f"checkpoint tag `{tag}` is not the name of a folder")
         commit: Commit = {
-            "name": f"{self.folder.name}/{tag}",
+            "name": saved.name,
             "world_size": session.world_size,
             "incarnation": session.incarnation,
             "round": session.round,
@@ -94,29 +110,45 @@ class Checkpoints:
         atomic_write(self.folder / tag / "elastic.json", commit)
         number = session.commit_number(commit["name"])
         atomic_write(self._commits / f"{self._life:06}.{number:09}.json", commit)
-        for old in sorted(self._commits.glob("*.json"))[:-KEPT_COMMITS]:
+        for old in self._files()[:-KEPT_COMMITS]:
             old.unlink(missing_ok=True)
         return True
 
     def _count_life(self) -> int:
-        files = sorted(self._commits.glob("*.json"))
+        files = self._files()
         if not files:
             return 1
         last = int(files[-1].name.partition(".")[0])
         commit = _read(files[-1])
         return last if commit and commit["incarnation"] == self._session.incarnation else last + 1
 
-    def _read_commits(self) -> list[Saved]:
-        read = [_read(file) for file in sorted(self._commits.glob("*.json"))]
-        return [Saved(self._root, commit["name"], commit["world_size"]) for commit in read if commit]
+    def _files(self) -> list[Path]:
+        """The commit files, oldest first."""
+        return sorted(file for file in self._commits.glob("*.json") if _COMMIT_FILE.fullmatch(file.name))
 
     def _world_size(self, name: str) -> int:
-        return int(json.loads((self._root / name / "elastic.json").read_text("utf-8"))["world_size"])
+        check_name(name)
+        if (commit := _read(self._root / name / "elastic.json")) is None:
+            raise CheckpointError(
+                f"checkpoint `{name}` is not in {self._root}: all nodes must see that folder"
+            )
+        return commit["world_size"]
 
 
 def _read(file: Path) -> Commit | None:
     """What a commit file says; `None` if it was deleted in the meantime."""
     try:
-        return cast("Commit", json.loads(file.read_text("utf-8")))
+        read = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return None
+    except (ValueError, RecursionError, OSError) as error:
+        raise _broken(file, str(error)) from None
+    for key, kind in _KINDS.items():
+        if not isinstance(read, dict) or type(read.get(key)) is not kind:
+            raise _broken(file, f"it has no `{key}` of the right kind")
+    return cast("Commit", read)
+
+
+def _broken(file: Path, why: str) -> CheckpointError:
+    later = "remove it, and the job goes on from the commit before it"
+    return CheckpointError(f"commit file {file} is broken: {why}; {later}")

@@ -24,6 +24,7 @@ from typing import NoReturn
 from elastic.errors import ElasticityError
 from elastic.json_types import Json
 from elastic.worker.agent_client import AgentClient
+from elastic.worker.checkpoint_name import check_name
 from elastic.worker.lease import Lease, lease_path
 from elastic.worker.process import die, die_with_agent, keep_lease
 
@@ -107,6 +108,7 @@ class Session:
 
     def commit_number(self, checkpoint: str) -> int:
         """As `commit`; the number of the commit, which only grows while the store lives."""
+        check_name(checkpoint)
         self.check()
         reply = self._agent.ask("commit", round=self.round, checkpoint=checkpoint)
         if not reply.get("committed"):

@@ -106,6 +106,7 @@ class Cluster:
         self.config = write_config(folder, block)
         self.environment = {"LEDGER": str(self.ledger), "STEPS": "100000", **environment}
         self.port = free_port()
+        self.endpoint = f"127.0.0.1:{self.port}"
         self.nodes: list[Process] = []
         self._all: list[Process] = []
 
@@ -127,7 +128,7 @@ class Cluster:
         command = [*DSCONFIG, "elastic", "run", "--nnodes", nnodes, "--no-host-store", "--rdzv-conf", conf]
         command += [
             "--rdzv-endpoint",
-            f"127.0.0.1:{self.port}",
+            self.endpoint,
             "--event-log",
             str(self.folder / f"{name}.events"),
         ]
@@ -168,7 +169,7 @@ class Cluster:
         wait_until(reached, seconds, f"step {step} of a group of {world} from round {round_}", self)
 
     def status(self) -> dict[str, Any]:
-        command = [*DSCONFIG, "elastic", "status", "--rdzv-endpoint", f"127.0.0.1:{self.port}"]
+        command = [*DSCONFIG, "elastic", "status", "--rdzv-endpoint", self.endpoint]
         done = subprocess.run(
             [*command, "--output-format", "json"],
             capture_output=True,

@@ -48,6 +48,11 @@ SCENARIOS = {
     "t2_losing_rank_0_of_three_fails",
     "t3_a_spare_node_fails_at_the_end_of_the_job",
     "t4_a_node_whose_heartbeat_lapsed_trains_on_beside_a_second_group",
+    # test_etcd.py
+    "etcd_leader_killed",
+    "etcd_member_cut_off",
+    "etcd_restarted_one_after_the_other",
+    "etcd_without_a_majority",
     # test_example.py
     "example",
 }

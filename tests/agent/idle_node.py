@@ -19,7 +19,7 @@ endpoint, path = parse_endpoint(sys.argv[1]), sys.argv[2]
 config, settings = read_config(path), RendezvousSettings(last_call_timeout=60)
 job = Job(config, elastic.plan(config), 1, 4, 1)
 local = LocalNode(job, settings, "default", "127.0.0.1", tempfile.mkdtemp(prefix="dsconfig-idle-"))
-node = Node.open(local, connect_store(*endpoint, settings), lambda: connect_store(*endpoint, settings))
+node = Node.open(local, connect_store(endpoint, settings), lambda: connect_store(endpoint, settings))
 print("joining", flush=True)
 assignment, _ = node.join()
 print(f"joined {assignment.nodes}", flush=True)

@@ -103,6 +103,10 @@ def test_port_in_use(config: str) -> None:
         (["--nnodes", "1:9999999"], 2, "--rdzv-endpoint HOST:PORT is needed"),
         (["--rdzv-conf", "read_timeout=inf"], 2, "must be from 0 to"),
         (["--rdzv-endpoint", "host:port"], 2, "is not HOST:PORT"),
+        (["--nnodes", "1:2", "--rdzv-endpoint", "http://host"], 2, "is not HOST:PORT or etcd://"),
+        (["--nnodes", "1:2", "--rdzv-endpoint", "etcd://a", "--host-store"], 2, "no node hosts them"),
+        (["--token", "/nowhere/token"], 2, "cannot read the token in /nowhere/token"),
+        (["--token", "/dev/null"], 2, "has 0 characters; give at least 16"),
         (["--rdzv-endpoint", "a..b:1", "--rdzv-conf", "connect_timeout=0"], 4, "not a host name"),
         (["--monitor-interval", "-1"], 2, "--monitor-interval: invalid"),
         (["--max-restarts", "-1"], 2, "restarts must be at least 0"),
@@ -115,6 +119,37 @@ def test_port_in_use(config: str) -> None:
 def test_options(config: str, outcome: Outcome, options: list[str], code: int, message: str) -> None:
     ended, line = outcome("run", *options, config, script(config))
     assert (ended, message in line) == (code, True), line
+
+
+def test_a_store_with_another_token(tmp_path: Path, config: str) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.write_text("of sixteen letters")
+    theirs.write_text("of as many letters")
+    endpoint = f"127.0.0.1:{free_port()}"
+    command = [*DSCONFIG, "elastic", "store", "--listen", endpoint, "--token", str(ours)]
+    store = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert store.stdout is not None
+    try:
+        assert "listens" in store.stdout.readline()
+        for options in (["--token", str(theirs)], []):
+            code, line = outcome_of_process("status", "--rdzv-endpoint", endpoint, *options)
+            assert (code, f"no store answers at {endpoint}" in line) == (4, True)
+        code, line = outcome_of_process("status", "--rdzv-endpoint", endpoint, "--token", str(ours))
+        assert (code, "knows no job `default`" in line) == (2, True)
+    finally:
+        store.terminate()
+        assert store.communicate(timeout=20)[1] == ""
+
+
+def test_an_open_store_says_so() -> None:
+    command = [*DSCONFIG, "elastic", "store", "--listen", f"0.0.0.0:{free_port()}"]
+    store = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert store.stdout is not None
+    store.stdout.readline()
+    store.terminate()
+    said = store.communicate(timeout=20)[1]
+    assert "give --token FILE here and on every node" in said
+    assert len(said.splitlines()) == 1
 
 
 def test_an_event_log_that_is_a_pipe(tmp_path: Path, config: str, outcome: Outcome) -> None:

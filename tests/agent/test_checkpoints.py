@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from elastic import Checkpoints, with_universal
+from elastic.worker.checkpoint_name import CheckpointError
 from elastic.worker.checkpoints import KEPT_COMMITS
 
 
@@ -97,3 +98,61 @@ def test_the_config_that_loads_universal_checkpoints() -> None:
     config = {"checkpoint": {"tag_validation": "Fail"}}
     assert with_universal(config)["checkpoint"] == {"tag_validation": "Fail", "load_universal": True}
     assert config == {"checkpoint": {"tag_validation": "Fail"}}
+
+
+@pytest.mark.parametrize("name", ["../one", "/etc", "a/../../one", "a//b", "", "a\0b", ".", "x" * 2000])
+def test_a_name_that_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CheckpointError, match="is not a path below the folder of checkpoints"):
+        latest(tmp_path, Worker(100, checkpoint=name))
+    with pytest.raises(CheckpointError):
+        at(tmp_path, Worker(100)).commit(name)
+    assert list(tmp_path.rglob("elastic.json")) == []
+
+
+def test_a_link_that_leads_out_of_the_folder(tmp_path: Path) -> None:
+    outside, root = tmp_path / "outside", tmp_path / "root"
+    assert at(outside, Worker(100)).commit("one")
+    root.mkdir()
+    (root / "round-100-1").symlink_to(outside / "round-100-1")
+    with pytest.raises(CheckpointError, match="is behind a link"):
+        latest(root, Worker(100, checkpoint="round-100-1/one"))
+    with pytest.raises(CheckpointError, match="is behind a link"):
+        at(root, Worker(100)).commit("two")
+    (root / "commits").symlink_to(outside / "commits")
+    with pytest.raises(CheckpointError, match="is a link"):
+        at(root, Worker(100))
+    assert not (outside / "round-100-1" / "two").exists()
+
+
+def test_the_folder_itself_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").symlink_to(tmp_path / "there")
+    assert at(tmp_path / "here", Worker(100)).commit("one")
+    assert latest(tmp_path / "here", Worker(100)) == ("round-100-1/one", 2)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "\xff", '{"name": 1}', "[" * 10000, '{"name": "a", "world_size": "2"}']
+)
+def test_a_broken_commit_file(tmp_path: Path, text: str) -> None:
+    assert at(tmp_path, Worker(100)).commit("one")
+    assert at(tmp_path, Worker(200)).commit("two")
+    file = max((tmp_path / "commits").iterdir())
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises(CheckpointError, match=r"commit file \S+ is broken: .*; remove it") as raised:
+        latest(tmp_path, Worker(300))
+    assert "\n" not in str(raised.value)
+    file.unlink()
+    assert latest(tmp_path, Worker(300)) == ("round-100-1/one", 2)
+
+
+def test_files_that_are_no_commits(tmp_path: Path) -> None:
+    assert at(tmp_path, Worker(100)).commit("one")
+    for name in ("notes.json", ".hidden.json", "1.json"):
+        (tmp_path / "commits" / name).write_text("not ours")
+    assert latest(tmp_path, Worker(100)) == ("round-100-1/one", 2)
+
+
+def test_a_checkpoint_that_this_host_does_not_see(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="all nodes must see that folder"):
+        latest(tmp_path, Worker(100, checkpoint="round-1-1/one"))

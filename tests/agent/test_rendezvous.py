@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from torch.distributed.elastic.utils.store import barrier
 
 from elastic.agent.drain import Drain
-from elastic.agent.endpoint import Endpoint, is_local, parse_endpoint
+from elastic.agent.endpoint import is_local, parse_endpoint
+from elastic.agent.errors import SettingsError
 from elastic.agent.rendezvous import PlanRendezvous
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State
-from elastic.agent.state_store import StateStore
-from elastic.agent.store import connect_store
+from elastic.agent.state_store import StateStore, Store
+from elastic.agent.store import connect_store, host_store
 from tests.agent.cluster import free_port
 from tests.agent.fakes import job_of
 
@@ -27,24 +29,27 @@ def handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlanRendezvous]:
     for name in [name for name in os.environ if name.startswith(("DSCONFIG_ELASTIC", "TORCH_ELASTIC"))]:
         monkeypatch.delenv(name)
     before = dict(os.environ)
-    made = PlanRendezvous(job_of(), SETTINGS, Endpoint("127.0.0.1", free_port()), "job", "dsconfig")
+    made = PlanRendezvous(job_of(), SETTINGS, parse_endpoint(f"127.0.0.1:{free_port()}"), "job", "dsconfig")
     yield made
     made.leave()
     for name in set(os.environ) - set(before):
         del os.environ[name]
 
 
-def state_of(handler: PlanRendezvous) -> State:
+def store_of(handler: PlanRendezvous) -> Store:
     assert handler._server is not None
-    return StateStore(connect_store("127.0.0.1", handler._server.port, SETTINGS), "job", "test").read()
+    return connect_store(parse_endpoint(f"127.0.0.1:{handler._server.port}"), SETTINGS)
+
+
+def state_of(handler: PlanRendezvous) -> State:
+    return StateStore(store_of(handler), "job", "test").read()
 
 
 def test_success_is_what_the_exit_barrier_says(handler: PlanRendezvous) -> None:
     info = handler.next_rendezvous()
     assert (info.rank, info.world_size, os.environ["DSCONFIG_ELASTIC_ROUND"]) == (0, 1, "1")
-    info.store.set_timeout(timedelta(seconds=300))  # as torch's barrier does, with its 300 s
-    assert info.store.timeout < timedelta(seconds=60)
-    store = connect_store("127.0.0.1", handler._server.port, SETTINGS)  # type: ignore[union-attr]
+    barrier(info.store, 2, "torchelastic/agent/terminal_state", 300)  # does not wait
+    store = store_of(handler)
     assert handler.shutdown()
     outcome = StateStore(store, "job", "test").read().outcome
     assert outcome is not None
@@ -56,10 +61,9 @@ def test_a_shutdown_after_failed_workers_is_a_failure(handler: PlanRendezvous) -
     handler.next_rendezvous()
     watching = state_of(handler)
     assert watching.outcome is None
-    server = handler._server
-    assert server is not None
+    store = store_of(handler)
     handler.shutdown()
-    outcome = StateStore(server, "job", "test").read().outcome
+    outcome = StateStore(store, "job", "test").read().outcome
     assert outcome is not None
     assert outcome.kind == "failed"
 
@@ -68,13 +72,12 @@ def test_a_foreign_exception_is_not_taken_for_ours() -> None:
     try:
         raise KeyError("of the caller")
     except KeyError:
-        made = PlanRendezvous(job_of(), SETTINGS, Endpoint("127.0.0.1", 0), "job", "dsconfig")
+        made = PlanRendezvous(job_of(), SETTINGS, parse_endpoint("127.0.0.1:0"), "job", "dsconfig")
         info = made.next_rendezvous()
-        info.store.set_timeout(timedelta(seconds=300))
-        server = made._server
+        barrier(info.store, 1, "torchelastic/agent/terminal_state", 300)
+        store = store_of(made)
         made.shutdown()
-    assert server is not None
-    outcome = StateStore(server, "job", "test").read().outcome
+    outcome = StateStore(store, "job", "test").read().outcome
     assert outcome is not None
     assert outcome.kind == "succeeded"
 
@@ -96,11 +99,32 @@ def test_the_second_sigterm_is_torchs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "endpoint"),
-    [("host", ("host", 29400)), ("host:1", ("host", 1)), ("[::1]:2", ("::1", 2)), ("::1", ("::1", 29400))],
+    ("text", "addresses"),
+    [
+        ("host", [("host", 29400)]),
+        ("host:1", [("host", 1)]),
+        ("[::1]:2", [("::1", 2)]),
+        ("::1", [("::1", 29400)]),
+        ("etcd://a,b:1,[::1]:2", [("a", 2379), ("b", 1), ("::1", 2)]),
+    ],
 )
-def test_endpoints(text: str, endpoint: tuple[str, int]) -> None:
-    assert parse_endpoint(text) == endpoint
+def test_endpoints(text: str, addresses: list[tuple[str, int]]) -> None:
+    assert parse_endpoint(text).addresses == tuple(addresses)
+
+
+@pytest.mark.parametrize("text", ["etcd://", "etcd://a,,b", "http://a", "a:b", "a:70000", "etcd://a/b:1"])
+def test_no_endpoints(text: str) -> None:
+    with pytest.raises(SettingsError, match="is not HOST:PORT"):
+        parse_endpoint(text)
+
+
+def test_a_store_listens_where_it_is_told_and_nowhere_else() -> None:
+    server = host_store(parse_endpoint("127.0.0.1:0"), SETTINGS)
+    listening = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
+    listens = "0A"  # TCP_LISTEN in net/tcp_states.h
+    lines = [line.split() for line in listening.splitlines()]
+    own = [line[1] for line in lines if line[1].endswith(f":{server.port:04X}") and line[3] == listens]
+    assert own == [f"0100007F:{server.port:04X}"]
 
 
 def test_which_addresses_are_of_this_machine() -> None:

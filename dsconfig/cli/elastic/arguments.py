@@ -25,8 +25,15 @@ OLDEST_TORCH = (2, 6)
 def add_job(parser: argparse._ActionsContainer) -> None:
     """Declare how a job is found in its store."""
     add = parser.add_argument
-    add("--rdzv-endpoint", metavar="HOST:PORT", help="the job's store (default port: 29400)")
+    add("--rdzv-endpoint", metavar="HOST:PORT", help="the job's store (default port: 29400), or etcd://A,B,C")
+    add_token(parser)
     add("--rdzv-id", default="default", metavar="ID", help="the job's name in its store (default: default)")
+
+
+def add_token(parser: argparse._ActionsContainer) -> None:
+    """Declare the secret that a store asks for."""
+    secret = "the secret that the store asks for, in this file (default: DSCONFIG_ELASTIC_TOKEN, else none)"
+    parser.add_argument("--token", metavar="FILE", help=secret)
 
 
 def nodes(text: str) -> tuple[int, int]:
@@ -65,15 +72,16 @@ def state_store_of(args: argparse.Namespace, writer: str) -> StateStore:
     from elastic.agent.endpoint import parse_endpoint
     from elastic.agent.settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
+    from elastic.agent.token_store import read_token
 
     if args.rdzv_endpoint is None:
         refuse("--rdzv-endpoint HOST:PORT is needed: it says where the job's store is")
     store = with_torch("elastic.agent.store")
-    host, port = parse_endpoint(args.rdzv_endpoint)
-    connected = store.connect_store(host, port, RendezvousSettings(), PATIENCE)
+    endpoint = parse_endpoint(args.rdzv_endpoint, token=read_token(args.token))
+    connected = store.connect_store(endpoint, RendezvousSettings(), PATIENCE)
     job = StateStore(connected, args.rdzv_id, writer)
     if not job.exists():
-        refuse(f"the store at {host}:{port} knows no job `{args.rdzv_id}`")
+        refuse(f"the store at {endpoint} knows no job `{args.rdzv_id}`")
     return job
 
 

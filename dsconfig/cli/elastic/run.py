@@ -88,6 +88,7 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> None:
     from dsconfig.cli.elastic.preview import preview
     from elastic.agent.settings import read_settings
+    from elastic.agent.token_store import read_token
 
     job, settings = _job(args), read_settings(_pairs(args.rdzv_conf))
     _check_command(args)
@@ -104,6 +105,7 @@ def _run(args: argparse.Namespace) -> None:
         args.rdzv_id,
         settings,
         args.host_store,
+        read_token(args.token),
         args.local_addr,
         args.monitor_interval,
         args.stop_timeout,

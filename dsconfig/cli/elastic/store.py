@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.elastic.arguments import guarded, with_torch
+from dsconfig.cli.elastic.arguments import add_token, guarded, with_torch
 from dsconfig.cli.errors import CLEAN
 from dsconfig.cli.parser import tell_exit_codes
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
+    from elastic.agent.endpoint import Endpoint
     from elastic.agent.state import Outcome
     from elastic.agent.state_store import StateStore
 
@@ -21,8 +24,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.set_defaults(run=run)
     add = parser.add_argument
-    where = "listen there (default: 0.0.0.0:29400)"
-    add("--listen", default="0.0.0.0:29400", metavar="HOST:PORT", help=where)
+    where = "listen there (default: 127.0.0.1:29400, which other machines do not reach)"
+    add("--listen", default="127.0.0.1:29400", metavar="HOST:PORT", help=where)
+    add_token(parser)
     add("--until-ended", metavar="ID", help="end after the job of this name, with its exit code")
     late = "how long after it, for nodes that come late and learn that there is nothing to do (default: 60)"
     add("--linger", type=float, default=60.0, metavar="SECONDS", help=late)
@@ -32,36 +36,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C, or the end of a job."""
-    return guarded(lambda: _serve(args.listen, args.until_ended, args.linger))
+    return guarded(lambda: _serve(args.listen, args.token, args.until_ended, args.linger))
 
 
-def _serve(listen: str, run_id: str | None, linger: float) -> None:
-    from elastic.agent.endpoint import parse_endpoint
+def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -> None:
+    from elastic.agent.endpoint import is_loopback, parse_endpoint
     from elastic.agent.errors import SUCCEEDED, RefusedError, TrainingFailedError
     from elastic.agent.settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
+    from elastic.agent.token_store import read_token
 
     codes = {"succeeded": SUCCEEDED, "failed": TrainingFailedError.code, "refused": RefusedError.code}
     store = with_torch("elastic.agent.store")
-    host, port = parse_endpoint(listen)
+    endpoint = parse_endpoint(listen, True, read_token(secret))
     waited = {signal.SIGTERM, signal.SIGINT}
     # Blocked before the store starts its thread, which inherits it: then only this thread takes them.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     try:
-        server = store.host_store(host, port, RendezvousSettings())
+        server = store.host_store(endpoint, RendezvousSettings())
     except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         raise
-    print(f"dsconfig: the store listens on {host}:{server.port}", flush=True)
+    endpoint = replace(endpoint, addresses=((endpoint.host, server.port),))
+    print(f"dsconfig: the store listens on {endpoint}", flush=True)
+    if endpoint.token is None and not is_loopback(endpoint.host):
+        _say_open(endpoint)
     if run_id is None:
         signal.sigwait(waited)
         return
-    job, ended = StateStore(server, run_id, "store"), None
+    connection = store.connect_store(endpoint, RendezvousSettings())
+    job, ended = StateStore(connection, run_id, "store"), None
     while signal.sigtimedwait(waited, 1.0) is None:
         outcome = _outcome(job)
         ended = None if outcome is None else ended or time.monotonic()
         if outcome is not None and ended is not None and time.monotonic() - ended >= linger:
             raise SystemExit(codes[outcome.kind])
+
+
+def _say_open(endpoint: Endpoint) -> None:
+    open_ = f"whoever reaches {endpoint} can end the job or have it load another checkpoint"
+    print(
+        f"dsconfig: warning: {open_}; give --token FILE here and on every node", file=sys.stderr, flush=True
+    )
 
 
 def _outcome(job: StateStore) -> Outcome | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.jobs.manifests.request import STORE_PORT, Request, agent
+from dsconfig.jobs.manifests.request import STORE_PORT, TOKEN, Request, agent
 
 if TYPE_CHECKING:
     from dsconfig.json_types import JsonObject
@@ -41,7 +41,7 @@ def pytorchjob(request: Request) -> str:
             },
         },
     }
-    return _yaml([*_store(request), job])
+    return _yaml(request, [*_store(request), job])
 
 
 def trainjob(request: Request) -> str:
@@ -52,6 +52,7 @@ def trainjob(request: Request) -> str:
         "command": command[:1],
         "args": command[1:],
         "numNodes": request.max_nodes,
+        "env": _env(request),
     }
     if request.gpus:
         trainer["resourcesPerNode"] = _resources(request)
@@ -61,17 +62,27 @@ def trainjob(request: Request) -> str:
         "metadata": {"name": request.name},
         "spec": {"runtimeRef": {"name": "torch-distributed"}, "trainer": trainer},
     }
-    return _yaml([*_store(request), job])
+    return _yaml(request, [*_store(request), job])
 
 
 def _container(request: Request, name: str) -> JsonObject:
     endpoint = f"{_store_name(request)}:{STORE_PORT}"
-    container: JsonObject = {"name": name, "image": request.image, "command": agent(request, endpoint)}
+    command = agent(request, endpoint)
+    container: JsonObject = {"name": name, "image": request.image, "command": command, "env": _env(request)}
     return {**container, "resources": _resources(request)} if request.gpus else container
 
 
 def _resources(request: Request) -> JsonObject:
     return {"limits": {"nvidia.com/gpu": str(request.processes)}}
+
+
+def _env(request: Request) -> list[JsonObject]:
+    secret = {"name": _secret_name(request), "key": "token"}
+    return [{"name": TOKEN, "valueFrom": {"secretKeyRef": secret}}]
+
+
+def _secret_name(request: Request) -> str:
+    return f"{request.name}-token"
 
 
 def _store_name(request: Request) -> str:
@@ -89,7 +100,9 @@ def _store(request: Request) -> list[JsonObject]:
     serve += ["--until-ended", request.name]
     pod = {
         "restartPolicy": "Never",
-        "containers": [{"name": "store", "image": request.image, "command": serve}],
+        "containers": [
+            {"name": "store", "image": request.image, "command": serve, "env": _env(request)},
+        ],
     }
     return [
         {
@@ -111,8 +124,10 @@ def _store(request: Request) -> list[JsonObject]:
     ]
 
 
-def _yaml(documents: list[JsonObject]) -> str:
+def _yaml(request: Request, documents: list[JsonObject]) -> str:
     import yaml
 
+    random = "token=$(head -c 32 /dev/urandom | base64)"
+    first = f"# first: kubectl create secret generic {_secret_name(request)} --from-literal={random}\n"
     text: str = yaml.safe_dump_all(documents, sort_keys=False)
-    return text
+    return first + text

@@ -27,6 +27,10 @@ class Request:
     gpus: bool
 
 
+TOKEN = "DSCONFIG_ELASTIC_TOKEN"
+"""Whoever reaches the store could end the job: it asks for the secret in this variable."""
+
+
 def nodes_of(plan: Plan, processes: int) -> tuple[int, int] | None:
     """The fewest and the most nodes of so many processes that the plan admits."""
     counts = [gpus // processes for gpus in plan.gpu_counts if gpus % processes == 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from dsconfig.jobs.manifests.request import STORE_PORT, Request, agent
+from dsconfig.jobs.manifests.request import STORE_PORT, TOKEN, Request, agent
 
 
 def slurm(request: Request) -> str:
@@ -27,6 +27,7 @@ def slurm(request: Request) -> str:
         "#SBATCH --no-kill",
         "#SBATCH --signal=B:TERM@60",
         "set -euo pipefail",
+        f"export {TOKEN}=$(head -c 32 /dev/urandom | base64)",
         f"endpoint=$(hostname):{STORE_PORT}",
         f"dsconfig elastic store --listen 0.0.0.0:{STORE_PORT} &",
         "store=$!",

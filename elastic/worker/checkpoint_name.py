@@ -1,0 +1,19 @@
+"""Which names a checkpoint may have: paths below the folder of checkpoints that do not lead out of it."""
+
+from __future__ import annotations
+
+from elastic.errors import ElasticityError
+
+LONGEST = 1024
+
+
+class CheckpointError(ElasticityError):
+    """A checkpoint's name or a commit file that cannot be used."""
+
+
+def check_name(name: str) -> None:
+    """Raise `CheckpointError` for a name that is no plain path below a folder."""
+    parts = name.split("/")
+    if not all(parts) or {".", ".."} & {*parts} or "\0" in name or len(name) > LONGEST:
+        shown = name if len(name) <= LONGEST else f"{name[:40]}..."
+        raise CheckpointError(f"checkpoint name {shown!r} is not a path below the folder of checkpoints")

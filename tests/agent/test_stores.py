@@ -1,0 +1,183 @@
+"""Every kind of store behaves alike; one with a token asks for it; etcd outlives its members."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from elastic.agent.endpoint import Endpoint, parse_endpoint
+from elastic.agent.errors import SettingsError, StoreLostError
+from elastic.agent.settings import RendezvousSettings
+from elastic.agent.state_store import Store
+from elastic.agent.store import connect_store, host_store
+from elastic.agent.token_store import TokenStore, read_token
+from tests.agent.etcd import Etcd
+
+SETTINGS = RendezvousSettings(read_timeout=2, connect_timeout=5)
+TOKEN = "of sixteen letters"
+Connect = Callable[[], Store]
+
+
+@pytest.fixture(params=["tcp", "token", "etcd"])
+def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Connect]:
+    if request.param == "etcd":
+        etcd = Etcd(tmp_path, members=1)
+        endpoint = parse_endpoint(etcd.endpoint)
+        yield lambda: connect_store(endpoint, SETTINGS)
+        etcd.close()
+        return
+    token = TOKEN if request.param == "token" else None
+    server = host_store(parse_endpoint("127.0.0.1:0", token=token), SETTINGS)
+    reached = parse_endpoint(f"127.0.0.1:{server.port}", token=token)
+    yield lambda: connect_store(reached, SETTINGS)
+
+
+def test_the_few_calls(connect: Connect) -> None:
+    store = connect()
+    assert not store.check(["a"])
+    assert store.compare_set("a", "", "one") == b"one"
+    assert store.compare_set("a", "", "two") == b"one"
+    assert store.compare_set("a", "no", "two") == b"one"
+    assert store.compare_set("a", "one", "two") == b"two"
+    store.set("b", "ü\n" * 1000)
+    assert connect().multi_get(["b", "a"]) == ["ü\n".encode() * 1000, b"two"]
+    assert store.check(["a", "b"])
+    assert not store.check(["a", "c"])
+    assert store.compare_set("c", "something", "x") == b"something", "as torch's answers for a missing key"
+    assert not store.check(["c"])
+
+
+def test_a_read_waits_for_the_key(connect: Connect) -> None:
+    other = connect()
+    threading.Timer(0.3, lambda: other.set("late", "now")).start()
+    assert connect().get("late") == b"now"
+
+
+def test_of_many_writers_one_wins(connect: Connect) -> None:
+    connect().set("n", "0")
+
+    def count() -> None:
+        store = connect()
+        for _ in range(20):
+            while True:
+                held = store.get("n").decode()
+                wanted = f"{int(held.partition('-')[0]) + 1}-{threading.get_ident()}"
+                if store.compare_set("n", held, wanted).decode() == wanted:
+                    break
+
+    threads = [threading.Thread(target=count) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert connect().get("n").startswith(b"80-")
+
+
+@pytest.fixture
+def guarded() -> Endpoint:
+    server = host_store(parse_endpoint("127.0.0.1:0", token=TOKEN), SETTINGS)
+    return parse_endpoint(f"127.0.0.1:{server.port}", token=TOKEN)
+
+
+@pytest.mark.parametrize("token", ["another of sixteen", TOKEN + " "])
+def test_another_token(guarded: Endpoint, token: str) -> None:
+    with pytest.raises(StoreLostError, match="does not know this token"):
+        connect_store(parse_endpoint(str(guarded), token=token), SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"\n",
+        b"\0" * 100,
+        b"00" * 16 + b"\n" + b'{"kind": "set", "keys": ["a"], "value": "b"}\n',
+        b"x" * 70000,
+    ],
+)
+def test_who_signs_nothing_is_not_heard(guarded: Endpoint, said: bytes) -> None:
+    connect_store(guarded, SETTINGS).set("a", "held")
+    with socket.create_connection((guarded.host, guarded.port), timeout=10) as line:
+        line.sendall(said)
+        line.shutdown(socket.SHUT_WR)
+        with line.makefile("rb") as file:
+            heard = file.readlines()
+    assert len(heard) == 1, "its number, and no reply"
+    assert connect_store(guarded, SETTINGS).get("a") == b"held"
+
+
+def test_what_was_heard_cannot_be_said_again(guarded: Endpoint) -> None:
+    """A relay that records a whole connection, and plays it to the store once more."""
+    recorded: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as relay:
+        relaying = threading.Thread(target=_record, args=(relay, guarded, recorded))
+        relaying.start()
+        through = Endpoint((relay.getsockname(),), token=TOKEN)
+        store = TokenStore(through.host, through.port, TOKEN, 5)
+        store.set("a", "old")
+        del store
+        relaying.join()
+    connect_store(guarded, SETTINGS).set("a", "new")
+    with socket.create_connection((guarded.host, guarded.port), timeout=10) as line:
+        line.sendall(b"".join(recorded))
+        line.shutdown(socket.SHUT_WR)
+        while line.recv(4096):
+            pass
+    assert b"old" in b"".join(recorded)
+    assert connect_store(guarded, SETTINGS).get("a") == b"new"
+
+
+def _record(relay: socket.socket, to: Endpoint, recorded: list[bytes]) -> None:
+    near, _ = relay.accept()
+    with near, socket.create_connection((to.host, to.port)) as far:
+        sockets = {near: far, far: near}
+        while True:
+            for one in select.select(list(sockets), [], [])[0]:
+                said = one.recv(4096)
+                if not said:
+                    return
+                sockets[one].sendall(said)
+                recorded += [said] if one is near else []
+
+
+def test_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DSCONFIG_ELASTIC_TOKEN", raising=False)
+    assert read_token(None) is None
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    assert read_token(str(file)) == TOKEN
+    monkeypatch.setenv("DSCONFIG_ELASTIC_TOKEN", "short")
+    with pytest.raises(SettingsError, match="has 5 characters; give at least 16"):
+        read_token(None)
+    with pytest.raises(SettingsError, match="cannot read the token"):
+        read_token(str(tmp_path / "none"))
+    with pytest.raises(SettingsError, match="etcd has users"):
+        parse_endpoint("etcd://a", token=TOKEN)
+    assert TOKEN not in repr(parse_endpoint("a", token=TOKEN))
+
+
+def test_etcd_without_one_of_its_members(tmp_path: Path) -> None:
+    etcd = Etcd(tmp_path)
+    try:
+        store = connect_store(parse_endpoint(etcd.endpoint), RendezvousSettings())
+        store.set("a", "0")
+        leader = etcd.leader
+        assert leader is not None
+        for number, lose in enumerate((etcd.kill, etcd.freeze), start=1):
+            lose(leader)
+            assert store.compare_set("a", str(number - 1), str(number)) == str(number).encode()
+            assert store.get("a") == str(number).encode()
+            (etcd.start if lose == etcd.kill else etcd.wake)(leader)
+            assert store.get("a") == str(number).encode()
+    finally:
+        etcd.close()
+
+
+def test_etcd_that_is_not_there() -> None:
+    with pytest.raises(StoreLostError, match=r"no store answers at 127\.0\.0\.1:1,127\.0\.0\.1:2 in 0 s"):
+        connect_store(parse_endpoint("etcd://127.0.0.1:1,127.0.0.1:2"), SETTINGS, 0)
