@@ -114,12 +114,12 @@ def test_a_test_says_who_reads_a_file_of_the_tests_alone(repository: Path) -> No
 
 def test_long_json_launches_nothing(repository: Path) -> None:
     launch = {"output_dir": "out", "deepspeed": "conf/z2.json", "note": ""}
-    (repository / "train.json").write_text(json.dumps(launch))
+    (repository / "train.json").write_text(json.dumps(launch, indent=1))
     assert reader(repository) == ("transformers", "launch file")
     later = repository / "again"
     (later / "conf").mkdir(parents=True)
     (later / ".git").mkdir()
-    (later / "train.json").write_text(json.dumps({**launch, "note": "x" * 70_000}))
+    (later / "train.json").write_text(json.dumps({**launch, "note": "x" * 70_000}, indent=1))
     assert reader(later)[1] == "default"
 
 
