@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.repository import CONFIGS, FILES, FOREIGN, JOBS, NOT_LOOKED_AT, SETTINGS
-from tests.test_hooks import ROOT, run
+from tests.test_hooks import run, table
 
 FINDING = re.compile(r"^(\S+):(\d+):(\d+): (DSC\d+) .*$", re.MULTILINE)
 SILENT = {"jobs/nowhere.yml", "conf/silenced.hjson"}
@@ -25,8 +25,7 @@ def findings(out: str) -> list[str]:
 def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A folder in which repositories use the hook, and pre-commit's own folder."""
     home, hooks = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("hooks")
-    table = (ROOT / ".pre-commit-hooks.yaml").read_text().replace("language: python", "language: system")
-    (hooks / ".pre-commit-hooks.yaml").write_text(table)
+    (hooks / ".pre-commit-hooks.yaml").write_text(table())
     run("git", "init", "-q", cwd=hooks, home=home)
     run("git", "add", "-A", cwd=hooks, home=home)
     run("git", "commit", "-qm", "hooks", cwd=hooks, home=home)

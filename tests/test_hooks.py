@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parents[1]
 HOOKS: list[dict[str, Any]] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
@@ -59,17 +65,58 @@ def run(*command: str, cwd: Path, home: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+def table() -> str:
+    """Our hooks, run by the command that is installed here: `language: system` installs nothing."""
+    system = [{**hook, "language": "system"} for hook in HOOKS]
+    return yaml.safe_dump(
+        [{key: hook[key] for key in hook if key != "additional_dependencies"} for hook in system]
+    )
+
+
+def test_a_hook_installs_what_the_package_needs_but_for_pydantic_and_shtab() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    needed = {each.replace('"', "'") for each in declared if not each.startswith(("pydantic", "shtab"))}
+    for hook in HOOKS:
+        option, *packages = hook["additional_dependencies"]
+        assert option == "--no-deps"
+        assert set(packages) == needed
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "--output-format", "full", "--target", ">=0.14,<0.19.8"],
+        ["check", "--output-format", "sarif", "--consumer", "transformers", "--world-size", "4"],
+        ["fix", "--unsafe-fixes"],
+        ["check", "--fix", "--diff"],
+    ],
+    ids=" ".join,
+)
+def test_a_hook_needs_no_more_than_it_installs(arguments: list[str], tmp_path: Path) -> None:
+    for package in ("pydantic", "pydantic_core", "shtab"):
+        (tmp_path / "barred" / package).mkdir(parents=True)
+        (tmp_path / "barred" / package / "__init__.py").write_text("raise ImportError")
+    shutil.copytree(ROOT / "demo" / "configs", tmp_path / "configs")
+    command = Path(sys.executable).with_name("dsconfig")
+    variables = {**os.environ, "PYTHONPATH": str(tmp_path / "barred")}
+    done = subprocess.run(
+        [command, *arguments, "--force-exclude", "."],
+        cwd=tmp_path, env=variables, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode in (0, 1), done.stderr
+    assert done.stdout
+
+
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A repository that uses the hooks, and pre-commit's own folder.
 
-    The hooks come from a repository with our table of them. `language: system` takes the command that is
-    installed here: how a package is installed is pip's affair, and would need the package index.
+    The hooks come from a repository with our table of them, and take the command that is installed here: how
+    a package is installed is pip's affair, and would need the package index.
     """
     folder, home = tmp_path_factory.mktemp("user"), tmp_path_factory.mktemp("home")
     hooks = tmp_path_factory.mktemp("hooks")
-    table = (ROOT / ".pre-commit-hooks.yaml").read_text().replace("language: python", "language: system")
-    (hooks / ".pre-commit-hooks.yaml").write_text(table)
+    (hooks / ".pre-commit-hooks.yaml").write_text(table())
     for path in (hooks, folder):
         run("git", "init", "-q", cwd=path, home=home)
     run("git", "add", "-A", cwd=hooks, home=home)
