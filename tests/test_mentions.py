@@ -30,6 +30,12 @@ NAMED = [
     ("train.py", 'strategy = DeepSpeedStrategy(config="conf/z2.json")\n', "lightning"),
     ("train.py", 'plugin = DeepSpeedPlugin(hf_ds_config="conf/z2.json")  # deepspeed\n', "accelerate"),
     ("run.py", 'run(["deepspeed", "train.py", "--deepspeed", "conf/z2.json"])\n', "transformers"),
+    ("train.py", 'args = Args(deepspeed=r"/home/me/my project/conf/z2.json")\n', "transformers"),
+    (
+        "train.py",
+        'import deepspeed\nds = "conf/z2.json"\nengine = deepspeed.initialize(config_params=ds)\n',
+        "deepspeed",
+    ),
     ("README.md", "```\ndeepspeed train.py --deepspeed conf/z2.json\n```\n", "transformers"),
 ]
 
@@ -65,6 +71,7 @@ def test_a_script_that_names_it(repository: Path, name: str, text: str, who: str
         "deepspeed train.py --deepspeed conf/my_z2.json\n",
         "deepspeed train.py --deepspeed conf/z2.json.bak\n",
         "deepspeed --help # conf/z2.json\n",
+        "# --deepspeed conf/z2.json\n",
     ],
 )
 def test_a_script_that_names_another(repository: Path, text: str) -> None:
@@ -77,6 +84,15 @@ def test_the_program_of_the_command_is_looked_at(repository: Path) -> None:
     (repository / "run.sh").write_text("deepspeed train.py --deepspeed conf/z2.json\n")
     (repository / "train.py").write_text("import deepspeed\nengine = deepspeed.initialize(args)\n")
     assert reader(repository) == ("deepspeed", "script")
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_a_trainer_under_accelerate_fills_more(repository: Path, loop: bool) -> None:
+    (repository / "acc.yaml").write_text("deepspeed_config:\n  deepspeed_config_file: conf/z2.json\n")
+    (repository / "train.py").write_text("args = TrainingArguments()  # with deepspeed\n")
+    if loop:
+        (repository / "loop.py").write_text("accelerator = Accelerator()  # with deepspeed\n")
+    assert reader(repository) == ("accelerate" if loop else "transformers", "launch file")
 
 
 def test_the_nearest_counts(repository: Path) -> None:

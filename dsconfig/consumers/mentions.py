@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.consumers.reader import Reader
 from dsconfig.consumers.tree import edition, root, texts
 from dsconfig.document import contents
@@ -32,7 +33,7 @@ _KEYS = (
     (rf"--(?:training_args\.)?deepspeed\b{_LEADS}", "transformers", "`--deepspeed`"),
     (rf"\bhf_ds_config\b{_LEADS}", "accelerate", "`DeepSpeedPlugin`"),
     (rf"DeepSpeedStrategy\([^()]*\bconfig{_LEADS}", "lightning", "`DeepSpeedStrategy`"),
-    (rf"\bdeepspeed{_LEADS}", "transformers", "`deepspeed=`"),
+    (rf"\bdeepspeed[\"']?\s*[=,(]{_LEADS}", "transformers", "`deepspeed=`"),
     (
         r"(?m)^\s*[\"']?deepspeed[\"']?[ \t]*:[ \t]*[\"']?(?:\./)*$",
         "transformers",
@@ -104,13 +105,40 @@ def reader_of(name: str, content: Reader) -> Reader | None:
     if name.startswith("<") or not name:
         return None
     path, top, deep = _whereabouts(name)
-    best = max(_known(path, top, deep, edition(path)), key=lambda each: (each.rank, each.near), default=None)
+    best = max(_known(path, top, deep, edition(path)), key=_weight, default=None)
+    if (
+        best is not None
+        and best.reader == "accelerate"
+        and (trainer := _trainer(best.script, top, deep=deep))
+    ):
+        best = best._replace(reader="transformers", why=f"{best.why}, beside the Trainer of {trainer}")
     if best is None and content.likely:
         best = _of_programs(path, top, content.name, deep=deep)
     if best is None:
         return None
     launch = best.why.endswith((".yaml", ".yml", ".json"))
     return Reader(best.reader, best.why, "launch file" if launch else "script", likely=best.rank == 0)
+
+
+def _weight(found: Mention) -> tuple[int, int, bool]:
+    """How much a place counts: a Trainer that names the same file as a launch file of Accelerate reads it."""
+    return found.rank, found.near, found.reader == "transformers"
+
+
+def _trainer(launch: str, top: str, *, deep: bool) -> str | None:
+    """The program beside a launch file of Accelerate that has a Trainer, which fills what a loop does not.
+
+    Source: transformers trainer.py, propagate_args_to_deepspeed. None where any has a loop of its own.
+    """
+    home = os.path.join(os.path.dirname(launch), "")
+    found = None
+    for path, data in () if launch.endswith(SCRIPTS) else texts(top, launch, deep=deep):
+        if path.startswith(home) and path.endswith(".py"):
+            if b"Accelerator(" in data:
+                return None
+            if b"TrainingArguments(" in data:
+                found = found or os.path.relpath(path, top)
+    return found
 
 
 def launchers_of(name: str) -> tuple[str, ...]:
@@ -142,14 +170,34 @@ def _mentions(path: str, top: str, *, deep: bool) -> Iterator[Mention]:
         text = data.decode("latin-1").replace('\\"', '"')
         near = len(os.path.commonpath([path, script]))
         for match in re.finditer(written, text):
-            if not _may_be(match[0], path):
+            start, line = _start(text, match.start())
+            if not _may_be(text[start : match.end()], path) or _is_remark(line):
                 continue
-            found = _at(text, match.start(), script, top)
+            found = _at(text, start, script, top)
             if found is not None:
                 rank, reader, why = found
                 doc = script.endswith((".md", ".ipynb"))
                 told = f"{why} in {os.path.relpath(script, top)}"
                 yield Mention(1 if doc else rank, near, reader, told, script)
+
+
+def _start(text: str, at: int) -> tuple[int, str]:
+    """Where a path begins of which the last word stands here, and the line before it: it may have spaces."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    if (quoted := re.search(_SPACED, line)) is not None:
+        at -= len(line) - quoted.start(1)
+    return at, line
+
+
+_SPACED = r"[\"']((?:/|\./|~/)(?:(?! -)[^\"'\n])*)$"
+
+
+def _is_remark(line: str) -> bool:
+    """Whether a comment speaks of a flag, and of no command that has it."""
+    return line.lstrip().startswith("#") and "--" in line and not re.search(_COMMAND, line)
+
+
+_COMMAND = r"\.py\b|(?<!-)\b(?:deepspeed|torchrun|accelerate|python3?)\s"
 
 
 def _may_be(written: str, path: str) -> bool:
