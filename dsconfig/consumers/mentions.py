@@ -237,7 +237,9 @@ def _of_program(before: str, script: str, top: str, why: str) -> str | None:
     programs = re.findall(_PROGRAM, before[-2000:]) if why in _FLAGS else []
     if not programs:
         return None
-    for folder in (os.path.dirname(script), top):
+    folder = script
+    while folder != top and len(folder) > len(top):
+        folder = os.path.dirname(folder)
         try:
             program = contents(os.path.join(folder, programs[-1])).decode("latin-1")
         except OSError:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from dsconfig.batch.triplet import KEYS
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers.by_name import consumer_of
 from dsconfig.consumers.filling import Assumed, MissingArgumentsError, fill
@@ -25,8 +26,9 @@ from dsconfig.resolving.runtime import Runtime, runtime
 from dsconfig.resolving.written import Written, read_written
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import Json
+    from dsconfig.json_types import Json, JsonObject
 
+_OF_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
 MappingSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str] | None"
 """A mapping, or the path of a JSON or YAML file that holds one."""
 
@@ -99,7 +101,18 @@ def derive_run(
         )
     except MissingArgumentsError as error:
         raise ResolveError(error.reason, error.hints) from None
+    _require_batch(written.config, assumed)
     return _run(written, filling, chosen, seen)
+
+
+def _require_batch(config: JsonObject, assumed: Assumed) -> None:
+    """Stop where the batch is left to an argument which only the shell of the job knows."""
+    unknown = [name for name in _OF_BATCH if name in assumed.unknown]
+    if unknown and "auto" in map(config.get, KEYS):
+        raise ResolveError(
+            f"`{unknown[0]}` of the job is not known: its launch file leaves it to the run",
+            ("give it as `training_args`, or by `--training-args FILE`",),
+        )
 
 
 def mapping(source: MappingSource) -> Mapping[str, Json] | None:

@@ -24,6 +24,8 @@ _LEADS = frozenset((
 """Words before the command that say nothing of it."""
 OF_JOBS = ("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES")
 """Variables that launchers read."""
+_OUTPUT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
+"""An assignment of what a command prints."""
 _SUBSTITUTE = re.compile(r"s([/|#,])((?:(?!\1).)+)\1(.*)\1g?", re.DOTALL)
 _EDITS = 100
 _DEEP = 3
@@ -93,6 +95,8 @@ class Shell:
         count = next((at for at, word in enumerate(raw) if not _assigns(word, declares=declares)), len(raw))
         for word in raw[:count]:
             self._assign(word)
+            if inside := _OUTPUT.fullmatch(word):
+                yield from self._within(inside[1], offset, deep)
         raw = raw[count:]
         words = tuple(each for word in raw for each in self._quoting.expanded(word, self.variables))
         if words and words[0] == "sed":
@@ -104,12 +108,16 @@ class Shell:
             return
         known = {name: self.variables[name][0] for name in OF_JOBS if self.variables.get(name)}
         yield ShellCommand(words, offset, self.folder, known)
-        for word in words if deep < _DEEP else ():
-            if "--" in word and any(char.isspace() for char in word):
-                inner = Shell(word, variables=self.variables)
-                inner.folder = self.folder
-                for each in inner.commands(deep + 1):
-                    yield each._replace(offset=offset)
+        for word in words:
+            yield from self._within(word, offset, deep)
+
+    def _within(self, text: str, offset: int, deep: int) -> Iterator[ShellCommand]:
+        """The commands of a text within a command, as `bash -c "…"` and `id=$(…)` have it."""
+        if deep < _DEEP and "--" in text and any(char.isspace() for char in text):
+            inner = Shell(text, variables=self.variables)
+            inner.folder = self.folder
+            for each in inner.commands(deep + 1):
+                yield each._replace(offset=offset)
 
     def _edit(self, words: tuple[str, ...], target: str) -> None:
         """One of the commands that make a config of a template: `sed "s/A/1/" t.json > ds.json`."""

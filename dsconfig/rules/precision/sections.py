@@ -12,6 +12,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_place, model_format
 from dsconfig.rules._stage import stage, stage_place, stage_words
+from dsconfig.rules.consumers._reader import reader
 from dsconfig.words import kind
 
 _INIT = "runtime/config.py:DeepSpeedConfig._initialize_params"
@@ -130,9 +131,8 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
     position, `engine(images)`; inputs by name, `engine(pixel_values=images)`, stay as they are, and so do
     token ids, which are integers. Up to 0.17.0 DeepSpeed looked at `auto_cast` only where `fp16` is enabled.
 
-    An `enabled` that Transformers or Accelerate fills is true in runs with fp16 mixed precision alone, and
-    false in all others, those with the Trainer's defaults among them. The Trainer's own `compute_loss` hands
-    inputs over by name, so that `auto_cast` does nothing there; other loops fail.
+    The Trainer of Transformers hands inputs over by name (`compute_loss`), as most loops with Accelerate do:
+    `auto_cast` does nothing there. Where they fill `enabled`, it is right for the runs with fp16.
 
     Bad:
 
@@ -145,19 +145,19 @@ def auto_cast_without_fp16(ctx: Context) -> Iterator[Finding]:
     path, enabled = "fp16.auto_cast", "fp16.enabled"
     if not ctx.has(path) or not ctx.on(path):
         return
-    filled = ctx.written(enabled) == "auto" and ctx.consumer in HUGGING_FACE
-    if (not filled and ctx.on(enabled)) or ctx.on("torch_autocast.enabled"):
+    by_name = ctx.consumer in HUGGING_FACE
+    if (by_name and ctx.written(enabled) == "auto") or ctx.on(enabled) or ctx.on("torch_autocast.enabled"):
         return
     in_bf16 = any(ctx.written(f"{section}.enabled") is True for section in ("bf16", "bfloat16"))
     yield ctx.at(
         path,
-        f"`auto_cast` casts inputs to fp16, and `{enabled}` is filled with `false` in every run but those"
-        " with fp16 mixed precision: the first floating-point input given by position fails there"
-        if filled
+        "`auto_cast` casts inputs given by position to fp16, though `fp16` is not enabled: those given by "
+        f"name, as {reader(ctx)} gives them, stay as they are"
+        if by_name
         else f"`auto_cast` casts inputs given by position to fp16, though `fp16` is not "
         f"enabled: the model is in {model_format(ctx)}, and its layers do not take them",
         help="remove `auto_cast`" + ("" if in_bf16 else f", or set `{enabled}` to `true`"),
-        related=[("`fp16` is left to fill here", enabled)] if filled else [],
+        effect="ignored" if by_name else None,
         fix=removal(ctx.place(path)),
     )
 
