@@ -35,7 +35,7 @@ _KEYS = (
     (rf"DeepSpeedStrategy\([^()]*\bconfig{_LEADS}", "lightning", "`DeepSpeedStrategy`"),
     (rf"\bdeepspeed[\"']?\s*[=,(]{_LEADS}", "transformers", "`deepspeed=`"),
     (
-        r"(?m)^\s*[\"']?deepspeed[\"']?[ \t]*:[ \t]*[\"']?(?:\./)*$",
+        r"(?m)(?:^|[{,])\s*[\"']?deepspeed[\"']?[ \t]*:[ \t]*[\"']?(?:\./)*$",
         "transformers",
         "`deepspeed:`",
     ),
