@@ -166,7 +166,7 @@ def _fit(args: argparse.Namespace, document: Document, options: Options) -> int:
         refuse("--fit gives text or json")
     if args.plot or args.max:
         refuse(f"--fit and {'--plot' if args.plot else '--max'} exclude each other")
-    found = fitted(document, options, max(0, args.fit - args.margin))
+    found = fitted(document, options, max(0, args.fit - args.margin), args.host)
     if args.output_format == "json":
         sys.stdout.write(json.dumps({"fit": found.to_dict()}, indent=2) + "\n")
     else:

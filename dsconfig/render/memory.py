@@ -58,7 +58,7 @@ def text_lines(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
         yield "\n"
         yield from _table("host, GiB", found.host, style)
     yield "\n"
-    sent = sum(call.sent(found.world_size) for call in found.collectives)
+    sent = sum(call.sent for call in found.collectives)
     yield f"communication: {sent / GIB:.2f} GiB sent by a rank in a step\n"
     for line in found.assumptions:
         yield f"{style.paint('assumed', 'dim')}: {line}\n"
@@ -121,7 +121,7 @@ def fit_lines(found: Fit, room: int, style: Style) -> Iterator[str]:
         yield f"{style.paint('fits', 'good')} {size} with that\n"
     elif not found.fits:
         more = f"{found.ranks} ranks would do" if found.ranks else "more ranks do not help"
-        yield f"{style.paint('does not fit', 'error')} {size} with all of that; {more}\n"
+        yield f"{style.paint('does not fit', 'error')} {size} with all of that; {more}\n{found.why}\n"
 
 
 def max_lines(found: Largest, room: int, style: Style) -> Iterator[str]:

@@ -15,7 +15,7 @@ from dsconfig.resolving.run import Run
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.estimate import Estimate, estimate
 from dsconfig.sizing.models.shape import Shape, Work
-from dsconfig.sizing.reading import SECTIONS, Values, setup_of
+from dsconfig.sizing.reading import OFFLOADED, SECTIONS, Values, setup_of
 from dsconfig.sizing.refused import NotModelledError
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ MEASURED = ("0.14.5", "0.15.4", "0.16.9", "0.17.6", "0.18.9", "0.19.8")
 """Releases whose engines were measured."""
 MICRO = "train_micro_batch_size_per_gpu"
 LENGTH, NODE = 2048, 8
-CLIENT = "adamw"
-"""What a script hands to DeepSpeed where nothing says another optimizer."""
+CLIENT, CPU_CLIENT = "adamw", "cpu-adam"
+"""What a script hands to DeepSpeed where nothing says another optimizer; offloaded, it wants its own."""
 ATTENTION = ("sdpa", "flash", "eager")
 LONGEST = 1 << 40
 """No sequence and no micro batch is longer."""
@@ -133,7 +133,8 @@ def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bo
 def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> Setup:
     if NUMBERS[run.release] < NUMBERS[OLDEST]:
         raise NotModelledError(f"DeepSpeed {run.release} is not modelled", f"give {OLDEST} or a later one")
-    client = optimizer or (None if values.text("optimizer.type") else CLIENT)
+    usual = CPU_CLIENT if values.text("zero_optimization.offload_optimizer.device") in OFFLOADED else CLIENT
+    client = optimizer or (None if values.text("optimizer.type") else usual)
     return setup_of(values, run.world_size, client, in_shards, NUMBERS[run.release])
 
 

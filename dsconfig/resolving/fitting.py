@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 BATCH, STEPS = "train_batch_size", "gradient_accumulation_steps"
 ZERO = "zero_optimization."
 SMALL_BUCKET, FEW_LIVE = 50_000_000, 100_000_000
-MOST_RANKS = 4096
+MOST_RANKS, GIB = 4096, 1 << 30
+LIVE = (f"{ZERO}stage3_max_live_parameters", f"{ZERO}stage3_max_reuse_distance")
+NVME = "/local_nvme"
+"""Where nothing says another folder: DeepSpeed's documentation has this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +55,20 @@ class Fit:
     fits: bool
     changes: tuple[tuple[Change, int], ...] = ()
     ranks: int | None = None
+    why: str = ""
 
     def to_dict(self) -> JsonObject:
         """As JSON has it."""
         changes: list[Json] = [change.to_dict(bound) for change, bound in self.changes]
-        return {"fits": self.fits, "changes": changes, "world_size": self.ranks}
+        return {"fits": self.fits, "changes": changes, "world_size": self.ranks, "why": self.why or None}
 
 
 Compute = Callable[[Sequence[Change], int], "Estimate"]
 """An estimate after these changes, on so many ranks."""
 
 
-def fitted(document: Document, options: Options, room: int) -> Fit:
-    """The smallest changes with which a rank holds no more than `room` bytes."""
+def fitted(document: Document, options: Options, room: int, host: int | None = None) -> Fit:
+    """The smallest changes with which a rank holds no more than `room` bytes, and a host than `host`."""
     written = dict(options.set or {})
     first = ask(document, options)
 
@@ -79,8 +83,9 @@ def fitted(document: Document, options: Options, room: int) -> Fit:
             values = {**triplet, BATCH: int(str(triplet[MICRO])) * int(str(triplet[STEPS])) * ranks}
         return ask(document, _changed(options, changes, {**written, **values}, ranks)).answer()
 
-    changes = list(ladder(first.values.values, first.work.checkpointing, first.setup.zero_init))
-    return fit(compute, first.answer(), changes, room)
+    checkpoints, in_shards = first.work.checkpointing, first.setup.zero_init
+    changes = list(ladder(first.values.values, checkpoints, in_shards, nvme=host is not None))
+    return Search(compute, room, host).fit(first.answer(), changes)
 
 
 def _changed(options: Options, changes: Sequence[Change], values: Mapping[str, Json], ranks: int) -> Options:
@@ -113,82 +118,126 @@ def written(document: Document, found: Fit) -> str:
         raise ValueError(f"{document.name} cannot be changed: {error}") from None
 
 
-def ladder(values: Mapping[str, Json], checkpointing: bool, in_shards: bool) -> Iterator[Change]:
+def ladder(
+    values: Mapping[str, Json], checkpointing: bool, in_shards: bool, nvme: bool = False
+) -> Iterator[Change]:
     """Changes in the order of what they cost in speed; `values`: what counts today."""
-
-    def count(key: str) -> int:
-        value = values.get(key)
-        return int(value) if isinstance(value, (int, float)) else 0
-
-    stage = count(f"{ZERO}stage")
-    shards = Change("build the model in shards (zero.Init) in the script", {}, zero_init=True)
-    if stage == 3 and not in_shards:
-        yield shards
-    if count(f"{ZERO}reduce_bucket_size") > SMALL_BUCKET and stage:
-        yield _set({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
-    live = (f"{ZERO}stage3_max_live_parameters", f"{ZERO}stage3_max_reuse_distance")
-    if stage == 3 and any(count(key) > FEW_LIVE for key in live):
-        yield _set(dict.fromkeys(live, FEW_LIVE))
-    micro, steps = count(MICRO), max(1, count(STEPS))
-    while micro > 1 and micro % 2 == 0:
-        micro, steps = micro // 2, steps * 2
-        yield _set({MICRO: micro, STEPS: steps})
+    stage = _count(values, f"{ZERO}stage")
+    bucket = _count(values, f"{ZERO}reduce_bucket_size") > SMALL_BUCKET
+    smaller = _set({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
+    if bucket and stage:
+        yield smaller
+    if stage == 3:
+        yield from _of_third(values, in_shards)
+    yield from _smaller_batches(_count(values, MICRO), max(1, _count(values, STEPS)))
     if not checkpointing:
         yield Change("checkpoint activations in the script", {}, checkpointing=True)
     for higher in range(stage + 1, 4):
         yield _set({f"{ZERO}stage": higher})
-        if higher == 3 and not in_shards:
-            yield shards
-    for section in ("offload_optimizer", "offload_param"):
+        if bucket and not stage and higher == 1:
+            yield smaller
+        if higher == 3:
+            yield from _of_third(values, in_shards)
+    yield from _offloads(values, nvme)
+
+
+def _count(values: Mapping[str, Json], key: str) -> int:
+    value = values.get(key)
+    return int(value) if isinstance(value, (int, float)) else 0
+
+
+def _of_third(values: Mapping[str, Json], in_shards: bool) -> Iterator[Change]:
+    """What only stage 3 knows."""
+    if not in_shards:
+        yield Change("build the model in shards (zero.Init) in the script", {}, zero_init=True)
+    if any(_count(values, key) > FEW_LIVE for key in LIVE) or LIVE[0] not in values:
+        yield _set(dict.fromkeys(LIVE, FEW_LIVE))
+
+
+def _offloads(values: Mapping[str, Json], nvme: bool) -> Iterator[Change]:
+    """The optimizer before the parameters, the host before its disk."""
+    sections = ("offload_optimizer", "offload_param")
+    for section in sections:
         if values.get(f"{ZERO}{section}.device") in (None, "none"):
             yield _set({f"{ZERO}{section}": {"device": "cpu"}})
+    for section in sections if nvme else ():
+        if values.get(f"{ZERO}{section}.device") != "nvme":
+            yield _set({f"{ZERO}{section}": {"device": "nvme", "nvme_path": NVME}})
+
+
+def _smaller_batches(micro: int, steps: int) -> Iterator[Change]:
+    """Ever smaller micro batches, and more steps for them."""
+    while micro > 1:
+        part = next(divisor for divisor in range(2, micro + 1) if micro % divisor == 0)
+        micro, steps = micro // part, steps * part
+        yield _set({MICRO: micro, STEPS: steps})
 
 
 def _set(values: Mapping[str, Json]) -> Change:
     import json
 
-    return Change(
-        " and ".join(f"set `{key}` to {json.dumps(value)}" for key, value in values.items()), values
-    )
+    told = " and ".join(f"set `{key}` to {json.dumps(value)}" for key, value in values.items())
+    return Change(told, values)
 
 
-def fit(compute: Compute, first: Estimate, changes: Sequence[Change], room: int) -> Fit:
-    """The changes of the ladder up to the first that fits, without those that it fits without."""
+class Search:
+    """Which changes are enough."""
 
-    def bound(chosen: Sequence[Change], ranks: int = first.world_size) -> int | None:
+    def __init__(self, compute: Compute, room: int, host: int | None) -> None:
+        self.compute, self.room, self.host = compute, room, host
+
+    def estimate(self, chosen: Sequence[Change], ranks: int) -> Estimate | None:
+        """What is held after these changes; None where the release or the model does not go with them."""
         try:
-            found = compute(chosen, ranks)
+            return self.compute(chosen, ranks)
         except (ResolveError, NotModelledError):
             return None
-        return found.rank.most_bound
 
-    if first.rank.most_bound <= room:
-        return Fit(fits=True)
-    chosen: list[Change] = []
-    for change in changes:
-        needed = bound([*chosen, change])
-        if needed is None:
-            continue
-        chosen.append(change)
-        if needed <= room:
-            for other in reversed(chosen[:-1]):
-                fewer = [kept for kept in chosen if kept is not other]
-                needed = bound(fewer)
-                if needed is not None and needed <= room:
-                    chosen = fewer
-            return Fit(True, tuple(_after(bound, chosen)))
-    ranks = first.world_size * 2
-    while ranks <= MOST_RANKS:
-        needed = bound(chosen, ranks)
-        if needed is not None and needed <= room:
-            return Fit(False, tuple(_after(bound, chosen)), ranks)
-        ranks *= 2
-    return Fit(False, tuple(_after(bound, chosen)))
+    def fits(self, found: Estimate | None) -> bool:
+        """Whether a rank fits, and a host where its memory is known."""
+        if found is None or found.rank.most_bound > self.room:
+            return False
+        return self.host is None or found.host.most_bound <= self.host
+
+    def fit(self, first: Estimate, changes: Sequence[Change]) -> Fit:
+        """The changes of the ladder up to the first that fits, without those that it fits without."""
+        ranks = first.world_size
+        if self.fits(first):
+            return Fit(fits=True)
+        chosen: list[Change] = []
+        for change in changes:
+            found = self.estimate([*chosen, change], ranks)
+            if found is None:
+                continue
+            chosen.append(change)
+            if self.fits(found):
+                chosen = self._needed(chosen, ranks)
+                return Fit(True, tuple(self._after(chosen, ranks)))
+        after, most = tuple(self._after(chosen, ranks)), _reason(self.estimate(chosen, ranks) or first)
+        while (ranks := ranks * 2) <= MOST_RANKS:
+            if self.fits(self.estimate(chosen, ranks)):
+                return Fit(False, after, ranks, most)
+        return Fit(False, after, None, most)
+
+    def _needed(self, chosen: list[Change], ranks: int) -> list[Change]:
+        """Those without which the others are not enough, the costly left out first."""
+        for other in reversed(chosen[:-1]):
+            fewer = [kept for kept in chosen if kept is not other]
+            if self.fits(self.estimate(fewer, ranks)):
+                chosen = fewer
+        return chosen
+
+    def _after(self, chosen: list[Change], ranks: int) -> Iterator[tuple[Change, int]]:
+        """What a rank holds at most after each change."""
+        for number, change in enumerate(chosen):
+            found = self.estimate(chosen[: number + 1], ranks)
+            yield change, found.rank.most_bound if found else 0
 
 
-def _after(
-    bound: Callable[[Sequence[Change]], int | None], chosen: list[Change]
-) -> Iterator[tuple[Change, int]]:
-    """What is held after each change."""
-    for number, change in enumerate(chosen):
-        yield change, bound(chosen[: number + 1]) or 0
+def _reason(found: Estimate) -> str:
+    """What takes most at the highest peak."""
+    side = found.rank
+    phase = max(side.bound, key=lambda name: side.bound[name])
+    terms = sorted(side.terms, key=lambda term: -term.phases.get(phase, 0))[:3]
+    named = ", ".join(f"{term.name} {term.phases.get(phase, 0) / GIB:.2f}" for term in terms)
+    return f"in {phase} a rank holds at most {side.bound[phase] / GIB:.2f} GiB: {named}"

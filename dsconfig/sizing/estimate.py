@@ -85,11 +85,13 @@ class Collective:
     calls: int
     elements: int
     width: int
+    ranks: int
 
-    def sent(self, world: int) -> int:
+    @property
+    def sent(self) -> int:
         """Bytes that a rank sends, in a ring."""
         times = 2 if self.name == "all_reduce" else 1
-        return times * self.elements * self.width * (world - 1) // world
+        return times * self.elements * self.width * (self.ranks - 1) // self.ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ class Estimate:
                 "name": found.name,
                 "calls": found.calls,
                 "elements": found.elements,
-                "bytes": found.sent(self.world_size),
+                "ranks": found.ranks,
+                "bytes": found.sent,
             }
             for found in self.collectives
         ]
@@ -128,7 +131,7 @@ class Estimate:
             "rank": self.rank.to_dict(),
             "host": self.host.to_dict(),
             "communication": {
-                "bytes": sum(found.sent(self.world_size) for found in self.collectives),
+                "bytes": sum(found.sent for found in self.collectives),
                 "collectives": sent,
             },
             "assumptions": list(self.assumptions),
@@ -197,8 +200,8 @@ def estimate(
     _, number, ledger, engine = max(found, key=lambda entry: entry[0])
     largest = setup.width * max((weight.elements for weight in engine.trained), default=0)
     calls = tuple(
-        Collective(phase, name, count, elements, width)
-        for (phase, name, width), (count, elements) in engine.calls.items()
+        Collective(phase, name, count, elements, width, ranks)
+        for (phase, name, width, ranks), (count, elements) in engine.calls.items()
     )
     return Estimate(
         release,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.sizing.engines.setup import Rule, Setup, Third, ways_of
+from dsconfig.sizing.engines.setup import Rule, Setup, Swapping, Third, ways_of
 from dsconfig.sizing.optimizers import of_client, of_config
 from dsconfig.sizing.refused import NotModelledError
 
@@ -31,6 +31,8 @@ SECTIONS = (
 """What is read of a config."""
 WIDTHS = {"fp32": 4, "float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2, "half": 2, "float": 4}
 ZERO = "zero_optimization."
+OFFLOADED = ("cpu", "nvme")
+"""Devices that are not the rank's own."""
 SWITCHES = (
     "zero_quantized_weights",
     "zero_quantized_nontrainable_weights",
@@ -88,7 +90,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
     half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
     stage, width = values.count(f"{ZERO}stage"), 2 if half else 4
     pure = bool(half) and values.flag(f"{half}.{half}_master_weights_and_grads")
-    offloads = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") == "cpu"
+    offloads = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
     if pure and (offloads or not values.flag(f"{half}.{half}_optimizer_states")):
         raise NotModelledError(
             f"`{half}.{half}_master_weights_and_grads` with states in fp32 is not modelled"
@@ -106,9 +108,11 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         optimizer=_optimizer(values, client, offloads),
         overflows=half == "fp16",
         offloads=offloads,
-        offloads_parameters=stage == 3 and values.text(f"{ZERO}offload_param.device") == "cpu",
+        offloads_parameters=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
         ratio=_ratio(values),
         leaves=_leaves(values),
+        swapping=_swapping(values) if stage == 3 else Swapping(),
+        secondary=min(world, values.count(f"{ZERO}zero_hpz_partition_size", 1)) if stage == 3 else 1,
         zero_init=zero_init,
         bucket=values.count(f"{ZERO}reduce_bucket_size"),
         third=Third(*(values.count(ZERO + key) for key in THIRD)),
@@ -141,6 +145,18 @@ def _accumulated(values: Values, width: int, stage: int, half: str | None, relea
     )
 
 
+def _swapping(values: Values) -> Swapping:
+    """What is offloaded to NVMe."""
+    optimizer, parameters = (
+        values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
+    )
+    count = values.count(f"{ZERO}offload_param.buffer_count", 5)
+    return Swapping(
+        values.count(f"{ZERO}offload_optimizer.buffer_count", 4) if optimizer else 0,
+        count * values.count(f"{ZERO}offload_param.buffer_size", 10**8) if parameters else 0,
+    )
+
+
 def _ratio(values: Values) -> float:
     value = values.values.get(f"{ZERO}offload_optimizer.ratio", 1.0)
     return float(value) if isinstance(value, (int, float)) else 1.0
@@ -170,12 +186,8 @@ def refuse(values: Values) -> None:
     for switch in ("compile.deepcompile", "expert_parallel.enabled", "hybrid_engine.enabled"):
         if values.flag(switch):
             raise NotModelledError(f"`{switch}` is not modelled")
-    for section in ("offload_optimizer", "offload_param"):
-        if values.text(f"{ZERO}{section}.device") == "nvme":
-            raise NotModelledError(f"`{ZERO}{section}.device` nvme is not modelled")
-    for key, most in ((f"{ZERO}zero_hpz_partition_size", 1), (f"{ZERO}mics_shard_size", 0)):
-        if values.count(key, most) > most:
-            raise NotModelledError(f"`{key}` above {most} is not modelled")
+    if values.count(f"{ZERO}mics_shard_size", 0) > 0:
+        raise NotModelledError(f"`{ZERO}mics_shard_size` is not modelled")
     for key in ("tensor_parallel.autotp_size", "sequence_parallel_size"):
         if values.count(key, 1) > 1:
             raise NotModelledError(f"`{key}` above 1 is not modelled")

@@ -27,6 +27,13 @@ MEANINGS = {
         f"{ZERO}stage3_max_live_parameters",
         "b·n of each parameter that is fetched, prefetched or soon needed again",
     ),
+    "secondary partition": Meaning(
+        f"{ZERO}zero_hpz_partition_size", "b·P/hpz, from a parameter's first use up to the step"
+    ),
+    "staging buffers of NVMe": Meaning(
+        f"{ZERO}offload_optimizer.buffer_count",
+        "4·buffer_count·largest sub-group, and b·buffer_count·buffer_size of offload_param",
+    ),
     "receive buffers": Meaning(
         f"{ZERO}stage3_prefetch_bucket_size", "b·Σ n of a prefetched batch, until its last parameter is used"
     ),

@@ -19,7 +19,7 @@ class Accumulated(Engine):
         ledger.take(WEIGHTS, setup.width * (self.cut.padded + self.everything - self.elements))
         ledger.take(ACCUMULATED, setup.gradient * self.cut.padded)
         ledger.take(MASTER, setup.master * self.cut.size)
-        states = setup.optimizer.states * self.cut.size
+        states = setup.optimizer.kept(self.cut.size)
         ledger.take(
             STATES, states + (setup.optimizer.states * self.elements if setup.optimizer.doubled else 0)
         )

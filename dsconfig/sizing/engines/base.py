@@ -26,8 +26,8 @@ class Engine:
         self.everything = sum(weight.elements for weight in tape.weights)
         self.boundary = True
         self.micro, self.times = 0, 1
-        self.calls: dict[tuple[str, str, int], tuple[int, int]] = {}
-        """Of each phase, collective and width: calls, and elements of whole tensors."""
+        self.calls: dict[tuple[str, str, int, int], tuple[int, int]] = {}
+        """Of each phase, collective, width and size of the group: calls, and elements of whole tensors."""
 
     def load(self) -> None:
         """Hold what building the model and the engine takes, one thing after the other."""
@@ -39,7 +39,7 @@ class Engine:
         ledger.take(BUILT, built * self.everything, host=True)
         ledger.touch(BUILT, built * self.tape.untied, host=True)
         if self.setup.optimizer.doubled:  # the script's optimizer is made before the engine
-            ledger.take(STATES, self.setup.optimizer.states * self.elements)
+            ledger.take(STATES, self.setup.optimizer.kept(self.elements))
         largest = max((weight.elements for weight in self.tape.weights), default=0)
         if built != width:
             ledger.touch(BUILT, width * largest, host=True)
@@ -94,9 +94,9 @@ class Engine:
         """A gradient is there."""
         raise NotImplementedError
 
-    def send(self, name: str, elements: int, width: int) -> None:
-        """Count a collective."""
-        key = (self.ledger.rank.phase, name, width)
+    def send(self, name: str, elements: int, width: int, ranks: int = 0) -> None:
+        """Count a collective, of all ranks or of so many."""
+        key = (self.ledger.rank.phase, name, width, ranks or self.setup.world)
         calls, total = self.calls.get(key, (0, 0))
         self.calls[key] = (calls + self.times, total + elements * self.times)
 

@@ -19,6 +19,7 @@ from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.tape import Tape, Weight
 
 PERSISTENT, OFFLOADED = "persistent parameters", "gradients of the partition, offloaded"
+SWAPPED = "staging buffers of NVMe"
 
 
 class Partitioned(Engine):
@@ -83,13 +84,12 @@ class Partitioned(Engine):
         else:
             self.build()
             ledger.take(WEIGHTS, setup.width * (self.shards - self.everything), host=False)
-        ledger.touch(WEIGHTS, setup.width * self.shards_trained, host=not setup.offloads_parameters)
-        if setup.offloads_parameters:
-            ledger.give(WEIGHTS, setup.width * self.shards)
-            ledger.take(WEIGHTS, setup.width * self.shards, host=True)
+        self._move_shards()
         for index, group in enumerate(self.groups):
             host, count = self.on_host(index), setup.master * sum(group)
             ledger.touch(MASTER, 2 * count, host=host)
+            if setup.swapping.optimizer and host:
+                continue
             ledger.take(MASTER, count, host=host)
             if setup.optimizer.doubled:
                 ledger.take(STATES, setup.optimizer.states * sum(group), host=host)
@@ -97,7 +97,9 @@ class Partitioned(Engine):
         ledger.touch(TEMPORARY, setup.master * largest, host=setup.offloads)
         if setup.offloads:
             for index, group in enumerate(self.groups):
-                ledger.take(OFFLOADED, setup.master * sum(group), host=self.on_host(index))
+                if not (setup.swapping.optimizer and self.on_host(index)):
+                    ledger.take(OFFLOADED, setup.master * sum(group), host=self.on_host(index))
+        self._take_swap_buffers()
         ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
         if setup.contiguous:
             for kind in self.buckets:
@@ -105,6 +107,21 @@ class Partitioned(Engine):
         if setup.world > 1:
             biggest = max((self.shard(weight) * setup.world for weight in self.trained), default=0)
             ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.stays_gathered else 1))
+
+    def _move_shards(self) -> None:
+        """All shards go through one buffer (`defragment`), and to the host where they are offloaded."""
+        setup, ledger = self.setup, self.ledger
+        ledger.touch(WEIGHTS, setup.width * self.shards_trained, host=not setup.offloads_parameters)
+        if setup.offloads_parameters:
+            ledger.give(WEIGHTS, setup.width * self.shards)
+            if not setup.swapping.parameters:
+                ledger.take(WEIGHTS, setup.width * self.shards, host=True)
+
+    def _take_swap_buffers(self) -> None:
+        """Of `swap_tensor`: read in its source, not measured."""
+        swapping, largest = self.setup.swapping, max(map(sum, self.groups), default=0)
+        self.ledger.take(SWAPPED, self.setup.master * swapping.optimizer * largest, host=True)
+        self.ledger.take(SWAPPED, self.setup.width * swapping.parameters, host=True)
 
     def _build_in_shards(self) -> None:
         """`zero.Init`: each module whole for a moment, as it is built and cast."""
@@ -120,11 +137,15 @@ class Partitioned(Engine):
     def rest(self) -> None:
         """Shards of weights, masters, states and gradients; the bucket and what persists."""
         setup, ledger = self.setup, self.ledger
-        ledger.take(WEIGHTS, setup.width * self.shards, host=setup.offloads_parameters)
+        if not setup.swapping.parameters:
+            ledger.take(WEIGHTS, setup.width * self.shards, host=setup.offloads_parameters)
+        self._take_swap_buffers()
         for index, group in enumerate(self.groups):
             host, count = self.on_host(index), sum(group)
+            if setup.swapping.optimizer and host:
+                continue
             ledger.take(MASTER, setup.master * count, host=host)
-            ledger.take(STATES, setup.optimizer.states * count * setup.master // 4, host=host)
+            ledger.take(STATES, setup.optimizer.kept(count) * setup.master // 4, host=host)
             if setup.offloads:
                 ledger.take(OFFLOADED, setup.master * count, host=host)
         if setup.optimizer.doubled and not setup.zero_init:
@@ -207,7 +228,7 @@ class Partitioned(Engine):
     def step(self) -> None:
         """One sub-group at a time, with nothing gathered."""
         setup, ledger = self.setup, self.ledger
-        self.coordinator.finish()
+        self.coordinator.partition()
         ledger.give(PERSISTENT, self.persisting)
         if setup.overflows:
             ledger.touch(TEMPORARY, (setup.gradient + 1) * self.shards_trained, host=setup.offloads)
@@ -227,6 +248,7 @@ class Partitioned(Engine):
                 ledger.give(TEMPORARY, flat)
             self.update(count, count, host=host)
             ledger.give(TEMPORARY, held)
+        self.coordinator.expire()
         self._gather_persistent()
         if setup.world > 1:
             for weight in self.kept:

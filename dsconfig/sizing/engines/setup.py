@@ -21,6 +21,15 @@ class Rule(NamedTuple):
     """DeepSpeed's own `FusedAdam`: at stage 0 its gradients are one flat tensor."""
     client: bool = False
     """Whether a script makes it."""
+    blocks: int = 0
+    """Elements that share a scale of fp32, in each of two quantised states (bitsandbytes)."""
+
+    def kept(self, elements: int) -> int:
+        """Bytes of the states of one tensor; bitsandbytes quantises none of fewer than 4,096 elements."""
+        if not self.blocks:
+            return self.states * elements
+        scales = 8 * -(-elements // self.blocks) + 2048
+        return self.states * elements + scales if elements >= 4096 else 8 * elements
 
 
 class Third(NamedTuple):
@@ -32,6 +41,15 @@ class Third(NamedTuple):
     reuse: int
     persistence: int
     model_persistence: int
+
+
+class Swapping(NamedTuple):
+    """Buffers on the host for what lies on NVMe; nothing lies there where both are 0."""
+
+    optimizer: int = 0
+    """Tensors of the largest sub-group (`offload_optimizer.buffer_count`)."""
+    parameters: int = 0
+    """Elements (`offload_param.buffer_count` times `buffer_size`)."""
 
 
 class Ways(NamedTuple):
@@ -98,6 +116,9 @@ class Setup(NamedTuple):
     third: Third
     leaves: tuple[str, ...]
     ways: Ways
+    swapping: Swapping
+    secondary: int
+    """Ranks that share a second copy of the weights between forward and step (`zero_hpz_partition_size`)."""
     zero_init: bool
     """Whether the model is built in shards (`zero.Init`), at stage 3."""
     rank: int = 0

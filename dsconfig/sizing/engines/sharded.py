@@ -82,7 +82,7 @@ class Sharded(Engine):
         frozen = self.everything - self.elements
         ledger.take(WEIGHTS, setup.width * (self.cut.padded + frozen))
         ledger.take(MASTER, setup.master * size, host=host)
-        states = setup.optimizer.states * size * setup.master // 4
+        states = setup.optimizer.kept(size) * setup.master // 4
         ledger.take(
             STATES,
             states + (setup.optimizer.states * self.elements if setup.optimizer.doubled else 0),

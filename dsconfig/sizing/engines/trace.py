@@ -13,6 +13,7 @@ from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.tape import Enter, Leave, Module, Segment, Step, Tape, Weight
 
 GATHERED, RECEIVE = "gathered parameters", "receive buffers"
+SECONDARY = "secondary partition"
 
 
 class Batch:
@@ -47,7 +48,7 @@ class Coordinator:
         tape: Tape,
         ledger: Ledger,
         kept: set[Weight],
-        send: Callable[[str, int, int], None],
+        send: Callable[[str, int, int, int], None],
     ) -> None:
         self.setup, self.ledger, self.kept, self.send = setup, ledger, kept, send
         self.weights_of, self.inner = _own_weights(tape, setup.leaves)
@@ -65,6 +66,8 @@ class Coordinator:
         """Gathered and ready, with the bytes of their blocks."""
         self.flying: dict[Weight, Batch] = {}
         self.active: dict[Weight, set[int]] = {}
+        self.secondary: dict[Weight, int] = {}
+        """Parts of a copy among the ranks of a node, in bytes: made as a parameter is partitioned again."""
         self.reset()
 
     def reset(self) -> None:
@@ -113,6 +116,11 @@ class Coordinator:
         """`all_gather_coalesced`: of one parameter in place, of several into a buffer for each type."""
         if not weights:
             return
+        second = [weight for weight in weights if weight in self.secondary]
+        if second and len(second) < len(weights):
+            self._gather([weight for weight in weights if weight not in self.secondary])
+            self._gather(second)
+            return
         world = self.setup.world
         self.available += sum(weight.elements for weight in weights)
         kinds: dict[int, list[Weight]] = {}
@@ -123,7 +131,7 @@ class Coordinator:
             if world == 1:
                 buffer = 0
             if buffer:
-                self.send("all_gather", buffer // width, width)
+                self.send("all_gather", buffer // width, width, self.setup.secondary if second else 0)
             alone = len(weights) == 1
             self.ledger.take(GATHERED if alone else RECEIVE, buffer)
             batch = Batch(members, buffer)
@@ -180,8 +188,27 @@ class Coordinator:
     def drop(self, weight: Weight) -> None:
         """Partition a parameter again, unless a module is at work with it."""
         if weight in self.there and not self.active.get(weight):
+            self._keep_second(weight)
             self.ledger.give(GATHERED, self.there.pop(weight))
             self.available -= weight.elements
+
+    def _keep_second(self, weight: Weight) -> None:
+        """`_partition_param_sec`."""
+        ranks, world = self.setup.secondary, self.setup.world
+        if ranks > 1 and world > 1 and weight not in self.secondary:
+            self.secondary[weight] = -(-weight.elements // world) * world // ranks * self.setup.width
+            self.ledger.take(SECONDARY, self.secondary[weight], host=self.setup.offloads_parameters)
+
+    def partition(self) -> None:
+        """The step partitions what is whole (`_partition_all_parameters`)."""
+        self.finish()
+        for weight in self.kept:
+            self._keep_second(weight)
+
+    def expire(self) -> None:
+        """The second copy is forgotten (`invalidate_secondary_tensor`)."""
+        self.ledger.give(SECONDARY, sum(self.secondary.values()), host=self.setup.offloads_parameters)
+        self.secondary.clear()
 
     def finish(self) -> None:
         """A backward pass is over: what was not released is (`release_backward_leftovers`, `reset_step`)."""

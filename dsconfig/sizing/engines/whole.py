@@ -18,7 +18,7 @@ class Whole(Engine):
         if self.setup.half:
             self.ledger.take(MASTER, self.setup.master * self.elements)
         times = 2 if self.setup.half and self.setup.optimizer.doubled else 1
-        self.ledger.take(STATES, times * self.setup.optimizer.states * self.elements)
+        self.ledger.take(STATES, times * self.setup.optimizer.kept(self.elements))
         self.there = set[Weight]()
 
     def load(self) -> None:
@@ -30,7 +30,7 @@ class Whole(Engine):
             self.ledger.take(TEMPORARY, gradients)
             if not self.setup.optimizer.flat:
                 self.ledger.take(GRADIENTS, self.setup.width * self.elements)
-            self.ledger.take(STATES, self.setup.optimizer.states * self.elements)
+            self.ledger.take(STATES, self.setup.optimizer.kept(self.elements))
             largest = max((weight.elements for weight in self.trained), default=0)
             self.update(self.elements, self.elements if self.setup.optimizer.flat else largest)
 

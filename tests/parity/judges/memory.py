@@ -87,11 +87,11 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
     peak = {phase: ledger.both.peaks[phase].bytes for phase in PHASES}
     largest = setup.width * max((weight.elements for weight in engine.trained), default=0)
     bounds = {phase: bound(count, phase, largest, engine.gathers) for phase, count in peak.items()}
-    calls = {
-        key: (count, elements)
-        for key, (count, elements) in engine.calls.items()
-        if setup.world > 1 and elements > SCALARS * count
-    }
+    calls: dict[tuple[str, str, int], tuple[int, int]] = {}
+    for (phase, name, width, _), (count, elements) in engine.calls.items():
+        if setup.world > 1 and elements > SCALARS * count:
+            before = calls.get((phase, name, width), (0, 0))
+            calls[phase, name, width] = (before[0] + count, before[1] + elements)
     return Prediction(engine.everything, ledger.both.total, ledger.host.total, peak, bounds, calls)
 
 

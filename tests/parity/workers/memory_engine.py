@@ -126,7 +126,9 @@ def build(trial: dict[str, Any]) -> tuple[Any, list[tuple[int, bool]]]:
     extra = {}
     if trial.get("client_optimizer"):
         name, options = trial["client_optimizer"]
-        extra["optimizer"] = getattr(torch.optim, name)(trained, lr=1e-4, **options)
+        package, _, name = name.rpartition(":")
+        home = importlib.import_module(package) if package else torch.optim
+        extra["optimizer"] = getattr(home, name)(trained, lr=1e-4, **options)
     return deepspeed.initialize(model=model, model_parameters=trained, config=config, **extra)[0], whole
 
 
