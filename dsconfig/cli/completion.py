@@ -51,6 +51,7 @@ def _say_values(action: argparse.Action) -> None:
     import shtab
 
     from dsconfig.checking.select import catalogue
+    from dsconfig.cli import VERBS
     from dsconfig.consumers import CONSUMERS
     from dsconfig.releases import RELEASES
     from dsconfig.schema.presets import PRESETS
@@ -66,5 +67,7 @@ def _say_values(action: argparse.Action) -> None:
         action.choices = [*reversed(RELEASES), "installed", "latest"]
     elif metavar == "READER":
         action.choices = list(CONSUMERS)
+    elif metavar == "COMMAND" and action.nargs == "*":
+        action.choices = list(VERBS)
     elif action.dest == "preset":
         action.choices = list(PRESETS)

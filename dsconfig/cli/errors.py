@@ -18,17 +18,21 @@ class UsageError(Exception):
 
 def complain(message: str) -> None:
     """Show one line on stderr."""
-    from dsconfig.render.text import printable
-
     sys.stdout.flush()  # what was found before comes first on a terminal
-    print(f"dsconfig: error: {printable(message)}", file=sys.stderr)
+    _say("error", message)
 
 
 def note(message: str) -> None:
     """Say something that is not an error."""
-    from dsconfig.render.text import printable
+    _say("note", message)
 
-    print(f"dsconfig: note: {printable(message)}", file=sys.stderr)
+
+def _say(kind: str, message: str) -> None:
+    from dsconfig.render.style import style_of
+    from dsconfig.render.text import printable
+    from dsconfig.render.wrap import wrapped
+
+    print(wrapped(f"dsconfig: {kind}: {printable(message)}", style_of(sys.stderr), 2), file=sys.stderr)
 
 
 def complain_internal(error: Exception, name: str | None = None) -> None:

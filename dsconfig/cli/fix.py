@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.cli.checker import Checker
     from dsconfig.cli.fixer import Fixer
     from dsconfig.cli.options import resolve
+    from dsconfig.render.style import style_of
+    from dsconfig.render.wrap import flowed
 
     refuse_stdin_name_alone(args)
     if "-" in args.paths and len(args.paths) > 1:
@@ -50,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
     left = sum(len(report) for report in checker.reports(names))
     if not args.quiet and checker.tally.readers:
         # The text or the diff has stdout to itself.
-        (sys.stderr if args.diff or names == ["-"] else sys.stdout).write(_told(fixer, left))
+        stream = sys.stderr if args.diff or names == ["-"] else sys.stdout
+        stream.write(flowed(_told(fixer, left), style_of(stream)))
     if checker.failed:
         return FAILED
     to_do = checker.tally.failed or (fixer.changed and (args.diff or args.exit_non_zero_on_fix))

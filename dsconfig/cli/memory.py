@@ -12,7 +12,7 @@ from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, reason, write
 from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.pictures import NEEDS_MATPLOTLIB, plotted
-from dsconfig.cli.resolved import assignment, explain
+from dsconfig.cli.resolved import assignment, explain, tell
 from dsconfig.cli.sizes import amount, count
 from dsconfig.render.text import printable
 
@@ -170,7 +170,8 @@ def _fit(args: argparse.Namespace, document: Document, options: Options) -> int:
     if args.output_format == "json":
         sys.stdout.write(json.dumps({"fit": found.to_dict()}, indent=2) + "\n")
     else:
-        sys.stdout.writelines(render.fit_lines(found, args.fit, style_of(sys.stdout, args.color)))
+        style = style_of(sys.stdout, args.color)
+        tell(render.fit_lines(found, args.fit, style), style)
     if args.output is not None and found.fits:
         write(args.output, written(document, found).encode())
     return CLEAN if found.fits else FINDINGS
@@ -189,7 +190,8 @@ def _max(args: argparse.Namespace, document: Document, options: Options) -> int:
     if args.output_format == "json":
         sys.stdout.write(json.dumps({"max": found.to_dict()}, indent=2) + "\n")
     else:
-        sys.stdout.writelines(render.max_lines(found, args.gpu, style_of(sys.stdout, args.color)))
+        style = style_of(sys.stdout, args.color)
+        tell(render.max_lines(found, args.gpu, style), style)
     return CLEAN if found.value else FINDINGS
 
 
@@ -228,5 +230,6 @@ def _write(args: argparse.Namespace, found: Estimate) -> int:
     elif args.output_format == "csv":
         sys.stdout.writelines(render.csv_lines(found))
     else:
-        sys.stdout.writelines(render.text_lines(found, limits, style_of(sys.stdout, args.color)))
+        style = style_of(sys.stdout, args.color)
+        tell(render.text_lines(found, limits, style), style)
     return CLEAN if limits.hold(found) else FINDINGS

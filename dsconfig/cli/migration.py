@@ -100,7 +100,9 @@ def _read_by(reader: Reader) -> str:
 
 def told(document: Document, done: Migration, way: Way, handed: str | None, style: Style) -> str:
     """What was done, and what is left to decide, in the order in which it is best worked off."""
-    return "\n".join(_told(document, done, way, handed, style)) + "\n"
+    from dsconfig.render.wrap import flowed
+
+    return flowed("\n".join(_told(document, done, way, handed, style)) + "\n", style)
 
 
 def _told(document: Document, done: Migration, way: Way, handed: str | None, style: Style) -> Iterator[str]:

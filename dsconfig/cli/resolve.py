@@ -112,5 +112,7 @@ def _json(config: JsonObject, release: str) -> str:
 def _report(found: Run, stream: TextIO) -> None:
     from dsconfig.render.run import described
     from dsconfig.render.style import style_of
+    from dsconfig.render.wrap import flowed
 
-    stream.writelines(described(found, style_of(stream)))
+    style = style_of(stream)
+    stream.write(flowed("".join(described(found, style)), style))

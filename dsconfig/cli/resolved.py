@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dsconfig.render.text import printable
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from dsconfig.json_types import Json
+    from dsconfig.render.style import Style
     from dsconfig.resolving.errors import ResolveError
 
 
@@ -26,10 +29,19 @@ def assignment(text: str) -> tuple[str, Json]:
         return key.strip(), value
 
 
+def tell(lines: Iterable[str], style: Style) -> None:
+    """Show lines on stdout, as wide as the terminal is."""
+    from dsconfig.render.wrap import flowed
+
+    sys.stdout.writelines(flowed(line, style) for line in lines)
+
+
 def explain(error: ResolveError, stream: TextIO) -> None:
     """Say why a config cannot be resolved, and what to change."""
     from dsconfig.render.style import style_of
+    from dsconfig.render.wrap import flowed
 
     style = style_of(stream)
-    stream.write(f"{style.paint('error', 'error')}: {style.paint(printable(error.reason), 'bold')}\n")
-    stream.writelines(f"  {style.paint('=', 'place')} {printable(hint)}\n" for hint in error.hints)
+    lines = [f"{style.paint('error', 'error')}: {style.paint(printable(error.reason), 'bold')}\n"]
+    lines += [f"  {style.paint('=', 'place')} {printable(hint)}\n" for hint in error.hints]
+    stream.write(flowed("".join(lines), style))

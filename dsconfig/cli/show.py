@@ -76,15 +76,18 @@ def run(args: argparse.Namespace) -> int:
 
 def _table(shown: Shown, style: Style) -> Iterator[str]:
     from dsconfig.render.text import printable
+    from dsconfig.render.wrap import flowed, wrapped
 
     cells = [(value.key, json.dumps(plain(value.value), ensure_ascii=False)) for value in shown.values]
     key, value = (max((len(row[at]) for row in cells), default=0) for at in (0, 1))
+    if style.wraps:
+        key, value = min(key, style.width // 2), min(value, style.width // 5)
     for (name, text), found in zip(cells, shown.values, strict=True):
         note = style.paint(printable(found.note), _TONES.get(found.origin, "bold"))
-        yield f"{printable(name):{key}}  {printable(text):{min(value, 40)}}  {note}\n"
-    yield from (
-        f"{style.paint(message.kind, 'info')}: {printable(message.text)}\n" for message in shown.messages
-    )
+        row = f"{printable(name):{key}}  {printable(text):{min(value, 40)}}  {note}"
+        yield wrapped(row, style, key + 2) + "\n"
+    for message in shown.messages:
+        yield flowed(f"{style.paint(message.kind, 'info')}: {printable(message.text)}\n", style)
 
 
 def _json(shown: Shown) -> Iterator[str]:

@@ -21,6 +21,14 @@ def wrapped(text: str, style: Style, hanging: int = 0) -> str:
     return "\n".join(_lines(text, style, min(hanging, style.width // 2)))
 
 
+def flowed(text: str, style: Style) -> str:
+    """Text of several lines, each wrapped by itself; what it goes on with begins two columns further in."""
+    if not style.wraps:
+        return text
+    lines = text.split("\n")
+    return "\n".join(wrapped(line, style, len(line) - len(line.lstrip(" ")) + 2) for line in lines)
+
+
 def _lines(text: str, style: Style, hanging: int) -> Iterator[str]:
     room = style.width
     line, used = "", 0

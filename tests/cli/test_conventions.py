@@ -160,12 +160,14 @@ def test_completion_knows_every_command_and_option(here: Path, spawn: Spawns) ->
         for word in (*VERBS, "min-severity", "unknown-key", "zero3", "0.14.5", "gpus-per-node"):
             assert word in script, (shell, word)
     program = (
-        'eval "$("$0" completion bash)"; COMP_WORDS=(dsconfig check --min-se); COMP_CWORD=2;'
+        'eval "$("$0" completion bash)"; COMP_WORDS=(dsconfig "${@}"); COMP_CWORD=2;'
         " _shtab_dsconfig 2>/dev/null; echo ${COMPREPLY[@]}"
     )
     command = str(Path(__import__("sys").executable).parent / "dsconfig")
-    done = subprocess.run(["bash", "-c", program, command], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["--min-severity"]
+    for words, completed in {("check", "--min-se"): "--min-severity", ("help", "migr"): "migrate"}.items():
+        argv = ["bash", "-c", program, command, *words]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.stdout.split() == [completed]
 
 
 def test_paths_of_services_count_from_the_repository(

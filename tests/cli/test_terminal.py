@@ -23,6 +23,13 @@ from dsconfig.diagnostic import SITE
 
 COMMAND = str(Path(sys.executable).parent / "dsconfig")
 CONFIG = '{"train_batch_size": 100, "train_micro_batch_size_per_gpu": 8, "prescale_gradient": 1}\n'
+OLD = """{
+  "train_batch_size": 8,
+  "zero_optimization": {"stage": 2, "cpu_offload": true, "stage3_prefetch_bucket_size": 5e7}
+}
+"""
+BLOCK = '{"enabled": true, "max_train_batch_size": 2000, "micro_batch_sizes": [2, 4, 6], "version": 0.1}'
+ELASTIC = f'{{"elasticity": {BLOCK}}}\n'
 INVISIBLE = re.compile(r"\x1b\[[0-9;]*[mHJ]|\x1b\]8;;[^\x1b]*\x1b\\")
 CHECK = ("check", "a.json", "--target", "0.19.8", "--world-size", "8")
 
@@ -82,22 +89,36 @@ def plain(text: str) -> list[str]:
         ("explain", "zero_optimization"),
         ("rules",),
         ("compat", "a.json"),
+        ("fix", "old.json", "--target", "0.19.8"),
+        ("migrate", "old.json", "--from", "0.5.0", "--to", "0.19.8", "-o", "new.json"),
+        ("migrate", "a.json", "--from", "0.5.0", "--to", "0.19.8", "-o", "new.json"),
+        ("show", "old.json"),
+        ("resolve", "a.json", "--world-size", "8"),
+        ("resolve", "old.json", "--world-size", "8", "-o", "new.json"),
+        ("elastic", "plan", "elastic.json", "--world-sizes", "1:9"),
+        ("elastic", "plan", "a.json"),
+        ("memory", "old.json", "--model", "llama-2-7b", "--world-size", "8"),
+        ("memory", "old.json", "--model", "no-such-model", "--world-size", "8"),
+        ("explain", "zero"),
+        ("check", "--slect", "DSC1"),
         ("check", "--help"),
         ("elastic", "run", "--help"),
     ],
     ids=" ".join,
 )
 def test_lines_end_between_words(here: Path, columns: int, argv: tuple[str, ...]) -> None:
-    (here / "a.json").write_text(CONFIG)
+    for name, config in {"a.json": CONFIG, "old.json": OLD, "elastic.json": ELASTIC}.items():
+        (here / name).write_text(config)
     lines = plain(on_terminal(columns, *argv))
     assert lines
     fenced = [line for line in lines if len(line) > columns and " " in line.strip()]
     assert fenced == []
     piped = subprocess.run(
-        [COMMAND, *argv], capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": ""}
-    )
+        [COMMAND, *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        env={**os.environ, "COLUMNS": ""},
+    )  # fmt: skip
     # The words are those of a pipe, none of them cut.
-    if "--help" not in argv and argv[0] != "check":
+    if "--help" not in argv and argv[0] not in ("check", "fix"):
         assert " ".join(lines).split() == piped.stdout.split()
 
 

@@ -55,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.jobs.config import to_do_without
     from dsconfig.render.plan import render
     from dsconfig.render.style import style_of
+    from dsconfig.render.wrap import flowed
     from elastic import ElasticityError
 
     suffix, config = plotted(args.plot), _config(args.file)
@@ -65,8 +66,9 @@ def run(args: argparse.Namespace) -> int:
         return FINDINGS
     except ValueError as error:
         refuse(str(error))
-    for text in render(table, args.output_format, style_of(sys.stdout, args.color)):
-        sys.stdout.write(text)
+    style = style_of(sys.stdout, args.color)
+    text = "".join(render(table, args.output_format, style))
+    sys.stdout.write(flowed(text, style) if args.output_format == "table" else text)
     if args.plot:
         _plot(table, args.plot, suffix)
     return CLEAN
