@@ -66,6 +66,11 @@ def may_hold(data: bytes) -> bool:
     return False
 
 
+def may_be_named(data: bytes) -> bool:
+    """Whether a text names any key of a config: one that a launch file leads to need not look like one."""
+    return any(word in data for word in (*_TELLING, *_HINTS))
+
+
 def may_lead(data: bytes) -> bool:
     """Whether a text has a word without which no launch file leads to a config."""
     return any(word in data for word in _LEADING)

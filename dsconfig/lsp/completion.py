@@ -59,8 +59,6 @@ def _item(judged: Judged, at: Cursor, hand: Hand, offer: Offer) -> JsonObject:
         found["documentation"] = {"kind": "markdown", "value": offer.told}
     if offer.detail:
         found["detail"] = offer.detail
-    if offer.is_deprecated:
-        found["tags"] = [1]
     return found
 
 
@@ -108,7 +106,8 @@ def _keys(at: Cursor, hand: Hand, seen: Scope, section: SectionView) -> Iterator
     there = {section.keys[word].info.name for word in at.data if word in section.keys}
     for word, key in section.keys.items():
         info = key.info
-        if word != info.name or info.name in there or info.flags & _HIDDEN:
+        is_old = info.deprecated <= seen.release
+        if word != info.name or info.name in there or info.flags & _HIDDEN or is_old:
             continue
         yield Offer(
             word,
@@ -116,8 +115,7 @@ def _keys(at: Cursor, hand: Hand, seen: Scope, section: SectionView) -> Iterator
             PROPERTY,
             told(word, key, seen.release_name),
             info.unit or "",
-            _rank(section, key, at.data, seen),
-            info.deprecated <= seen.release,
+            _rank(section, key, at.data),
         )
     if section.name == "Config" and OWN not in at.data:
         yield Offer(
@@ -138,10 +136,8 @@ def _first(key: KeyView, hand: Hand, seen: Scope) -> str:
     return f"${{1:{hand.literal(hand.value(best.value))}}}"
 
 
-def _rank(section: SectionView, key: KeyView, data: Json, seen: Scope) -> int:
+def _rank(section: SectionView, key: KeyView, data: Json) -> int:
     """Where a key stands among the others: what the config at hand does not read comes last."""
-    if key.info.deprecated <= seen.release:
-        return 9
     if section.name == "ZeroOptimization" and isinstance(stage := data.get("stage"), int):
         from dsconfig.rules.zero.stage_keys import READ_BY
 

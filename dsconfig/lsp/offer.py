@@ -22,7 +22,6 @@ class Offer(NamedTuple):
     detail: str = ""
     rank: int = 5
     """What is likelier comes first."""
-    is_deprecated: bool = False
 
 
 def value_offer(each: Candidate, at: Cursor, hand: Hand, rank: int = 5) -> Offer:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from dsconfig.checking.circumstances import foreign
 from dsconfig.checking.discover import reads_as_config
 from dsconfig.consumers.launchers.table import SCRIPTS
+from dsconfig.consumers.mentions import launchers_of
 from dsconfig.consumers.own_words import KEY
+from dsconfig.evaluation.recognition import may_be_named
 
 if TYPE_CHECKING:
     from dsconfig.lsp.texts import OpenText
@@ -26,4 +28,7 @@ def is_ours(text: OpenText) -> bool:
         return b"deepspeed" in data and not foreign(text.document)
     if any(word in data for word in _MEANT):
         return True
-    return reads_as_config(text.name, data, yaml=text.yaml)
+    if reads_as_config(text.name, data, yaml=text.yaml):
+        return True
+    named = may_be_named(data) and not text.name.startswith("<")
+    return named and bool(launchers_of(text.name)) and not foreign(text.document)

@@ -7,10 +7,15 @@ in a row the last one is judged, and a request that is cancelled meanwhile is no
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import sys
+import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cattrs import Converter
+from pygls.io_ import StdoutWriter
 from pygls.protocol import JsonRPCProtocol
 from pygls.server import JsonRPCServer
 
@@ -32,57 +37,99 @@ class Wire(JsonRPCProtocol):
     def __init__(self, server: JsonRPCServer, converter: Converter) -> None:
         super().__init__(server, converter)
         self.service = Service()
-        self._asked: dict[str | int, asyncio.TimerHandle] = {}
+        self.unread = 0
+        """Messages that have come, and were not taken in yet."""
+        self.is_over = asyncio.Event()
+        self._asked: dict[str | int, tuple[str, Json]] = {}
         self._due: asyncio.TimerHandle | None = None
-
-    def structure_message(self, data: JsonObject) -> JsonObject:
-        """The message as it came."""
-        return data
 
     def handle_message(self, message: Json) -> None:
         """Take a message in; what takes time is done later."""
+        self.unread -= 1
+        if not isinstance(message, dict):
+            return
         method, params = message.get("method"), message.get("params")
         if method == "exit":
-            self._server.shutdown()  # type: ignore[no-untyped-call]
+            self.is_over.set()
         elif method == "$/cancelRequest":
-            self._cancel(params["id"])
+            self._cancel(params)
         elif method is not None and "id" in message:
-            later = asyncio.get_running_loop().call_later(_QUIET, self._answer, message["id"], method, params)
-            self._asked[message["id"]] = later
+            self._asked[message["id"]] = method, params
         elif method is not None:
             self.service.take(method, params)
-            self._tell_later(_QUIET)
+        self._go_on(_QUIET)
 
-    def _cancel(self, number: str | int) -> None:
-        if (later := self._asked.pop(number, None)) is not None:
-            later.cancel()
+    def _cancel(self, params: Json) -> None:
+        number: Json = params.get("id") if isinstance(params, dict) else None
+        if self._asked.pop(number, None) is not None:
             self._send_data(failed(number, CANCELLED, "cancelled"))
 
-    def _answer(self, number: str | int, method: str, params: Json) -> None:
-        del self._asked[number]
-        self._send_data(answered(self.service, number, method, params))
-        self._tell_later(0)
-
-    def _tell_later(self, seconds: float) -> None:
+    def _go_on(self, seconds: float) -> None:
         if self._due is not None:
             self._due.cancel()
-        self._due = asyncio.get_running_loop().call_later(seconds, self._tell)
+        self._due = asyncio.get_running_loop().call_later(seconds, self._work)
 
-    def _tell(self) -> None:
-        """Say what was found in one text, and take messages in before the next one."""
+    def _work(self) -> None:
+        """Do one piece of what is to be done, unless there is more to be taken in first."""
         self._due = None
-        message = next(self.service.pending(), None)
-        if message is not None:
+        if self.unread:
+            self._go_on(_QUIET)
+        elif self._asked:
+            number = next(iter(self._asked))
+            self._send_data(answered(self.service, number, *self._asked.pop(number)))
+            self._go_on(0)
+        elif (message := next(self.service.pending(), None)) is not None:
             self._send_data(message)
-            self._tell_later(0)
+            self._go_on(0)
 
 
 def serve(stdin: BinaryIO | None = None, stdout: BinaryIO | None = None) -> int:
     """Serve the editor that started this process, until it says so or goes away; returns the exit code."""
-    output = stdout or sys.stdout.buffer
-    sys.stdout = sys.stderr  # whatever is printed must not come between the messages
-    server = JsonRPCServer(Wire, Converter)
-    server.start_io(stdin, output)
-    wire = server.protocol
+    output = stdout or os.fdopen(os.dup(1), "wb")
+    sys.stdout = sys.stderr  # what is printed must not come between the messages
+    wire = JsonRPCServer(Wire, Converter).protocol
     assert isinstance(wire, Wire)
+    wire.set_writer(StdoutWriter(output))
+    try:
+        # At the end of the process nobody may be reading `sys.stdin` itself.
+        asyncio.run(_run(wire, stdin or os.fdopen(os.dup(0), "rb")))
+    except (BrokenPipeError, KeyboardInterrupt):
+        return 1
     return 0 if wire.service.is_shut_down else 1
+
+
+async def _run(wire: Wire, stdin: BinaryIO) -> None:
+    loop = asyncio.get_running_loop()
+
+    def hand_over(body: bytes | None) -> None:
+        wire.unread += 1
+        loop.call_soon_threadsafe(wire.handle_message, {"method": "exit"} if body is None else _parsed(body))
+
+    threading.Thread(target=_listen, args=(stdin, hand_over), daemon=True).start()
+    await wire.is_over.wait()
+
+
+def _listen(stdin: BinaryIO, hand_over: Callable[[bytes | None], None]) -> None:
+    """Hand over each message; None at the end."""
+    while header := stdin.readline():
+        length = 0
+        while header.strip():
+            name, _, value = header.partition(b":")
+            if name.strip().lower() == b"content-length" and value.strip().isdigit():
+                length = int(value)
+            header = stdin.readline()
+        if length:
+            body = stdin.read(length)
+            hand_over(body)
+            if b'"exit"' in body and _parsed(body).get("method") == "exit":
+                return
+    hand_over(None)
+
+
+def _parsed(body: bytes) -> JsonObject:
+    """The message; what is none says nothing."""
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}

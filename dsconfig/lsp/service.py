@@ -83,7 +83,7 @@ class Service:
             if workspace.outbox:
                 yield workspace.outbox.pop(0)
                 continue
-            yield from self._publisher.next()
+            workspace.outbox += self._publisher.next()
             for problem in workspace.configuration.problems:
                 workspace.say(f"dsconfig: {problem}", WARNING)
             workspace.configuration.problems.clear()

@@ -1,0 +1,192 @@
+"""Outline, folds, links, definition, rename, hints, lenses and commands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.lsp.client import Editor, RefusedError, edited, whole
+from tests.lsp.conftest import Editors
+
+TEXT = """{
+  // one
+  // two
+  "train_batch_size": 32,
+  "train_micro_batch_size_per_gpu": 4,
+  "$dsconfig": {"world-size": 4},
+  "bfloat16": {"enabled": true},
+  "zero_optimization": {
+    "stage": 2,
+    "overlap_comm": null
+  },
+  "comet": {"enabled": true, "api_key": "hush"}
+}
+"""
+
+
+YAML = """# a
+# b
+train_batch_size: 8
+zero_optimization:
+  stage: 2
+
+bf16:
+  enabled: true
+"""
+
+
+def test_the_outline_has_keys_and_values_and_no_secrets(editor: Editor) -> None:
+    editor.open("outline.jsonc", TEXT)
+    found = {each["name"]: each for each in editor.on("documentSymbol", "outline.jsonc")}
+    assert found["train_batch_size"]["detail"] == "32"
+    assert [each["name"] for each in found["zero_optimization"]["children"]] == ["stage", "overlap_comm"]
+    assert "hush" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "folds"),
+    [
+        ("folds.jsonc", TEXT, [(0, 11), (1, 2), (7, 9)]),
+        (
+            "folds.yaml",
+            YAML,
+            [(0, 1), (3, 4), (6, 7)],
+        ),
+    ],
+)
+def test_folds(editor: Editor, name: str, text: str, folds: list[tuple[int, int]]) -> None:
+    editor.open(name, text, name.rpartition(".")[2])
+    found = editor.on("foldingRange", name)
+    assert [(each["startLine"], each["endLine"]) for each in found] == folds
+    assert [each for each in found if each.get("kind") == "comment"]
+
+
+LAUNCHES = {
+    "acc.yaml": "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: ds/co|nf.json\n",
+    "train.yaml": "stage: sft\nmodel_name_or_path: x\ndataset: y\ndeepspeed: ds/co|nf.json\n",
+    "run.sh": "deepspeed train.py --deepspeed_config ds/co|nf.json\n",
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_a_launch_file_leads_to_its_config(editor: Editor, name: str) -> None:
+    (editor.folder / "ds").mkdir(exist_ok=True)
+    (editor.folder / "ds" / "conf.json").write_text('{"train_batch_size": 8}')
+    language = "shellscript" if name.endswith("sh") else "yaml"
+    (found,) = editor.at("definition", name, LAUNCHES[name], language)
+    assert found["uri"] == editor.uri("ds/conf.json")
+    (link,) = editor.on("documentLink", name)
+    text = LAUNCHES[name].replace("|", "")
+    line = text.splitlines()[link["range"]["start"]["line"]]
+    assert line[link["range"]["start"]["character"] : link["range"]["end"]["character"]] == "ds/conf.json"
+    assert link["target"] == editor.uri("ds/conf.json")
+
+
+def test_the_schema_is_a_link(editor: Editor) -> None:
+    editor.open("schema.json", '{"$schema": "https://x.org/s.json", "zero_optimization": {}}')
+    assert [each["target"] for each in editor.on("documentLink", "schema.json")] == ["https://x.org/s.json"]
+    editor.write("schema.json", '{"$schema": "./s.json", "zero_optimization": {}}')
+    assert [each["target"] for each in editor.on("documentLink", "schema.json")] == [editor.uri("s.json")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ds_config_rename.json", '{"train_batch_size": 8, "bflo|at16": {"enabled": true}}'),
+        ("rename.hjson", "{\n zero_optimization: {}\n bflo|at16: {enabled: true}\n}"),
+        ("rename.yaml", "zero_optimization:\n  stage: 1\nbflo|at16:\n  enabled: true\n"),
+    ],
+)
+def test_an_alias_becomes_the_keys_own_name(editor: Editor, name: str, text: str) -> None:
+    plain = text.replace("|", "")
+    prepared = editor.at("prepareRename", name, text, name.rpartition(".")[2])
+    assert prepared["placeholder"] == "bf16"
+    edit = editor.at("rename", name, text, newName="bf16")
+    assert edited(plain, edit["changes"][editor.uri(name)]) == plain.replace("bfloat16", "bf16")
+    with pytest.raises(RefusedError, match="the key is called `bf16`"):
+        editor.at("rename", name, text, newName="other")
+
+
+def test_what_has_no_other_name_is_not_renamed(editor: Editor) -> None:
+    assert editor.at("prepareRename", "ds_config_own.json", '{"train_batch_size": 8, "bf|16": {}}') is None
+    assert editor.at("prepareRename", "ds_config_both.json", '{"bf16": {}, "bfl|oat16": {}}') is None
+
+
+def hints(editor: Editor, name: str, text: str, language: str = "json") -> list[str]:
+    editor.open(name, text, language)
+    return [each["label"] for each in editor.on("inlayHint", name, range=whole(text))]
+
+
+def test_hints_tell_the_batch_and_what_auto_becomes(editor: Editor) -> None:
+    found = hints(editor, "hints.jsonc", TEXT)
+    assert found == ["(32 = 4 micro × 2 steps × 4 ranks)", "= false"]
+    text = (
+        '{"$dsconfig": {"consumer": "transformers"}, "train_batch_size": "auto", "bf16": {"enabled": "auto"}}'
+    )
+    (batch, precision) = hints(editor, "ds_config_auto.json", text)
+    assert batch.startswith("filled by transformers from world size")
+    assert precision.startswith("filled by transformers from bf16")
+    assert hints(editor, "auto.yaml", "zero_optimization:\n  stage: 3\n  overlap_comm: null\n", "yaml") == [
+        "= true"
+    ]
+
+
+COMMANDS: list[tuple[str, list[Any], str]] = [
+    ("dsconfig.resolve", [8], "32 samples a step = 4 (micro batch) × 1 (accumulation steps) × 8 ranks"),
+    ("dsconfig.compat", [], "0.8.1 to 0.19.8"),
+    ("dsconfig.memory", [8, "llama-3-8b"], "parameters, 8 ranks"),
+    ("dsconfig.show", [], "zero_optimization.stage"),
+    ("dsconfig.fix", [], '"bf16": {"enabled": true}'),
+]
+
+
+@pytest.mark.parametrize(("command", "arguments", "told"), COMMANDS)
+def test_commands_tell_what_the_command_line_tells(
+    editor: Editor, command: str, arguments: list[Any], told: str
+) -> None:
+    editor.open("commands.jsonc", TEXT)
+    params = {"command": command, "arguments": [editor.uri("commands.jsonc"), *arguments]}
+    assert told in editor.request("workspace/executeCommand", params)["text"]
+
+
+def test_lenses_lead_to_commands_that_work(editor: Editor) -> None:
+    editor.open("lenses.jsonc", TEXT)
+    found = [each["command"] for each in editor.on("codeLens", "lenses.jsonc")]
+    assert [each["title"] for each in found] == ["resolve at 4 GPUs", "memory", "compat", "effective values"]
+    assert {each["command"] for each in found} <= set(editor.can["executeCommandProvider"]["commands"])
+    for each in found:
+        assert editor.request("workspace/executeCommand", each)["text"]
+
+
+def test_an_editor_that_shows_nothing_itself_is_told(editors: Editors) -> None:
+    editor = editors()
+    editor.open("ds_config.json", TEXT)
+    params = {"command": "dsconfig.compat", "arguments": [editor.uri("ds_config.json")]}
+    editor.request("workspace/executeCommand", params)
+    said = editor.wait(lambda message: message.get("method") == "window/showMessage")
+    assert "0.19.8" in said["params"]["message"]
+    shows = editors({"window": {"showDocument": {"support": True}}})
+    shows.open("ds_config.json", TEXT)
+    shows.request("workspace/executeCommand", params)
+    asked = shows.wait(lambda message: message.get("method") == "window/showDocument")
+    assert asked["params"]["uri"].startswith("file:///")
+
+
+def test_wrong_commands_are_refused(editor: Editor) -> None:
+    for command, arguments in (
+        ("dsconfig.none", []),
+        ("dsconfig.resolve", []),
+        ("dsconfig.resolve", ["x:y"]),
+    ):
+        with pytest.raises(RefusedError):
+            run(editor, command, arguments)
+    editor.open("size.jsonc", TEXT)
+    with pytest.raises(RefusedError, match="world size 0"):
+        run(editor, "resolve", [editor.uri("size.jsonc"), 0])
+
+
+def run(editor: Editor, command: str, arguments: list[Any]) -> Any:
+    params = {"command": f"dsconfig.{command}", "arguments": arguments}
+    return editor.request("workspace/executeCommand", params)

@@ -1,0 +1,133 @@
+"""Completion and hover while a config is typed, in each format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dsconfig.releases import RELEASES
+from tests.lsp.client import Editor, edited, position
+
+ZERO = {
+    "ds_config.json": ("json", '{"zero_optimization": {"stage": 2, |}}'),
+    "half.json": ("json", '{\n  "zero_optimization": {\n    "stage": 2,\n    "ov|\n'),
+    "bare.json": ("json", '{\n  "zero_optimization": {\n    "stage": 2\n    |\n  },\n  "bf16": {}\n}'),
+    "ds_config.jsonc": ("jsonc", '{\n  // why\n  "zero_optimization": {"stage": 2, "|": true}\n}'),
+    "ds_config.hjson": ("hjson", "{\n  zero_optimization: {\n    stage: 2\n    |\n  }\n}"),
+    "ds.yaml": ("yaml", "zero_optimization:\n  stage: 2\n  |\nbf16:\n  enabled: true\n"),
+    "flow.yaml": ("yaml", "zero_optimization: {stage: 2, |}\n"),
+}
+
+
+def offered(editor: Editor, name: str, text: str, language: str = "json") -> dict[str, dict[str, Any]]:
+    items = editor.at("completion", name, text, language)["items"]
+    return {each["label"]: each for each in sorted(items, key=lambda each: str(each["sortText"]))}
+
+
+def done(text: str, item: dict[str, Any]) -> str:
+    edits = [item["textEdit"], *item.get("additionalTextEdits", [])]
+    return edited(text.replace("|", "", 1), edits)
+
+
+@pytest.mark.parametrize("name", ZERO)
+def test_keys_of_the_section_that_are_not_there(editor: Editor, name: str) -> None:
+    language, text = ZERO[name]
+    found = offered(editor, name, text, language)
+    assert {"overlap_comm", "reduce_bucket_size", "offload_optimizer"} <= found.keys()
+    assert not {"stage", "enabled", "bf16", "cpu_offload"} & found.keys()
+    # Keys that stage 2 does not read come behind those that it reads.
+    order = list(found)
+    assert order.index("overlap_comm") < order.index("stage3_max_live_parameters")
+    assert "Default" in found["overlap_comm"]["documentation"]["value"] or "null" in str(
+        found["overlap_comm"]
+    )
+
+
+def test_a_completed_key_leaves_json(editor: Editor) -> None:
+    text = '{\n  "bf16": {"enabled": true}\n  |\n  "fp16": {}\n}'
+    new = done(text, offered(editor, "ds_config_comma.json", text)["gradient_clipping"])
+    assert new == ('{\n  "bf16": {"enabled": true},\n  "gradient_clipping": ${1:1.0},\n  "fp16": {}\n}')
+
+
+def test_a_completed_key_keeps_its_value(editor: Editor) -> None:
+    text = '{"zero_optimization": {"sta|": 3}}'
+    assert done(text, offered(editor, "value.json", text)["stage"]) == '{"zero_optimization": {"stage": 3}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "some", "none"),
+    [
+        ('{"bf16": {"enabled": |}}', {"true", "false"}, {"auto"}),
+        ('{"zero_optimization": {"stage": |}}', {"0", "1", "2", "3"}, set()),
+        ('{"zero_optimization": {"offload_param": {"device": "|"}}}', {"none", "cpu", "nvme"}, {"auto"}),
+        ('{"optimizer": {"type": "|"}}', {"AdamW", "Muon"}, {"WarmupLR"}),
+        ('{"optimizer": {"type": "Muon", "params": {|}}}', {"muon_lr", "ns_method"}, {"cycle_min_lr"}),
+        ('{"optimizer": {"type": "AdamW", "params": {|}}}', {"torch_adam", "lr"}, {"muon_lr"}),
+        ('{"$dsconfig": {"target": "0.16.0"}, "optimizer": {"type": "|"}}', {"OneBitAdam"}, set()),
+        ('{"$dsconfig": {"target": "0.9.0"}, "zero_optimization": {|}}', {"stage"}, {"zenflow"}),
+        ('{"$dsconfig": {"consumer": "transformers"}, "train_batch_size": |}', {"auto"}, set()),
+        ('{"$dsconfig": {|}}', {"target", "consumer", "world-size", "ignore"}, set()),
+        ('{"$dsconfig": {"target": "|"}}', set(RELEASES), set()),
+        ('{"$dsconfig": {"consumer": |}}', {"transformers", "lightning"}, set()),
+        ('{"$dsconfig": {"ignore": ["|"]}}', {"DSC401", "DSC102"}, set()),
+    ],
+)
+def test_what_may_stand_there(editor: Editor, text: str, some: set[str], none: set[str]) -> None:
+    found = offered(editor, "ds_config.json", text)
+    assert some <= found.keys()
+    assert not none & found.keys()
+
+
+def test_blocks_for_sections(editor: Editor) -> None:
+    text = '{"zero_optimization": |}'
+    found = offered(editor, "blocks.json", text)
+    assert done(text, found["stage 2"]) == '{"zero_optimization": {"stage": 2, "overlap_comm": true}}'
+    yaml = "zero_optimization: |\n"
+    found = offered(editor, "blocks.yaml", "train_batch_size: 8\n" + yaml, "yaml")
+    assert done(yaml, {"textEdit": {**found["stage 2"]["textEdit"], "range": _end(yaml)}}) == (
+        "zero_optimization: \n  stage: 2\n  overlap_comm: true\n"
+    )
+
+
+def _end(text: str) -> dict[str, Any]:
+    at = position(text, text.index("|"))
+    return {"start": at, "end": at}
+
+
+def test_keys_of_a_launch_file(editor: Editor) -> None:
+    head = "distributed_type: DEEPSPEED\n"
+    found = offered(editor, "acc.yaml", f"{head}deepspeed_config:\n  zero_stage: 2\n  |\n", "yaml")
+    assert "gradient_accumulation_steps" in found
+    assert "zero_stage" not in found
+    assert "bf16" in offered(
+        editor, "acc.yaml", f"{head}mixed_precision: |\ndeepspeed_config: {{zero_stage: 2}}\n"
+    )
+
+
+HOVER = {
+    "hover.json": '{"$dsconfig": {}, "zero_optimization": {"stage": 3, "over|lap_comm": null}}',
+    "hover.hjson": "{\n  zero_optimization: {\n    stage: 3\n    over|lap_comm: null\n  }\n}",
+    "hover.yaml": "zero_optimization:\n  stage: 3\n  over|lap_comm: null\n",
+}
+
+
+@pytest.mark.parametrize("name", HOVER)
+def test_hover_tells_what_is_known_and_what_counts(editor: Editor, name: str) -> None:
+    text, language = HOVER[name], name.rpartition(".")[2]
+    told = editor.at("hover", name, text, language)["contents"]["value"]
+    assert told.startswith("`zero_optimization.overlap_comm`\n\nReduce gradients")
+    assert "- Releases: 0.2.0 and later" in told
+    assert "Effective value: `true` (derived from `zero_optimization.stage`)" in told
+
+
+def test_hover_tells_unit_default_and_who_fills(editor: Editor) -> None:
+    text = '{"train_batch_size": 8, "zero_optimization": {"stage": 2, "reduce_bucket_size|": 5}}'
+    told = editor.at("hover", "unit.json", text)["contents"]["value"]
+    assert "in elements" in told
+    assert "Default of " in told
+    assert '"auto": filled by Transformers and Accelerate' in told
+
+
+def test_nothing_is_told_between_keys(editor: Editor) -> None:
+    assert editor.at("hover", "none.json", '{ | "bf16": {"enabled": true}}') is None

@@ -1,0 +1,157 @@
+"""The protocol itself: positions, changes, versions, cancellation, settings, the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lsp.client import Editor, RefusedError, position
+from tests.lsp.conftest import Editors
+
+TYPO = '{"train_batch_size": 8, "$dsconfig": {}, "// 😀": "😀😀", "bf16": {"enabld": true}}'
+
+
+@pytest.mark.parametrize(
+    ("offered", "chosen", "character"),
+    [(None, "utf-16", 67), (["utf-16", "utf-8"], "utf-8", 73), (["utf-32"], "utf-32", 64)],
+)
+def test_positions_count_in_the_units_that_were_agreed(
+    editors: Editors, offered: list[str] | None, chosen: str, character: int
+) -> None:
+    editor = editors({"general": {"positionEncodings": offered}} if offered else {})
+    assert editor.can["positionEncoding"] == chosen
+    (found,) = [each for each in editor.open("ds_config.json", TYPO) if each["code"] == "DSC102"]
+    assert found["range"]["start"]["character"] == character
+
+
+def test_changes_are_taken_one_by_one(editor: Editor) -> None:
+    text = '{"train_batch_size": 8,\r\n "// 😀": 1, "bf16": {}}'
+    editor.open("ds_config_changes.json", text)
+
+    def change(start: int, end: int, new: str) -> dict[str, object]:
+        return {"range": {"start": position(text, start), "end": position(text, end)}, "text": new}
+
+    at = text.index("}")
+    editor.change(
+        "ds_config_changes.json",
+        change(at, at, '"enabld": 1'),
+        {"text": text},
+        change(at, at, '"enabld": true'),
+    )
+    assert [each["code"] for each in editor.found("ds_config_changes.json")] == ["DSC102"]
+    beyond = {"start": {"line": 1, "character": 999}, "end": {"line": 99, "character": 0}}
+    editor.change("ds_config_changes.json", {"range": beyond, "text": "\n"})
+    assert [each["code"] for each in editor.found("ds_config_changes.json")] == ["DSC102"]
+
+
+def test_of_many_changes_in_a_row_the_last_is_judged(editor: Editor) -> None:
+    editor.open("ds_config_many.json", "{}")
+    before = len(editor.aside)
+    for _ in range(200):
+        editor.change("ds_config_many.json", {"text": '{"train_batch_size": 8}'})
+    assert editor.write("ds_config_many.json", '{"train_batch_size": 8, "bf16": {}}') == []
+    uri = editor.uri("ds_config_many.json")
+    told = [each for each in editor.aside[before:] if each.get("params", {}).get("uri") == uri]
+    assert len(told) < 50
+
+
+def test_a_request_that_is_cancelled_is_not_answered(editor: Editor) -> None:
+    editor.open("ds_config_cancel.json", TYPO)
+    params = {"textDocument": {"uri": editor.uri("ds_config_cancel.json")}}
+    numbers = [editor.ask("textDocument/documentSymbol", params) for _ in range(20)]
+    for number in numbers:
+        editor.notify("$/cancelRequest", {"id": number})
+    outcomes = [outcome(editor, number) for number in numbers]
+    assert -32800 in outcomes
+    assert set(outcomes) <= {-32800, True}
+    editor.notify("$/cancelRequest", {"id": 99_999})
+    assert editor.on("documentSymbol", "ds_config_cancel.json")
+
+
+def outcome(editor: Editor, number: int) -> int | bool:
+    try:
+        return editor.answer(number) is not None
+    except RefusedError as error:
+        return error.code
+
+
+def test_two_documents_at_once(editor: Editor) -> None:
+    texts = {
+        f"ds_config_{number}.json": f'{{"train_batch_size": 8, "bf16": {{"enabld{number}": true}}}}'
+        for number in (1, 2)
+    }
+    for name, text in texts.items():
+        editor.open(name, "{}")
+        editor.change(name, {"text": text})
+    for number, name in enumerate(texts, 1):
+        (found,) = editor.found(name)
+        assert f"`enabld{number}`" in found["message"]
+
+
+def test_what_is_not_understood_ends_nothing(editor: Editor) -> None:
+    with pytest.raises(RefusedError, match="not answered") as caught:
+        editor.request("textDocument/nonsense", {})
+    assert caught.value.code == -32601
+    with pytest.raises(RefusedError):
+        editor.request("textDocument/hover", {"no": "document"})
+    editor.notify("textDocument/didChange", {"no": "document"})
+    editor.notify("workspace/nonsense", None)
+    assert editor.process.stdin is not None
+    editor.process.stdin.write(b"Content-Length: 4\r\n\r\n{no}")
+    editor.notify("textDocument/didClose", {"textDocument": {"uri": editor.uri("never-opened.json")}})
+    assert editor.on("hover", "never-opened.json", position=position("", 0)) is None
+    assert [each["code"] for each in editor.open("ds_config_alive.json", TYPO)] == ["DSC102"]
+
+
+def test_an_editor_that_goes_without_a_word(editors: Editors) -> None:
+    editor = editors()
+    editor.notify("exit", None)
+    assert editor.end() == 1
+
+
+def test_settings_are_read_again_when_they_change(editors: Editors) -> None:
+    editor = editors({"workspace": {"didChangeWatchedFiles": {"dynamicRegistration": True}}})
+    editor.wait(lambda message: message.get("method") == "client/registerCapability")
+    text = '{"train_batch_size": 8, "amp": {"enabled": true}}'
+    assert [each["code"] for each in editor.open("ds_config.json", text)] == ["DSC104"]
+    settings = editor.folder / "dsconfig.toml"
+    changed = {"changes": [{"uri": editor.uri("dsconfig.toml"), "type": 2}]}
+    settings.write_text('target = "0.16.9"\n')
+    editor.notify("workspace/didChangeWatchedFiles", changed)
+    assert editor.found("ds_config.json") == []
+    settings.write_text('target = "nonsense"\n')
+    editor.notify("workspace/didChangeWatchedFiles", changed)
+    assert (
+        "nonsense"
+        in editor.wait(lambda each: each.get("method") == "window/showMessage")["params"]["message"]
+    )
+    assert [each["code"] for each in editor.found("ds_config.json")] == ["DSC104"]
+    settings.write_text('ignore = ["DSC104"]\n')
+    editor.notify("workspace/didChangeWatchedFiles", changed)
+    assert editor.found("ds_config.json") == []
+
+
+def test_each_folder_has_its_own_settings(editors: Editors) -> None:
+    editor = editors()
+    text = '{"train_batch_size": 8, "amp": {"enabled": true}}'
+    for name, release in (("old", "0.16.9"), ("new", "0.19.8")):
+        folder = Path(editor.folder, name)
+        (folder / ".git").mkdir(parents=True)
+        (folder / "pyproject.toml").write_text(f'[tool.dsconfig]\ntarget = "{release}"\n')
+    assert editor.open("old/ds_config.json", text) == []
+    assert [each["code"] for each in editor.open("new/ds_config.json", text)] == ["DSC104"]
+
+
+def test_the_editors_own_settings(editors: Editors) -> None:
+    editor = editors(target="0.16.9")
+    text = '{"train_batch_size": 8, "amp": {"enabled": true}}'
+    assert editor.open("ds_config.json", text) == []
+    settings = {"settings": {"dsconfig": {"target": "0.19.8"}}}
+    editor.notify("workspace/didChangeConfiguration", settings)
+    assert [each["code"] for each in editor.found("ds_config.json")] == ["DSC104"]
+
+
+def test_a_text_that_was_never_saved(editor: Editor) -> None:
+    found = editor.open("untitled:Untitled-1", TYPO)
+    assert [each["code"] for each in found] == ["DSC102"]
