@@ -17,7 +17,7 @@ from tests.lsp.client import Editor, RefusedError, position
 
 TEXTS = {
     "ds_config.json": '{\n "train_batch_size": 8,\n "zero_optimization": {"stage": 3}\n}\n',
-    "ds_config.jsonc": '{\n // 😀\n "optimizer": {"type": "AdamW", "params": {"lr": "auto"}},\n "bf16": {}\n}\n',
+    "ds_config.jsonc": '{\n // 😀\n "optimizer": {"type": "AdamW", "params": {"lr": "auto"}}\n}\n',
     "ds_config.hjson": "{\n  zero_optimization: {\n    stage: 2 # why\n  }\n  bf16: {enabled: true}\n}\n",
     "ds.yaml": "zero_optimization:\n  stage: 2\n  offload_param:\n    device: cpu\nbf16: {enabled: true}\n",
     "acc.yaml": "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: ds_config.json\n",
