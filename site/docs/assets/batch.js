@@ -1,0 +1,149 @@
+// The batch planner: DeepSpeed's heuristic as elastic/deepspeed/heuristic.py has it; a test holds that both agree.
+
+/** The highly composite numbers up to a limit: each has more divisors than any smaller number. */
+function highlyComposite(limit) {
+  const divisors = new Uint16Array(limit + 1);
+  for (let step = 1; step <= limit; step += 1) for (let at = step; at <= limit; at += step) divisors[at] += 1;
+  const found = [];
+  let most = 0;
+  for (let number = 1; number <= limit; number += 1) {
+    if (divisors[number] > most) {
+      most = divisors[number];
+      found.push(number);
+    }
+  }
+  return found;
+}
+
+const gcd = (a, b) => (b ? gcd(b, a % b) : a);
+
+/** One batch under the cap that as many world sizes as possible can share, and what each of them needs. */
+function plan({ cap, micros, most }) {
+  const scales = highlyComposite(Math.floor(cap / Math.min(...micros)));
+  const common = micros.reduce((all, each) => (all > cap ? all : (all / gcd(all, each)) * each), 1);
+  const batches = [...new Set([...micros, common])]
+    .filter((base) => base <= cap)
+    .map((base) => base * scales.filter((scale) => scale <= Math.floor(cap / base)).at(-1));
+  const sizes = (batch) => {
+    const found = [];
+    for (let size = 1; size <= Math.min(most, batch); size += 1)
+      if (micros.some((micro) => batch % (micro * size) === 0)) found.push(size);
+    return found;
+  };
+  let best = { batch: Math.min(...micros), sizes: [] };
+  for (const batch of new Set(batches)) {
+    const found = sizes(batch);
+    const better = found.length - best.sizes.length || batch - best.batch;
+    if (better > 0) best = { batch, sizes: found };
+  }
+  const row = (size) => {
+    const share = best.batch / size;
+    const micro = Math.max(...micros.filter((each) => share % each === 0));
+    return { size, micro, steps: share / micro };
+  };
+  return { batch: best.batch, rows: best.sizes.map(row) };
+}
+
+if (typeof module !== "undefined") module.exports = { plan, highlyComposite };
+
+function batchPlanner(root) {
+  const element = (tag, properties, ...inner) => {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.append(...inner);
+    return made;
+  };
+  const svg = (tag, attributes, ...inner) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.append(...inner);
+    return made;
+  };
+  const given = new URLSearchParams(location.hash.slice(1));
+  const number = (name, standard, least, largest) => {
+    const value = Math.min(largest, Math.max(least, Number(given.get(name)) || standard));
+    const typed = element("input", { type: "number", min: least, max: largest, value, id: `plan-${name}` });
+    const slid = element("input", { type: "range", min: least, max: Math.min(largest, standard * 4), value });
+    slid.setAttribute("aria-label", `${name}, as a slider`);
+    slid.addEventListener("input", () => ((typed.value = slid.value), show()));
+    typed.addEventListener("input", () => ((slid.value = typed.value), show()));
+    return { name, typed, slid };
+  };
+  const cap = number("cap", 2000, 1, 100000);
+  const nodes = number("nodes", 8, 1, 512);
+  const each = number("gpus-per-node", 8, 1, 64);
+  const micros = element("input", { id: "plan-micro", value: given.get("micro") || "2, 4, 6", inputMode: "numeric" });
+  micros.addEventListener("input", () => show());
+  const result = element("div", { ariaLive: "polite" });
+
+  const drawing = (found, most) => {
+    const width = 720;
+    const wide = width / most;
+    const bars = found.rows.map(({ size, micro, steps }) => {
+      const whole = size % Number(each.typed.value) === 0;
+      const attributes = { x: (size - 1) * wide, y: whole ? 0 : 24, width: Math.max(1, wide * 0.8), height: whole ? 60 : 36 };
+      const bar = svg("rect", { ...attributes, class: whole ? "whole" : "part" });
+      const title = svg("title", {});
+      title.textContent = `${size} ranks: ${found.batch} = ${micro} × ${steps} × ${size}`;
+      bar.append(title);
+      return bar;
+    });
+    const label = `Of ${most} world sizes ${found.rows.length} keep a batch of ${found.batch}`;
+    return svg("svg", { viewBox: `0 0 ${width} 64`, role: "img", "aria-label": label, class: "strip" }, ...bars);
+  };
+
+  const show = () => {
+    const sizes = micros.value.split(/[\s,]+/).filter(Boolean).map(Number);
+    const state = { cap: Number(cap.typed.value), micros: [...new Set(sizes)], perNode: Number(each.typed.value) };
+    const most = Number(nodes.typed.value) * state.perNode;
+    const wrong =
+      (!sizes.length || sizes.some((size) => !Number.isInteger(size) || size < 1)) ? "The micro batches are whole numbers, such as 2, 4, 6."
+      : ![state.cap, most].every((size) => Number.isInteger(size) && size > 0) || state.cap > 100000 || most > 4096
+        ? "The cap is a whole number up to 100,000, and there are at most 4,096 GPUs."
+      : Math.max(...sizes) > state.cap ? `A micro batch of ${Math.max(...sizes)} is larger than the cap of ${state.cap}.` : "";
+    if (wrong) return result.replaceChildren(element("p", { className: "wrong", textContent: wrong }));
+    history.replaceState(null, "", `#cap=${state.cap}&micro=${state.micros.join(",")}&nodes=${nodes.typed.value}&gpus-per-node=${state.perNode}`);
+    const found = plan({ ...state, most });
+    const at = new Map(found.rows.map((row) => [row.size, row]));
+    const rows = Array.from({ length: Number(nodes.typed.value) }, (_, place) => {
+      const size = (place + 1) * state.perNode;
+      const row = at.get(size);
+      const below = found.rows.filter((other) => other.size < size).at(-1);
+      const cells = row
+        ? [`${row.micro}`, `${row.steps}`, `${found.batch} = ${row.micro} × ${row.steps} × ${size}`]
+        : ["–", "–", below ? `not this one; ${below.size} ranks would train` : "not this one"];
+      return element("tr", {}, ...[`${place + 1}`, `${size}`, ...cells].map((textContent) => element("td", { textContent })));
+    });
+    const head = ["nodes", "ranks", "micro batch", "steps", "samples"].map((textContent) => element("th", { textContent, scope: "col" }));
+    const block = { enabled: true, max_train_batch_size: state.cap, micro_batch_sizes: state.micros, max_gpus: most,
+      num_gpus_per_node: state.perNode, version: 0.1 };
+    const text = `"elasticity": ${JSON.stringify(block, null, 2)}`;
+    const copy = element("button", { type: "button", className: "md-button", textContent: "Copy the block" });
+    copy.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = "Copied";
+    });
+    result.replaceChildren(
+      element("p", {}, element("strong", { textContent: `${found.batch} samples a step` }),
+        `, kept by ${found.rows.length} of ${most} world sizes. Tall bars are whole nodes.`),
+      drawing(found, most),
+      element("div", { className: "md-typeset__scrollwrap", tabIndex: 0, role: "region", ariaLabel: "What each number of nodes needs" },
+        element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))),
+      element("pre", { tabIndex: 0 }, element("code", { textContent: text })),
+      copy,
+    );
+  };
+  const field = (label, input, ...more) => element("p", {}, element("label", { htmlFor: input.id, textContent: label }), input, ...more);
+  root.replaceChildren(
+    field("Samples in a step, at most", cap.typed, cap.slid),
+    field("Micro batches that fit a GPU", micros),
+    field("Nodes, at most", nodes.typed, nodes.slid),
+    field("GPUs in a node", each.typed, each.slid),
+    result,
+  );
+  show();
+}
+
+if (typeof document !== "undefined") {
+  const root = document.getElementById("batch-planner");
+  if (root) batchPlanner(root);
+}
