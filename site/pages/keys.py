@@ -43,6 +43,8 @@ def _index(by_page: dict[str, list[str]]) -> str:
     )
 
 
+HIGH = "search:\n  boost: 1.3\n"
+"""Who types the name of a key wants its entry before the rules that speak of it."""
 LOW = "search:\n  boost: 0.3\n"
 
 
@@ -68,19 +70,20 @@ def _until(path: str) -> str:
 
 def _page(name: str, paths: list[str]) -> str:
     top = name == places.TOP
-    title = "Keys at the top level" if top else f"`{name}`"
+    title = "Keys at the top level" if top else f"`{name}` {{ #{name} }}"
     names = ", ".join(path.rpartition(".")[2] for path in paths[:12])
     more = " …" if len(paths) > 12 else ""
     told = f"{_first(name)}. Keys of DeepSpeed: {names}{more}. Defaults by release, types, rules."
-    return markdown.page(title, told, *(_entry(path, 3 if path.count(".") > 1 else 2) for path in paths))
+    return markdown.page(title, told, *(_entry(path, name) for path in paths), more=HIGH)
 
 
-def _entry(path: str, level: int) -> str:
-    """What is known of one key."""
+def _entry(path: str, name: str) -> str:
+    """What is known of one key; the heading of the section that the page is about is the page's."""
+    level = 3 if path.count(".") > 1 else 2
     infos = places.entries()[path]
     text = (describe(path) or "").partition("\n")[2]
     parts = [
-        f"{'#' * level} `{path}` {{ #{path} }}",
+        "" if path == name else f"{'#' * level} `{path}` {{ #{path} }}",
         text,
         *_members(path),
         *_defaults(infos),

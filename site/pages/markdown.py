@@ -15,8 +15,8 @@ def page(title: str, description: str, *parts: str, more: str = "") -> str:
 
 
 def plain(text: str) -> str:
-    """The text without backticks, on one line, and with quotes that the theme can put into an attribute."""
-    return " ".join(text.replace("`", "").replace('"', "'").split())
+    """The text without backticks, on one line, and without anchor, and quoted as an attribute may be."""
+    return " ".join(re.sub(r" \{ #.*\}$", "", text).replace("`", "").replace('"', "'").split())
 
 
 def fence(text: str, language: str = "text", title: str = "") -> str:

@@ -14,6 +14,8 @@ from dsconfig.rules import RULES, Rule
 from pages import markdown, places, said
 from tests.examples import Example, examples
 
+APART = "{ data-search-exclude }"
+"""Of a heading under which the search is not to look."""
 SUBJECTS = {
     "0": "The file",
     "1": "Keys and types",
@@ -95,7 +97,7 @@ def _words(rule: Rule) -> Iterator[str]:
     """What DeepSpeed prints."""
     words = said.of(rule)
     if words:
-        yield "## What DeepSpeed prints"
+        yield "**What DeepSpeed prints**"
         for release, text in words:
             yield markdown.fence(text, "text", f"DeepSpeed {release}")
 
@@ -103,9 +105,9 @@ def _words(rule: Rule) -> Iterator[str]:
 def _rest(rule: Rule) -> Iterator[str]:
     keys = [places.link(path) for path in places.of_rule(rule.code)]
     if keys:
-        yield "## Keys"
+        yield f"## Keys {APART}"
         yield markdown.bullets(keys)
-    yield "## Where it is from, and how to silence it"
+    yield f"## Where it is from, and how to silence it {APART}"
     if rule.source:
         yield f"DeepSpeed: `{rule.source}`."
     if rule.code != "DSC008":

@@ -42,7 +42,7 @@ class Page(HTMLParser):
 
 def test_the_address_of_the_site_stands_in_one_place() -> None:
     assert f"\nsite_url: {SITE}\n" in SETTINGS, "dsconfig/diagnostic.py says where the site is"
-    assert f"\nrepo_url: {ADDRESS}\n" in SETTINGS, "pyproject.toml says where the repository is"
+    assert f"link: {ADDRESS}\n" in SETTINGS, "pyproject.toml says where the repository is"
 
 
 def test_every_finding_leads_to_a_page(built: Path) -> None:

@@ -88,7 +88,7 @@ function batchPlanner(root) {
       return bar;
     });
     const label = `Of ${most} world sizes ${found.rows.length} keep a batch of ${found.batch}`;
-    return svg("svg", { viewBox: `0 0 ${width} 64`, role: "img", "aria-label": label, class: "strip" }, ...bars);
+    return svg("svg", { viewBox: `0 0 ${width} 64`, preserveAspectRatio: "none", role: "img", "aria-label": label, class: "strip" }, ...bars);
   };
 
   const show = () => {
@@ -144,6 +144,6 @@ function batchPlanner(root) {
 }
 
 if (typeof document !== "undefined") {
-  const root = document.getElementById("batch-planner");
+  const root = document.getElementById("plan-batch");
   if (root) batchPlanner(root);
 }

@@ -1,11 +1,18 @@
-// What is typed into the search box, for lunr: the words of an error message without the signs that are operators
-// there, and each longer word also as one that is misspelt by a letter or two. The theme's search runs in a worker,
-// which takes queries as messages of type 2.
+// What is typed into the search box, for lunr. A key is one word there. Each word is sought as it stands, as the
+// beginning of one, and misspelt by a letter or two; the signs in error messages are operators to lunr, and go. Of a
+// longer text, an error message mostly, the words count where they stand in texts: in titles they would say too much.
+// The theme's search runs in a worker, which takes queries as messages of type 2.
+const LONG = 5;
+
 function query(text) {
-  const words = text.split(/[\s\-_,.:;!?=<>*`'"()[\]{}/\\+~^]+/).filter(Boolean);
-  const near = (word) => (word.length > 7 ? `${word}~2` : word.length > 3 ? `${word}~1` : word);
-  // Of a long message, fuzzy words would find everything.
-  return [...words, ...(words.length > 6 ? [] : words.map(near))].join(" ");
+  const words = text.split(/[\s\-,.:;!?=<>*`'"()[\]{}/\\|+~^]+/).filter(Boolean);
+  if (words.length > LONG)
+    return words.filter((word) => word.length > 2 && !/^\d+$/.test(word)).map((word) => `text:${word}^1`).join(" ");
+  const near = (word) => (word.length > 7 ? [`${word}~2`] : word.length > 4 ? [`${word}~1`] : []);
+  // Of a dotted key, the sections must not count for less than the many rules that have its last word in their titles.
+  const sections = new Set([...text.matchAll(/([a-z]\w+)(?=\.[a-z])/g)].map((found) => found[1]));
+  const weighed = (word) => (sections.has(word) ? [`title:${word}^300`] : [`${word}^10`]);
+  return words.flatMap((word) => [...weighed(word), word, ...near(word)]).join(" ");
 }
 
 if (typeof module !== "undefined") module.exports = { query };
