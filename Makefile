@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: docs serve growth demo test lint parity crashes cases readme census generate agent soak fuzz latency bench clean
+.PHONY: docs serve growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
 
 # Checks realistic configs with the ten most common mistakes.
 demo: $(VENV)/.installed
@@ -74,10 +74,24 @@ serve: $(VENV)/.docs
 	$(BIN)/python site/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --config-file site/mkdocs.yml
 
-# Whole elastic jobs with real processes, and the example with a real DeepSpeed engine.
-agent: $(VENV)/.dev
+# Whole elastic jobs with real processes, and the example with a real DeepSpeed engine; `make agent TORCH=2.14.1`
+# with that release of torch, in an environment of its own below .torch/ (with CUDA's packages: several GB).
+ifdef TORCH
+AGENT := .torch/$(TORCH)/bin/python
+$(AGENT):
+	$(PYTHON) -m venv .torch/$(TORCH)
+	$@ -m pip install --quiet --disable-pip-version-check torch==$(TORCH) -e '.[dev]'
+else
+AGENT := $(BIN)/python
+endif
+agent: $(VENV)/.dev $(AGENT)
 	$(BIN)/python -m tests.parity.environment 0.19.8
-	DSCONFIG_PROCESSES=1 $(BIN)/pytest tests/agent
+	DSCONFIG_PROCESSES=1 $(AGENT) -m pytest tests/agent
+
+# Freezes nodes of real jobs, and looks whether any of their workers does something after it has woken.
+COUNT ?= 200
+freezes: $(VENV)/.dev $(AGENT)
+	$(AGENT) -m tests.agent.freezes --count $(COUNT)
 
 # Random kills, joins and freezes of an elastic job: `make soak MINUTES=20 SEED=1`.
 MINUTES ?= 20

@@ -10,7 +10,6 @@ launch(Launch(job, "node0:29400"), ["train.py", "--epochs", "3"])
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import sys
 import threading
@@ -33,6 +32,7 @@ from elastic.agent.job import Job
 from elastic.agent.rendezvous import PlanRendezvous
 from elastic.agent.settings import RendezvousSettings, read_settings
 from elastic.agent.token_store import read_token
+from elastic.agent.torch_releases import give_workers_to_stop
 
 _BACKEND = "dsconfig-launch"
 """Takes the job as an object; the backend `dsconfig` (stock torchrun) takes the path of a file."""
@@ -98,8 +98,7 @@ def _config(node: Launch, made: list[PlanRendezvous]) -> LaunchConfig:
         redirects, tee = Std.from_str(node.redirects), Std.from_str(node.tee)
     except ValueError as error:
         raise SettingsError(f"redirects `{node.redirects}` or tee `{node.tee}`: {error}") from None
-    # `LaunchConfig.shutdown_timeout` of newer releases; older ones always wait for 30 s.
-    os.environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(node.stop_timeout)
+    give_workers_to_stop(node.stop_timeout)
     return LaunchConfig(
         min_nodes=node.job.min_nodes,
         max_nodes=node.job.max_nodes,

@@ -30,6 +30,7 @@ from elastic.agent.node import Node
 from elastic.agent.round_store import RoundStore
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.store import connect_store, host_if_ours
+from elastic.agent.torch_releases import end_well, spare_the_ranks
 
 LINGER = 10.0
 """Seconds that the node which hosts the store waits at the end for the others to leave."""
@@ -90,9 +91,7 @@ class PlanRendezvous(RendezvousHandler):
         with self._explained():
             assignment, state = self.node.join()
             os.environ.update(self.node.worker_environment(assignment, state))
-        # All nodes have as many workers, so torch need not ask each of them
-        # (`elastic/agent/server/api.py`, `_assign_worker_ranks`) and wait for one that has just died.
-        os.environ["TORCH_ELASTIC_WORKER_IDENTICAL"] = "1"
+        spare_the_ranks()
         self._round = RoundStore()
         master = RendezvousStoreInfo(assignment.master_addr, assignment.master_port)
         return RendezvousInfo(self._round, assignment.rank, assignment.nodes, master)
@@ -147,9 +146,7 @@ class PlanRendezvous(RendezvousHandler):
         except JobSucceeded as ended:
             if str(ended):
                 _say(str(ended))
-            # RendezvousGracefulExitError is meant for this, but torch 2.13's launcher fails on it
-            # (`launcher/api.py`, `launch_agent`: there is no result to ask whether it failed).
-            raise SystemExit(0) from None
+            raise end_well() from None
         except Drained:
             if self._server is not None:
                 _say("the job ends with this node, which hosts the store")

@@ -2,8 +2,9 @@
 
     dsconfig elastic run --nnodes 1:4 --rdzv-endpoint HOST:29400 ds_config.json train.py --checkpoints out
 
-Runs on CPU. ZeRO-1 cuts the optimizer's state for one world size; after a change of size the checkpoint is
-converted to DeepSpeed's universal form first.
+Runs on CPU.  ZeRO cuts the optimizer's state for one world size (stage 3 the weights, too); after a change of
+size the checkpoint is converted to DeepSpeed's universal form first.  The batch of a step stays the same, so
+its loss does, up to rounding, whatever was lost on the way.
 """
 
 from __future__ import annotations
@@ -53,17 +54,18 @@ def engine_for(session: elastic.Session, checkpoints: Checkpoints) -> tuple[Any,
 
 
 def step_once(session: elastic.Session, engine: Any, step: int) -> float:
-    """One optimizer step on this rank's share of the batch."""
+    """One optimizer step on this rank's share of the batch; the loss of the whole batch."""
     share = session.micro_batch_size * session.accumulation_steps
     first = step * session.train_batch_size + session.rank * share
-    total = 0.0
+    total = torch.zeros(1)
     for micro in range(session.accumulation_steps):
         inputs, wanted = samples(first + micro * session.micro_batch_size, session.micro_batch_size)
         loss = torch.nn.functional.mse_loss(engine(inputs), wanted)
         engine.backward(loss)
         engine.step()
-        total += loss.item() / session.accumulation_steps
-    return total
+        total += loss.detach() / (session.accumulation_steps * session.world_size)
+    dist.all_reduce(total)
+    return total.item()
 
 
 def checkpoint_wanted(session: elastic.Session) -> bool:
@@ -95,12 +97,14 @@ def main() -> None:
         session.check()
         loss = step_once(session, engine, step)
         step += 1
+        if session.rank == 0:
+            print(f"round {session.round}: step {step} of {options.steps}, loss {loss:.8f}", flush=True)
         time.sleep(options.pause)
         if checkpoint_wanted(session) or step % options.every == 0 or step == options.steps:
             engine.save_checkpoint(str(checkpoints.folder), tag=f"step{step}", save_latest=False)
             dist.barrier()
             if session.rank == 0 and checkpoints.commit(f"step{step}"):
-                print(f"round {session.round}: step {step} of {options.steps}, loss {loss:.6f}", flush=True)
+                print(f"round {session.round}: step {step} is saved", flush=True)
     dist.destroy_process_group()
 
 

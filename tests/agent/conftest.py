@@ -54,7 +54,8 @@ SCENARIOS = {
     "etcd_restarted_one_after_the_other",
     "etcd_without_a_majority",
     # test_example.py
-    "example",
+    "example[2]",
+    "example[3]",
 }
 """What `make agent` must run; `partition` runs as well where this user may make a network namespace."""
 

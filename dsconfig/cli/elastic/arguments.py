@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 PATIENCE = 3.0
 """Seconds that a store gets to answer a command."""
-OLDEST_TORCH = (2, 6)
-"""The first release with entry points `torchrun.handlers` (`elastic/rendezvous/registry.py`) and with
-`TORCH_ELASTIC_WORKER_IDENTICAL` (`elastic/agent/server/api.py`); `RendezvousInfo` came with 2.4."""
 
 
 def add_job(parser: argparse._ActionsContainer) -> None:
@@ -46,9 +43,11 @@ def nodes(text: str) -> tuple[int, int]:
 
 def with_torch(module: str) -> ModuleType:
     """Import a module that needs torch; ends the run where torch is missing or too old."""
+    from elastic.agent.torch_releases import OLDEST
+
     found = _version("torch")
-    if found and tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < OLDEST_TORCH:
-        least = ".".join(map(str, OLDEST_TORCH))
+    if found and tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < OLDEST:
+        least = ".".join(map(str, OLDEST))
         refuse(f"torch {found} is too old for the elastic agent: install at least {least}")
     try:
         return import_module(module)

@@ -47,20 +47,20 @@ def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -
     from elastic.agent.token_store import read_token
 
     codes = {"succeeded": SUCCEEDED, "failed": TrainingFailedError.code, "refused": RefusedError.code}
-    store = with_torch("elastic.agent.store")
     endpoint = parse_endpoint(listen, True, read_token(secret))
     waited = {signal.SIGTERM, signal.SIGINT}
-    # Blocked before the store starts its thread, which inherits it: then only this thread takes them.
+    # Blocked before torch and the store start threads, which inherit it: then only this thread takes them.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
     try:
+        store = with_torch("elastic.agent.store")
         server = store.host_store(endpoint, RendezvousSettings())
     except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         raise
     endpoint = replace(endpoint, addresses=((endpoint.host, server.port),))
-    print(f"dsconfig: the store listens on {endpoint}", flush=True)
     if endpoint.token is None and not is_loopback(endpoint.host):
         _say_open(endpoint)
+    print(f"dsconfig: the store listens on {endpoint}", flush=True)
     if run_id is None:
         signal.sigwait(waited)
         return
