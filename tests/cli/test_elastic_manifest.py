@@ -84,6 +84,50 @@ def test_trainjob(config: Path) -> None:
     assert parsed.to_dict() == job, "the model drops what it does not know"
 
 
+def test_jobset(config: Path) -> None:
+    from kubeflow_trainer_api.models.jobset_v1alpha2_job_set import JobsetV1alpha2JobSet
+
+    job = yaml.safe_load(written("jobset", config, "--nproc-per-node", "4", "--name", "one"))
+    parsed = JobsetV1alpha2JobSet.from_dict(job)
+    assert parsed is not None
+    assert parsed.to_dict() == job, "the model drops what it does not know"
+    store, nodes = (one["template"]["spec"] for one in job["spec"]["replicatedJobs"])
+    assert_fits("V1JobSpec", store)
+    assert_fits("V1JobSpec", nodes)
+    assert (nodes["parallelism"], nodes["completions"]) == (3, 3)
+    (node,) = nodes["template"]["spec"]["containers"]
+    assert "one-store-0-0.one:29400" in node["command"], "JOBSET-JOB-INDEX-POD.SUBDOMAIN"
+
+
+@pytest.mark.parametrize("kind", ["pytorchjob", "trainjob", "jobset"])
+def test_every_container_has_the_token(config: Path, kind: str) -> None:
+    text = written(kind, config, "--nproc-per-node", "4")
+    assert text.startswith("# first: kubectl create secret generic elastic-job-token ")
+    assert text.count("secretKeyRef") == 2, "the store's and the nodes'"
+
+
+def test_skypilot(config: Path, tmp_path: Path) -> None:
+    task = yaml.safe_load(written("skypilot", config, "--nproc-per-node", "4", "--image", "a/b:1"))
+    assert set(task) == {"name", "num_nodes", "resources", "secrets", "run"}
+    assert task["resources"] == {"image_id": "docker:a/b:1", "accelerators": "GPU:4"}
+    assert task["num_nodes"] == 3
+    (tmp_path / "dsconfig").write_text('#!/bin/bash\necho "$@"\n')
+    (tmp_path / "dsconfig").chmod(0o755)
+    for rank, said in (("0", {"store", "run"}), ("1", {"run"})):
+        variables = {"SKYPILOT_NODE_IPS": "10.0.0.1\n10.0.0.2", "SKYPILOT_NODE_RANK": rank}
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", f"{task['run']}wait"],
+            env={"PATH": path, **variables},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        lines = done.stdout.splitlines()
+        assert {line.split()[1] for line in lines} == said
+        assert all("10.0.0.1:29400" in line for line in lines)
+
+
 def test_torchx(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torchx.specs.builders import materialize_appdef
     from torchx.specs.finder import get_component

@@ -12,7 +12,7 @@ from dsconfig.cli.errors import CLEAN, refuse
 from dsconfig.cli.parser import tell_exit_codes
 from elastic.agent.errors import EXIT_CODES
 
-KINDS = ("pytorchjob", "trainjob", "slurm", "torchx")
+KINDS = ("pytorchjob", "trainjob", "jobset", "slurm", "skypilot", "torchx")
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?")
 """A DNS label, with room for what is added to it."""
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dsconfig.jobs.manifests.kubernetes import pytorchjob, trainjob
+from dsconfig.jobs.manifests.kubernetes import jobset, pytorchjob, trainjob
 from dsconfig.jobs.manifests.request import Request
+from dsconfig.jobs.manifests.skypilot import skypilot
 from dsconfig.jobs.manifests.slurm import slurm
 from dsconfig.jobs.manifests.torchx import torchx
 
 WRITERS: Mapping[str, Callable[[Request], str]] = {
     "pytorchjob": pytorchjob,
     "trainjob": trainjob,
+    "jobset": jobset,
     "slurm": slurm,
+    "skypilot": skypilot,
     "torchx": torchx,
 }
 """For each scheduler what writes its manifest."""

@@ -65,9 +65,46 @@ def trainjob(request: Request) -> str:
     return _yaml(request, [*_store(request), job])
 
 
-def _container(request: Request, name: str) -> JsonObject:
-    endpoint = f"{_store_name(request)}:{STORE_PORT}"
-    command = agent(request, endpoint)
+def jobset(request: Request) -> str:
+    """A JobSet, without Kubeflow: one job for the store, and an indexed one with a pod for each node.
+
+    The agent's exit codes are final; a pod that was evicted or whose machine was lost comes again.
+    """
+    node = _container(request, "node", f"{request.name}-store-0-0.{request.name}")
+    final = {"containerName": "node", "operator": "In", "values": [1, 2, 3, 4, 5]}
+    nodes = {
+        "parallelism": request.max_nodes,
+        "completions": request.max_nodes,
+        "completionMode": "Indexed",
+        "backoffLimit": 1_000_000,
+        "podFailurePolicy": {
+            "rules": [
+                {"action": "FailJob", "onExitCodes": final},
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]
+        },
+        "template": {"spec": {"restartPolicy": "Never", "containers": [node]}},
+    }
+    store = {"backoffLimit": 0, "template": {"spec": _store_pod(request)}}
+    job = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": request.name},
+        "spec": {
+            "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": ["nodes"]},
+            "failurePolicy": {"maxRestarts": 0},
+            "replicatedJobs": [
+                {"name": "store", "replicas": 1, "template": {"spec": store}},
+                {"name": "nodes", "replicas": 1, "template": {"spec": nodes}},
+            ],
+        },
+    }
+    return _yaml(request, [job])
+
+
+def _container(request: Request, name: str, store: str | None = None) -> JsonObject:
+    command = agent(request, f"{store or _store_name(request)}:{STORE_PORT}")
     container: JsonObject = {"name": name, "image": request.image, "command": command, "env": _env(request)}
     return {**container, "resources": _resources(request)} if request.gpus else container
 
@@ -96,14 +133,6 @@ def _store(request: Request) -> list[JsonObject]:
     """
     name = _store_name(request)
     labels = {"app": name}
-    serve = ["dsconfig", "elastic", "store", "--listen", f"0.0.0.0:{STORE_PORT}"]
-    serve += ["--until-ended", request.name]
-    pod = {
-        "restartPolicy": "Never",
-        "containers": [
-            {"name": "store", "image": request.image, "command": serve, "env": _env(request)},
-        ],
-    }
     return [
         {
             "apiVersion": "v1",
@@ -118,10 +147,18 @@ def _store(request: Request) -> list[JsonObject]:
             "spec": {
                 "backoffLimit": 0,
                 "ttlSecondsAfterFinished": 3600,
-                "template": {"metadata": {"labels": labels}, "spec": pod},
+                "template": {"metadata": {"labels": labels}, "spec": _store_pod(request)},
             },
         },
     ]
+
+
+def _store_pod(request: Request) -> JsonObject:
+    """Listens on the pod's own addresses, which nobody knows before it starts; hence the token."""
+    serve = ["dsconfig", "elastic", "store", "--listen", f"0.0.0.0:{STORE_PORT}"]
+    serve += ["--until-ended", request.name]
+    store = {"name": "store", "image": request.image, "command": serve, "env": _env(request)}
+    return {"restartPolicy": "Never", "containers": [store]}
 
 
 def _yaml(request: Request, documents: list[JsonObject]) -> str:
