@@ -177,3 +177,20 @@ def test_a_batch_that_only_the_shell_knows(project: Path) -> None:
     with pytest.raises(ResolveError, match="`gradient_accumulation_steps` of the job is not known"):
         resolve("run.sh", 4)
     assert resolve("run.sh", 4, training_args={"gradient_accumulation_steps": 3}).triplet == (24, 2, 3)
+
+
+def test_a_program_without_arguments_of_the_trainer_reads_it_itself(project: Path) -> None:
+    (project / "ds" / "z.json").write_text(json.dumps({"train_micro_batch_size_per_gpu": 1}))
+    (project / "run.sh").write_text("deepspeed chat.py --deepspeed ds/z.json --end_string '#'\n")
+    (config,) = check("run.sh").children
+    assert (config.ok, config.consumer) == (True, "deepspeed")
+    (project / "run.sh").write_text("deepspeed chat.py --deepspeed ds/z.json --output_dir out\n")
+    assert check("run.sh").children[0].consumer == "transformers"
+
+
+def test_a_path_of_another_machine(project: Path) -> None:
+    (project / "ds" / "z.json").write_text(json.dumps(AUTO))
+    (project / "run.sh").write_text("t --deepspeed /workspace/app/ds/z.json --output_dir out\n")
+    assert check("run.sh").notes[0].endswith("found from the current folder for `/workspace/app/ds/z.json`")
+    (project / "run.sh").write_text("t --deepspeed /workspace/app/ds/other.json --output_dir out\n")
+    assert not check("run.sh").children

@@ -42,6 +42,8 @@ class Command(NamedTuple):
     """Where it begins in the text."""
     folder: str
     """Where the script has gone before."""
+    is_whole: bool = False
+    """Whether all of its flags are known."""
 
 
 def commands_in(shell: Shell) -> Iterator[Command]:
@@ -75,6 +77,7 @@ def _command(shell: ShellCommand) -> Command | None:
         _world(given, shell),
         shell.offset,
         shell.folder,
+        not any("$" in word for last, word in zip(("", *words), words, strict=False) if last[:2] != "--"),
     )
 
 

@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 
+from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, is_launch_file
 from dsconfig.consumers.launchers.command import Command, commands_in
 from dsconfig.consumers.launchers.given import given, plain
@@ -16,7 +17,7 @@ from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.shell import Shell
 from dsconfig.consumers.launchers.table import Format, at
 from dsconfig.consumers.mentions import reader_of
-from dsconfig.consumers.reader import Reader
+from dsconfig.consumers.reader import Reader, of_content
 from dsconfig.document import MAX_SIZE, Document, contents, read_bytes, read_dict
 from dsconfig.json_types import Json, JsonObject
 
@@ -82,8 +83,15 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
     if command.format is None and command.reader == "transformers":
         # Its program may be known, and read the file itself.
         reader = reader_of(place.path, Reader(command.reader, "", "script"))
-        told = told._replace(reader=reader.name if reader else command.reader)
+        own = _is_own(command, document)
+        told = told._replace(reader="deepspeed" if own else reader.name if reader else command.reader)
     return job._replace(format=told, document=document, place=place)
+
+
+def _is_own(command: Command, config: Document) -> bool:
+    """Whether a program with a flag of the Trainer's name has none of its arguments, and nothing to fill."""
+    trained = command.arguments.keys() & {"output_dir", *BY_NAME["transformers"].defaults}
+    return command.is_whole and not trained and of_content(config.value()).name == "deepspeed"
 
 
 def _made(command: Command, launch: Document) -> Document | None:

@@ -83,7 +83,7 @@ class Job(NamedTuple):
                 "makes the config" if made else f"reads `{self.written}`"
             )
         found = f"{self.document.name}, found from {self.place.folder}"
-        if "$" in self.written:
+        if "$" in self.written or self.written.startswith("/"):
             found += f" for `{self.written}`"
         return f"{where}: {self.format.name} reads {found}"
 

@@ -43,8 +43,10 @@ def search(written: str, launch: str, inside: str = "") -> Place:
     if match := re.match(_UNKNOWN, written):
         found = search(written[match.end() :], launch)
         return found if found.path is not None else found._replace(path=None)
-    if os.path.isabs(written) or launch.startswith("<"):
-        return Place(written if is_file(written) else None, () if os.path.isabs(written) else (os.curdir,))
+    if launch.startswith("<"):
+        return Place(written if is_file(written) else None, (os.curdir,))
+    if os.path.isabs(written):
+        return Place(written, ()) if is_file(written) else _of_another_machine(written, launch)
     folder = os.path.dirname(os.path.abspath(launch))
     folders, top = [os.curdir], root(folder)
     while True:
@@ -60,6 +62,19 @@ def search(written: str, launch: str, inside: str = "") -> Place:
             if is_file(path):
                 return Place(_short(path), tuple(tried))
     return Place(None, tuple(tried))
+
+
+def _of_another_machine(written: str, launch: str) -> Place:
+    """The file that a path leads to where the repository stands in another folder than here."""
+    parts = written.split("/")[2:]
+    for at in range(min(len(parts), _PARTS)):
+        found = search("/".join(parts[at:]), launch)
+        if found.path is not None:
+            return found
+    return Place(None, ())
+
+
+_PARTS = 16
 
 
 def _short(path: str) -> str:
