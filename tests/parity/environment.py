@@ -8,7 +8,7 @@
     adapters/          PEFT and bitsandbytes, for the same
     sd/                the releases' source distributions, as the package index has them
     ds/RELEASE/        the same unpacked
-    loaders/           a venv over the first with Transformers, Accelerate and Lightning (`--loaders`)
+    programs/NAME/     venvs over the first with programs that hand configs on: `tests.parity.loading`
 
 Everything that is already there is kept; what an interrupted run left behind is repaired.
 """
@@ -50,9 +50,6 @@ PACKAGES = {
     "packaging": "packaging",
 }
 """Import name → requirement, of everything except torch that some release imports."""
-
-LOADERS = ("transformers", "accelerate", "lightning", "PyYAML", "rich")
-"""Programs that take a config for DeepSpeed, and what dsconfig itself needs beside the above."""
 
 INSTALLED_INFO = """version = {release!r}
 git_hash = git_branch = "sdist"
@@ -152,27 +149,6 @@ def build_venv() -> None:
         run(python(), "-m", "pip", "install", "-q", "-c", constraints, *missing)
 
 
-def loaders_python() -> Path:
-    """The interpreter that imports those who hand configs to DeepSpeed, and DeepSpeed."""
-    return home() / "loaders" / "bin" / "python"
-
-
-def build_loaders() -> None:
-    """A venv over the first one, so that torch is there once."""
-    folder = home() / "loaders"
-    if not loaders_python().exists():
-        say(f"creating {folder}")
-        run(sys.executable, "-m", "venv", "--clear", folder)
-    site = next((folder / "lib").glob("python*/site-packages"))
-    below = next((home() / "venv" / "lib").glob("python*/site-packages"))
-    (site / "below.pth").write_text(f"{below}\n", encoding="utf-8")
-    missing = [name for name in LOADERS if not list(site.glob(f"{name.replace('-', '_')}-*.dist-info"))]
-    if missing:
-        say(f"installing {', '.join(missing)}")
-        constraints = ROOT / "constraints.txt"
-        run(loaders_python(), "-m", "pip", "install", "-q", "-c", constraints, *missing)
-
-
 def build_pydantic1() -> None:
     """Pydantic 1 in a folder of its own: the releases up to 0.11 import nothing newer."""
     folder = home() / "pydantic1"
@@ -252,13 +228,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("releases", nargs="*", metavar="RELEASE", help=f"default: {' '.join(DEFAULT)}")
     parser.add_argument("--all", action="store_true", help="the 20 releases the suite is tuned on")
-    parser.add_argument("--loaders", action="store_true", help="Transformers, Accelerate and Lightning, too")
     options = parser.parse_args(arguments)
     start = time.monotonic()
     try:
         build(TESTED.split() if options.all else options.releases or list(DEFAULT))
-        if options.loaders:
-            build_loaders()
     except (BuildError, OSError) as error:
         print(f"parity: {error}", file=sys.stderr)
         return 2

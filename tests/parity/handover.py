@@ -1,8 +1,8 @@
 """Hands a `Config` to everything that takes a config for DeepSpeed: `python -m tests.parity.handover`.
 
-`python -m tests.parity.environment 0.19.8 --loaders` builds what it needs; each step runs in a process of its
-own there, with the real library: DeepSpeed's engine on CPU for two steps, Transformers' training arguments
-and `HfDeepSpeedConfig`, Accelerate's plugin, Lightning's strategy.
+It builds the environment that it needs; each step runs in a process of its own there, with the real library:
+DeepSpeed's engine on CPU for two steps, Transformers' arguments and `HfDeepSpeedConfig`, Accelerate's
+plugin, Lightning's strategy.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 
-from tests.parity import environment
+from tests.parity import environment, loading
 
 RELEASE = "0.19.8"
 BUILD = """
@@ -95,7 +95,7 @@ def hand_over(step: str, folder: str) -> str:
     variables |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "DS_ACCELERATOR": "cpu"}
     variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [environment.loaders_python(), "-c", BUILD + STEPS[step], folder],
+        [loading.python(loading.LIBRARIES), "-c", BUILD + STEPS[step], folder],
         env=variables,
         cwd=folder,
         capture_output=True,
@@ -110,6 +110,12 @@ def main() -> int:
     """Run every step, and print what took the config."""
     import tempfile
 
+    try:
+        environment.build([RELEASE])
+        loading.build(loading.LIBRARIES)
+    except (environment.BuildError, OSError) as error:
+        print(f"parity: {error}", file=sys.stderr)
+        return 2
     failed = False
     for step in STEPS:
         with tempfile.TemporaryDirectory() as folder:

@@ -60,21 +60,24 @@ LOADERS: Mapping[str, Packages] = {
     ),
 }  # fmt: skip
 """The loaders that run in an environment of their own, by name."""
+LIBRARIES = "libraries"
+"""The environment of the newest libraries that take a config, and of what dsconfig needs."""
+ENVIRONMENTS = {**LOADERS, LIBRARIES: Packages(("transformers", "accelerate", "lightning", "PyYAML", "rich"))}
 
 
 def python(name: str) -> Path:
-    """The interpreter of a loader."""
+    """The interpreter of an environment."""
     return home() / "programs" / name / "bin" / "python"
 
 
 def packages(name: str) -> Path:
-    """Where the packages of a loader are."""
+    """Where the packages of an environment are."""
     (site,) = (home() / "programs" / name / "lib").glob("python*/site-packages")
     return site
 
 
 def build(name: str) -> None:
-    """The environment of one loader; one that is there is kept."""
+    """One environment; one that is there is kept."""
     folder = home() / "programs" / name
     if (folder / "ready").exists():
         return
@@ -87,9 +90,9 @@ def build(name: str) -> None:
     (site / "zz_base.pth").write_text(f"{base}\n", "utf-8")
     pip = (environment.python(), "-m", "pip", "--python", python(name), "install", "-q")
     constraints = ROOT / "constraints.txt"
-    run(*pip, "--only-binary", ":all:", "-c", constraints, *LOADERS[name].whole)
-    if LOADERS[name].alone:
-        run(*pip, "--no-deps", *LOADERS[name].alone)
+    run(*pip, "--only-binary", ":all:", "-c", constraints, *ENVIRONMENTS[name].whole)
+    if ENVIRONMENTS[name].alone:
+        run(*pip, "--no-deps", *ENVIRONMENTS[name].alone)
     info = site / "deepspeed-0.19.8.dist-info"
     info.mkdir(exist_ok=True)
     (info / "METADATA").write_text(METADATA, "utf-8")

@@ -53,7 +53,7 @@ def job_of(launch: Document) -> Job | None:
 def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     """The job of a launch file that names its config, or holds it, under a key of its own."""
     # Most configs are no launch file, and pay for none of these.
-    from dsconfig.consumers.launchers.given import constant, given, human
+    from dsconfig.consumers.launchers.given import constant, exponents, given, human
     from dsconfig.consumers.launchers.job import Job, read
     from dsconfig.consumers.launchers.places import installed, search
 
@@ -67,8 +67,8 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     job = Job(found, launch, key, key, None, None, told, _world(found, data))
     if isinstance(value, dict):
         part = read_dict(value, launch.name) if launch.is_data else launch.part(place)
-        if found.human and part is not None:
-            part = part.read_as(human(value))
+        if found.numbers != "yaml" and part is not None:
+            part = part.read_as(human(value) if found.numbers == "human" else exponents(value))
         return job._replace(document=part, inline=place)
     if not isinstance(value, str):
         return None

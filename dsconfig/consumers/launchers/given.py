@@ -92,6 +92,21 @@ def plain(value: Json) -> Json:
         return {"true": True, "false": False}.get(value.lower(), value)
 
 
+def exponents(value: Json) -> Json:
+    """A value with the numbers in it that OmegaConf reads where YAML 1.1 reads a text: `1e-5`.
+
+    Source: omegaconf _utils.py, get_yaml_loader.
+    """
+    if isinstance(value, dict):
+        return {key: exponents(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return list(map(exponents, value))
+    return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
+
+
+_EXPONENT = re.compile(r"[-+]?\d{1,99}[eE][-+]?\d{1,4}", re.ASCII)
+
+
 def human(value: Json) -> Json:
     """A value with the numbers in it that people write as `5e8`, `500m` or `2^20`.
 

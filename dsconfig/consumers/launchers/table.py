@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 from dsconfig.json_types import Json, NamedTuple
 
@@ -57,8 +58,8 @@ class Format(NamedTuple):
     """Words of a command that run this program, as patterns of file names."""
     sets: tuple[tuple[str, str, int], ...] = ()
     """What its program writes into a config without a batch: the key, the launch file's own, its default."""
-    human: bool = False
-    """Whether numbers in the config may be written as people do: `5e8`, `500m`, `2^20`."""
+    numbers: Literal["yaml", "omegaconf", "human"] = "yaml"
+    """How a config in the launch file may write numbers: OmegaConf reads `1e-5`, people `500m` and `2^20`."""
     makes: str = ""
     """What makes the config of the launch file's own keys, where no config is named: a module of `made`."""
     made_of: str = ""
@@ -74,6 +75,7 @@ FORMATS: tuple[Format, ...] = (
         signs=((_STAGES, "model_name_or_path"), (_STAGES, "finetuning_type"), (_STAGES, "dataset")),
         config=("deepspeed",),
         source="LLaMA-Factory hparams/parser.py:read_args",
+        numbers="omegaconf",
         programs=("llamafactory-cli", "llamafactory"),
     ),
     Format(
@@ -180,7 +182,7 @@ FORMATS: tuple[Format, ...] = (
             ("train_micro_batch_size_per_gpu", "micro_batch_size", 1),
             ("gradient_accumulation_steps", "gradient_accumulation_steps", 1),
         ),
-        human=True,
+        numbers="human",
     ),
     Format(
         "Lightning",

@@ -32,12 +32,30 @@ def read_yaml(text: str) -> Tree:
     if mark:
         notes.note("bom", Span(0, 1), refused_by=NOBODY)
     try:
-        root = _root(text[mark:], notes)
+        root = _root(_manifest(text[mark:]), notes)
     except LimitError as limit:
         at = limit.at + mark
         notes.note(limit.kind, Span(at, at), limit.detail)
         root = None
     return _tree(root, notes)
+
+
+def _manifest(text: str) -> str:
+    """Of several manifests of Kubernetes the one that speaks of DeepSpeed, all else blanked out."""
+    if "\n---" not in text or not _MANIFEST.search(text):
+        return text
+    ends = [match.span() for match in _SEPARATOR.finditer(text)]
+    starts = [0, *(end for _, end in ends)]
+    parts = [Span(*each) for each in zip(starts, [*(at for at, _ in ends), len(text)], strict=True)]
+    told = [part for part in parts if _MANIFEST.search(text, *part)]
+    chosen = next((part for part in told if "deepspeed" in text[slice(*part)].lower()), told[0])
+    before, after = text[: chosen.start], text[chosen.end :]
+    return _NO_END.sub(" ", before) + text[slice(*chosen)] + _NO_END.sub(" ", after)
+
+
+_MANIFEST: Final = re.compile(r"^apiVersion:", re.MULTILINE)
+_SEPARATOR: Final = re.compile(r"^---(?:[ \t][^\r\n]*)?$", re.MULTILINE)
+_NO_END: Final = re.compile(r"[^\r\n]")
 
 
 def _tree(root: Node | None, notes: Notes) -> Tree:
