@@ -87,6 +87,11 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         NotModelledError: something in the config is not modelled.
     """
     refuse(values)
+    old = 17000 <= release < 18000 and values.count(f"{ZERO}stage") == 1 and values.flag("bf16.enabled")
+    if old and values.width("data_types.grad_accum_dtype", 2) == 4:
+        raise NotModelledError(
+            "`data_types.grad_accum_dtype` fp32 at stage 1 of DeepSpeed 0.17 is not modelled"
+        )
     half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
     stage, width = values.count(f"{ZERO}stage"), 2 if half else 4
     pure = bool(half) and values.flag(f"{half}.{half}_master_weights_and_grads")

@@ -106,7 +106,7 @@ class Partitioned(Engine):
                 ledger.take(BUCKET, kind * setup.bucket)
         if setup.world > 1:
             biggest = max((self.shard(weight) * setup.world for weight in self.trained), default=0)
-            ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.stays_gathered else 1))
+            ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.early_buckets else 1))
 
     def _move_shards(self) -> None:
         """All shards go through one buffer (`defragment`), and to the host where they are offloaded."""

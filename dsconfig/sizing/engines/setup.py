@@ -65,7 +65,7 @@ class Ways(NamedTuple):
     compact: bool
     """Gradients in fp32 are those of the partition (`_build_compact_grad_partition_buffer`)."""
     keeps_gradients: tuple[int, ...]
-    """Stages at which `BF16_Optimizer` keeps the gradients in half precision too."""
+    """Stages at which the gradients of bf16 are kept in half precision too."""
     frees_gradients: bool
     """It keeps them up to the next backward pass (`clear_lp_grads`)."""
 
@@ -78,7 +78,7 @@ def ways_of(release: int) -> Ways:
         typed_buckets=release >= 17000,
         flattens_on_host=release < 19000,
         compact=release >= 19008,
-        keeps_gradients=(0, 1) if release < 16000 else (0,) if release < 17000 else (),
+        keeps_gradients=(0, 1) if release < 16000 else (0,) if release < 18000 else (),
         frees_gradients=release < 16000,
     )
 

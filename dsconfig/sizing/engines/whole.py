@@ -19,7 +19,9 @@ class Whole(Engine):
             self.ledger.take(MASTER, self.setup.master * self.elements)
         times = 2 if self.setup.half and self.setup.optimizer.doubled else 1
         self.ledger.take(STATES, times * self.setup.optimizer.kept(self.elements))
-        self.there = set[Weight]()
+        self.keeps = self.setup.half == "bf16" and 0 in self.setup.ways.keeps_gradients
+        self.there = set[Weight](self.trained if self.keeps else ())
+        self.ledger.take(GRADIENTS, self.setup.width * self.elements if self.keeps else 0)
 
     def load(self) -> None:
         """Half precision: the masters, and a step with gradients of zeros that makes the states."""
@@ -60,15 +62,19 @@ class Whole(Engine):
             # each gradient in fp32, all of them at once, and one flat tensor of them (`FP16_Optimizer.step`)
             ledger.take(TEMPORARY, 2 * setup.master * self.elements)
             ledger.give(TEMPORARY, setup.master * self.elements)
-            ledger.give(GRADIENTS, setup.width * self.elements)
+            self._drop_gradients()
             self.update(self.elements, self.elements)
             ledger.give(TEMPORARY, setup.master * self.elements)
         elif setup.half:  # `FP16_UnfusedOptimizer.step`: gradients in fp32 beside the others
             ledger.take(TEMPORARY, setup.master * self.elements)
             self.update(self.elements, largest)
             ledger.give(TEMPORARY, setup.master * self.elements)
-            ledger.give(GRADIENTS, setup.width * self.elements)
+            self._drop_gradients()
         else:
             self.update(self.elements, largest)
-            ledger.give(GRADIENTS, setup.width * self.elements)
-        self.there.clear()
+            self._drop_gradients()
+
+    def _drop_gradients(self) -> None:
+        if not self.keeps:
+            self.ledger.give(GRADIENTS, self.setup.width * self.elements)
+            self.there.clear()

@@ -38,6 +38,9 @@ def trial(source: random.Random, number: int, release: tuple[int, ...]) -> Dict:
     case["config"] = config
     stage = source.choice((0, 1, 1, 2, 2, 2, 3, 3, 3, 3))
     config["zero_optimization"] = zero(source, stage)
+    nodes = [size for size in (2, 4, 8) if world % size == 0]
+    if stage == 3 and nodes and source.random() < 0.15:
+        config["zero_optimization"]["zero_hpz_partition_size"] = source.choice(nodes)
     precision(source, config, stage, release)
     if source.random() < 0.3:
         config["gradient_clipping"] = 1.0
