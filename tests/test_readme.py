@@ -81,4 +81,5 @@ def test_the_hooks_are_built_as_pre_commit_builds_them(tmp_path: Path, clone: Pa
     assert run("pre-commit", "run", "--all-files").stdout.count("Passed") == 2
     (packages,) = home.glob("repo*/py_env-*/lib/*/site-packages")
     installed = [path for path in packages.iterdir() if not path.name.startswith(SEEDS)]
-    assert sum(map(size, installed)) < 25 << 20, sorted((size(path), path.name) for path in installed)[-5:]
+    assert sum(map(size, installed)) < 16 << 20, sorted((size(path), path.name) for path in installed)[-5:]
+    assert size(packages.parents[2]) < 30 << 20

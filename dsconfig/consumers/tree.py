@@ -80,8 +80,10 @@ def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, byt
 
 
 def _tells(data: bytes) -> bool:
-    """Whether a text speaks of DeepSpeed, or of `dsconfig elastic run`, which hands over a config too."""
-    return b"deepspeed" in data or b"DeepSpeed" in data or (b"dsconfig" in data and b"elastic" in data)
+    """Whether a text speaks of DeepSpeed, or of us where it hands us a config: `elastic run`, `rdzv-conf`."""
+    if b"deepspeed" in data or b"DeepSpeed" in data:
+        return True
+    return b"dsconfig" in data and (b"elastic" in data or b"rdzv" in data)
 
 
 def release() -> None:
