@@ -146,6 +146,17 @@ worker: $(VENV)/.dev
 	npm run --silent --prefix editors types
 	npm run --silent --prefix editors worker -- ../$(BIN)/python
 
+# The extension of VS Code, editors/dist/dsconfig.vsix, which holds the worker.
+vscode: worker
+	npm run --silent --prefix editors vscode -- ../$(BIN)/python
+
+# The extension in a real VS Code, in Chromium: CODE_SERVER is the folder in which npm installed code-server.
+PICTURES ?= editors/dist/pictures
+vscode-test: vscode
+	mkdir -p $(PICTURES)
+	node editors/vscode/test/run.mjs $(CODE_SERVER) web $(PICTURES)
+	node editors/vscode/test/run.mjs $(CODE_SERVER) node $(PICTURES)
+
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 

@@ -28,6 +28,7 @@ REQUESTS: Mapping[str, str] = {
     "textDocument/inlayHint": "hints",
     "textDocument/codeLens": "lenses",
     "workspace/executeCommand": "commands",
+    "dsconfig/status": "status",
 }
 """Each request, and the module here whose `answer(workspace, params)`, or other function, answers it."""
 _WATCHED = "**/*.{toml,json,jsonc,hjson,yaml,yml,sh,bash,slurm,sbatch,py,ipynb,md,mk,txt}"

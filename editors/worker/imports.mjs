@@ -1,12 +1,16 @@
 // Imports every module of the archive that is not for another platform; prints a list of those that cannot be.
 
-import { fileURLToPath } from "node:url";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
 import { loadPyodide } from "pyodide";
 
-const runtime = await loadPyodide({
-  stdLibURL: fileURLToPath(new URL("../dist/python.zip", import.meta.url)),
-  stdout: () => {},
-});
+const folder = mkdtempSync(join(tmpdir(), "dsconfig-"));
+const stdLibURL = join(folder, "python.zip");
+writeFileSync(stdLibURL, gunzipSync(readFileSync(new URL("../dist/python.archive", import.meta.url))));
+const runtime = await loadPyodide({ stdLibURL, stdout: () => {} });
+rmSync(folder, { recursive: true });
 const failed = runtime.runPython(`
 import importlib, json, sys, zipfile
 

@@ -7,7 +7,7 @@ export type Part = Uint8Array | string;
 export interface Start {
   /** `pyodide.asm.wasm`: an address ends in this name. */
   readonly wasm: Part;
-  /** `python.zip`. */
+  /** `python.archive`; in Node, its bytes. */
   readonly archive: Part;
 }
 

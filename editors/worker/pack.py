@@ -21,13 +21,15 @@ from typing import NamedTuple
 LIBRARY = Path("/lib/python314.zip")
 VERBS = ("check", "compat", "explain", "fix", "memory", "migrate", "resolve", "rules", "show")
 PREFIXES = ("dsconfig.lsp.", "dsconfig.render.", "dsconfig.rules.")
-"""Packages whose modules are found by name, which no import statement shows."""
+NAMED = ("tomllib",)
+"""What is found by name, which no import statement shows: packages with all their modules, and others."""
 _NOWHERE, _UNITS = 0b1_1111_000, 8
 """An entry of a table of lines that names none, and the units of code it holds for (code_objects.md)."""
 CODECS = ("ascii", "cp437", "latin_1", "unicode_escape", "utf_8", "utf_8_sig")
 CODECS += tuple(f"utf_{bits}{end}" for bits in (16, 32) for end in ("", "_le", "_be"))
 UNUSED = ("_pyrepl", "asyncio.proactor_events", "asyncio.windows_events", "bdb", "cmd", "code", "ctypes")
 UNUSED += ("doctest", "dsconfig.lsp.server", "dsconfig.model.describe", "pdb", "unittest", "yaml.cyaml")
+UNUSED += ("dsconfig.schema.root",)
 """What nobody here reaches: for other platforms, debuggers, tests, stdio, or with compiled packages."""
 DOCUMENTED = ("_pyodide/", "pyodide/", "dsconfig/rules/")
 """Where docstrings are read: they are the pages of the rules, and Pyodide's own start parses its own."""
@@ -57,7 +59,7 @@ def pack(roots: Mapping[str, str], entry: str) -> bytes:
     sources = {**_library(), "worker": Source("worker.py", entry.encode(), ours=True)}
     for package, folder in roots.items():
         sources |= _files(package, Path(folder))
-    wanted = ["worker", *(f"dsconfig.cli.{verb}" for verb in VERBS)]
+    wanted = ["worker", *NAMED, *(f"dsconfig.cli.{verb}" for verb in VERBS)]
     wanted += [name for name in sources if name.startswith(PREFIXES)]
     wanted += [name for name in sys.modules if name in sources and not sources[name].ours]
     wanted += [f"encodings.{name}" for name in CODECS]
@@ -123,14 +125,14 @@ def _imports(node: ast.AST, name: str, source: Source) -> Iterator[str]:
 
 
 def _archive(sources: list[Source]) -> bytes:
-    """Bytecode of each file; the docstrings of the standard library are left out."""
+    """Bytecode of each file, not compressed one by one; most docstrings are left out."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(buffer, "w") as archive:
         for path, code, _ in sources:
             keeps = path.startswith(DOCUMENTED)
             made = _bare(compile(code, path, "exec", dont_inherit=True, optimize=0 if keeps else 2))
             header = MAGIC_NUMBER + bytes(12)  # no flags, and no source to be older than
-            archive.writestr(zipfile.ZipInfo(f"{path}c"), header + marshal.dumps(made), zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(f"{path}c"), header + marshal.dumps(made))
     return buffer.getvalue()
 
 

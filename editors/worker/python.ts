@@ -9,8 +9,8 @@ import type { Mirror, Part, Start } from "./messages";
 export interface Python {
   /** The response to a request. */
   answer(message: string): string;
-  /** Takes notice of something; returns a list of messages to send at once. */
-  take(message: string): string;
+  /** Takes notice of something. */
+  take(message: string): void;
   /** The next message that nobody asked for; undefined: there is none. */
   pending(): string | undefined;
   /** Writes and removes files in Python's own file system. */
@@ -22,11 +22,14 @@ const HOME = "https://dsconfig.invalid/";
 
 export async function start({ wasm, archive }: Start): Promise<Python> {
   forgetImportScripts();
-  const given: Record<string, Part> = { [`${HOME}pyodide.asm.wasm`]: wasm, [`${HOME}archive`]: archive };
+  const given: Record<string, Part> = {
+    [`${HOME}pyodide.asm.wasm`]: wasm,
+    [`${HOME}archive`]: await unpacked(archive),
+  };
   const pyodide = await served(given, () =>
     loadPyodide({
       indexURL: typeof wasm === "string" ? wasm.slice(0, wasm.lastIndexOf("/") + 1) : HOME,
-      stdLibURL: typeof archive === "string" ? archive : `${HOME}archive`,
+      stdLibURL: `${HOME}archive`,
       packageBaseUrl: HOME,
       lockFileContents: LOCK,
       createPyodideModule,
@@ -44,6 +47,16 @@ function forgetImportScripts(): void {
   if ("importScripts" in globalThis) {
     Object.defineProperty(globalThis, "importScripts", { value: undefined });
   }
+}
+
+/** The zip in an archive; some servers and browsers have unpacked it before it comes here. */
+async function unpacked(archive: Part): Promise<Uint8Array> {
+  const bytes = archive instanceof Uint8Array ? archive : new Uint8Array(await (await fetch(archive)).arrayBuffer());
+  if (bytes[0] !== 0x1f) {
+    return bytes;
+  }
+  const stream = new Blob([bytes as BlobPart]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 /** Runs `task` while `fetch` knows the bytes that are at hand. */

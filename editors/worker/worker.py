@@ -13,7 +13,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.lsp.service import INTERNAL, Service, answered, failed
+from dsconfig.lsp.errors import INTERNAL
+from dsconfig.lsp.service import Service, answered, failed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,14 +35,14 @@ def answer(message: str) -> str:
         return json.dumps(failed(data["id"], INTERNAL, f"{type(error).__name__}: {error}"))
 
 
-def take(message: str) -> str:
-    """Take notice of something; returns a list of messages to send at once."""
+def take(message: str) -> None:
+    """Take notice of something."""
     data = json.loads(message)
-    return json.dumps(_service.take(data["method"], data.get("params")))
+    _service.take(data["method"], data.get("params"))
 
 
 def pending() -> str | None:
-    """The next message that says what was found, once nothing else is to be done; None: all is said."""
+    """The next message that nobody asked for, once nothing else is to be done; None: all is said."""
     message = next(_service.pending(), None)
     return None if message is None else json.dumps(message)
 

@@ -52,9 +52,7 @@ class Server {
     } else if (message.id !== undefined) {
       this.asked.set(message.id, message);
     } else {
-      for (const answer of JSON.parse(this.python.take(JSON.stringify(message))) as Message[]) {
-        this.port.post(answer);
-      }
+      this.python.take(JSON.stringify(message));
     }
     this.later();
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from dsconfig.schema import files
+from tests.source import ROOT
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
@@ -55,3 +57,14 @@ def services() -> Iterator[Services]:
     started = Services()
     yield started
     started.close()
+
+
+@pytest.fixture(scope="session")
+def built() -> None:
+    """The worker, in `editors/dist`."""
+    editors = ROOT / "editors"
+    if NODE is None:
+        pytest.skip("node is missing: the worker is built and run by it")
+    if not (editors / "node_modules").is_dir():
+        pytest.skip("what builds the worker is not installed: run `npm ci --ignore-scripts --prefix editors`")
+    subprocess.run([NODE, editors / "worker" / "build.mjs", sys.executable], check=True)

@@ -1,0 +1,65 @@
+// Writes dist/vscode/, which holds what goes into the extension, and dist/dsconfig.vsix.
+//   node vscode/build.mjs [PYTHON]     after worker/build.mjs; the Python tells version, releases and file names
+
+import { execFileSync } from "node:child_process";
+import { copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const here = fileURLToPath(new URL(".", import.meta.url));
+const dist = fileURLToPath(new URL("../dist/", import.meta.url));
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const out = `${dist}vscode/`;
+const python = process.argv[2] ?? "python3";
+const ASKED = `
+import json
+from dsconfig import __version__
+from dsconfig.evaluation.file_names import CONFIGS
+from dsconfig.releases import EVERY_RELEASE
+print(json.dumps({"version": __version__, "patterns": CONFIGS, "releases": EVERY_RELEASE}))
+`;
+const facts = JSON.parse(execFileSync(python, ["-c", ASKED], { encoding: "utf8" }));
+
+/** The manifest, with what Python knows: the marketplace takes versions of three numbers only. */
+function manifest() {
+  const made = JSON.parse(readFileSync(`${here}package.json`, "utf8"));
+  made.version = facts.version.match(/^\d+\.\d+\.\d+/)[0];
+  made.contributes.languages[0].filenamePatterns = facts.patterns;
+  return made;
+}
+
+rmSync(out, { recursive: true, force: true });
+mkdirSync(`${out}dist`, { recursive: true });
+cpSync(`${here}media`, `${out}media`, { recursive: true });
+for (const name of ["worker.js", "worker.cjs", "pyodide.asm.wasm", "python.archive"]) {
+  copyFileSync(`${dist}${name}`, `${out}dist/${name}`);
+}
+copyFileSync(`${here}README.md`, `${out}README.md`);
+copyFileSync(`${root}LICENSE`, `${out}LICENSE.txt`);
+const made = manifest();
+writeFileSync(`${out}package.json`, `${JSON.stringify(made, null, 2)}\n`);
+const shared = {
+  bundle: true,
+  minify: true,
+  format: "cjs",
+  external: ["vscode"],
+  legalComments: "none",
+  logLevel: "warning",
+  define: { __RELEASES__: JSON.stringify([...facts.releases].reverse()) },
+};
+await Promise.all([
+  build({
+    ...shared,
+    entryPoints: [`${here}src/desktop.ts`],
+    outfile: `${out}dist/desktop.cjs`,
+    platform: "node",
+    mainFields: ["main"],
+  }),
+  build({
+    ...shared,
+    entryPoints: [`${here}src/web.ts`],
+    outfile: `${out}dist/web.cjs`,
+    platform: "browser",
+  }),
+]);
+execFileSync(python, [`${here}vsix.py`, out, `${dist}dsconfig.vsix`], { stdio: "inherit" });

@@ -1,0 +1,124 @@
+/** The extension: one server for all workspace folders, and what it shows beside the server's own features. */
+
+import {
+  type Disposable,
+  type ExtensionContext,
+  type LogOutputChannel,
+  Uri,
+  window,
+  workspace,
+} from "vscode";
+import type { LanguageClientOptions } from "vscode-languageclient";
+import type { BaseLanguageClient } from "vscode-languageclient/browser";
+import type { Ran } from "../../worker/client";
+import { BundledClient } from "./bundled";
+import { registerCommands, shown } from "./commands";
+import { Mirror } from "./mirror";
+import type { Platform } from "./platform";
+import { Status } from "./status";
+
+const LANGUAGES = ["deepspeed-json", "json", "jsonc", "hjson", "yaml", "shellscript"];
+/** Documents of other kinds are not files: a comparison's other side, a server's output. */
+const VIEWS = new Set(["git", "output", "vscode", "vscode-scm", "search-editor", "dsconfig"]);
+
+export class Extension {
+  client: BaseLanguageClient | undefined;
+  /** Where the server is the extension's own. */
+  bundled: BundledClient | undefined;
+  /** Settled once the extension's own server sees the workspace's files. */
+  mirrored: Promise<void> = Promise.resolve();
+  private readonly log: LogOutputChannel;
+  private readonly status: Status;
+  private running: Disposable[] = [];
+
+  constructor(
+    readonly context: ExtensionContext,
+    private readonly platform: Platform,
+  ) {
+    this.log = window.createOutputChannel("DeepSpeed Config", { log: true });
+    this.status = new Status(() => this.client);
+    context.subscriptions.push(this.log, this.status, ...registerCommands(this));
+    context.subscriptions.push(
+      workspace.onDidChangeConfiguration(async (change) => {
+        if (change.affectsConfiguration("dsconfig.server") || change.affectsConfiguration("dsconfig.python")) {
+          await this.restart();
+        }
+      }),
+      workspace.onDidGrantWorkspaceTrust(() => this.restart()),
+    );
+  }
+
+  async start(): Promise<void> {
+    const began = Date.now();
+    try {
+      this.client = (await this.ownServer()) ?? (await this.bundledServer());
+      this.log.info(`${this.bundled ? "the extension's" : "the workspace's"} dsconfig, after ${Date.now() - began} ms`);
+    } catch (error) {
+      this.log.error(String(error));
+      window.showErrorMessage(`DeepSpeed Config cannot check: ${error}`);
+    }
+    this.status.refresh();
+  }
+
+  async stop(): Promise<void> {
+    for (const each of this.running.splice(0)) {
+      each.dispose();
+    }
+    const { client, bundled } = this;
+    this.client = this.bundled = undefined;
+    await client?.stop().catch(() => {});
+    bundled?.python.end();
+  }
+
+  async restart(): Promise<void> {
+    await this.stop();
+    await this.start();
+  }
+
+  /** Runs the command of the workspace's own dsconfig. */
+  runOwn(args: readonly string[], folder: Uri): Promise<Ran> {
+    return this.platform.runOwn(args, folder);
+  }
+
+  private async ownServer(): Promise<BaseLanguageClient | undefined> {
+    const server = workspace.getConfiguration("dsconfig").get<string>("server");
+    if (server === "bundled") {
+      return undefined;
+    }
+    const client = await this.platform.ownServer(this.options({}));
+    if (!client && server === "workspace") {
+      throw new Error("the workspace's Python has no dsconfig with the extra `lsp`");
+    }
+    await client?.start();
+    return client;
+  }
+
+  private async bundledServer(): Promise<BaseLanguageClient> {
+    const worker = await this.platform.startWorker(Uri.joinPath(this.context.extensionUri, "dist"));
+    const client = new BundledClient(worker, this.options({ watches: true }));
+    const mirror = new Mirror(worker, (method, params) => client.sendNotification(method, params));
+    await mirror.roots();
+    await client.start();
+    this.bundled = client;
+    this.running.push(mirror);
+    this.mirrored = mirror.fill().catch((error: unknown) => this.log.warn(String(error)));
+    return client;
+  }
+
+  private options(more: Record<string, unknown>): LanguageClientOptions {
+    const settings = workspace.getConfiguration().get<Record<string, unknown>>("dsconfig") ?? {};
+    return {
+      documentSelector: LANGUAGES.map((language) => ({ language })),
+      initializationOptions: { ...settings, ...more, commands: "return" },
+      synchronize: { configurationSection: "dsconfig" },
+      outputChannel: this.log,
+      middleware: {
+        didOpen: async (document, next) => (VIEWS.has(document.uri.scheme) ? undefined : next(document)),
+        executeCommand: async (command, args, next) => {
+          const told = await next(command, args);
+          return command === "dsconfig.fix" ? told : shown(told);
+        },
+      },
+    };
+  }
+}

@@ -1,0 +1,86 @@
+/** Keeps the worker's files like the workspace's: configs, and what may say who reads them. */
+
+import { type Disposable, FileType, RelativePattern, Uri, workspace } from "vscode";
+import type { Client } from "../../worker/client";
+import { pathOf, toWorker } from "./addresses";
+
+const FILES = "**/{*.{toml,json,jsonc,hjson,yaml,yml,sh,bash,slurm,sbatch,py,ipynb,md,mk,txt},Makefile}";
+const PASSED_OVER = "**/{node_modules,__pycache__,site-packages,.venv,venv,wandb,checkpoints}/**";
+const MOST = 4000;
+const LARGEST = 256 * 1024;
+const CREATED = 1;
+const CHANGED = 2;
+const DELETED = 3;
+
+export class Mirror implements Disposable {
+  private readonly watchers: Disposable[] = [];
+
+  constructor(
+    private readonly client: Client,
+    private readonly notify: (method: string, params: unknown) => void,
+  ) {}
+
+  /** Which folders are repositories: the worker asks for that when it looks around a config. */
+  async roots(): Promise<void> {
+    for (const { uri } of workspace.workspaceFolders ?? []) {
+      if (await exists(Uri.joinPath(uri, ".git"))) {
+        this.client.mirror({ write: [{ path: `${pathOf(uri)}/.git/HEAD`, content: "" }] });
+      }
+    }
+  }
+
+  /** Copies what is there, and from now on what changes. */
+  async fill(): Promise<void> {
+    // A watcher may take a second to tell what was saved here.
+    this.watchers.push(workspace.onDidSaveTextDocument(({ uri }) => this.copied([uri], CHANGED)));
+    for (const folder of workspace.workspaceFolders ?? []) {
+      const watcher = workspace.createFileSystemWatcher(new RelativePattern(folder, FILES));
+      watcher.onDidCreate((uri) => this.copied([uri], CREATED));
+      watcher.onDidChange((uri) => this.copied([uri], CHANGED));
+      watcher.onDidDelete((uri) => this.removed(uri));
+      this.watchers.push(watcher);
+    }
+    await this.copied(await workspace.findFiles(FILES, PASSED_OVER, MOST), CREATED);
+  }
+
+  dispose(): void {
+    for (const watcher of this.watchers) {
+      watcher.dispose();
+    }
+  }
+
+  private async copied(uris: readonly Uri[], type: number): Promise<void> {
+    const write = (await Promise.all(uris.map(read))).filter((file) => file !== undefined);
+    if (write.length) {
+      this.client.mirror({ write });
+      this.tell(uris, type);
+    }
+  }
+
+  private removed(uri: Uri): void {
+    this.client.mirror({ remove: [pathOf(uri)] });
+    this.tell([uri], DELETED);
+  }
+
+  private tell(uris: readonly Uri[], type: number): void {
+    const changes = uris.map((uri) => ({ uri: toWorker(uri), type }));
+    this.notify("workspace/didChangeWatchedFiles", { changes });
+  }
+}
+
+async function exists(uri: Uri): Promise<boolean> {
+  return Promise.resolve(workspace.fs.stat(uri)).then(
+    () => true,
+    () => false,
+  );
+}
+
+async function read(uri: Uri): Promise<{ path: string; content: Uint8Array } | undefined> {
+  try {
+    const { size, type } = await workspace.fs.stat(uri);
+    const isWanted = size <= LARGEST && (type & FileType.File) !== 0;
+    return isWanted ? { path: pathOf(uri), content: await workspace.fs.readFile(uri) } : undefined;
+  } catch {
+    return undefined; // it has gone meanwhile, or may not be read
+  }
+}

@@ -1,0 +1,21 @@
+/** One change in a settings file: the rest of its text stays as it is. */
+
+/** The text with a key of the root set to a value in TOML; without the key where the value is empty. */
+export function withSetting(text: string, key: string, value: string): string {
+  const lines = text ? text.split(/(?<=\n)/) : [];
+  const table = lines.findIndex((line) => /^\s*\[/.test(line));
+  const end = table < 0 ? lines.length : table;
+  const names = new RegExp(`^\\s*(["']?)${key}\\1\\s*=`);
+  const at = lines.slice(0, end).findIndex((line) => names.test(line));
+  const written = value && `${key} = ${value}\n`;
+  if (at >= 0) {
+    lines.splice(at, 1, ...(written ? [written] : []));
+  } else if (written) {
+    const before = lines[end - 1];
+    if (before !== undefined && !before.endsWith("\n")) {
+      lines[end - 1] = `${before}\n`;
+    }
+    lines.splice(end, 0, written);
+  }
+  return lines.join("");
+}

@@ -1,0 +1,93 @@
+"""Makes a `.vsix` of a folder: a zip with two files more, which name the extension and its files' types.
+
+`python vsix.py FOLDER FILE.vsix`; the same files give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
+
+TYPES = {
+    ".archive": "application/gzip",
+    ".cjs": "application/javascript",
+    ".js": "application/javascript",
+    ".json": "application/json",
+    ".md": "text/markdown",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain",
+    ".vsixmanifest": "text/xml",
+    ".wasm": "application/wasm",
+}
+STORED = (".archive", ".png")
+"""What is compressed already."""
+ASSETS = {
+    "Microsoft.VisualStudio.Code.Manifest": "package.json",
+    "Microsoft.VisualStudio.Services.Content.Details": "README.md",
+    "Microsoft.VisualStudio.Services.Content.License": "LICENSE.txt",
+    "Microsoft.VisualStudio.Services.Icons.Default": "media/icon.png",
+}
+
+
+def manifest(package: dict) -> str:
+    """`extension.vsixmanifest`: what a gallery, and VS Code itself, read first."""
+    tags = ",".join([*package["keywords"], *(f"__ext_{each}" for each in ("json", "hjson", "yaml"))])
+    assets = "".join(
+        f'<Asset Type="{kind}" Path="extension/{path}" Addressable="true"/>' for kind, path in ASSETS.items()
+    )
+    name, publisher, version = (quoteattr(package[key]) for key in ("name", "publisher", "version"))
+    engine = quoteattr(package["engines"]["vscode"])
+    return f"""<?xml version="1.0" encoding="utf-8"?>
+<PackageManifest Version="2.0.0" xmlns="http://schemas.microsoft.com/developer/vsx-schema/2011">
+<Metadata>
+<Identity Language="en-US" Id={name} Version={version} Publisher={publisher}/>
+<DisplayName>{escape(package["displayName"])}</DisplayName>
+<Description xml:space="preserve">{escape(package["description"])}</Description>
+<Tags>{escape(tags)}</Tags>
+<Categories>{escape(",".join(package["categories"]))}</Categories>
+<License>extension/LICENSE.txt</License>
+<Icon>extension/media/icon.png</Icon>
+<Properties>
+<Property Id="Microsoft.VisualStudio.Code.Engine" Value={engine}/>
+<Property Id="Microsoft.VisualStudio.Code.ExtensionKind" Value="workspace,web"/>
+</Properties>
+</Metadata>
+<Installation><InstallationTarget Id="Microsoft.VisualStudio.Code"/></Installation>
+<Dependencies/>
+<Assets>{assets}</Assets>
+</PackageManifest>
+"""
+
+
+def types() -> str:
+    """`[Content_Types].xml`."""
+    rows = "".join(f'<Default Extension="{end}" ContentType="{kind}"/>' for end, kind in TYPES.items())
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        f'<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">{rows}</Types>\n'
+    )
+
+
+def main(folder: Path, target: Path) -> None:
+    """Write the file."""
+    package = json.loads((folder / "package.json").read_text("utf-8"))
+    texts = {"extension.vsixmanifest": manifest(package), "[Content_Types].xml": types()}
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    with zipfile.ZipFile(target, "w", compresslevel=9) as archive:
+        for name, text in texts.items():
+            archive.writestr(zipfile.ZipInfo(name), text, zipfile.ZIP_DEFLATED)
+        for path in files:
+            if path.suffix not in TYPES:
+                raise SystemExit(f"{path}: no type is known for {path.suffix}")
+            name = f"extension/{path.relative_to(folder).as_posix()}"
+            how = zipfile.ZIP_STORED if path.suffix in STORED else zipfile.ZIP_DEFLATED
+            archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), how)
+    print(f"{target.name}: {target.stat().st_size:,} bytes, {len(files)} files")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,108 @@
+"""The extension of VS Code as it is packed: what it declares is there, and fits what the command says."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dsconfig import __version__
+from dsconfig.evaluation.file_names import CONFIGS
+from tests.parity.browser import command
+from tests.source import ROOT
+
+VSCODE = ROOT / "editors" / "vscode"
+VSIX = ROOT / "editors" / "dist" / "dsconfig.vsix"
+LARGEST = 10_000_000
+
+
+@pytest.fixture(scope="module")
+def vsix(built: None) -> zipfile.ZipFile:
+    subprocess.run(["node", VSCODE / "build.mjs", sys.executable], check=True, capture_output=True)
+    return zipfile.ZipFile(VSIX)
+
+
+@pytest.fixture(scope="module")
+def manifest(vsix: zipfile.ZipFile) -> dict:
+    return json.loads(vsix.read("extension/package.json"))
+
+
+def test_it_is_small_and_whole(vsix: zipfile.ZipFile, manifest: dict) -> None:
+    assert VSIX.stat().st_size <= LARGEST
+    names = set(vsix.namelist())
+    icons = [path for each in manifest["contributes"]["languages"] for path in each.get("icon", {}).values()]
+    grammars = [each["path"] for each in manifest["contributes"]["grammars"]]
+    for path in (manifest["main"], manifest["browser"], manifest["icon"], *icons, *grammars):
+        assert f"extension/{path.removeprefix('./')}" in names
+    for name in ("worker.js", "worker.cjs", "pyodide.asm.wasm", "python.archive"):
+        assert f"extension/dist/{name}" in names
+    assert f'Version="{manifest["version"]}"' in vsix.read("extension.vsixmanifest").decode()
+    assert __version__.startswith(manifest["version"])
+
+
+def test_configs_are_associated_by_the_one_list_of_names(manifest: dict) -> None:
+    assert tuple(manifest["contributes"]["languages"][0]["filenamePatterns"]) == CONFIGS
+
+
+def test_every_command_is_registered_and_every_setting_read(manifest: dict) -> None:
+    code = "".join(path.read_text("utf-8") for path in (VSCODE / "src").glob("*.ts"))
+    for each in manifest["contributes"]["commands"]:
+        assert f'register("{each["command"]}"' in code
+    server = (ROOT / "dsconfig" / "lsp" / "settings.py").read_text("utf-8")
+    for name in manifest["contributes"]["configuration"]["properties"]:
+        key = name.removeprefix("dsconfig.")
+        assert f'"{key}"' in code or f'"{key}"' in server, name
+
+
+def test_the_problem_matcher_reads_the_concise_output(manifest: dict, tmp_path: Path) -> None:
+    config = tmp_path / "ds_config.json"
+    config.write_text('{"train_batch_size": 8, "zero_optimization": {"stage": 7}}\n')
+    _, said, _ = command("check", "--output-format", "concise", "--quiet", "--color", "never", str(config))
+    (matcher,) = manifest["contributes"]["problemMatchers"]
+    pattern = matcher["pattern"]
+    found = [re.match(pattern["regexp"], line) for line in said.splitlines()]
+    assert found
+    for each in found:
+        assert each
+        assert each[pattern["file"]] == str(config)
+        assert each[pattern["severity"]] in ("error", "warning", "info")
+        assert each[pattern["code"]].startswith("DSC")
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "wanted"),
+    [
+        ("", '"0.19.8"', 'target = "0.19.8"\n'),
+        ('target="1" # mine\nignore = []\n', '"2"', 'target = "2"\nignore = []\n'),
+        ("a = 1", '"2"', 'a = 1\ntarget = "2"\n'),
+        ('a = 1\n[[overrides]]\ntarget = "x"\n', '"2"', 'a = 1\ntarget = "2"\n[[overrides]]\ntarget = "x"\n'),
+        ('target = "1"\na = 1\n', "", "a = 1\n"),
+        ("a = 1\n", "", "a = 1\n"),
+    ],
+)
+def test_a_choice_changes_one_key_of_the_settings_file(
+    built: None,
+    text: str,
+    value: str,
+    wanted: str,
+) -> None:
+    program = (
+        "import { buildSync } from 'esbuild';"
+        "const options = { entryPoints: ['vscode/src/toml.ts'], format: 'esm', write: false };"
+        "const [{ text }] = buildSync(options).outputFiles;"
+        "const { withSetting } = await import('data:text/javascript,' + encodeURIComponent(text));"
+        f"process.stdout.write(withSetting({json.dumps(text)}, 'target', {json.dumps(value)}));"
+    )
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", program],
+        cwd=ROOT / "editors",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == wanted
