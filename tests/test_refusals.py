@@ -33,6 +33,7 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("ms-swift", {"zero_hpz_partition_size": 8}, {"train_batch_size": 8}, "zero_hpz_partition_size"),
     ("ms-swift", {"ENV": SEVERAL}, AUTO, "ENV.NPROC_PER_NODE"),
     ("ms-swift", {"torch_dtype": "bfloat16", "fp16": True}, AUTO, "fp16"),
+    ("Determined", {}, {"remark": 1}, "hyperparameters.deepspeed_config"),
     ("Transformers", {"auto_find_batch_size": True}, Z3, "auto_find_batch_size"),
     ("Transformers", {"save_only_model": True, "load_best_model_at_end": True}, AUTO, "save_only_model"),
 ]
@@ -51,7 +52,8 @@ TAKEN: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 def said(project: Path, name: str, more: dict[str, Any], config: dict[str, Any]) -> list[str]:
-    (project / "ds" / "z.json").write_text(json.dumps(config), "utf-8")
+    text = json.dumps(config).replace('"remark": 1', "// a remark\n")
+    (project / "ds" / "z.json").write_text(text, "utf-8")
     return [
         found.dotted for found in check(launch(project, {**JOBS[name], **more})) if found.code == "DSC810"
     ]
@@ -79,6 +81,14 @@ def test_a_script_is_told_the_line_of_its_command(project: Path) -> None:
     (found,) = report
     assert (found.code, found.location and found.location.line) == ("DSC810", 2)
     assert [child.name for child in report.children] == ["ds/z.json"]
+
+
+def test_a_script_of_megatron_reads_json(project: Path) -> None:
+    (project / "ds" / "z.json").write_text('{"train_batch_size": 8} // of two nodes\n', "utf-8")
+    (project / "run.sh").write_text("deepspeed pretrain_gpt.py --deepspeed_config ds/z.json\n", "utf-8")
+    assert [found.code for found in check("run.sh")] == ["DSC810"]
+    (project / "run.sh").write_text("deepspeed train.py --deepspeed_config ds/z.json\n", "utf-8")
+    assert check("run.sh").ok
 
 
 def test_every_refusal_cites_its_source() -> None:

@@ -194,3 +194,8 @@ def test_a_path_of_another_machine(project: Path) -> None:
     assert check("run.sh").notes[0].endswith("found from the current folder for `/workspace/app/ds/z.json`")
     (project / "run.sh").write_text("t --deepspeed /workspace/app/ds/other.json --output_dir out\n")
     assert not check("run.sh").children
+
+
+def test_ranks_of_mpi() -> None:
+    command = "mpirun --allow-run-as-root -np 16 -bind-to none python t.py --deepspeed_config ds.json"
+    assert first(command).world_size == 16

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from itertools import pairwise
 
 from dsconfig.consumers.launchers.places import is_name
 from dsconfig.consumers.launchers.shell import Shell, ShellCommand
@@ -132,6 +133,8 @@ def _world(given: Mapping[str, Json], shell: ShellCommand) -> int | None:
     if name is not None:
         nodes = next((given[node] for node in _NODES if node in given), "1")
         return _product(given[name], "1" if name == "num_processes" else nodes)
+    if (ranks := _of_mpi(shell.words)) is not None:
+        return ranks
     if (listed := given.get("include")) and isinstance(listed, str):
         hosts = [host.partition(":")[2] for host in listed.split("@")]
         return sum(len(slots.split(",")) for slots in hosts) if all(hosts) else None
@@ -141,6 +144,14 @@ def _world(given: Mapping[str, Json], shell: ShellCommand) -> int | None:
     if shell.words[0] == "deepspeed" and not {"hostfile", "num_nodes"} & given.keys() and devices:
         return len(devices.split(",")) if "$" not in devices else None
     return None
+
+
+def _of_mpi(words: tuple[str, ...]) -> int | None:
+    """The processes of `mpirun -np N`; None where another program starts them."""
+    if words[0].rpartition("/")[2] not in ("mpirun", "mpiexec"):
+        return None
+    pairs = pairwise(words[:_BEFORE_ARGUMENTS])
+    return next((_product(count) for flag, count in pairs if flag in ("-np", "-n", "--np")), None)
 
 
 def _product(*counts: Json) -> int | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dsconfig.consumers.launchers.given import plain
 from dsconfig.consumers.launchers.job import Job
 from dsconfig.consumers.launchers.table import at
+from dsconfig.document import Document
 from dsconfig.json_types import Json, NamedTuple
 
 
@@ -28,6 +29,8 @@ class Refusal(NamedTuple):
     help: str = "remove it"
     holds: Callable[[Mapping[str, Json]], bool] | None = None
     """What no sign can say of the launch file."""
+    of_config: Callable[[Document], bool] | None = None
+    """What no sign can say of the config."""
 
 
 class Refused(NamedTuple):
@@ -49,23 +52,27 @@ def refused(job: Job) -> Iterator[Refused]:
     known = job.given.arguments if job.given else {}
     worked_out = {name: known[name] for name in ("bf16", "fp16") if name in known}
     launch = {**holder, **worked_out} if isinstance(holder, Mapping) else worked_out
-    config = None if job.document is None else job.document.value()
     rows = OF_PROGRAM.get(job.format.name, ())
     if job.format.reader == "transformers" and job.given is not None:
         rows += OF_TRAINER
     said: set[str] = set()
     for row in rows:
-        if (
-            row.key not in said
-            and all(_holds(sign, launch, config) for sign in row.signs)
-            and (not row.holds or row.holds(launch))
-        ):
+        if row.key not in said and _is_met(row, launch, job.document):
             keys = (row.key, *(sign.partition("=")[0].lstrip("!") for sign in row.signs))
             key = next((key for key in keys if at(own, ".".join((*base, key))) is not None), None)
             if key is not None:
                 said.add(row.key)
                 place = (*base, *key.split("."))
                 yield Refused(row, place, at(own, ".".join(place)), job.format.name)
+
+
+def _is_met(row: Refusal, launch: Mapping[str, Json], config: Document | None) -> bool:
+    data = None if config is None else config.value()
+    return (
+        all(_holds(sign, launch, data) for sign in row.signs)
+        and (row.holds is None or row.holds(launch))
+        and (row.of_config is None or (config is not None and row.of_config(config)))
+    )
 
 
 def _holds(sign: str, launch: Mapping[str, Json], config: Json) -> bool:
@@ -89,9 +96,19 @@ def _several_devices(launch: Mapping[str, Json]) -> bool:
     return len(str(seen).split(",")) // int(count) > 1
 
 
+def _no_json(config: Document) -> bool:
+    """Whether a file is not strict JSON: `json.load` fails on it, or takes other than DeepSpeed would."""
+    return not config.is_data and config.within is None and not config.readable("json")
+
+
 def _in_parallel(launch: Mapping[str, Json]) -> bool:
     size = launch.get("tensor_parallel_size")
     return isinstance(size, int) and size > 1
+
+
+def _strict(key: str, source: str) -> Refusal:
+    """The check of a program that reads a config with `json.load`, and hands DeepSpeed a dict."""
+    return Refusal(key, (key,), "where it is not JSON", source, "write strict JSON", of_config=_no_json)
 
 
 _Z3, _NO_Z3 = "config:zero_optimization.stage=3", "!config:zero_optimization.stage=3"
@@ -157,6 +174,10 @@ OF_PROGRAM: Mapping[str, tuple[Refusal, ...]] = {
             lambda launch: isinstance(launch.get("deepspeed"), Mapping),
         ),
     ),
+    "Determined": (
+        _strict("hyperparameters.deepspeed_config", "_deepspeed_context.py:overwrite_deepspeed_config"),
+    ),
+    "Megatron-DeepSpeed": (_strict("deepspeed_config", "megatron/training.py:_create_ds_config_dict"),),
     "ms-swift": (
         Refusal("fsdp", ("fsdp",), _PLAIN, f"{_SWIFT}_init_fsdp"),
         Refusal(

@@ -46,7 +46,7 @@ def hand_over(plugin: Any, args: Config, hidden: int, optimizer: Any, scheduler:
         split_batches=False,
         num_processes=RANKS,
         gradient_accumulation_steps=args.get("gradient_accumulation_steps", 1),
-        state=types.SimpleNamespace(),
+        state=types.SimpleNamespace(deepspeed_plugin=plugin),  # where old releases look for it
         device=torch.device("cpu"),
     )
     prepare: Callable[..., Any] = module.Accelerator._prepare_deepspeed
