@@ -320,24 +320,3 @@ def test_numbers_as_people_write_them(text: str, number: float) -> None:
 @pytest.mark.parametrize("text", ["auto", "", "5x", "nvme", "9^999", "e5", "1e5e5"])
 def test_words_are_no_numbers(text: str) -> None:
     assert human(text) == text
-
-
-def test_one_of_several_manifests(project: Path) -> None:
-    told = yaml.safe_dump(JOBS["Kubernetes"])
-    path = project / "launch" / "job.yaml"
-    path.write_text(
-        f"apiVersion: v1\nkind: ConfigMap\n---  # the job\n{told}---\napiVersion: v1\nkind: Service\n"
-    )
-    report = check(str(path))
-    assert [child.name for child in report.children] == ["ds/z.json"]
-    assert not any(found.severity == "error" for found in report)
-
-
-def test_numbers_as_omegaconf_reads_them(project: Path) -> None:
-    job = {**JOBS["LLaMA-Factory"], "deepspeed": {**AUTO, "zero_optimization": {"reduce_bucket_size": "5e8"}}}
-    text = yaml.safe_dump(job).replace("'5e8'", "5e8")
-    (project / "launch" / "train.yaml").write_text(text)
-    assert check(str(project / "launch" / "train.yaml")).ok
-    swift = {**JOBS["ms-swift"], "deepspeed": job["deepspeed"]}
-    (project / "launch" / "train.yaml").write_text(yaml.safe_dump(swift).replace("'5e8'", "5e8"))
-    assert not check(str(project / "launch" / "train.yaml")).ok

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dsconfig import check, resolve
+from dsconfig.cli import main
 from tests.launches import AUTO, COMMANDS, JOBS, launch
 
 
@@ -75,3 +77,33 @@ def test_a_preset_is_the_packages_own(project: Path, monkeypatch: pytest.MonkeyP
     (folder / "zero3.json").write_text(json.dumps(AUTO))
     monkeypatch.syspath_prepend(str(project / "packages"))
     assert resolve("run.sh", target="0.19.8", set={"gradient_accumulation_steps": 4}).triplet == (16, 1, 4)
+
+
+def test_one_of_several_manifests(project: Path) -> None:
+    told = yaml.safe_dump(JOBS["Kubernetes"])
+    path = project / "launch" / "job.yaml"
+    path.write_text(
+        f"apiVersion: v1\nkind: ConfigMap\n---  # the job\n{told}---\napiVersion: v1\nkind: Service\n"
+    )
+    report = check(str(path))
+    assert [child.name for child in report.children] == ["ds/z.json"]
+    assert not any(found.severity == "error" for found in report)
+
+
+def test_numbers_as_omegaconf_reads_them(project: Path) -> None:
+    job = {**JOBS["LLaMA-Factory"], "deepspeed": {**AUTO, "zero_optimization": {"reduce_bucket_size": "5e8"}}}
+    text = yaml.safe_dump(job).replace("'5e8'", "5e8")
+    (project / "launch" / "train.yaml").write_text(text)
+    assert check(str(project / "launch" / "train.yaml")).ok
+    swift = {**JOBS["ms-swift"], "deepspeed": job["deepspeed"]}
+    (project / "launch" / "train.yaml").write_text(yaml.safe_dump(swift).replace("'5e8'", "5e8"))
+    assert not check(str(project / "launch" / "train.yaml")).ok
+
+
+def test_files_that_name_each_other_are_checked(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "a.yaml").write_text("output_dir: o\ndeepspeed: a.yaml\n")
+    assert main(["check", "a.yaml"]) == 0
+    (project / "a.yaml").write_text("output_dir: o\ndeepspeed: b.yaml\n")
+    (project / "b.yaml").write_text("output_dir: o\ndeepspeed: a.yaml\n")
+    assert main(["check", "a.yaml", "b.yaml"]) == 0
+    assert capsys.readouterr().out.count("Checked") == 2

@@ -199,3 +199,12 @@ def test_a_path_of_another_machine(project: Path) -> None:
 def test_ranks_of_mpi() -> None:
     command = "mpirun --allow-run-as-root -np 16 -bind-to none python t.py --deepspeed_config ds.json"
     assert first(command).world_size == 16
+
+
+def test_a_here_document_with_a_default(project: Path) -> None:
+    body = '{"train_micro_batch_size_per_gpu": ${MBS:-4}, "zero_optimization": {"stage": $STAGE}}'
+    script = (
+        f"STAGE=2\ncat > ds.json <<END\n{body}\nEND\ndeepspeed --num_gpus=4 t.py --deepspeed_config ds.json\n"
+    )
+    (project / "run.sh").write_text(script)
+    assert resolve("run.sh").triplet == (16, 4, 1)

@@ -171,7 +171,22 @@ def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
             found.setdefault(os.path.realpath(job.place.path), []).append(name)
         elif (link := linked(document)) and link[1].path:
             found.setdefault(os.path.realpath(link[1].path), []).append(name)
-    return found
+    return _grounded(found)
+
+
+def _grounded(named: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Those that a file leads to which none of them names: files that only name each other are left out."""
+    grounded: dict[str, list[str]] = {}
+    while True:
+        new = {
+            path: launches
+            for path, launches in named.items()
+            if path not in grounded
+            and any(real in grounded or real not in named for real in map(os.path.realpath, launches))
+        }
+        if not new:
+            return grounded
+        grounded |= new
 
 
 def content(path: str) -> bytes:

@@ -23,7 +23,8 @@ from dsconfig.json_types import Json, JsonObject
 
 _KUBERNETES = re.compile(r"\$\((\w+)\)")
 _UNKNOWN = re.compile(r"\$[\w({]|`")
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^${}]*))?\})")
+"""A variable in a here-document, perhaps with what takes its place where it is not set."""
 
 
 def of_commands(found: Format, launch: Document, data: Mapping[str, Json] | None) -> Job | None:
@@ -112,8 +113,8 @@ def _written_by_script(name: str, shell: Shell, launch: Document) -> Document | 
     """A config that the script itself writes: a here-document, or a template that it fills by `sed`."""
 
     def value(match: re.Match[str]) -> str:
-        found = shell.variables.get(match[1])
-        return match[0] if not found else found[0]
+        found = shell.variables.get(match[1] or match[2])
+        return found[0] if found else match[3] or match[0]
 
     if (body := shell.documents.get(name)) is not None:
         text = _VARIABLE.sub(value, body)
