@@ -14,6 +14,7 @@ from dsconfig.model.views import KeyView
 from dsconfig.releases import name
 from dsconfig.schema.additions import Auto
 from dsconfig.schema.keywords import Schema
+from dsconfig.words import quoted
 
 _EXACT = 2**53
 """Editors are written in JavaScript, which rounds integers beyond this one."""
@@ -22,16 +23,29 @@ _EXACT = 2**53
 def of(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
     """What stands beside the types of a key; `word` is its name or an alias."""
     info = key.info
-    found: Schema = {"description": description(word, key, auto)}
+    told = description(word, key, auto)
+    found: Schema = {"description": told}
+    is_offered = word == info.name and not info.flags & {"internal", "not_json"}
+    marked = _marked(told, key) if is_offered else told
+    if marked != told or "`" in told:
+        found["markdownDescription"] = marked  # of the other one VS Code shows the backticks
     default = key.default
     if default is not None and not (isinstance(default, int) and abs(default) > _EXACT):
         found["default"] = default
-    if word != info.name or info.flags & {"internal", "not_json"}:
+    if not is_offered:
         found["doNotSuggest"] = True
     message = _deprecation(info, release)
     if message:
         found |= {"deprecated": True, "deprecationMessage": message}
     return found
+
+
+def _marked(told: str, key: KeyView) -> str:
+    """The same as Markdown, with the default."""
+    default = key.default
+    if default is None or (isinstance(default, int) and abs(default) > _EXACT):  # which is in the words
+        return told
+    return f"{told} Default: {quoted(default)}"
 
 
 def description(word: str, key: KeyView, auto: Auto) -> str:

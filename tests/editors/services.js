@@ -10,7 +10,7 @@ const yaml = require("yaml-language-server/out/server/src/languageservice/yamlLa
 const { SettingsState } = require("yaml-language-server/out/server/src/yamlSettings.js");
 const { TextDocument } = require("vscode-languageserver-textdocument");
 
-const KEYWORDS = ["deprecationMessage", "errorMessage", "doNotSuggest", "enumDescriptions", "defaultSnippets",
+const KEYWORDS = ["markdownDescription", "deprecationMessage", "errorMessage", "doNotSuggest", "enumDescriptions", "defaultSnippets",
   "patternErrorMessage"];
 const schemas = new Map();
 const services = new Map();

@@ -22,6 +22,7 @@ SAMPLE = ("0.3.1", "0.6.7", "0.9.5", "0.14.5", "0.16.9", "0.19.6", LATEST)
 KEYWORDS = {
     "$comment", "$id", "$ref", "$schema", "additionalProperties", "allOf", "anyOf", "const", "default",
     "defaultSnippets", "definitions", "deprecated", "deprecationMessage", "description", "doNotSuggest",
+    "markdownDescription",
     "else", "enum", "enumDescriptions", "errorMessage", "exclusiveMaximum", "exclusiveMinimum", "if",
     "items", "maxItems", "maxLength", "maximum", "minItems", "minProperties", "minimum", "not",
     "pattern", "patternErrorMessage", "patternProperties", "properties", "required", "then", "title", "type",
@@ -82,9 +83,9 @@ def test_every_release_has_a_small_one_without_loose_ends(release: str) -> None:
         assert inner.keys() <= KEYWORDS, path
 
 
-def test_the_kept_files_are_below_300_kb() -> None:
+def test_the_kept_files_are_below_320_kb() -> None:
     assert {
-        name: len(make()) for name, make in files.texts().items() if len(make().encode()) > 300 * 1024
+        name: len(make()) for name, make in files.texts().items() if len(make().encode()) > 320 * 1024
     } == {}
 
 
@@ -167,7 +168,6 @@ def test_8_closed_are_the_root_and_what_deepspeed_closes(release: str) -> None:
 def test_9_what_is_deprecated_says_so_twice(release: str) -> None:
     for path, inner in schemas(schema(release)):
         assert ("deprecated" in inner) == ("deprecationMessage" in inner), path
-        assert "markdownDescription" not in inner
     zero = schema(LATEST)["definitions"]["ZeroOptimizationOrFalseOrTrue"]["properties"]
     assert "`zero_optimization.offload_optimizer`" in zero["cpu_offload"]["deprecationMessage"]
 
@@ -214,6 +214,7 @@ def test_units_and_bounds_are_told() -> None:
     assert "Unit: elements." in bucket["description"]
     assert bucket["anyOf"][0]["minimum"] == 1
     assert bucket["default"] == 500_000_000
+    assert bucket["markdownDescription"] == f"{bucket['description']} Default: `500000000`"
 
 
 def test_a_wrong_consumer_or_release_is_one_line() -> None:
