@@ -1,4 +1,4 @@
-"""`dsconfig editor`: connect an editor with the schemas."""
+"""`dsconfig editor`: connect an editor with the language server, or with the schemas."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from dsconfig.cli.parser import tell_exit_codes
 if TYPE_CHECKING:
     from dsconfig.schema.editor_file import EditorFile
 
-NAMES = ("vscode", "neovim", "jetbrains", "zed")
+WITH_SCHEMA = ("vscode", "neovim", "jetbrains", "zed")
+NAMES = (*WITH_SCHEMA, "helix", "emacs", "sublime")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.set_defaults(run=run)
     parser.add_argument("editor", choices=NAMES, metavar="EDITOR", help=f"one of {', '.join(NAMES)}")
+    told = "connect the schemas instead, which need no server (vscode: always; its extension has the server)"
+    parser.add_argument("--schema", action="store_true", help=told)
     add_schema_choice(parser)
     parser.add_argument(
         "--write", action="store_true", help="write it into this folder; other settings stay as they are"
@@ -31,6 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what connects the editor, or write it."""
+    if args.editor != "vscode" and not args.schema:
+        return _serve(args)
+    if args.editor not in WITH_SCHEMA:
+        refuse(f"--schema is for {', '.join(WITH_SCHEMA)}: {args.editor} takes the server")
     from dsconfig.cli.options import schema_choice
     from dsconfig.schema.editors import files
 
@@ -42,6 +49,21 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(settings.text)
         note(f"this goes into {settings.path}, beside {' and '.join(file.path for file in schemas)}")
         note("`--write` writes all of them")
+    return CLEAN
+
+
+def _serve(args: argparse.Namespace) -> int:
+    """Show what starts the server in the editor, or write it."""
+    from dsconfig.schema.servers import SERVERS
+
+    server = SERVERS[args.editor]
+    if args.write:
+        if server.place:
+            refuse(f"{args.editor} reads this from {server.place}: write it there, as shown without --write")
+        _write([server.file])
+        return CLEAN
+    sys.stdout.write(server.file.text)
+    note(f"this goes into {server.place or server.file.path}; it starts `dsconfig lsp`")
     return CLEAN
 
 

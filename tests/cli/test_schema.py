@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import dsconfig
-from dsconfig.cli.editor import NAMES
+from dsconfig.cli.editor import NAMES, WITH_SCHEMA
 from dsconfig.releases import LATEST, RELEASES
 from dsconfig.schema.editors import EDITORS
+from dsconfig.schema.servers import SERVERS
 from tests.cli.conftest import Runs
 
 NEWEST_SERIES = LATEST.rpartition(".")[0] + "."
@@ -58,7 +59,7 @@ def test_a_file_is_kept_for_every_release_of_the_newest_series(run: Runs, releas
         (("schema", "--path", "-o", "x.json"), "do not go together"),
         (("schema", "-o", "no/such/folder/x.json"), "no such file or directory"),
         (("schema", "--consumer", "megatron"), "`megatron` is unknown"),
-        (("editor", "emacs"), "`emacs` is unknown"),
+        (("editor", "vim"), "`vim` is unknown"),
         (("editor",), "EDITOR is missing: write `dsconfig editor vscode --write`"),
         (("init", "--preset", "zero9"), "unknown preset `zero9`"),
         (("init", "--preset", "elastic", "--consumer", "deepspeed"), f"not for {LATEST}"),
@@ -73,24 +74,43 @@ def test_wrong_use_is_one_line(run: Runs, argv: tuple[str, ...], message: str) -
 
 
 def test_the_editors_are_those_of_the_module() -> None:
-    assert NAMES == EDITORS
+    assert WITH_SCHEMA == EDITORS
+    assert {*NAMES} == {*SERVERS, "vscode"}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SERVERS)
+def test_editor_starts_the_server(run: Runs, here: Path, name: str) -> None:
+    shown = run("editor", name)
+    assert shown.code == 0
+    assert '"dsconfig"' in shown.out
+    assert '"lsp"' in shown.out.replace("dsconfig lsp", '"lsp"')
+    written = run("editor", name, "--write")
+    where = here / SERVERS[name].file.path
+    assert where.exists() == (written.code == 0) == (not SERVERS[name].place)
+    where.parent.mkdir(exist_ok=True)
+    where.write_text("mine")
+    assert run("editor", name).out == shown.out
+
+
+def test_schemas_are_for_editors_that_read_them(run: Runs) -> None:
+    assert "helix takes the server" in run("editor", "helix", "--schema").err
+
+
+@pytest.mark.parametrize("name", EDITORS)
 def test_editor_prints_and_writes_nothing(run: Runs, here: Path, name: str) -> None:
     before = sorted(here.rglob("*"))
-    done = run("editor", name, "--target", "0.19.8")
+    done = run("editor", name, "--schema", "--target", "0.19.8")
     assert done.code == 0
     assert "deepspeed.schema.json" in done.out
     assert sorted(here.rglob("*")) == before
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EDITORS)
 def test_editor_writes_once(run: Runs, here: Path, name: str) -> None:
-    assert run("editor", name, "--write", "--target", "0.19.8").code == 0
+    assert run("editor", name, "--schema", "--write", "--target", "0.19.8").code == 0
     before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
     assert len(before) == 3
-    done = run("editor", name, "--write", "--target", "0.19.8")
+    done = run("editor", name, "--schema", "--write", "--target", "0.19.8")
     assert done.out.count("is as it should be") == 3
     assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
 
@@ -141,20 +161,20 @@ def test_settings_that_cannot_be_added_to_are_left_alone(run: Runs, here: Path, 
 def test_a_file_of_somebody_else_is_left_alone(run: Runs, here: Path, name: str, file: str) -> None:
     (here / file).parent.mkdir(exist_ok=True)
     (here / file).write_text("mine\n")
-    assert run("editor", name, "--write", "--target", "0.19.8").code == 2
+    assert run("editor", name, "--schema", "--write", "--target", "0.19.8").code == 2
     assert (here / file).read_text() == "mine\n"
 
 
 def test_a_foreign_file_under_the_schemas_name_is_left_alone(run: Runs, here: Path) -> None:
     (here / ".zed").mkdir()
     (here / ".zed" / "deepspeed.schema.json").write_text("{}")
-    assert run("editor", "zed", "--write", "--target", "0.19.8").code == 2
+    assert run("editor", "zed", "--schema", "--write", "--target", "0.19.8").code == 2
     assert [path.name for path in (here / ".zed").iterdir()] == ["deepspeed.schema.json"]
 
 
 def test_a_schema_of_another_release_is_replaced(run: Runs, here: Path) -> None:
-    assert run("editor", "zed", "--write", "--target", "0.19.8").code == 0
-    done = run("editor", "zed", "--write", "--target", "0.18.9")
+    assert run("editor", "zed", "--schema", "--write", "--target", "0.19.8").code == 0
+    done = run("editor", "zed", "--schema", "--write", "--target", "0.18.9")
     assert "changed .zed/deepspeed.schema.json" in done.out
     assert ".zed/settings.json is as it should be" in done.out
 
