@@ -1,46 +1,34 @@
-"""How long VS Code's service takes for a config of 5 KB: `python -m tests.editors.bench`."""
+"""How long editors wait for a config of 5 KB: `python -m tests.editors.bench`.
+
+The language server, in process and over stdio, beside the services of VS Code and of YAML with our schema.
+"""
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
-from random import Random
-from typing import Any
 
-from dsconfig.releases import LATEST
 from tests.editors.conftest import HERE, INSTALL, NODE, Services
-from tests.parity.generators import bases
+from tests.lsp.latency import clean, report, worst
 
-SIZE, ROUNDS = 5 * 1024, 50
-
-
-def config() -> str:
-    """A config of that size, every section as large as the generator makes it."""
-    rng = Random(5)
-    text, found = "", dict[str, Any]()
-    while len(text) < SIZE:
-        for key, value in bases.rich(rng, LATEST, 8).items():
-            old = found.get(key)
-            found[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
-        if len(json.dumps(found, indent=2)) <= len(text):
-            found[f"// remark {len(found)}"] = "a remark of some length, as people write them " * 4
-        text = json.dumps(found, indent=2)
-    return text
+ROUNDS = 50
 
 
 def main() -> int:
-    """Print the median for both services."""
+    """Print medians and 95th percentiles of the server and of both services."""
+    report()
     if NODE is None or not (HERE / "node_modules").is_dir():
         print(f"editors: node or the language services are missing: run `{INSTALL}`")
         return 0
-    services, text = Services(), config()
-    for language in ("json", "yaml"):
-        taken = services.ask("time", "deepspeed.json", language=language, text=text, rounds=ROUNDS)
-        later = statistics.median(taken[5:])
-        print(
-            f"editors: {language} service, {len(text):,} characters: {later:.1f} ms, first {taken[0]:.0f} ms"
-        )
+    services = Services()
+    for kind, text in (("clean", clean()), ("worst", worst())):
+        for language in ("json", "yaml"):
+            taken = services.ask("time", "deepspeed.json", language=language, text=text, rounds=ROUNDS)
+            later = statistics.quantiles(taken[5:], n=20)
+            print(
+                f"editors: {language} service, {kind}, {len(text):,} characters: {later[9]:.1f} ms,"
+                f" p95 {later[18]:.1f} ms, first {taken[0]:.0f} ms"
+            )
     services.close()
     return 0
 
