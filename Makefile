@@ -116,7 +116,7 @@ COUNT ?= 200
 freezes: $(VENV)/.dev $(AGENT)
 	$(AGENT) -m tests.agent.freezes --count $(COUNT)
 
-# Random kills, joins and freezes of an elastic job: `make soak MINUTES=20 SEED=1`.
+# Random faults of an elastic job and of its etcd: `make soak MINUTES=20 SEED=1`.
 MINUTES ?= 20
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak.run --minutes $(MINUTES) --seed $(SEED)

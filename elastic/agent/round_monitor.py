@@ -11,6 +11,7 @@ from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.local_node import LocalNode
 from elastic.agent.resize_policy import ResizePolicy
+from elastic.agent.stall_watch import StallWatch
 from elastic.agent.state import Cause
 from elastic.agent.state_store import StateStore
 
@@ -33,6 +34,7 @@ class RoundMonitor:
         self._policy = policy
         self._drain = drain
         self._log = log
+        self._stalls = StallWatch(node, log)
         self._cause: Cause | None = None
         self._said_leaving = False
         self.round: int | None = None
@@ -44,6 +46,7 @@ class RoundMonitor:
         # If torch's agent restarts workers without having asked us, they have failed.
         self._cause = "failure"
         self._policy.begin(round_)
+        self._stalls.begin(round_)
 
     def end(self) -> Cause | None:
         """This node has no workers any more; returns why, if it is the one that knows."""
@@ -56,6 +59,7 @@ class RoundMonitor:
                 cause = "change"  # this host or the store stood still: no worker is to blame
         self._heartbeat.grant(None)
         self._policy.begin(0)
+        self._stalls.begin(0)
         return cause
 
     def num_nodes_waiting(self) -> int:
@@ -70,6 +74,7 @@ class RoundMonitor:
             raise_if_failed(state)
         if self.round is None or decision.round != self.round:
             return 0  # the heartbeat has not looked since the round began
+        self._stalls.look()
         if self._drain.asked:
             self._ask_to_leave()
         if (self._drain.asked and decision.over) or decision.may_leave:

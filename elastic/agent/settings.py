@@ -34,6 +34,10 @@ class RendezvousSettings:
     """How long a group waits for a member that is alive but does not come to the next round."""
     checkpoint_timeout: float = 20.0
     """How long a group that is to grow, or that a node leaves in order, may take for a checkpoint first."""
+    stall_timeout: float = 60.0
+    """How long a step may take, at ten times the usual, before the workers' stacks are shown; 0: never."""
+    stall_restart: float = 0.0
+    """How long a step may take before its worker is ended as failed; 0: any time."""
     read_timeout: float = 10.0
     """How long one call to the store may take."""
     connect_timeout: float = 60.0

@@ -27,6 +27,7 @@ from elastic.worker.agent_client import AgentClient
 from elastic.worker.checkpoint_name import check_name
 from elastic.worker.lease import Lease, lease_path
 from elastic.worker.process import die, die_with_agent, keep_lease
+from elastic.worker.progress import Progress, progress_path
 
 _WATCH = 0.1
 """Seconds between two looks at the lease."""
@@ -67,6 +68,7 @@ class Session:
     checkpoint: str | None
     """What was committed last when the round began; the same on all ranks."""
     _lease: Lease = field(repr=False)
+    _progress: Progress = field(repr=False)
     _agent: AgentClient = field(repr=False)
 
     def config(self) -> dict[str, Json]:
@@ -90,7 +92,12 @@ class Session:
         return self._lease.checkpoint_wanted
 
     def check(self) -> None:
-        """End this process if its round is over: at once where another group may be training already."""
+        """A step begins; ends this process if its round is over, since another group may train already."""
+        self._progress.step()
+        self.end_if_over()
+
+    def end_if_over(self) -> None:
+        """As `check`, in the middle of a step."""
         if not self.valid:
             self._stand_aside()
 
@@ -109,11 +116,11 @@ class Session:
     def commit_number(self, checkpoint: str) -> int:
         """As `commit`; the number of the commit, which only grows while the store lives."""
         check_name(checkpoint)
-        self.check()
+        self.end_if_over()
         reply = self._agent.ask("commit", round=self.round, checkpoint=checkpoint)
         if not reply.get("committed"):
             self._stand_aside()  # what comes after a commit is no business of a superseded worker
-        self.check()
+        self.end_if_over()
         return int(reply["number"])
 
     def finish(self) -> None:
@@ -122,6 +129,7 @@ class Session:
         Without it a node that ends first would leave, and the job could not recover from a later failure of
         another.
         """
+        self._progress.end()
         reply = self._agent.ask("finish", round=self.round, local_rank=self.local_rank)
         if not reply.get("finished"):
             time.sleep(3600)  # the agent is about to restart this worker
@@ -174,6 +182,7 @@ def _read(environ: Mapping[str, str]) -> Session:
             config_path=own("CONFIG"),
             checkpoint=own("CHECKPOINT") or None,
             _lease=Lease(lease_path(folder, int(own("ROUND")))),
+            _progress=Progress(progress_path(folder, int(own("ROUND")), int(environ["LOCAL_RANK"]))),
             _agent=AgentClient(folder),
         )
     except KeyError as missing:
@@ -185,4 +194,4 @@ def _read(environ: Mapping[str, str]) -> Session:
 def _watch(session: Session) -> None:
     while True:
         time.sleep(_WATCH)
-        session.check()
+        session.end_if_over()

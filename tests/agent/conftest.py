@@ -26,6 +26,7 @@ SCENARIOS = {
     "frozen_between_check_and_commit",
     "two_processes_a_node",
     "version_2_with_nodes_of_two",
+    "hung_collective",
     "failing_script_fails_everywhere",
     "member_dies_before_its_workers_start",
     "the_audit_finds_a_skipped_step",

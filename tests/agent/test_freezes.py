@@ -32,7 +32,7 @@ from tests.agent.fakes import DictStore, job_of, running
 SETTINGS = RendezvousSettings()
 SECONDS = (1.0, 2.9, 3.1, 3.9, 4.1, 30.0)
 """Of a freeze: within the lease, after it, and after the removal of the node."""
-MOMENTS = range(1, 10)
+MOMENTS = range(1, 12)
 """All that there are in `Host.work`, and one more."""
 
 
@@ -74,7 +74,7 @@ class Host:
         rest: dict[str, Any] = {"run_id": "job", "config_path": "", "checkpoint": None, "incarnation": 1}
         rest |= dict.fromkeys(("round", "restarts", "rank", "local_rank", "world_size"), 1)
         rest |= dict.fromkeys(("train_batch_size", "micro_batch_size", "accumulation_steps"), 1)
-        return Session(**rest, _lease=self._lease, _agent=cast("Any", self))
+        return Session(**rest, _lease=self._lease, _progress=cast("Any", self), _agent=cast("Any", self))
 
     def work(self, session: Session) -> None:
         """What the worker's main thread does."""
@@ -99,6 +99,9 @@ class Host:
     @property
     def committed(self) -> bool:
         return self._others.read().latest == "new"
+
+    def step(self) -> None:
+        self._moment()
 
     def now(self) -> float:
         self._moment()

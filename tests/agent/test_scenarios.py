@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.agent.cluster import DOZEN, POWERS, wait_until, write_config
+from tests.agent.cluster import DOZEN, FAST, POWERS, wait_until, write_config
 from tests.agent.conftest import MakeCluster
 
 IDLE_NODE = Path(__file__).with_name("idle_node.py")
@@ -170,6 +170,23 @@ def test_version_2_with_nodes_of_two(cluster: MakeCluster) -> None:
     assert job.finish() == [-9, 0]
     assert job.worlds() == [4, 2]
     job.assert_clean(batch=16)
+
+
+def test_hung_collective(cluster: MakeCluster) -> None:
+    """One worker never comes to the collective: all show where they are, then all start again."""
+    job = cluster(FAULT="hang@5")
+    job.start_store()
+    for _ in range(2):
+        job.start_node(nnodes="2", conf=f"{FAST},stall_timeout=2,stall_restart=6")
+    job.wait_for_step(8, world=2, round_=2)
+    assert job.finish() == [0, 0]
+    assert job.status()["restarts"] == 1
+    job.assert_clean(batch=16)
+    logged = "".join(file.read_text() for file in job.folder.glob("*.events"))
+    shown = [json.loads(line) for line in logged.splitlines()]
+    stacks = [event["stacks"] for event in shown if event["event"] == "stalled"]
+    assert any("in misbehave" in one for one in stacks), "the one who sleeps"
+    assert any("in all_reduce" in one for one in stacks), "and the one who waits for it"
 
 
 def test_failing_script_fails_everywhere(cluster: MakeCluster) -> None:

@@ -9,6 +9,8 @@ STEPS, EVERY, STEP_SECONDS and, for misbehaviour, FAULT.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import signal
@@ -42,12 +44,17 @@ def once(name: str) -> bool:
 
 
 def misbehave(session: elastic.Session, step: int) -> None:
-    """The fault of this test, where its step has come."""
+    """The fault of this test, where its step has come, or one that the ledger's folder asks for."""
+    with contextlib.suppress(FileNotFoundError):
+        (FOLDER / "hang-one").unlink()
+        time.sleep(3600)
     if FAULT == "fail" and step >= int(FAULT_STEP):
         sys.exit(3)
     if step == int(FAULT_STEP or -1) and session.rank == session.world_size - 1:
         if FAULT == "crash" and once("crashed"):
             raise RuntimeError("this test crashes here")
+        if FAULT == "hang" and once("hung"):
+            time.sleep(3600)
         if FAULT == "kill" and once("killed"):
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -66,6 +73,11 @@ class Training:
 
     def save(self, ledger: Ledger) -> None:
         """A checkpoint in this round's folder; it does not become the latest if this round is over."""
+        until = time.monotonic() + 3
+        while (FOLDER / "slow-disk").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        if (FOLDER / "full-disk").exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         tag = f"step-{self.step}"
         folder = self._checkpoints.folder / tag
         folder.mkdir(parents=True, exist_ok=FAULT == "split")
