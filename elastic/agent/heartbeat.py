@@ -24,6 +24,9 @@ from elastic.agent.state import State
 from elastic.agent.state_store import StateStore
 from elastic.worker.lease import Lease, now
 
+CROWD = 128
+"""Members from which a job is large: each then looks less often, so that all together do not look more."""
+
 
 class Heartbeat:
     """Beats until it is stopped, in a thread of its own."""
@@ -39,6 +42,7 @@ class Heartbeat:
         self._marked: dict[Evidence, float] = {}
         self._count = 0
         self._sent_at = now()
+        self._read_at = 0.0
         self._wake = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="dsconfig-heartbeat", daemon=True)
@@ -98,12 +102,17 @@ class Heartbeat:
         state = self.state
         watched = watched_by(state, self._node) if state else []
         hint, heartbeats = self._store.poll([member.node for member in watched])
-        if state is None or due or hint > state.revision:
+        if state is None or due or (hint > state.revision and now() - self._read_at >= self._patience(state)):
+            self._read_at = now()
             state = self._store.read()
         self.state = state
         self._renew_lease(state)
         self._detector.observe(state, watched, heartbeats)
         self._remove_lost_members(state)
+
+    def _patience(self, state: State) -> float:
+        """Between two looks at a state that changes all the time, as a large job's does while it forms."""
+        return self._settings.poll_interval * (len(state.members) // CROWD)
 
     def _send(self) -> None:
         self._count += 1

@@ -12,7 +12,7 @@ from elastic.agent.contract import agree
 from elastic.agent.drain import Drain
 from elastic.agent.endings import LATE, Drained, JobSucceeded, raise_if_failed
 from elastic.agent.group_formation import GroupFormation
-from elastic.agent.heartbeat import Heartbeat
+from elastic.agent.heartbeat import CROWD, Heartbeat
 from elastic.agent.local_node import LocalNode
 from elastic.agent.state import Cause, State
 from elastic.agent.state_store import StateStore
@@ -79,7 +79,7 @@ class Joiner:
         """Wait a moment; on standby, until the heartbeat has seen a change."""
         standby = state.phase == "running" and self._node.name in state.standby
         while True:
-            time.sleep(self._node.settings.poll_interval / 2)
+            time.sleep(self._node.settings.poll_interval / 2 * (1 + len(state.members) / CROWD))
             self._heartbeat.raise_if_lost()
             seen = self._heartbeat.state
             if not standby or self._drain.asked or (seen is not None and seen.revision > state.revision):

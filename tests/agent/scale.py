@@ -1,0 +1,225 @@
+"""`python -m tests.agent.scale [--nodes 8 64 512 2048] [--lost 1 10]`: large jobs in simulated time.
+
+Whole nodes with the agent's own code and a store that answers in 0.5 to 2 ms, without torch.  All nodes come
+at once and form a group; some of them are lost at once, and the rest form the next.  For each of the two: how
+long it takes until all train, and how often a node calls the store, reads the state and tries to change it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from math import log2
+from pathlib import Path
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+from elastic.agent.heartbeat import Heartbeat
+from elastic.agent.job import Job
+from elastic.agent.local_node import LocalNode
+from elastic.agent.node import Node
+from elastic.agent.resize_policy import ResizePolicy
+from elastic.agent.settings import RendezvousSettings
+from elastic.agent.state import State
+from elastic.planning.row import Row
+from tests.agent.fakes import DictStore, job_of
+from tests.agent.simulated_time import World
+
+_T = TypeVar("_T")
+SETTINGS = RendezvousSettings()
+OURS = ("heartbeat", "state_store", "node", "joiner", "group_formation", "last_call", "transitions")
+LIMIT = 600.0
+"""Simulated seconds after which a group does not form."""
+
+
+class AnyNumber(Job):
+    """A job for which every number of nodes is admissible."""
+
+    def __post_init__(self) -> None: ...
+
+    def size(self, present: int) -> int | None:
+        return present
+
+    def row(self, nodes: int) -> Row | None:
+        return job_of().row(1)
+
+
+class DirectCaller:
+    """Calls in the thread that asks: simulated calls end."""
+
+    def __init__(self, _limit: float) -> None: ...
+
+    def call(self, operation: Callable[[], _T]) -> _T:
+        return operation()
+
+    def close(self) -> None: ...
+
+
+class CountingStore(DictStore):
+    """A node's connection to the store of all."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__()
+        self.data = simulation.data
+        self._simulation = simulation
+
+    def _pass(self, kind: str) -> None:
+        self._simulation.calls[kind] += 1
+        world = self._simulation.world
+        world.sleep(world.random.uniform(0.0005, 0.002))
+
+    def set(self, key: str, value: str, /) -> None:
+        self._pass("write")
+        super().set(key, value)
+
+    def get(self, key: str, /) -> bytes:
+        self._pass("read")
+        return super().get(key)
+
+    def multi_get(self, keys: list[str], /) -> list[bytes]:
+        self._pass("poll")
+        return [self.data[key].encode() for key in keys]
+
+    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
+        self._pass("change")
+        return super().compare_set(key, expected, desired)
+
+
+@dataclass(frozen=True)
+class Formed:
+    """How a group came about."""
+
+    nodes: int
+    lost: int
+    rounds: int
+    seconds: float
+    calls: Counter[str]
+
+    def line(self) -> str:
+        """A row of the table."""
+        each = {kind: self.calls[kind] / self.nodes for kind in ("read", "change", "poll", "write")}
+        counts = " | ".join(f"{count:.1f}" for count in each.values())
+        share = self.calls["change"] / (self.nodes * max(1.0, log2(self.nodes)))
+        return f"| {self.nodes} | {self.lost} | {self.rounds} | {self.seconds:.1f} | {counts} | {share:.2f} |"
+
+
+class Simulation:
+    """Nodes of one job."""
+
+    def __init__(self, nodes: int, folder: Path, seed: int = 0) -> None:
+        self.world = World(seed)
+        self.world.freezes = False
+        self.data: dict[str, str] = {}
+        self.calls: Counter[str] = Counter()
+        self.states: dict[str, State] = {}
+        self.rounds: dict[int, int] = {}
+        """The round that each node trains in."""
+        self._dead: set[int] = set()
+        self._folder = folder
+        base = job_of()
+        self._job = AnyNumber(base.config, base.plan, 1, nodes, 1, max_restarts=None)
+        for number in range(nodes):
+            (folder / str(number)).mkdir()
+            self.world.start(partial(self._live, number), partial(self._dead.__contains__, number))
+
+    def form(self, lost: int = 0) -> Formed:
+        """Lose some nodes, and go on until all others train together."""
+        before, began, number = self.calls.copy(), self.world.clock, max(self.rounds.values(), default=0)
+        alive = [one for one in sorted(self.rounds) if one not in self._dead]
+        self._dead.update(self.world.random.sample(alive, lost) if lost else ())
+        wanted = self._job.max_nodes - len(self._dead)
+        while True:
+            self.world.run(self.world.clock + 0.1)
+            if self.world.errors:
+                raise self.world.errors[0]
+            newest = max(self.rounds.values(), default=0)
+            training = [one for one, round_ in self.rounds.items() if round_ == newest]
+            if newest > number and len(set(training) - self._dead) == wanted == len(training):
+                break
+            assert self.world.clock - began < LIMIT, f"no group of {wanted} in {LIMIT} s"
+        seconds = self.world.clock - began
+        return Formed(wanted, lost, newest - number, seconds, self.calls - before)
+
+    def _live(self, number: int) -> None:
+        local = LocalNode(
+            self._job, SETTINGS, "job", "localhost", str(self._folder / str(number)), f"n{number}"
+        )
+        node = Node.open(local, CountingStore(self), lambda: CountingStore(self))
+        self.world.start(partial(self._beat, node.heartbeat), partial(self._dead.__contains__, number))
+        while True:
+            self.rounds[number] = node.join()[0].round
+            while not node.num_nodes_waiting():
+                self.world.sleep(0.1)
+
+    def _beat(self, heartbeat: Heartbeat) -> None:
+        while True:
+            heartbeat._wake.clear()
+            heartbeat._tick()
+            self.world.sleep(SETTINGS.poll_interval)
+
+
+class _Silent:
+    def __init__(self, *_: object) -> None: ...
+
+    def write(self, *_: object, **__: object) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@contextmanager
+def simulated(nodes: int) -> Iterator[Simulation]:
+    """A simulation in which the agent's modules live."""
+    threading.stack_size(256 * 1024)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        made = Simulation(nodes, Path(folder))
+
+        def encode(state: State) -> str:
+            """Its name: a state of thousands of nodes is large, and JSON is not what is measured."""
+            name = f"{state.revision}/{state.writer}"
+            made.states[name] = state
+            return name
+
+        def put(target: str, value: Any) -> None:
+            stack.enter_context(patch(target, value))
+
+        for module in ("worker.lease", *(f"agent.{name}" for name in OURS)):
+            for name, value in (("now", made.world.now), ("time", made.world), ("random", made.world.random)):
+                if hasattr(__import__(f"elastic.{module}", fromlist=["_"]), name):
+                    put(f"elastic.{module}.{name}", value)
+        put("elastic.agent.state.State.encode", encode)
+        put("elastic.agent.state_store.decode", lambda raw: made.states[raw.decode()])
+        put("elastic.agent.state_store.BoundedCaller", DirectCaller)
+        put("elastic.agent.node.ResizePolicy", partial(ResizePolicy, clock=made.world.now))
+        put("elastic.agent.node.WorkerServer", _Silent)
+        put("elastic.agent.node.EventLog", _Silent)
+        put("elastic.agent.heartbeat.Heartbeat.start", Heartbeat._send)
+        try:
+            yield made
+        finally:
+            made.world.end()
+            threading.stack_size(0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nodes", type=int, nargs="*", default=[8, 64, 512, 2048])
+    parser.add_argument("--lost", type=int, nargs="*", default=[1, 10])
+    options = parser.parse_args()
+    print("| nodes | lost | rounds | s | reads | changes | polls | writes | changes / n log n |", flush=True)
+    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    for nodes in options.nodes:
+        with simulated(nodes) as simulation:
+            print(simulation.form().line(), flush=True)
+            for lost in options.lost:
+                if lost < nodes // 2:
+                    print(simulation.form(lost).line(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
