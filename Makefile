@@ -121,6 +121,11 @@ MINUTES ?= 20
 soak: $(VENV)/.dev
 	$(BIN)/python -m tests.soak.run --minutes $(MINUTES) --seed $(SEED)
 
+# How large jobs form their groups, in simulated time: `make scale NODES="8 64 512 2048"`.
+NODES ?= 8 64 512 2048
+scale: $(VENV)/.dev
+	$(BIN)/python -m tests.agent.scale --nodes $(NODES)
+
 # Hostile input without end, part of it led by coverage: `make fuzz MINUTES=10`. atheris has wheels for some
 # Pythons only; without one, all inputs are made from the project's own texts.
 fuzz: $(VENV)/.dev
