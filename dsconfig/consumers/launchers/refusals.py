@@ -5,8 +5,10 @@ A row for each of their own checks, beside the arguments that `table` has a row 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
+from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.launchers.given import plain
 from dsconfig.consumers.launchers.job import Job
 from dsconfig.consumers.launchers.table import at
@@ -54,7 +56,7 @@ def refused(job: Job) -> Iterator[Refused]:
     launch = {**holder, **worked_out} if isinstance(holder, Mapping) else worked_out
     rows = OF_PROGRAM.get(job.format.name, ())
     if job.format.reader == "transformers" and job.given is not None:
-        rows += OF_TRAINER
+        rows += (*OF_TRAINER, *_no_numbers(job))
     said: set[str] = set()
     for row in rows:
         if row.key not in said and _is_met(row, launch, job.document):
@@ -64,6 +66,26 @@ def refused(job: Job) -> Iterator[Refused]:
                 said.add(row.key)
                 place = (*base, *key.split("."))
                 yield Refused(row, place, at(own, ".".join(place)), job.format.name)
+
+
+def _no_numbers(job: Job) -> Iterator[Refusal]:
+    """Arguments with which the Trainer calculates, and cannot: text, and a batch of nothing."""
+    own = {theirs: name for name, theirs in job.format.arguments.items()}
+    for name, default in BY_NAME["transformers"].defaults.items():
+        value = job.given.arguments.get(name) if job.given else None
+        if isinstance(default, bool) or not isinstance(default, int | float) or value is None:
+            continue
+        counted = name in _COUNTED
+        if isinstance(value, str) and not _OPEN.search(value):
+            yield Refusal(own.get(name, name), (), "where a number is meant", _ARGUMENTS, "write a number")
+        elif counted and isinstance(value, int | float) and value < 1:
+            yield Refusal(own.get(name, name), (), "where it counts samples", _ARGUMENTS, "write 1 or more")
+
+
+_COUNTED = ("per_device_train_batch_size", "gradient_accumulation_steps")
+_OPEN = re.compile(r"[${?<]")
+"""What some other program fills in later."""
+_ARGUMENTS = "transformers 5.23 training_args.py:TrainingArguments.__post_init__"
 
 
 def _is_met(row: Refusal, launch: Mapping[str, Json], config: Document | None) -> bool:
@@ -85,6 +107,8 @@ def _holds(sign: str, launch: Mapping[str, Json], config: Json) -> bool:
         return str(at(launch, key)) in values.split("|")
     key, tilde, word = sign.partition("~")
     value = plain(at(launch, key))
+    if isinstance(value, str) and _OPEN.search(value):
+        return False
     return word in str(value) if tilde else bool(value) and value != "no"
 
 
@@ -96,9 +120,19 @@ def _several_devices(launch: Mapping[str, Json]) -> bool:
     return len(str(seen).split(",")) // int(count) > 1
 
 
+def _no_zero(config: Document) -> bool:
+    data = config.value()
+    return isinstance(data, Mapping) and "zero_optimization" not in data
+
+
+def _is_found(_: Document) -> bool:
+    return True
+
+
 def _no_json(config: Document) -> bool:
     """Whether a file is not strict JSON: `json.load` fails on it, or takes other than DeepSpeed would."""
-    return not config.is_data and config.within is None and not config.readable("json")
+    made = config.is_data or config.within is not None or ": " in config.name
+    return not made and not config.readable("json")
 
 
 def _in_parallel(launch: Mapping[str, Json]) -> bool:
@@ -127,7 +161,7 @@ OF_PROGRAM: Mapping[str, tuple[Refusal, ...]] = {
         ),
         *(Refusal(key, (key,), _PLAIN, _FACTORY) for key in ("use_galore", "use_apollo")),
         Refusal("badam_mode", ("use_badam", "badam_mode=ratio"), _PLAIN, _FACTORY, 'write "layer"'),
-        Refusal("use_badam", ("use_badam", "config:zero_optimization", _NO_Z3), "without ZeRO-3", _FACTORY),
+        Refusal("use_badam", ("use_badam", _NO_Z3), "without ZeRO-3", _FACTORY, of_config=_is_found),
     ),
     "Axolotl": (
         Refusal("optimizer", ("optimizer=muon",), _PLAIN, f"{_AXOLOTL}check_muon_deepspeed_fsdp"),
@@ -151,11 +185,12 @@ OF_PROGRAM: Mapping[str, tuple[Refusal, ...]] = {
         ),
         Refusal(
             "tensor_parallel_size",
-            ("!config:zero_optimization",),
+            (),
             "without a section `zero_optimization`",
             f"{_AXOLOTL}check_tensor_parallel_size_update_ds_json",
             "add the section to the config",
             _in_parallel,
+            _no_zero,
         ),
         Refusal(
             "tensor_parallel_size",
@@ -182,9 +217,10 @@ OF_PROGRAM: Mapping[str, tuple[Refusal, ...]] = {
         Refusal("fsdp", ("fsdp",), _PLAIN, f"{_SWIFT}_init_fsdp"),
         Refusal(
             "zero_hpz_partition_size",
-            ("zero_hpz_partition_size", "!config:zero_optimization"),
+            ("zero_hpz_partition_size",),
             "without a section `zero_optimization`",
             f"{_SWIFT}_init_deepspeed",
+            of_config=_no_zero,
         ),
         Refusal(
             "ENV.NPROC_PER_NODE",

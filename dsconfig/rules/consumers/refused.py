@@ -28,7 +28,7 @@ def refused_beside_deepspeed(ctx: Context) -> Iterator[Finding]:
     LLaMA-Factory refuses GaLore and APOLLO beside DeepSpeed, and with ZeRO-3 `pure_bf16`, Unsloth,
     KTransformers, PiSSA and `predict_with_generate`. Axolotl refuses the optimizers muon, polora, q_galore
     and flash_…, ReLoRA and FSDP. ms-swift refuses FSDP, and processes that see several GPUs. Whatever ends in
-    Transformers' Trainer takes one of `bf16` and `fp16`.
+    Transformers' Trainer takes one of `bf16` and `fp16`, and numbers where it calculates.
 
     Bad:
 
