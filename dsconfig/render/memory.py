@@ -60,6 +60,8 @@ def text_lines(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
     yield "\n"
     sent = sum(call.sent for call in found.collectives)
     yield f"communication: {sent / GIB:.2f} GiB sent by a rank in a step\n"
+    for remark in found.findings:
+        yield f"{style.paint('note', 'place')}: `{remark.key}`: {remark.text}\n"
     for line in found.assumptions:
         yield f"{style.paint('assumed', 'dim')}: {line}\n"
     yield from _verdicts(found, limits, style)

@@ -10,6 +10,7 @@ from dsconfig.sizing.engines.choose import engine_of
 from dsconfig.sizing.ledger import Ledger, Place
 from dsconfig.sizing.models.families import record
 from dsconfig.sizing.refused import NotModelledError
+from dsconfig.sizing.remarks import Remark, remarks
 from dsconfig.sizing.terms import MEANINGS
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ class Estimate:
     host: Side
     collectives: tuple[Collective, ...]
     assumptions: tuple[str, ...]
+    findings: tuple[Remark, ...] = ()
+    """What the config does to no purpose with this model."""
 
     def to_dict(self) -> JsonObject:
         """As JSON has it."""
@@ -135,6 +138,7 @@ class Estimate:
                 "collectives": sent,
             },
             "assumptions": list(self.assumptions),
+            "findings": [found.to_dict() for found in self.findings],
         }
 
 
@@ -213,4 +217,5 @@ def estimate(
         side(ledger.host, 0, times=ranks_of_host),
         calls,
         assumptions,
+        remarks(engine, ledger),
     )

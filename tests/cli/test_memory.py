@@ -267,3 +267,36 @@ def test_a_picture_has_a_bar_for_each_phase(run: Runs, here: Path) -> None:
     assert run(*RUN, "--plot", "bars.svg", "--gpu", "200GiB").code == 0
     drawn = (here / "bars.svg").read_text()
     assert all(word in drawn for word in ("at rest", "backward", "activations", "the GPU"))
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "key"),
+    [
+        ("gpt2", ("zero_optimization.stage=2",), "zero_optimization.reduce_bucket_size"),
+        ("gpt2", ("zero_optimization.stage=3",), "zero_optimization.stage3_max_reuse_distance"),
+        (
+            "mixtral-8x7b",
+            ("zero_optimization.stage=3", "zero_optimization.leaf_module.classes=[]"),
+            "zero_optimization.leaf_module.classes",
+        ),
+        (
+            "llama-2-7b",
+            (
+                "zero_optimization.stage=3",
+                'zero_optimization.offload_optimizer={"device": "cpu", "ratio": 0.5}',
+            ),
+            "zero_optimization.offload_optimizer.ratio",
+        ),
+    ],
+)
+def test_what_is_done_to_no_purpose_is_told(run: Runs, model: str, values: tuple[str, ...], key: str) -> None:
+    told = [word for value in values for word in ("--set", value)]
+    argv = ("memory", "ds.json", "--model", model, "--world-size", "8", "--target", "0.19.8", *told)
+    assert f"note: `{key}`: " in run(*argv).out
+    assert key in [
+        found["key"] for found in json.loads(run(*argv, "--output-format", "json").out)["findings"]
+    ]
+
+
+def test_a_config_that_wastes_nothing_has_no_notes(run: Runs) -> None:
+    assert "note:" not in run(*RUN).out

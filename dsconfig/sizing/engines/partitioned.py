@@ -14,7 +14,7 @@ from dsconfig.sizing.engines.base import (
     Engine,
 )
 from dsconfig.sizing.engines.setup import Setup
-from dsconfig.sizing.engines.trace import GATHERED, Coordinator
+from dsconfig.sizing.engines.trace import GATHERED, SECONDARY, Coordinator
 from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.tape import Tape, Weight
 
@@ -131,6 +131,9 @@ class Partitioned(Engine):
         )
         most = max(most, self.tape.untied)
         self.ledger.take(WEIGHTS, width * self.shards)
+        if self.setup.secondary > 1:
+            aligned = sum(self.shard(weight) * self.setup.world for weight in self.tape.weights)
+            self.ledger.take(SECONDARY, width * aligned // self.setup.secondary)
         self.ledger.touch(BUILT, (built + (width if width != built else 0)) * most)
 
     # ------------------------------------------------------------ at rest

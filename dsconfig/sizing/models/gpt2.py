@@ -24,6 +24,11 @@ class Layer:
         self.up = tape.projection(f"{prefix}.mlp.c_fc", wide, hidden, wide)
         self.down = tape.projection(f"{prefix}.mlp.c_proj", hidden, wide, hidden)
         self.act = tape.module(f"{prefix}.mlp.act")
+        for module in (self.joint, self.output, self.up, self.down):
+            for (
+                weight
+            ) in module.weights:  # `Conv1D` is none of the layers that DeepSpeed sends in half precision
+                weight.linear = False
 
 
 def build(shape: Shape, work: Work) -> Tape:

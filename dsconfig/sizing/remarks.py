@@ -1,0 +1,65 @@
+"""What a config does to no purpose with this model, told beside the table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.sizing.engines.trace import GATHERED
+
+if TYPE_CHECKING:
+    from dsconfig.json_types import JsonObject
+    from dsconfig.sizing.engines.base import Engine
+    from dsconfig.sizing.ledger import Ledger
+
+ZERO = "zero_optimization."
+NEARLY_ALL = 0.98
+
+
+class Remark(NamedTuple):
+    """One of them, and the key that it is about."""
+
+    key: str
+    text: str
+
+    def to_dict(self) -> JsonObject:
+        """As JSON has it."""
+        return {"key": self.key, "text": self.text}
+
+
+def remarks(engine: Engine, ledger: Ledger) -> tuple[Remark, ...]:
+    """All of them."""
+    return (*_bucket(engine), *_third(engine, ledger), *_experts(engine))
+
+
+def _bucket(engine: Engine) -> Iterator[Remark]:
+    setup = engine.setup
+    if setup.stage and setup.contiguous and setup.bucket > engine.elements:
+        text = (
+            f"the bucket of {setup.bucket:,} elements is larger than all {engine.elements:,} that are trained"
+        )
+        yield Remark(f"{ZERO}reduce_bucket_size", f"{text}, and is allocated whole")
+
+
+def _third(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
+    """What stage 3 gathers, and what it offloads of one sub-group."""
+    setup = engine.setup
+    if setup.stage != 3:
+        return
+    peaks = ledger.rank.peaks
+    most = max(peaks[phase].held.get(GATHERED, 0) for phase in ("forward", "backward") if phase in peaks)
+    if setup.world > 1 and most >= NEARLY_ALL * setup.width * engine.everything:
+        text = "all parameters are gathered at once: lower it together with `stage3_max_live_parameters`"
+        yield Remark(f"{ZERO}stage3_max_reuse_distance", text)
+    shards = sum(-(-weight.elements // setup.world) for weight in engine.trained)
+    if setup.offloads and 0 < setup.ratio < 1 and setup.third.sub_group >= shards:
+        text = f"all is offloaded, for the {shards:,} parameters of a rank are one sub-group"
+        yield Remark(f"{ZERO}offload_optimizer.ratio", text)
+
+
+def _experts(engine: Engine) -> Iterator[Remark]:
+    kinds = {module.kind for module in engine.tape.modules if module.kind}
+    if engine.setup.stage == 3 and kinds and not kinds & set(engine.setup.leaves):
+        names = ", ".join(sorted(kinds))
+        text = f"make {names} a leaf: where experts are modules (Transformers 4), ranks that skip one wait for ever"
+        yield Remark(f"{ZERO}leaf_module.classes", text)
