@@ -61,5 +61,6 @@ def _experts(engine: Engine) -> Iterator[Remark]:
     kinds = {module.kind for module in engine.tape.modules if module.kind}
     if engine.setup.stage == 3 and kinds and not kinds & set(engine.setup.leaves):
         names = ", ".join(sorted(kinds))
-        text = f"make {names} a leaf: where experts are modules (Transformers 4), ranks that skip one wait for ever"
+        why = "where experts are modules (Transformers 4), ranks that skip one wait for ever"
+        text = f"make {names} a leaf: {why}"
         yield Remark(f"{ZERO}leaf_module.classes", text)
