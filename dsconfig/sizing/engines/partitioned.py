@@ -16,6 +16,7 @@ from dsconfig.sizing.engines.base import (
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.engines.trace import GATHERED, SECONDARY, Coordinator
 from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.refused import NotModelledError
 from dsconfig.sizing.tape import Tape, Weight
 
 PERSISTENT, OFFLOADED = "persistent parameters", "gradients of the partition, offloaded"
@@ -29,6 +30,10 @@ class Partitioned(Engine):
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
+        leaf = any(module.kind in setup.leaves for module in tape.modules if module.kind)
+        if setup.secondary > 1 and (leaf or len(self.trained) < len(tape.weights)):
+            told = "with frozen weights or experts as leaf modules"
+            raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not modelled")
         self.kept = self._persistent()
         self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send)
         self.groups = self._sub_groups()
@@ -111,6 +116,9 @@ class Partitioned(Engine):
     def _move_shards(self) -> None:
         """All shards go through one buffer (`defragment`), and to the host where they are offloaded."""
         setup, ledger = self.setup, self.ledger
+        if setup.secondary > 1:
+            aligned = sum(self.shard(weight) * setup.world for weight in self.tape.weights)
+            ledger.take(SECONDARY, setup.width * aligned // setup.secondary, host=setup.offloads_parameters)
         ledger.touch(WEIGHTS, setup.width * self.shards_trained, host=not setup.offloads_parameters)
         if setup.offloads_parameters:
             ledger.give(WEIGHTS, setup.width * self.shards)
@@ -131,9 +139,6 @@ class Partitioned(Engine):
         )
         most = max(most, self.tape.untied)
         self.ledger.take(WEIGHTS, width * self.shards)
-        if self.setup.secondary > 1:
-            aligned = sum(self.shard(weight) * self.setup.world for weight in self.tape.weights)
-            self.ledger.take(SECONDARY, width * aligned // self.setup.secondary)
         self.ledger.touch(BUILT, (built + (width if width != built else 0)) * most)
 
     # ------------------------------------------------------------ at rest
