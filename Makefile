@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: docs serve canary dist news address growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
+.PHONY: docs serve canary dist schemastore news address growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
 
 # Checks realistic configs with the ten most common mistakes.
 demo: $(VENV)/.installed
@@ -85,6 +85,12 @@ dist: $(BIN)/python
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
+
+# SchemaStore's files of ours, written into a checkout of theirs, and their own checks: `make schemastore CHECKOUT=DIR`.
+schemastore: $(VENV)/.dev
+	$(BIN)/python -m schema.schemastore $(CHECKOUT) > $(CHECKOUT)/.ours
+	cd $(CHECKOUT) && npm ci --silent --ignore-scripts --no-audit --no-fund && while read name; do \
+		node cli.js check --schema-name=$$name || exit 1; done < .ours
 
 # Fails, with the differences, where DeepSpeed, Transformers or Accelerate published what changes what is said here.
 news: $(VENV)/.dev

@@ -22,7 +22,7 @@ from dsconfig.schema.in_yaml import yaml_schema
 from dsconfig.schema.keywords import Schema
 from dsconfig.schema.settings import settings_schema
 
-BASE = "https://json.schemastore.org/"
+BASE = "https://www.schemastore.org/"
 """Where the schemas are published; the catalogue points there."""
 COMMENT = "Generated from dsconfig/model by `make generate`; do not edit."
 FIRST_SERIES = (0, 9)

@@ -6,6 +6,7 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import generate
 import pytest
@@ -28,6 +29,7 @@ class Page(HTMLParser):
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.anchors: set[str] = set()
+        self.links: set[str] = set()
         self.loads: set[str] = set()
         self.described = False
         self.feed(path.read_text("utf-8"))
@@ -35,6 +37,8 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         self.anchors.add(given.get("id", ""))
+        if tag == "a" and "href" in given:
+            self.links.add(given["href"])
         if tag in ("script", "img", "iframe") or (tag == "link" and given.get("rel") == "stylesheet"):
             self.loads.add(given.get("src", "") or given.get("href", ""))
         self.described |= given.get("name") == "description" and bool(given.get("content"))
@@ -82,6 +86,20 @@ def test_pages_describe_themselves_and_load_nothing_from_elsewhere(built: Path) 
         page = Page(path)
         assert page.described, path
         assert not [each for each in page.loads if "//" in each], path
+
+
+def test_no_link_within_the_site_is_dead(built: Path) -> None:
+    pages = {path.resolve(): Page(path) for path in built.rglob("*.html") if path.name != "404.html"}
+    for path, page in pages.items():
+        for link in page.links:
+            to, _, anchor = link.partition("#")
+            if "//" not in to and not to.startswith(("mailto:", "javascript:")):
+                end = (path.parent / unquote(to)).resolve() if to else path
+                end = end / "index.html" if end.is_dir() else end
+                assert end.is_file(), f"{path}: {link}"
+                assert not anchor or end not in pages or unquote(anchor) in pages[end].anchors, (
+                    f"{path}: {link}"
+                )
 
 
 def test_a_page_that_nothing_makes_any_more_goes(docs: Path) -> None:
