@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 8
 """How often a text is written, and read again, for fixes that touch in it."""
-_LONG = 1 << 16
+LONG = 1 << 16
 """Code points from which on a text is read once a pass: each reading of a long one takes time and memory."""
 
 
@@ -75,7 +75,7 @@ def _written(document: Document, taken: list[Taken]) -> Document | None:
 
 
 def _rounds(document: Document) -> int:
-    return _ROUNDS if len(document.text) < _LONG else 1
+    return _ROUNDS if len(document.text) < LONG else 1
 
 
 def together(document: Document, wanted: Iterable[Diagnostic]) -> list[Taken]:

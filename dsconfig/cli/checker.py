@@ -31,6 +31,8 @@ class Checker:
         from dsconfig.checking.discover import linked_configs
 
         found: dict[str, str] = {}
+        if self.options.asked.verbose:
+            note(f"settings: {self.options.settings.where}")
         for path in paths:
             names = self._below(path) if os.path.isdir(path) else self._named(path)
             for name in names:
@@ -56,10 +58,8 @@ class Checker:
         hidden: list[str] = []
         found = configs(folder, self.options.excludes, _pass_over, hidden.append)
         names = [name for name in found if not self.options.of(name).excludes(name)]
-        if asked.verbose:
-            note(f"settings: {self.options.settings.where}")
-            for each in hidden:
-                note(f"{each} is hidden, and passed over")
+        for each in hidden if asked.verbose else ():
+            note(f"{each} is hidden, and passed over")
         if not names and not asked.force_exclude:
             self._refuse(folder, "no DeepSpeed config found in this directory")
         return names

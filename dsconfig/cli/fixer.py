@@ -12,6 +12,7 @@ from dsconfig.checking.judge import circumstances, judge, judge_again
 from dsconfig.checking.options import Options
 from dsconfig.checking.patches import again
 from dsconfig.checking.report import Report
+from dsconfig.checking.together import LONG
 from dsconfig.cli.errors import note
 from dsconfig.cli.output import difference, is_whole, put, replace, show
 from dsconfig.consumers.tree import root
@@ -36,9 +37,6 @@ def is_ours(path: str, launch: str) -> bool:
 
 def _title(found: Diagnostic) -> str | None:
     return found.fix.title if found.fix else None
-
-
-_LONG = 1 << 16
 
 
 class Fixer:
@@ -79,7 +77,7 @@ class Fixer:
             sweep(folder)
         if is_whole(document):
             # Of a long text, what is read here holds no tree meanwhile; nor does a name hold what is fixed.
-            long = len(document.text) > _LONG
+            long = len(document.text) > LONG
             fixed = fix_document(
                 again(document, document.text) if long else document, judged, unsafe=self.unsafe
             )

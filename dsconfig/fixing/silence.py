@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.checking.patches import again, edited, same
 from dsconfig.checking.suppress import apply
 from dsconfig.diagnostic import Diagnostic, Set
+from dsconfig.document.text import LINE_END, line_starts
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
     from dsconfig.json_types import Json
 
 KEY = "$dsconfig"
-_LINE_END = re.compile(r"\r\n?|\n")
 
 
 class Silenced(NamedTuple):
@@ -120,7 +119,7 @@ def _written(document: Document, remarks: Sequence[_Remark]) -> tuple[str, list[
     mark, lines = _mark(document), _lines(document.text)
     head, columns = "\ufeff" * lines[0].startswith("\ufeff"), [0] * len(remarks)
     lines[0] = lines[0][len(head) :]
-    end = _LINE_END.search(document.text)
+    end = LINE_END.search(document.text)
     for index, each in enumerate(remarks):
         comment = f"{mark} dsconfig: {'ignore' if each.line else 'ignore-file'}[{', '.join(each.codes)}]"
         line = lines[each.line - 1]
@@ -175,9 +174,7 @@ def _moved(found: Diagnostic, above: Iterable[int]) -> Diagnostic:
 
 def _lines(text: str) -> list[str]:
     """The lines with their ends, as places count them."""
-    ends = [found.end() for found in _LINE_END.finditer(text)]
-    borders = [0, *ends, len(text)]
-    return [text[start:end] for start, end in pairwise(borders)]
+    return [text[start:end] for start, end in pairwise((*line_starts(text), len(text)))]
 
 
 def _mark(document: Document) -> str:

@@ -43,17 +43,7 @@ def effective(
     every: bool = False,
     keys: Sequence[str] = (),
 ) -> Shown:
-    """The effective values of a config.
-
-    Args:
-        source: a path, text, bytes, a dict or a document that was read; see `check`.
-        world_size: number of ranks; None: the batch is not derived.
-        target: the release that reads it, of a range the newest; None: as for `check`.
-        consumer: who reads the file; see `check`.
-        training_args: what the consumer fills "auto" from; see `resolve`.
-        model_config: the model's `config.json`, for its hidden size.
-        every: whether to list the defaults of sections that are not written, too.
-        keys: list only these keys and what is below them, with all defaults.
+    """The effective values of a config, or of a document that was read; the arguments are those of `show`.
 
     Raises:
         ResolveError: the config cannot be read.

@@ -33,6 +33,10 @@ WRONG_USE = {
         "the nearest is `0.3.1`",
     ),
     "no release": (["check", "--target", "newest", "clean.json"], "unknown DeepSpeed release `newest`"),
+    "a release to come": (
+        ["check", "--target", "9.9.9", "clean.json"],
+        "unknown DeepSpeed release `9.9.9`: the latest known here is",
+    ),
     "an empty range": (["check", "--target", ">=99", "clean.json"], "no DeepSpeed release matches `>=99`"),
     "a broken range": (["check", "--target", ">>1", "clean.json"], "`>>1` is not a range"),
     "an unknown rule code": (["check", "--select", "DSC999", "clean.json"], "unknown rule `DSC999`"),

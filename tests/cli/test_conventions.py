@@ -195,6 +195,13 @@ def test_one_note_tells_of_all_world_sizes(folder: Path, spawn: Spawns) -> None:
     assert "c4.json at 1, 2, 4, 8" in spawn("check", "-v").out
 
 
+def test_verbose_says_which_settings_count(folder: Path, spawn: Spawns) -> None:
+    (folder / "dsconfig.toml").write_text('ignore = ["DSC101"]\n')
+    for path in ("a.json", "."):
+        assert spawn("check", "-v", path).err.count("dsconfig: note: settings: dsconfig.toml\n") == 1
+    assert "settings" not in spawn("check", "a.json").err
+
+
 def test_what_is_missing_is_told_with_an_example(here: Path, spawn: Spawns) -> None:
     (here / "a.json").write_text(CONFIG)
     plan = spawn("elastic", "plan", "a.json")

@@ -21,7 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.set_defaults(run=run)
     add = parser.add_argument
-    add("--kind", required=True, choices=KINDS, help="the scheduler")
+    told = f"the scheduler: {', '.join(KINDS)}"
+    add("--kind", required=True, choices=KINDS, metavar="KIND", help=told)
     add("--name", default="elastic-job", help="the job's name (default: elastic-job)")
     add("--image", default="IMAGE", help="the container image (default: a placeholder)")
     add("--nnodes", metavar="MIN:MAX", help="default: the fewest and the most that the plan admits")
