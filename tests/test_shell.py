@@ -208,3 +208,11 @@ def test_a_here_document_with_a_default(project: Path) -> None:
     )
     (project / "run.sh").write_text(script)
     assert resolve("run.sh").triplet == (16, 4, 1)
+
+
+def test_arguments_that_a_program_gives_in_code(project: Path) -> None:
+    (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "gradient_clipping": 0.3}))
+    (project / "run.sh").write_text("deepspeed --num_gpus=1 t.py --deepspeed ds/z.json --output_dir out\n")
+    assert check("run.sh").children[0].ok, "nobody knows them"
+    (project / "run.sh").write_text("t --deepspeed ds/z.json --output_dir out --learning_rate 1e-4\n")
+    assert not check("run.sh").children[0].ok

@@ -86,13 +86,20 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
         reader = reader_of(place.path, Reader(command.reader, "", "script"))
         own = _is_own(command, document)
         told = told._replace(reader="deepspeed" if own else reader.name if reader else command.reader)
+        if command.is_whole and not _arguments(command):
+            job = job._replace(given=None)  # its program gives them in code
     return job._replace(format=told, document=document, place=place)
 
 
 def _is_own(command: Command, config: Document) -> bool:
     """Whether a program with a flag of the Trainer's name has none of its arguments, and nothing to fill."""
-    trained = command.arguments.keys() & {"output_dir", *BY_NAME["transformers"].defaults}
+    trained = "output_dir" in command.arguments or _arguments(command)
     return command.is_whole and not trained and of_content(config.value()).name == "deepspeed"
+
+
+def _arguments(command: Command) -> set[str]:
+    """The arguments of the Trainer that a command gives, of those that fill a config."""
+    return command.arguments.keys() & BY_NAME["transformers"].defaults.keys()
 
 
 def _made(command: Command, launch: Document) -> Document | None:
