@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ModelSource: TypeAlias = "Shape | Mapping[str, Json] | str | os.PathLike[str]"
 """A shape, a `config.json` as a mapping or by its path, or the name of a preset."""
 CONFIG = "config.json"
-_HUB_NAME = re.compile(r"[\w.-]{1,96}/[\w.-]{1,96}", re.ASCII)
+_HUB_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
 
 
 class Model(NamedTuple):
@@ -84,12 +84,25 @@ def preset_of(name: str) -> str | None:
     """The preset of this name, or of the hub's name for it."""
     if name in PRESETS:
         return name
-    last = name.rpartition("/")[2].lower()
+    maker, _, last = name.lower().partition("/")
+    if maker not in MAKERS:
+        return None
     last = re.sub(r"^meta-|-(hf|instruct|chat|base|v\d+(\.\d+)?)(?=-|$)", "", last)
     found = HUB.get(last, last)
-    return found if found in PRESETS and _HUB_NAME.fullmatch(name) else None
+    return found if found in PRESETS else None
 
 
+MAKERS = (
+    "meta-llama",
+    "mistralai",
+    "qwen",
+    "openai-community",
+    "google",
+    "tinyllama",
+    "nousresearch",
+    "unsloth",
+)
+"""Who puts models of these shapes on the hub under these names."""
 HUB = {
     "vit-base-patch16-224": "vit-base",
     "vit-large-patch16-224": "vit-large",
