@@ -161,6 +161,14 @@ worker: $(VENV)/.dev
 vscode: worker
 	npm run --silent --prefix editors vscode -- ../$(BIN)/python
 
+# The playground, editors/dist/playground: a static page, which holds the worker.
+playground: worker
+	npm run --silent --prefix editors playground -- ../$(BIN)/python
+
+# The playground in Chromium, from a static server: what a visitor does, and how long it takes.
+playground-test: playground
+	node editors/playground/test/run.mjs $(PICTURES)
+
 # The extension in a real VS Code, in Chromium: CODE_SERVER is the folder in which npm installed code-server.
 PICTURES ?= editors/dist/pictures
 vscode-test: vscode

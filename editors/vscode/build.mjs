@@ -15,8 +15,8 @@ const ASKED = `
 import json
 from dsconfig import __version__
 from dsconfig.evaluation.file_names import CONFIGS
-from dsconfig.releases import EVERY_RELEASE
-print(json.dumps({"version": __version__, "patterns": CONFIGS, "releases": EVERY_RELEASE}))
+from dsconfig.releases import RELEASES
+print(json.dumps({"version": __version__, "patterns": CONFIGS, "releases": RELEASES}))
 `;
 const facts = JSON.parse(execFileSync(python, ["-c", ASKED], { encoding: "utf8" }));
 

@@ -1,5 +1,6 @@
 /** Starts Python with the archive that `build.mjs` made, without a request that the archive could answer. */
 
+import "./classic";
 import { type Lockfile, loadPyodide } from "pyodide";
 import createPyodideModule from "pyodide/pyodide.asm.mjs";
 import { info } from "pyodide/pyodide-lock.json";
@@ -21,7 +22,6 @@ export interface Python {
 const HOME = "https://dsconfig.invalid/";
 
 export async function start({ wasm, archive }: Start): Promise<Python> {
-  forgetImportScripts();
   const given: Record<string, Part> = {
     [`${HOME}pyodide.asm.wasm`]: wasm,
     [`${HOME}archive`]: await unpacked(archive),
@@ -41,13 +41,6 @@ export async function start({ wasm, archive }: Start): Promise<Python> {
 
 /** No package is ever loaded; the lock file of those that could be has to be there all the same. */
 const LOCK = { info, packages: {} } as Lockfile;
-
-/** Pyodide refuses a classic worker, in which it could not import its main file: here it is bundled with it. */
-function forgetImportScripts(): void {
-  if ("importScripts" in globalThis) {
-    Object.defineProperty(globalThis, "importScripts", { value: undefined });
-  }
-}
 
 /** The zip in an archive; some servers and browsers have unpacked it before it comes here. */
 async function unpacked(archive: Part): Promise<Uint8Array> {

@@ -13,6 +13,7 @@ import pytest
 
 from dsconfig import __version__
 from dsconfig.evaluation.file_names import CONFIGS
+from dsconfig.releases import RELEASES
 from tests.parity.browser import command
 from tests.source import ROOT
 
@@ -43,6 +44,13 @@ def test_it_is_small_and_whole(vsix: zipfile.ZipFile, manifest: dict) -> None:
         assert f"extension/dist/{name}" in names
     assert f'Version="{manifest["version"]}"' in vsix.read("extension.vsixmanifest").decode()
     assert __version__.startswith(manifest["version"])
+
+
+def test_the_releases_to_choose_from_are_all_of_them(vsix: zipfile.ZipFile) -> None:
+    code = vsix.read("extension/dist/web.cjs").decode()
+    listed = re.search(r'\["0\.[^]]*"0\.3\.1"\]', code)
+    assert listed
+    assert json.loads(listed[0]) == list(RELEASES[::-1])
 
 
 def test_configs_are_associated_by_the_one_list_of_names(manifest: dict) -> None:

@@ -1,0 +1,261 @@
+/** The playground's page: an editor, what is found, and what the verbs say of it. */
+
+import { autocompletion, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
+import { json } from "@codemirror/lang-json";
+import { yaml } from "@codemirror/lang-yaml";
+import { type Diagnostic, linter, lintGutter } from "@codemirror/lint";
+import { Compartment, EditorState, type Text } from "@codemirror/state";
+import { EditorView, hoverTooltip } from "@codemirror/view";
+import { basicSetup } from "codemirror";
+import { type Circumstances, Engine, type Finding, type Format, type Position, type TextEdit } from "./engine";
+import { read, write } from "./link";
+
+const EXAMPLE = `{
+  "train_batch_size": 64,
+  "train_micro_batch_size_per_gpu": 4,
+  "zero_optimization": {
+    "stage": 3,
+    "cpu_offload": true,
+    "reduce_bucket_sise": 5e8
+  },
+  "fp16": { "enabled": true, "loss_scale": 0 }
+}
+`;
+const SEVERITIES = ["error", "error", "warning", "info"] as const;
+
+const element = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E;
+const control = (id: string): HTMLInputElement => element<HTMLInputElement>(id);
+const language = new Compartment();
+let engine: Engine | undefined;
+let tab = "show";
+
+function circumstances(): Circumstances {
+  const size = Number(control("size").value);
+  return {
+    target: control("target").value.trim(),
+    worldSize: Number.isInteger(size) && size > 0 ? size : null,
+    consumer: control("reader").value,
+  };
+}
+
+const format = (): Format => (control("format").value === "yaml" ? "yaml" : "json");
+
+function offset(text: Text, { line, character }: Position): number {
+  const at = text.line(Math.min(line + 1, text.lines));
+  return Math.min(at.from + character, at.to);
+}
+
+function position(text: Text, at: number): Position {
+  const line = text.lineAt(at);
+  return { line: line.number - 1, character: at - line.from };
+}
+
+function changes(text: Text, edits: readonly TextEdit[]): { from: number; to: number; insert: string }[] {
+  return edits.map(({ range, newText }) => ({
+    from: offset(text, range.start),
+    to: offset(text, range.end),
+    insert: newText,
+  }));
+}
+
+async function findings(view: EditorView): Promise<readonly Diagnostic[]> {
+  if (!engine) {
+    return [];
+  }
+  const text = view.state.doc;
+  const said = circumstances();
+  const found = await engine.check(text.toString(), format(), said);
+  history.replaceState(null, "", await write({ text: text.toString(), format: format(), ...said }));
+  element("summary").textContent = summary(found);
+  later();
+  const fixes = found.length
+    ? await engine.fixes({ start: { line: 0, character: 0 }, end: position(text, text.length) })
+    : [];
+  return found.map((each) => ({
+    from: offset(text, each.range.start),
+    to: Math.max(offset(text, each.range.end), offset(text, each.range.start)),
+    severity: SEVERITIES[each.severity] ?? "info",
+    source: each.code,
+    message: each.message,
+    renderMessage: () => message(each),
+    actions: fixes
+      .filter(({ codes, edits }) => edits.length && codes.includes(each.code))
+      .slice(0, 4)
+      .map(({ title, edits }) => ({
+        name: title.replaceAll("`", ""),
+        apply: (target: EditorView) => target.dispatch({ changes: changes(target.state.doc, edits) }),
+      })),
+  }));
+}
+
+function message(found: Finding): HTMLElement {
+  const made = document.createElement("div");
+  const link = document.createElement("a");
+  Object.assign(link, { href: `../rules/${found.code}/`, textContent: found.code, target: "_blank" });
+  made.append(`${found.message} `, link);
+  return made;
+}
+
+function summary(found: readonly Finding[]): string {
+  const count = (severity: number): number => found.filter((each) => each.severity === severity).length;
+  const told = ["error", "warning", "info"].map((name, at) => `${count(at + 1)} ${name}${count(at + 1) === 1 || name === "info" ? "" : "s"}`);
+  return found.length ? told.join(" · ") : "nothing found";
+}
+
+let due: ReturnType<typeof setTimeout> | undefined;
+
+/** The verb's text follows once the typing rests. */
+function later(): void {
+  clearTimeout(due);
+  due = setTimeout(show, 400);
+}
+
+const MOST = 2000;
+
+async function show(): Promise<void> {
+  if (!engine) {
+    return;
+  }
+  const size = circumstances().worldSize ?? 8;
+  const shown = element("output");
+  if (tab === "compat") {
+    const { stdout, stderr } = await engine.verb("compat", "--output-format", "json");
+    shown.replaceChildren(stdout ? strip(stdout) : stderr);
+    return;
+  }
+  const { stdout, stderr } = await (tab === "show"
+    ? engine.verb("show")
+    : tab === "resolve"
+      ? engine.verb("resolve", ...(circumstances().worldSize ? [] : ["--world-size", String(size)]))
+      : tab === "migrate"
+        ? engine.verb("migrate", "--diff", "--from", control("from").value, "--to", control("to").value)
+        : engine.verb("fix", "--diff"));
+  shown.replaceChildren(...coloured([stdout, stderr].filter(Boolean).join("\n").split("\n").slice(0, MOST)));
+}
+
+function* coloured(lines: readonly string[]): Generator<HTMLElement | string> {
+  for (const line of lines) {
+    const kind = /^\+(?!\+\+)/.test(line) ? "ins" : /^-(?!--)/.test(line) ? "del" : undefined;
+    if (kind && (tab === "fix" || tab === "migrate")) {
+      yield Object.assign(document.createElement(kind), { textContent: line });
+      yield "\n";
+    } else {
+      yield `${line}\n`;
+    }
+  }
+}
+
+interface Stretch {
+  readonly releases: readonly string[];
+  readonly verdict: string;
+  readonly message: string | null;
+}
+
+/** Releases from the oldest to the newest, each stretch as long as it is. */
+function strip(stdout: string): HTMLElement {
+  const made = document.createElement("ol");
+  made.className = "strip";
+  for (const { releases, verdict, message } of (JSON.parse(stdout) as { stretches: Stretch[] }).stretches) {
+    const [first, last] = [releases[0], releases.at(-1)];
+    const item = document.createElement("li");
+    item.className = verdict;
+    item.style.flexGrow = String(releases.length);
+    item.textContent = `${first === last ? first : `${first} – ${last}`}: ${verdict}${message ? `: ${message}` : ""}`;
+    made.append(item);
+  }
+  return made;
+}
+
+const hover = hoverTooltip(async (view, at) => {
+  const text = await engine?.hover(position(view.state.doc, at));
+  if (!text) {
+    return null;
+  }
+  const dom = Object.assign(document.createElement("div"), { className: "hover", textContent: text.replace(/[`*]/g, "") });
+  return { pos: at, create: () => ({ dom }) };
+});
+
+async function complete(context: CompletionContext): Promise<CompletionResult | null> {
+  const word = context.matchBefore(/"?[\w.-]*/);
+  if (!engine || (!context.explicit && (!word || word.from === word.to))) {
+    return null;
+  }
+  await engine.check(context.state.doc.toString(), format(), circumstances());
+  const items = await engine.completions(position(context.state.doc, context.pos));
+  const options = items.map(({ label, detail, insertText, textEdit }) => ({
+    label,
+    ...(detail ? { detail } : {}),
+    apply: (view: EditorView) => {
+      const text = (textEdit?.newText ?? insertText ?? label).replace(/\$\{\d+:?([^}]*)\}|\$\d/g, "$1");
+      const from = textEdit ? offset(view.state.doc, textEdit.range.start) : (word?.from ?? context.pos);
+      const to = Math.max(view.state.selection.main.head, textEdit ? offset(view.state.doc, textEdit.range.end) : 0);
+      view.dispatch({ changes: { from, to, insert: text }, selection: { anchor: from + text.length } });
+    },
+  }));
+  return { from: word && word.text.startsWith('"') ? word.from + 1 : (word?.from ?? context.pos), options };
+}
+
+async function main(): Promise<void> {
+  const given = await read(location.hash);
+  for (const [id, value] of Object.entries({
+    target: given?.target,
+    size: given?.worldSize,
+    reader: given?.consumer,
+    format: given?.format,
+  })) {
+    if (value) {
+      control(id).value = String(value);
+    }
+  }
+  const syntax = () => language.reconfigure(format() === "yaml" ? yaml() : json());
+  const lint = linter(findings, { delay: 30 });
+  const rules = new Compartment();
+  const view = new EditorView({
+    parent: element("editor"),
+    state: EditorState.create({
+      doc: given?.text ?? EXAMPLE,
+      extensions: [
+        basicSetup,
+        language.of(json()),
+        rules.of(lint),
+        lintGutter(),
+        hover,
+        autocompletion({ override: [complete] }),
+        EditorView.contentAttributes.of({ "aria-label": "the config" }),
+      ],
+    }),
+  });
+  const again = (): void => view.dispatch({ effects: [syntax(), rules.reconfigure(linter(findings, { delay: 30 }))] });
+  for (const id of ["target", "size", "reader", "format"]) {
+    control(id).addEventListener("change", again);
+  }
+  for (const id of ["from", "to"]) {
+    control(id).addEventListener("change", () => void show());
+  }
+  control("file").addEventListener("change", async () => {
+    const [file] = control("file").files ?? [];
+    if (file) {
+      control("format").value = /\.ya?ml$/.test(file.name) ? "yaml" : "json";
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: await file.text() } });
+      again();
+    }
+  });
+  for (const button of document.querySelectorAll<HTMLButtonElement>("[data-verb]")) {
+    button.addEventListener("click", () => {
+      tab = button.dataset["verb"] ?? tab;
+      for (const each of document.querySelectorAll("[data-verb]")) {
+        each.setAttribute("aria-selected", String(each === button));
+      }
+      element("span").hidden = tab !== "migrate";
+      void show();
+    });
+  }
+  engine = await Engine.start(new URL(".", location.href));
+  document.body.dataset["ready"] = String(Math.round(performance.now()));
+  again();
+  await navigator.serviceWorker?.register("offline.js");
+}
+
+main().catch((error: unknown) => {
+  element("summary").textContent = `the checker does not start: ${error}`;
+});
