@@ -37,6 +37,8 @@ ADDRESS = re.findall(r'^Repository = "(.+?)"', (ROOT / "pyproject.toml").read_te
 HOOKS = re.compile(r"^  - repo: (?P<address>\S+)\n    rev: v(?P<version>\S+)$", re.MULTILINE)
 FENCED = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CAPTION = re.compile(r"`([\w./-]+\.(?:json|py|toml|ya?ml))`[^`]*:\Z")
+SHOWN = ("bibtex", "markdown")
+"""Languages that nothing runs: a text to copy."""
 PACKAGED = (
     "dsconfig",
     "elastic",
@@ -135,13 +137,8 @@ class Player:
             self.python += f"\nprint('\\0', end='')\n{block.text}"
         elif block.language == "text":
             return self._session().rpartition("\0")[2]
-        elif block.language == "py":
-            ast.parse(textwrap.dedent(block.text))
-        elif block.language == "bash":
-            for line in block.text.replace("\\\n", " ").splitlines():
-                parsed(line)
         else:
-            raise AssertionError(f"a block of {block.language} that is no file: nobody runs it")
+            held(block)
         return block.text
 
     def _session(self) -> str:
@@ -163,6 +160,17 @@ class Player:
         )  # fmt: skip
         assert done.returncode in codes, f"{command[-1]}\nends in {done.returncode}:\n{done.stdout}"
         return done.stdout
+
+
+def held(block: Block) -> None:
+    """Hold what can be held of a block that is not run. Raises AssertionError where nothing can."""
+    if block.language == "py":
+        ast.parse(textwrap.dedent(block.text))
+    elif block.language == "bash":
+        for line in block.text.replace("\\\n", " ").splitlines():
+            parsed(line)
+    elif block.language not in SHOWN:
+        raise AssertionError(f"a block of {block.language} that is no file: nobody runs it")
 
 
 def parsed(line: str) -> None:
