@@ -46,6 +46,19 @@ def test_hydra_zen(tmp_path: Path) -> None:
     assert WRONG in run(name, tmp_path, "deepspeed.zero_optimization.stage=7").stderr
 
 
+@pytest.mark.parametrize(("name", "mark"), [("with_jsonargparse.py", "="), ("with_tyro.py", " ")])
+def test_keys_are_set_over_the_config(name: str, mark: str, tmp_path: Path) -> None:
+    changes = ("zero_optimization.stage=3", "optimizer.type=AdamW", "optimizer.params.betas=[0.9,0.95]")
+    words = " ".join(changes).replace("=", mark).split()
+    found = said(run(name, tmp_path, "--deepspeed", json.dumps(GIVEN), "--set", *words))
+    optimizer = {"type": "AdamW", "params": {"betas": [0.9, 0.95]}}
+    assert found == ("1", {**GIVEN, "zero_optimization": {"stage": 3}, "optimizer": optimizer})
+    wrong = run(name, tmp_path, "--set", *f"zero_optimization.stage{mark}7".split())
+    assert wrong.returncode in (1, 2)
+    assert WRONG.removeprefix("`stage` ") in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+
+
 @pytest.mark.parametrize("name", ["with_jsonargparse.py", "with_tyro.py"])
 def test_one_option_holds_the_config(name: str, tmp_path: Path) -> None:
     file = tmp_path / "ds.json"

@@ -127,7 +127,10 @@ class Report:
         return RULES.get(code)
 
     def to_dict(self) -> dict[str, object]:
-        """The findings, those of files that this one names too, as `--output-format json` writes them."""
+        """The findings, those of files that this one names too, as `--output-format json` writes them.
+
+        `target` is that of the report, which the config itself may name; the command says what it asked for.
+        """
         from dsconfig.render.json import VERSION, file
 
         files = [file(each) for each in (self, *self.children)]
