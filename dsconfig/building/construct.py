@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeVar, get_args, get_origin
 
 from dsconfig import model
-from dsconfig.model.keyinfo import section_keys, type_named, types_of
+from dsconfig.model.keyinfo import keys_of, type_named, types_of
 from dsconfig.model.section import Section, is_section
 from dsconfig.model.walk import Field, arms, fields
 
@@ -18,13 +18,15 @@ S = TypeVar("S", bound=Section)
 
 def construct(section: type[S], data: JsonObject, release: int) -> S:
     """A section with `data` as it is, not validated, and the release's defaults for everything else."""
-    known = _fields(section)
-    names = _spellings(section.__name__, release)
+    known, names = _fields(section), _spellings(section, release)
     written: JsonObject = {}
     spelled: dict[str, str] = {}
     extra: JsonObject = {}
     for word, value in data.items():
         field = known.get(names.get(word, word))
+        if field is None and word in section.model_fields:  # which somebody's own class adds
+            written[word] = value
+            continue
         if field is None or (word != field.name and field.name in data):
             extra[word] = value
             continue
@@ -38,15 +40,17 @@ def construct(section: type[S], data: JsonObject, release: int) -> S:
 
 @cache
 def _fields(section: type[Section]) -> dict[str, Field]:
-    return {field.name: field for field in fields(section)}
+    """The fields of the model's own class, which somebody may have derived this one from."""
+    own = next(cls for cls in section.__mro__ if cls.__module__.startswith("dsconfig."))
+    return {field.name: field for field in fields(own)}
 
 
 @cache
-def _spellings(section: str, release: int) -> dict[str, str]:
+def _spellings(section: type[Section], release: int) -> dict[str, str]:
     """The aliases that the release reads."""
     return {
         alias: info.name
-        for info in section_keys(section).values()
+        for info in keys_of(section).values()
         for alias, known in info.aliases
         if release in known
     }
@@ -64,7 +68,7 @@ def _defaults(section: type[Section], release: int) -> JsonObject:
 def _differing(section: type[Section], release: int) -> tuple[tuple[str, object], ...]:
     """The attributes whose defaults are other ones in a release, or a section: those, or its class."""
     found: list[tuple[str, object]] = []
-    for info in section_keys(section.__name__).values():
+    for info in keys_of(section).values():
         attribute = _fields(section)[info.name].attribute
         default = section.model_fields[attribute].get_default(call_default_factory=True)
         if isinstance(default, Section):

@@ -6,6 +6,7 @@ pydantic would evaluate each for every class that inherits it, an eighth of what
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, get_origin
 
 from pydantic import (
@@ -14,6 +15,7 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PrivateAttr,
     ValidationError,
+    model_serializer,
     model_validator,
 )
 
@@ -72,7 +74,7 @@ class Section(BaseModel):
             if name.startswith("_"):
                 super().__setattr__(name, value)
                 return
-            from dsconfig.model.taking import take
+            from dsconfig.model.taking import take, typed_params
 
             given = {"type": getattr(self, "type", None), name: value} if name == "params" else {name: value}
             taken = take(type(self), self.OWN_WORDS, given)
@@ -80,6 +82,9 @@ class Section(BaseModel):
                 if taken.wrong:
                     raise taken.complaint(type(self), None)
                 super().__setattr__(name, taken.values.get(name, value))
+                if name == "type" and isinstance(params := self.__dict__.get("params"), Section):
+                    with suppress(ValidationError):  # those of the other type may follow
+                        self.__dict__["params"] = typed_params(type(self), self.type, params.to_dict())
             except ValidationError as error:
                 raise _for_users(type(self), {name: value}, error) from None
 
@@ -100,6 +105,11 @@ class Section(BaseModel):
             raise taken.complaint(cls, None)
         made.remember(taken.spelled, taken.unknown, tuple(data))
         return made
+
+    @model_serializer
+    def _dump(self) -> dict[str, Any]:
+        """What was set, for `model_dump` too, also of another model that has this one as a field."""
+        return self.to_dict()
 
     @classmethod
     def absent(cls) -> "Self":

@@ -242,3 +242,32 @@ def test_presets_compose() -> None:
 def test_round_trips(capsys: pytest.CaptureFixture[str]) -> None:
     assert round_trips.main(["--cases", "100", "--seed", "7"]) == 0
     assert capsys.readouterr().out.endswith("100 configs of 20 releases came back as they were\n")
+
+
+def test_another_model_dumps_what_is_written() -> None:
+    class Settings(BaseModel):
+        deepspeed: Config
+
+    settings = Settings(deepspeed=CONFIG)  # it has keys that only a file may have
+    assert settings.model_dump() == {"deepspeed": WRITTEN}
+    assert json.loads(settings.model_dump_json()) == {"deepspeed": WRITTEN}
+
+
+def test_a_class_of_ones_own_is_read_too() -> None:
+    class Mine(Config):
+        """With a key that a script reads."""
+
+        my_own: int = 3
+
+    made = Mine.from_dict({"train_batch_size": 8, "my_own": 4, "other": 1})
+    assert (made.my_own, made.train_batch_size) == (4, 8)
+    assert made.to_dict() == {"train_batch_size": 8, "my_own": 4, "other": 1}
+
+
+def test_params_follow_their_type() -> None:
+    config = Config(optimizer={"type": "AdamW", "params": {"lr": 1, "betas": (0.9, 0.95)}})
+    other = config.replace(optimizer__type="Lion")
+    assert [change.dotted for change in config.diff(other)] == ["optimizer.type"]
+    assert other.optimizer.params == dsconfig.LionParams(lr=1, betas=(0.9, 0.95))
+    kept = config.replace(optimizer__params__amsgrad=True, optimizer__type="Lion")
+    assert kept.to_dict()["optimizer"]["params"]["amsgrad"] is True
