@@ -52,7 +52,7 @@ def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
             _LIVE,
             f"`stage3_max_live_parameters` is {live:,.0f}, and what is used again within"
             f" `stage3_max_reuse_distance`, {reuse:,.0f}, stays gathered all the same",
-            help=f"lower `stage3_max_reuse_distance` as well, to {live:.0f}",
+            help=f"set `{_REUSE}` to {live:.0f}",
             related=[("the distance is set here", _REUSE)] if ctx.has(_REUSE) else [],
         )
 
@@ -121,7 +121,7 @@ def ratio_of_one_sub_group(ctx: Context) -> Iterator[Finding]:
             _RATIO,
             f"`ratio` is {ratio:g}, and all is offloaded unless a rank holds above {size:,.0f} parameters:"
             " whole sub-groups are, of `sub_group_size`",
-            help="give `sub_group_size`, a tenth of what a rank holds or less",
+            help=f"set `{_SUB_GROUP}` to 50000000; it splits a rank of ten times as many well",
             related=[("sub-groups have this size", _SUB_GROUP)] if ctx.has(_SUB_GROUP) else [],
         )
 
@@ -154,6 +154,6 @@ def weights_in_fp32_twice(ctx: Context) -> Iterator[Finding]:
             path,
             "torch's autocast leaves the weights in fp32, and ZeRO clones its part of them as master weights:"
             " 4 bytes more for each of them",
-            help="use `bf16`, unless operations that autocast leaves in fp32 need weights of that type",
+            help="remove `torch_autocast` and set `bf16.enabled` to true; nothing runs in fp32 then",
             related=stage_set_here(ctx),
         )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
+from dsconfig.consumers.launchers.table import format_of
 from dsconfig.document import read_text
 from tests.cases import cases
 from tests.fuzz.advice.follow import Attempt, attempts
@@ -30,10 +31,10 @@ class Question(NamedTuple):
 
 
 def pinned() -> Iterator[Question]:
-    """The configs of all rules' cases."""
+    """The configs of all rules' cases; keys that a help names are not a launch file's own."""
     for case in cases():
         data = case.entry["config"] if "config" in case.entry else read_text(case.entry["text"]).value()
-        if isinstance(data, dict):
+        if isinstance(data, dict) and format_of(data) is None:
             yield Question(data, case.target, case.entry.get("world_size"), case.consumer)
 
 
