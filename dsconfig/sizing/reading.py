@@ -31,6 +31,8 @@ SECTIONS = (
 """What is read of a config."""
 WIDTHS = {"fp32": 4, "float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2, "half": 2, "float": 4}
 ZERO = "zero_optimization."
+MIXTRAL = "transformers.models.mixtral.modeling_mixtral."
+"""The module of the only class here that may be a leaf."""
 OFFLOADED = ("cpu", "nvme")
 """Devices that are not the rank's own."""
 SWITCHES = (
@@ -168,8 +170,10 @@ def _ratio(values: Values) -> float:
 
 
 def _leaves(values: Values) -> tuple[str, ...]:
+    """Names of classes; DeepSpeed wants the bare one, or all of it (utils/z3_leaf_module.py)."""
     found = values.values.get(f"{ZERO}leaf_module.classes")
-    return tuple(str(name).rpartition(".")[2] for name in found) if isinstance(found, list) else ()
+    names = [str(name) for name in found] if isinstance(found, list) else []
+    return tuple(name.removeprefix(MIXTRAL) for name in names)
 
 
 def _optimizer(values: Values, client: str | None, offloads: bool) -> Rule:
@@ -193,6 +197,10 @@ def refuse(values: Values) -> None:
             raise NotModelledError(f"`{switch}` is not modelled")
     if values.count(f"{ZERO}mics_shard_size", 0) > 0:
         raise NotModelledError(f"`{ZERO}mics_shard_size` is not modelled")
+    for key in (f"{ZERO}leaf_module.names", f"{ZERO}leaf_module.name_suffixes"):
+        if values.count(f"{ZERO}stage") == 3 and values.values.get(key):
+            why = "names of modules differ between releases of Transformers"
+            raise NotModelledError(f"`{key}` is not modelled: {why}", "give `leaf_module.classes`")
     for key in ("tensor_parallel.autotp_size", "sequence_parallel_size"):
         if values.count(key, 1) > 1:
             raise NotModelledError(f"`{key}` above 1 is not modelled")

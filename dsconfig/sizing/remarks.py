@@ -62,5 +62,8 @@ def _experts(engine: Engine) -> Iterator[Remark]:
     if engine.setup.stage == 3 and kinds and not kinds & set(engine.setup.leaves):
         names = ", ".join(sorted(kinds))
         why = "where experts are modules (Transformers 4), ranks that skip one wait for ever"
-        text = f"make {names} a leaf: {why}"
-        yield Remark(f"{ZERO}leaf_module.classes", text)
+        if engine.setup.ways.names_leaves:
+            yield Remark(f"{ZERO}leaf_module.classes", f"make {names} a leaf: {why}")
+        else:
+            call = f"deepspeed.utils.set_z3_leaf_modules(model, [{names}])"
+            yield Remark(f"{ZERO}stage", f"make {names} a leaf, with `{call}` in the script: {why}")

@@ -299,5 +299,40 @@ def test_what_is_done_to_no_purpose_is_told(run: Runs, model: str, values: tuple
     ]
 
 
+def leaves(run: Runs, target: str, *values: str) -> tuple[str, str]:
+    """What a Mixtral at stage 3 is told of its experts, and what it is refused for."""
+    told = [word for value in ("stage=3", *values) for word in ("--set", f"zero_optimization.{value}")]
+    argv = ("memory", "ds.json", "--model", "mixtral-8x7b", "--world-size", "8", "--target", target, *told)
+    _, out, err = run(*argv)
+    return "".join(line for line in out.splitlines() if "a leaf" in line), err
+
+
+@pytest.mark.parametrize("target", ["0.14.5", "0.17.6"])
+def test_before_0_18_the_script_alone_makes_leaves(run: Runs, target: str) -> None:
+    told, _ = leaves(run, target)
+    assert "`deepspeed.utils.set_z3_leaf_modules(model, [MixtralSparseMoeBlock])` in the script" in told
+    assert "leaf_module." not in told, "a key that this release does not know"
+
+
+@pytest.mark.parametrize(
+    ("classes", "is_told"),
+    [
+        ('["MixtralSparseMoeBlock"]', False),
+        ('["transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock"]', False),
+        ('["mixtral.MixtralSparseMoeBlock"]', True),
+        ('["LlamaMLP"]', True),
+    ],
+)
+def test_a_leaf_is_named_by_its_class_or_by_all_of_its_path(run: Runs, classes: str, is_told: bool) -> None:
+    assert bool(leaves(run, "0.19.8", f"leaf_module.classes={classes}")[0]) is is_told
+    assert leaves(run, "0.18.9")[0] == "", "it is one by default"
+
+
+@pytest.mark.parametrize("key", ["names", "name_suffixes"])
+def test_leaves_by_names_of_modules_are_refused(run: Runs, key: str) -> None:
+    value = f'leaf_module.{key}=["mlp"]'
+    assert f"`zero_optimization.leaf_module.{key}` is not modelled" in leaves(run, "0.19.8", value)[1]
+
+
 def test_a_config_that_wastes_nothing_has_no_notes(run: Runs) -> None:
     assert "note:" not in run(*RUN).out

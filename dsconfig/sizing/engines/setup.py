@@ -68,6 +68,8 @@ class Ways(NamedTuple):
     """Stages at which the gradients of bf16 are kept in half precision too."""
     frees_gradients: bool
     """It keeps them up to the next backward pass (`clear_lp_grads`)."""
+    names_leaves: bool
+    """The config can name leaves of stage 3 (`leaf_module`); before, the script alone can."""
 
 
 def ways_of(release: int) -> Ways:
@@ -80,6 +82,7 @@ def ways_of(release: int) -> Ways:
         compact=release >= 19008,
         keeps_gradients=(0, 1) if release < 16000 else (0,) if release < 18000 else (),
         frees_gradients=release < 16000,
+        names_leaves=release >= 18000,
     )
 
 
