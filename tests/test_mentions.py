@@ -20,6 +20,9 @@ NAMED = [
     ("run.slurm", "srun deepspeed train.py --deepspeed_config /mnt/x/conf/z2.json\n", "deepspeed"),
     ("a/run.sh", "deepspeed ../train.py --deepspeed_config ../conf/z2.json\n", "deepspeed"),
     ("train.yaml", "deepspeed: conf/z2.json\nstage: sft\n", "transformers"),
+    ("launch.json", '{"deepspeed": "conf/z2.json"}', "transformers"),
+    ("launch.json", '{"stage": "sft","deepspeed":"./conf/z2.json","do_train":true}', "transformers"),
+    ("train.yaml", "{stage: sft, deepspeed: conf/z2.json}\n", "transformers"),
     ("acc.yaml", "deepspeed_config:\n  deepspeed_config_file: conf/z2.json\n", "accelerate"),
     ("train.py", 'args = TrainingArguments(out, deepspeed="conf/z2.json")\n', "transformers"),
     (
@@ -59,7 +62,7 @@ def reader(repository: Path, config: object = PLAIN, name: str = "conf/z2.json")
 def test_a_script_that_names_it(repository: Path, name: str, text: str, who: str) -> None:
     (repository / name).parent.mkdir(exist_ok=True)
     (repository / name).write_text(text)
-    origin = "launch file" if name.endswith(".yaml") else "script"
+    origin = "launch file" if name.endswith((".yaml", ".json")) else "script"
     assert reader(repository) == (who, origin)
     assert reader(repository, AUTO) == (who, origin)
 
@@ -72,6 +75,7 @@ def test_a_script_that_names_it(repository: Path, name: str, text: str, who: str
         "deepspeed train.py --deepspeed conf/z2.json.bak\n",
         "deepspeed --help # conf/z2.json\n",
         "# --deepspeed conf/z2.json\n",
+        'echo \'{"my_deepspeed": "conf/z2.json"}\'\n',
     ],
 )
 def test_a_script_that_names_another(repository: Path, text: str) -> None:

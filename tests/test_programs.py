@@ -107,3 +107,40 @@ def test_files_that_name_each_other_are_checked(project: Path, capsys: pytest.Ca
     (project / "b.yaml").write_text("output_dir: o\ndeepspeed: a.yaml\n")
     assert main(["check", "a.yaml", "b.yaml"]) == 0
     assert capsys.readouterr().out.count("Checked") == 2
+
+
+READS = "config = json.load(open(args.config))\n"
+STARTS = "engine = deepspeed.initialize(model=model, config=config)\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "told"),
+    [
+        ("train.py", 'config["scheduler"]["params"]["total_num_steps"] = steps\n', False),
+        (
+            "train.py",
+            "params = config['scheduler']['params']\nparams.update({'total_num_steps': steps})\n",
+            False,
+        ),
+        ("train.py", 'config["scheduler"]["params"].setdefault("total_num_steps", steps)\n', False),
+        ("train.py", 'config["scheduler"]["params"].update(total_num_steps=steps)\n', False),
+        ("src/train.py", 'config["scheduler"]["params"]["total_num_steps"] = steps\n', False),
+        ("other/train.py", 'config["scheduler"]["params"]["total_num_steps"] = steps\n', True),
+        ("train.py", 'if config["scheduler"]["params"]["total_num_steps"] == 0:\n    pass\n', True),
+        ("train.py", '# config["scheduler"]["params"]["total_num_steps"] = steps\n', True),
+        ("train.py", 'wandb.log({"total_num_steps": steps})\n', True),
+        ("train.py", 'config["scheduler"]["params"]["warmup_num_steps"] = steps\n', True),
+    ],
+)
+def test_what_a_program_writes_itself_is_not_absent(
+    project: Path, name: str, line: str, *, told: bool
+) -> None:
+    scheduler = {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 10}}
+    (project / "conf").mkdir()
+    config = project / "conf" / "steps.json"
+    config.write_text(json.dumps({"train_batch_size": 8, "scheduler": scheduler}))
+    (project / name).parent.mkdir(exist_ok=True)
+    (project / name).write_text(READS + line + STARTS)
+    (project / "run.sh").write_text("deepspeed src/train.py --config conf/steps.json\n")
+    (project / "run2.sh").write_text("deepspeed other/train2.py\n")
+    assert ("DSC557" in {found.code for found in check(config)}) is told

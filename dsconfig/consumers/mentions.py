@@ -171,7 +171,7 @@ def _mentions(path: str, top: str, *, deep: bool) -> Iterator[Mention]:
         near = len(os.path.commonpath([path, script]))
         for match in re.finditer(written, text):
             start, line = _start(text, match.start())
-            if not _may_be(text[start : match.end()], path) or _is_remark(line):
+            if not may_be(text[start : match.end()], path) or _is_remark(line):
                 continue
             found = _at(text, start, script, top)
             if found is not None:
@@ -200,7 +200,7 @@ def _is_remark(line: str) -> bool:
 _COMMAND = r"\.py\b|(?<!-)\b(?:deepspeed|torchrun|accelerate|python3?)\s"
 
 
-def _may_be(written: str, path: str) -> bool:
+def may_be(written: str, path: str) -> bool:
     """Whether a name that a script writes can be that of the config."""
     parts = [part for part in written.lstrip("-").split("/") if part not in ("", ".", "..")]
     own = path.split(os.sep)

@@ -89,6 +89,8 @@ def _takers(ctx: Context, word: str) -> list[str]:
 def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
     """A param that the scheduler cannot do without is absent.
 
+    What a program of the repository puts into the config before `deepspeed.initialize` is not missed.
+
     Bad:
 
         {"train_batch_size": 8, "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 100}}}
@@ -102,6 +104,10 @@ def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
         return
     chosen = scheduler(ctx)
     missing = [key for key in required(chosen) if key not in params(ctx, "scheduler")] if chosen else []
+    if missing:
+        from dsconfig.consumers.programs import writes  # most configs lack nothing
+
+        missing = [key for key in missing if not writes(ctx.document.name, "scheduler", key)]
     if chosen and missing:
         yield ctx.at(
             "scheduler.params",
