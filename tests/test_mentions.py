@@ -166,3 +166,11 @@ def test_what_stands_near_the_root_is_searched_first(repository: Path) -> None:
 def check_names(repository: Path) -> str:
     (repository / "conf" / "z2.json").write_text(json.dumps(PLAIN))
     return check(repository / "conf" / "z2.json").reader.why.split(" in ")[-1].split(",")[0]
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_program_that_opens_the_file_of_its_flag_itself(repository: Path, *, trains: bool) -> None:
+    program = "from transformers import HfArgumentParser\nds = json.load(open(arguments.deepspeed))\n"
+    (repository / "chat.py").write_text(program + "Trainer(model, args).train()\n" * trains)
+    (repository / "run.sh").write_text("deepspeed chat.py --deepspeed conf/z2.json --task vqa\n")
+    assert reader(repository) == ("transformers" if trains else "deepspeed", "script")

@@ -56,6 +56,8 @@ _BEFORE = 1000
 """Characters before a path in which it is said what reads it: a manifest has a line for each word."""
 _OWN_LOOP = r"\bdeepspeed\.initialize\b"
 _TRAINER = r"TrainingArguments|HfArgumentParser|Trainer\("
+_OPENED, _TRAINED = r"\bopen\((?:\w+\.)+deepspeed\b", r"TrainingArguments|Trainer\("
+"""A program that opens the file of its own argument `deepspeed`; what may read the file after all."""
 _SMALL = 50
 """Texts that speak of DeepSpeed: a repository with more holds several projects."""
 LAUNCHES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json")
@@ -244,6 +246,8 @@ def _of_program(before: str, script: str, top: str, why: str) -> str | None:
             program = contents(os.path.join(folder, programs[-1])).decode("latin-1")
         except OSError:
             continue
+        if re.search(_OPENED, program) and not re.search(_TRAINED, program):
+            return "deepspeed"
         loop, trainer = bool(re.search(_OWN_LOOP, program)), bool(re.search(_TRAINER, program))
         return None if loop == trainer else "deepspeed" if loop else "transformers"
     return None
