@@ -66,6 +66,8 @@ generate: $(VENV)/.dev
 
 # Builds the site into site/_build; `make serve` shows it on loopback while its texts are written.
 docs: $(VENV)/.docs
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory site-playground; else \
+		echo 'npm is missing: the site gets no playground'; rm -rf editors/dist/playground; fi
 	$(BIN)/python site/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file site/mkdocs.yml
 
@@ -163,6 +165,12 @@ vscode: worker
 
 # The playground, editors/dist/playground: a static page, which holds the worker.
 playground: worker
+	npm run --silent --prefix editors playground -- ../$(BIN)/python
+
+# What the site needs of that, without the tests' packages and the compiler's look at the types.
+site-playground: $(VENV)/.docs
+	npm ci --silent --ignore-scripts --no-audit --no-fund --prefix editors
+	npm run --silent --prefix editors worker -- ../$(BIN)/python
 	npm run --silent --prefix editors playground -- ../$(BIN)/python
 
 # The playground in Chromium, from a static server: what a visitor does, and how long it takes.

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from pages import command, keys, readers, releases, rules, schemas
+from pages import command, keys, playground, readers, releases, rules, schemas
 
 DOCS = Path(__file__).resolve().parent / "docs"
-FOLDERS = ("cli", "keys", "readers", "releases", "rules", "schema", "settings")
+FOLDERS = ("cli", "keys", "playground", "readers", "releases", "rules", "schema", "settings")
 """Folders of `docs` in which all files are generated."""
 MAKERS: tuple[Callable[[], dict[str, str]], ...] = (
     rules.pages,
@@ -38,12 +38,12 @@ def texts() -> dict[str, str]:
 
 def write(docs: Path) -> None:
     """Write below a folder what has changed, and remove what is made no more."""
-    made = texts()
-    for name, text in made.items():
+    made = {name: text.encode() for name, text in texts().items()} | playground.files()
+    for name, content in made.items():
         path = docs / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists() or path.read_text("utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+        if not path.exists() or path.read_bytes() != content:
+            path.write_bytes(content)
     for path in [path for folder in FOLDERS for path in (docs / folder).rglob("*") if path.is_file()]:
         if path.relative_to(docs).as_posix() not in made:
             path.unlink()

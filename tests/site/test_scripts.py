@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from pages import changes, places, releases
 
+import dsconfig
 import elastic
+from dsconfig.cli import main
 from dsconfig.releases import RELEASES
+from dsconfig.sizing.models.named import PRESETS
 from tests.site.conftest import ROOT
 
 ASSETS = ROOT / "site" / "docs" / "assets"
@@ -67,6 +70,64 @@ def test_pairs_of_releases_differ_as_the_table_says(tmp_path: Path) -> None:
     for (old, new), told in zip(pairs, node(line, "compare.js", asked, tmp_path), strict=True):
         wanted = [[path, said] for path in places.entries() for said in changes.between(path, old, new)]
         assert told == wanted, (RELEASES[old], RELEASES[new])
+
+
+def forms() -> list[dict[str, Any]]:
+    """The memory planner's form, filled at random."""
+    random = Random(7)
+    made = []
+    for _ in range(40):
+        numbers = {name: random.randint(1, 16) for name in ("gpus", "each", "micro", "steps")}
+        ticks = {name: random.random() < 0.5 for name in ("checkpointing", "sharded")}
+        words = {
+            "model": random.choice(["llama-3-8b", "gpt2", "llama-3.2-1b", "qwen3-0.6b"]),
+            "offload": random.choice(["none", "optimizer", "both"]),
+            "precision": random.choice(["bf16", "fp16", "fp32"]),
+        }
+        sizes = {
+            "stage": random.randint(0, 3),
+            "sequence": random.choice([512, 1024]),
+            "memory": random.choice([4, 24, 80]),
+        }
+        made.append(numbers | ticks | words | sizes)
+    return made
+
+
+def test_the_memory_planner_offers_the_models_that_are_known(tmp_path: Path) -> None:
+    assert set(node("script.MODELS", "memory.js", [], tmp_path)) == set(PRESETS)
+
+
+def test_the_memory_planner_asks_what_the_command_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states = forms()
+    made = node("asked.map((s) => [script.config(s), script.command(s)])", "memory.js", states, tmp_path)
+    fits, wanted = [], []
+    for state, (config, arguments) in zip(states, made, strict=True):
+        assert dsconfig.check(config, target=RELEASES[-1]).ok, config
+        file, out = tmp_path / "ds_config.json", tmp_path / "fits.json"
+        file.write_text(json.dumps(config), encoding="utf-8")
+        out.unlink(missing_ok=True)
+        asked = [str(file) if each.endswith("ds_config.json") else each for each in arguments]
+        assert main([*asked, "--gpu", f"{state['memory']}GiB"]) in (0, 1)
+        found = json.loads(capsys.readouterr().out)
+        assert {"at_rest", "peak", "bound", "terms"} <= found["rank"].keys()
+        assert {"gpu", "margin", "gpu_fits"} <= found["limits"].keys()
+        main([*asked, "--fit", f"{state['memory']}GiB", "-o", str(out)])
+        fit = json.loads(capsys.readouterr().out)["fit"]
+        assert fit["fits"] == out.exists()
+        if fit["fits"]:
+            fits.append([config, fit, state["memory"]])
+            wanted.append(json.loads(out.read_text("utf-8")))
+    assert len(fits) > len(states) / 2
+    line = (
+        "asked.map(([config, fit, size]) => [script.applied(config, fit.changes), script.advice(fit, size)])"
+    )
+    for answer, (_, fit, _), config in zip(
+        node(line, "memory.js", fits, tmp_path), fits, wanted, strict=True
+    ):
+        assert answer[0] == config
+        assert len(answer[1]) == len(fit["changes"]) + 1
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,249 @@
+// The memory planner: `dsconfig memory` in the playground's worker, drawn. The form makes the config and the arguments.
+
+const MODELS = [
+  "llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b", "llama-3-70b", "llama-3.1-405b", "llama-3.2-1b", "llama-3.2-3b",
+  "tinyllama-1.1b", "mistral-7b", "mixtral-8x7b", "mixtral-8x22b", "qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-7b",
+  "qwen2.5-14b", "qwen2.5-32b", "qwen2.5-72b", "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b", "qwen3-14b", "qwen3-32b",
+  "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "vit-base", "vit-large",
+];
+const PASTED = "pasted";
+const PHASES = { at_rest: "at rest", load: "load", forward: "forward", backward: "backward", step: "step" };
+const [CONFIG, MODEL] = ["/work/ds_config.json", "/work/model/config.json"];
+
+/** The config that the form describes. */
+function config({ stage, offload, micro, steps, precision }) {
+  const zero = { stage };
+  if (stage > 0 && offload !== "none") zero.offload_optimizer = { device: "cpu" };
+  if (stage === 3 && offload === "both") zero.offload_param = { device: "cpu" };
+  const made = { train_micro_batch_size_per_gpu: micro, gradient_accumulation_steps: steps };
+  if (precision !== "fp32") made[precision] = { enabled: true };
+  return { ...made, zero_optimization: zero };
+}
+
+/** The command's arguments, but for what it is asked. */
+function command(state) {
+  const flag = (name, on) => `--${on ? "" : "no-"}${name}`;
+  return [
+    "memory", CONFIG, "--model", state.model === PASTED ? MODEL : state.model, "--world-size", `${state.gpus}`,
+    "--gpus-per-node", `${Math.min(state.each, state.gpus)}`, "--sequence-length", `${state.sequence}`,
+    flag("checkpointing", state.checkpointing), flag("zero-init", state.sharded && state.stage === 3),
+    "--output-format", "json",
+  ];
+}
+
+/** The config with what `--fit` changes of it. */
+function applied(before, changes) {
+  const after = structuredClone(before);
+  for (const [path, value] of changes.flatMap(({ set }) => Object.entries(set))) {
+    const keys = path.split(".");
+    const last = keys.pop();
+    let at = after;
+    for (const key of keys) at = at[key] ??= {};
+    at[last] = value;
+  }
+  return after;
+}
+
+const gib = (bytes) => (bytes / 2 ** 30).toFixed(2);
+
+/** What `--fit` found, as lines. */
+function advice({ fits, changes, world_size: size, why }, memory) {
+  const lines = changes.map(({ told, bound }) => `${told}: at most ${gib(bound)} GiB`);
+  if (fits) return [...lines, changes.length ? `fits ${memory} GiB with that` : `fits ${memory} GiB as it is`];
+  return [...lines, why ?? `does not fit ${memory} GiB`, ...(size ? [`${size} ranks would do`] : [])];
+}
+
+if (typeof module !== "undefined") module.exports = { MODELS, advice, applied, command, config };
+
+/** The worker that is built with the playground, as a function that runs the command; it rejects where there is none. */
+async function checker(folder) {
+  const at = (name) => new URL(name, folder).href;
+  if (!(await fetch(at("worker.js"), { method: "HEAD" })).ok) throw new Error("this build of the site has no worker");
+  const worker = new Worker(at("worker.js"));
+  const waiting = new Map();
+  await new Promise((resolve, reject) => {
+    worker.onerror = ({ message }) => reject(new Error(message));
+    worker.onmessage = ({ data }) => (data.ready ? resolve() : reject(new Error(data.reason)));
+    worker.postMessage({ wasm: at("pyodide.asm.wasm"), archive: at("python.archive") });
+  });
+  worker.onmessage = ({ data }) => {
+    const { resolve, reject } = waiting.get(data.id) ?? {};
+    waiting.delete(data.id);
+    if (data.error) reject?.(new Error(data.error.message));
+    else resolve?.(data.result);
+  };
+  let last = 0;
+  return (files, args) =>
+    new Promise((resolve, reject) => {
+      waiting.set(++last, { resolve, reject });
+      const write = Object.entries(files).map(([path, content]) => ({ path, content }));
+      worker.postMessage({ jsonrpc: "2.0", method: "dsconfig/mirror", params: { write, remove: [] } });
+      const params = { arguments: args, stdin: "", folder: "/work" };
+      worker.postMessage({ jsonrpc: "2.0", id: last, method: "dsconfig/run", params });
+    });
+}
+
+function memoryPlanner(root, folder) {
+  const element = (tag, properties, ...inner) => {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.append(...inner);
+    return made;
+  };
+  const given = new URLSearchParams(location.hash.slice(1));
+  const number = (name, standard, most) =>
+    element("input", { type: "number", min: 1, max: most, value: Number(given.get(name)) || standard, id: `plan-${name}` });
+  const choice = (name, standard, options) => {
+    const entries = Object.entries(options);
+    const made = element("select", { id: `plan-${name}` }, ...entries.map(([value, text]) => element("option", { value, textContent: text })));
+    made.value = given.get(name) in options ? given.get(name) : standard;
+    return made;
+  };
+  const tick = (name, standard) =>
+    element("input", { type: "checkbox", id: `plan-${name}`, checked: given.has(name) ? given.get(name) === "1" : standard });
+  const names = Object.fromEntries([...MODELS.map((name) => [name, name]), [PASTED, "a config.json, pasted"]]);
+  const fields = {
+    model: choice("model", "llama-3-8b", names),
+    sequence: number("sequence", 4096, 10_000_000),
+    gpus: number("gpus", 8, 100_000),
+    each: number("each", 8, 64),
+    memory: number("memory", 80, 1000),
+    stage: choice("stage", "2", { 0: "0: nothing is shared", 1: "1: optimizer states", 2: "2: and gradients", 3: "3: and parameters" }),
+    offload: choice("offload", "none", { none: "none", optimizer: "optimizer, to the host", both: "optimizer and parameters" }),
+    precision: choice("precision", "bf16", { bf16: "bf16", fp16: "fp16", fp32: "fp32" }),
+    micro: number("micro", 1, 100_000),
+    steps: number("steps", 4, 100_000),
+    checkpointing: tick("checkpointing", false),
+    sharded: tick("sharded", false),
+  };
+  const labels = {
+    model: "Model", sequence: "Tokens of a sequence", gpus: "GPUs", each: "GPUs in a node", memory: "Memory of a GPU, GiB",
+    stage: "ZeRO stage", offload: "Offload", precision: "Precision", micro: "Micro batch", steps: "Accumulation steps",
+    checkpointing: "Activations are checkpointed", sharded: "Built in shards (zero.Init)",
+  };
+  const pasted = element("textarea", { id: "plan-pasted", rows: 6, spellcheck: false, placeholder: '{ "model_type": "llama", "hidden_size": 4096, … }' });
+  const pastedField = element("p", {}, element("label", { htmlFor: pasted.id, textContent: "Its config.json" }), pasted);
+  const status = element("p", { className: "told", role: "status", textContent: "The calculator is starting…" });
+  const result = element("div", {});
+
+  const read = () =>
+    Object.fromEntries(Object.entries(fields).map(([name, input]) => [
+      name, input.type === "checkbox" ? input.checked : input.type === "number" || name === "stage" ? Number(input.value) : input.value,
+    ]));
+
+  const scrolled = (label, inner) =>
+    element("div", { className: "md-typeset__scrollwrap", tabIndex: 0, role: "region", ariaLabel: label }, inner);
+
+  const bars = ({ rank, limits }) => {
+    const held = (phase) => (phase === "at_rest" ? rank.at_rest : rank.peak[phase]);
+    const most = (phase) => (phase === "at_rest" ? rank.at_rest : rank.bound[phase]);
+    const whole = Math.max(limits.gpu, ...Object.keys(PHASES).map(most));
+    const share = (bytes) => `${(100 * bytes) / whole}%`;
+    const rows = Object.entries(PHASES).map(([phase, name]) => {
+      const parts = rank.terms.map((term, at) => {
+        const part = element("span", { className: `term-${at % 10}`, title: `${term.name}: ${gib(term.phases[phase] ?? 0)} GiB` });
+        part.style.width = share(term.phases[phase] ?? 0);
+        return part;
+      });
+      const limit = element("i", { title: "what the GPU has for tensors" });
+      limit.style.left = share(Math.max(0, limits.gpu - limits.margin));
+      const over = most(phase) > limits.gpu - limits.margin;
+      const told = `${gib(held(phase))} GiB${phase === "at_rest" ? "" : `, at most ${gib(most(phase))}`}`;
+      const bar = element("div", { className: "stack", role: "img", ariaLabel: `${name}: ${told}` }, ...parts, limit);
+      return element("div", { className: "phase" }, element("span", { textContent: name }), bar,
+        element("span", { className: over ? "wrong" : "", textContent: `${told}${over ? ": too much" : ""}` }));
+    });
+    return element("div", { className: "phases" }, ...rows);
+  };
+
+  const table = ({ rank }) => {
+    const head = ["GiB", ...Object.values(PHASES), "governed by"].map((textContent) => element("th", { textContent, scope: "col" }));
+    const rows = rank.terms.map((term, at) => {
+      const name = element("th", { scope: "row" }, element("span", { className: `swatch term-${at % 10}` }), ` ${term.name}`);
+      const cells = Object.keys(PHASES).map((phase) => element("td", { textContent: phase in term.phases ? gib(term.phases[phase]) : "–" }));
+      return element("tr", {}, name, ...cells, element("td", {}, element("code", { textContent: term.key })));
+    });
+    return scrolled("What a rank holds, by phase", element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
+  };
+
+  const copied = (text) => {
+    const copy = element("button", { type: "button", className: "md-button", textContent: "Copy the config" });
+    copy.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(text);
+      copy.textContent = "Copied";
+    });
+    return [element("pre", { tabIndex: 0 }, element("code", { textContent: text })), copy];
+  };
+
+  const draw = (state, found, fit) => {
+    const { host, limits } = found;
+    const peak = Math.max(host.at_rest, ...Object.values(host.bound));
+    const lines = advice(fit, state.memory).map((textContent) => element("li", { textContent }));
+    status.textContent = limits.gpu_fits
+      ? `It fits, with ${gib(limits.margin)} GiB of ${state.memory} kept free.`
+      : `It does not fit: ${gib(limits.margin)} GiB of ${state.memory} are kept free.`;
+    result.replaceChildren(
+      bars(found),
+      table(found),
+      element("p", { className: "told", textContent: `A host holds at most ${gib(peak)} GiB. The line in each bar is what a GPU has for tensors.` }),
+      element("h2", { textContent: "What makes it fit" }),
+      element("ol", {}, ...lines),
+      ...copied(JSON.stringify(applied(config(state), fit.fits ? fit.changes : []), null, 2)),
+      element("details", {}, element("summary", { textContent: "Assumed" }),
+        element("ul", {}, ...found.assumptions.map((textContent) => element("li", { textContent })))),
+    );
+  };
+
+  const refuse = (words) => {
+    status.textContent = words.replace(/^dsconfig: error: /, "").trim();
+    result.replaceChildren();
+  };
+
+  let run;
+  let asked = 0;
+  const show = async () => {
+    const state = read();
+    pastedField.hidden = state.model !== PASTED;
+    fields.offload.disabled = state.stage === 0;
+    fields.sharded.disabled = state.stage !== 3;
+    const wrong = Object.entries(fields).find(([, input]) => !input.checkValidity() || input.value === "");
+    if (!run) return;
+    if (wrong) return refuse(`${labels[wrong[0]]}: a whole number from 1 to ${Number(wrong[1].max).toLocaleString("en")}.`);
+    if (state.model === PASTED && !pasted.value.trim()) return refuse("Paste the model's config.json.");
+    history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).map(([name, value]) => [name, String(Number.isFinite(Number(value)) ? Number(value) : value)]))}`);
+    const turn = (asked += 1);
+    const files = { [CONFIG]: JSON.stringify(config(state)), [MODEL]: pasted.value };
+    const found = await run(files, [...command(state), "--gpu", `${state.memory}GiB`]);
+    if (turn !== asked) return;
+    if (!found.stdout) return refuse(found.stderr);
+    const fit = await run({}, [...command(state), "--fit", `${state.memory}GiB`]);
+    if (turn !== asked) return;
+    if (!fit.stdout) return refuse(fit.stderr);
+    draw(state, JSON.parse(found.stdout), JSON.parse(fit.stdout).fit);
+  };
+
+  let due;
+  const later = () => {
+    clearTimeout(due);
+    due = setTimeout(() => show().catch((error) => refuse(String(error))), 200);
+  };
+  for (const input of [...Object.values(fields), pasted]) input.addEventListener("input", later);
+  const field = ([name, input]) => element("p", {}, element("label", { htmlFor: input.id, textContent: labels[name] }), input);
+  const [model, ...others] = Object.entries(fields).map(field);
+  root.replaceChildren(model, pastedField, ...others, status, result);
+  show();
+  checker(folder).then(
+    (found) => {
+      run = found;
+      return show();
+    },
+    ({ message }) => {
+      status.replaceChildren(`The planner cannot compute here: ${message}. On the command line, `,
+        element("code", { textContent: "dsconfig memory" }), " says the same.");
+    },
+  );
+}
+
+if (typeof document !== "undefined") {
+  const root = document.getElementById("plan-memory");
+  if (root) memoryPlanner(root, new URL("../playground/", document.currentScript.src));
+}

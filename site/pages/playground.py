@@ -1,0 +1,35 @@
+"""The playground, as `make playground` built it; in a build without it, a page that says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+BUILT = Path(__file__).resolve().parents[2] / "editors" / "dist" / "playground"
+NONE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="description" content="This build has no playground; dsconfig check says the same on the command line.">
+<title>No playground – dsconfig</title>
+<link rel="icon" href="data:,">
+<style>
+  :root { color-scheme: light dark; font: 1rem/1.5 system-ui, sans-serif; }
+  body { max-width: 40rem; margin: 15vh auto; padding: 0 1rem; }
+</style>
+<main>
+<h1>This build of the site has no playground</h1>
+<p>It was built on a machine without npm, which builds what checks configs in a browser.
+<code>make docs</code> on one with npm makes it.</p>
+<p><code>dsconfig check</code> finds the same on the command line:
+<a href="../guides/first-check/">first check</a>. <a href="../">To the first page</a>.</p>
+</main>
+</html>
+"""
+
+
+def files(built: Path = BUILT) -> dict[str, bytes]:
+    """Every file of the playground by its path below `docs`."""
+    if not (built / "index.html").is_file():
+        return {"playground/index.html": NONE.encode()}
+    return {f"playground/{path.name}": path.read_bytes() for path in built.iterdir() if path.is_file()}
