@@ -10,7 +10,7 @@ NONE = """\
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="description" content="This build has no playground; dsconfig check says the same on the command line.">
+<meta name="description" content="This build has no playground; dsconfig check says the same.">
 <title>No playground – dsconfig</title>
 <link rel="icon" href="data:,">
 <style>

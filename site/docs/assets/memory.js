@@ -106,7 +106,7 @@ function memoryPlanner(root, folder) {
     sequence: number("sequence", 4096, 10_000_000),
     gpus: number("gpus", 8, 100_000),
     each: number("each", 8, 64),
-    memory: number("memory", 80, 1000),
+    memory: number("gpu-memory", 80, 1000),
     stage: choice("stage", "2", { 0: "0: nothing is shared", 1: "1: optimizer states", 2: "2: and gradients", 3: "3: and parameters" }),
     offload: choice("offload", "none", { none: "none", optimizer: "optimizer, to the host", both: "optimizer and parameters" }),
     precision: choice("precision", "bf16", { bf16: "bf16", fp16: "fp16", fp32: "fp32" }),
@@ -209,7 +209,7 @@ function memoryPlanner(root, folder) {
     if (!run) return;
     if (wrong) return refuse(`${labels[wrong[0]]}: a whole number from 1 to ${Number(wrong[1].max).toLocaleString("en")}.`);
     if (state.model === PASTED && !pasted.value.trim()) return refuse("Paste the model's config.json.");
-    history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).map(([name, value]) => [name, String(Number.isFinite(Number(value)) ? Number(value) : value)]))}`);
+    history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).map(([name, value]) => [fields[name].id.replace("plan-", ""), String(Number.isFinite(Number(value)) ? Number(value) : value)]))}`);
     const turn = (asked += 1);
     const files = { [CONFIG]: JSON.stringify(config(state)), [MODEL]: pasted.value };
     const found = await run(files, [...command(state), "--gpu", `${state.memory}GiB`]);
