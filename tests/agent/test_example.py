@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -54,18 +55,26 @@ def losses(*nodes: Process) -> dict[int, float]:
     return {step: loss for _, step, loss in ordered}
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as line:
+        return line.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("stage", [2, 3])
 def test_example(start: Start, stage: int) -> None:
     """ZeRO goes from two ranks to one and back: each step has the loss that it would have had."""
     undisturbed = start(stage, "1", "127.0.0.1:0", "undisturbed", "--steps", "40")
     assert undisturbed.wait(400) == 0, undisturbed.text()[-3000:]
-    endpoint = f"127.0.0.1:{free_port()}"
+    port = free_port()
+    endpoint = f"127.0.0.1:{port}"
 
     def node() -> Process:
         return start(stage, "1:2", endpoint, "out", "--steps", "40", "--every", "5", "--pause", "0.3")
 
-    first, lost = node(), node()
+    first = node()
+    wait_until(lambda: listens(port), 60, "the first node hosts the store, which must not be lost")
+    lost = node()
     wait_until(lambda: "step 7 of" in first.text() + lost.text(), 200, f"step 7\n{first.text()[-2000:]}")
     round_ = max(map(int, re.findall(r"round (\d+): rank \d of 2", first.text())))
     lost.signal(signal.SIGKILL, workers=True)
