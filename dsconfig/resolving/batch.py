@@ -65,6 +65,8 @@ def _plain_batch(config: JsonObject, share: Share, runtime: Runtime) -> tuple[Tr
     if isinstance(found, Impossible):
         raise refused_batch(config, share.size, runtime, by_key=share.by_key)
     triplet = _whole(found)
+    if isinstance(derive(*triplet.values(), share.size), Impossible):
+        triplet = found  # beyond 2**53 the sum may hold in floats alone, which is how DeepSpeed works it out
     config.update(zip(KEYS, triplet.values(), strict=True))
     return triplet, messages
 

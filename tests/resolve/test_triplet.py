@@ -72,6 +72,15 @@ def test_possible_exactly_where_check_rejects_nothing(config: dict[str, Any], si
 
 
 @settings(deadline=None)
+@given(st.floats(2.0**53, 1e24), st.sampled_from((None, 2.0, 3.0, 7, 1e9)), sizes)
+def test_beyond_exact_integers_floats_decide(batch: float, micro: float | None, size: int) -> None:
+    config = {TRAIN: batch} if micro is None else {TRAIN: batch, MICRO: micro}
+    report = dsconfig.check(config, "0.19.8", size)
+    rejected = any(found.effect == "rejected" for found in report)
+    assert (refused(config, size) is not None) == rejected
+
+
+@settings(deadline=None)
 @given(st.integers(1, 500), small, sizes)
 def test_hinted_batch_sizes_work(batch: int, micro: int, size: int) -> None:
     try:
