@@ -14,6 +14,7 @@ EXIT_CODES: Final = {
     4: "the store cannot be reached, or was lost while the job ran",
     5: "too few nodes, or an inadmissible number of them, for the whole of `join_timeout`",
     130: "ended by SIGINT",
+    138: "this host cannot go on, its disk is full, say; the others do: start the agent again",
     143: "ended by SIGTERM: this node left in order, after the next checkpoint; the others go on",
 }
 """What each exit code of `dsconfig elastic run` means."""
@@ -47,6 +48,16 @@ class StoreLostError(AgentError):
     """The store does not answer."""
 
     code = 4
+
+
+class HostError(AgentError):
+    """This host lets its agent down; those of other hosts need not mind.
+
+    Schedulers that go by exit codes start a replica again from 128 on, and 138 is no signal's that they send
+    (Kubeflow's `pkg/util/train/train_util.go`, `IsRetryableExitCode`).
+    """
+
+    code = 138
 
 
 class TooFewNodesError(AgentError):

@@ -15,7 +15,7 @@ import threading
 from functools import partial
 
 from elastic.agent import transitions
-from elastic.agent.errors import AgentError, StoreLostError
+from elastic.agent.errors import AgentError, HostError, StoreLostError
 from elastic.agent.evidence import Evidence, Silence
 from elastic.agent.failure_detector import FailureDetector, watched_by
 from elastic.agent.resize_policy import ResizePolicy
@@ -92,6 +92,8 @@ class Heartbeat:
                     self._tick()
         except AgentError as error:
             self.lost = error
+        except OSError as error:
+            self.lost = HostError(f"this host cannot go on: {error}")
         except Exception as error:  # the agent must not go on without a heartbeat
             self.lost = StoreLostError(f"the job's state cannot be used: {type(error).__name__}: {error}")
 

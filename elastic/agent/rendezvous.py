@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NoReturn
 
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -23,7 +24,7 @@ from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 from elastic.agent.drain import Drain
 from elastic.agent.endings import Drained, JobSucceeded
 from elastic.agent.endpoint import Endpoint, own_address
-from elastic.agent.errors import AgentError, SettingsError
+from elastic.agent.errors import AgentError, HostError, SettingsError
 from elastic.agent.job import Job
 from elastic.agent.local_node import LocalNode
 from elastic.agent.node import Node
@@ -152,10 +153,15 @@ class PlanRendezvous(RendezvousHandler):
                 _say("the job ends with this node, which hosts the store")
             raise SignalException("left in order", signal.SIGTERM) from None
         except AgentError as error:
-            if not self._exits:
-                raise
-            _say(f"error: {error}")
-            raise SystemExit(error.code) from None
+            self._end(error)
+        except OSError as error:
+            self._end(HostError(f"this host cannot go on: {error}"))
+
+    def _end(self, error: AgentError) -> NoReturn:
+        if not self._exits:
+            raise error
+        _say(f"error: {error}")
+        raise SystemExit(error.code) from None
 
 
 def _say(text: str) -> None:

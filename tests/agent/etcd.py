@@ -43,8 +43,12 @@ class Etcd:
         wait_until(lambda: self.leader is not None, 30, "etcd has a leader")
 
     @property
+    def addresses(self) -> list[tuple[str, int]]:
+        return [("127.0.0.1", client) for client, _ in self._ports]
+
+    @property
     def endpoint(self) -> str:
-        return "etcd://" + ",".join(f"127.0.0.1:{client}" for client, _ in self._ports)
+        return "etcd://" + ",".join(f"{host}:{port}" for host, port in self.addresses)
 
     @property
     def leader(self) -> int | None:

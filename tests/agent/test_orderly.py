@@ -40,10 +40,11 @@ def test_standby_and_promotion(cluster: MakeCluster) -> None:
         job.start_node(nnodes="2:4")
     job.wait_for_step(3, world=2)
     wait_until(lambda: len(job.status()["standby"]) == 1, 60, "one on standby", job)
+    round_ = job.status()["round"]
     at_work = {row["pid"] for row in job.rows()}
     victim = next(node for node in job.nodes if at_work & set(node.workers()))
     victim.signal(signal.SIGKILL, workers=True)
-    job.wait_for_step(0, world=2, round_=job.status()["round"] + 1)
+    job.wait_for_step(0, world=2, round_=round_ + 1)
     assert sorted(job.finish()) == [-9, 0, 0]
     assert job.worlds()[-2:] == [2, 2]
     job.assert_clean(batch=16)

@@ -50,9 +50,9 @@ def test_rank_0_of_three_lost(cluster: MakeCluster) -> None:
         job.start_node(nnodes="1:3")
     job.wait_for_step(6, world=3)
     first = next(row["pid"] for row in job.rows() if row["rank"] == 0)
+    round_ = max(row["round"] for row in job.rows())
     victim = next(node for node in job.nodes if first in node.workers())
     victim.signal(signal.SIGKILL, workers=True)
-    round_ = max(row["round"] for row in job.rows())
     job.wait_for_step(0, world=2, round_=round_ + 1)
     assert sorted(job.finish()) == [-9, 0, 0]
     assert job.worlds()[-2:] == [3, 2]
