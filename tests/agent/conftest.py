@@ -27,6 +27,7 @@ SCENARIOS = {
     "two_processes_a_node",
     "version_2_with_nodes_of_two",
     "hung_collective",
+    "host_that_cannot_be_written_to",
     "failing_script_fails_everywhere",
     "member_dies_before_its_workers_start",
     "the_audit_finds_a_skipped_step",

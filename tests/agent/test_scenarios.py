@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import socket
 import sys
 import time
 from pathlib import Path
 
-from tests.agent.cluster import DOZEN, FAST, POWERS, wait_until, write_config
+from tests.agent.cluster import DOZEN, FAST, POWERS, Process, wait_until, write_config
 from tests.agent.conftest import MakeCluster
 
 IDLE_NODE = Path(__file__).with_name("idle_node.py")
@@ -187,6 +188,21 @@ def test_hung_collective(cluster: MakeCluster) -> None:
     stacks = [event["stacks"] for event in shown if event["event"] == "stalled"]
     assert any("in misbehave" in one for one in stacks), "the one who sleeps"
     assert any("in all_reduce" in one for one in stacks), "and the one who waits for it"
+
+
+def test_host_that_cannot_be_written_to(cluster: MakeCluster) -> None:
+    """Its agent says so and goes; a full disk is the usual reason, a lost folder the one for a test."""
+    job = cluster()
+    job.begin(step=4)
+    victim = job.nodes[1]
+    pid = next(row["pid"] for row in job.rows() if row["pid"] in victim.workers())
+    shutil.rmtree(_variable(pid, "DSCONFIG_ELASTIC_AGENT"))
+    Process.send(pid, signal.SIGKILL)
+    job.wait_for_step(3, world=1, round_=2)
+    assert job.finish() == [0, 138]
+    said = victim.text().splitlines()[-1]
+    assert said.startswith("dsconfig: error: this host cannot go on: [Errno 2] No such file")
+    job.assert_clean(batch=16)
 
 
 def test_failing_script_fails_everywhere(cluster: MakeCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from pathlib import Path
@@ -20,9 +21,10 @@ class Disk:
 
     def fill(self) -> None:
         """Leave not a byte."""
-        free = os.statvfs(self._folder)
         with self._balloon.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_bsize)
+            while (free := os.statvfs(self._folder)).f_bavail:
+                with contextlib.suppress(OSError):  # others write just now
+                    os.posix_fallocate(file.fileno(), 0, file.seek(0, 2) + free.f_bavail * free.f_bsize)
 
     def empty(self) -> None:
         """Make the room again."""
