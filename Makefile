@@ -109,19 +109,21 @@ address:
 # with that release of torch, in an environment of its own below .torch/ (with CUDA's packages: several GB).
 ifdef TORCH
 AGENT := .torch/$(TORCH)/bin/python
-$(AGENT):
+AGENT_READY := .torch/$(TORCH)/.installed
+$(AGENT_READY):
 	$(PYTHON) -m venv .torch/$(TORCH)
-	$@ -m pip install --quiet --disable-pip-version-check torch==$(TORCH) -e '.[dev]'
+	$(AGENT) -m pip install --quiet --disable-pip-version-check torch==$(TORCH) -e '.[dev]'
+	touch $@
 else
 AGENT := $(BIN)/python
 endif
-agent: $(VENV)/.dev $(AGENT)
+agent: $(VENV)/.dev $(AGENT_READY)
 	$(BIN)/python -m tests.parity.environment 0.19.8
 	DSCONFIG_PROCESSES=1 $(AGENT) -m pytest tests/agent
 
 # Freezes nodes of real jobs, and looks whether any of their workers does something after it has woken.
 COUNT ?= 200
-freezes: $(VENV)/.dev $(AGENT)
+freezes: $(VENV)/.dev $(AGENT_READY)
 	$(AGENT) -m tests.agent.freezes --count $(COUNT)
 
 # Random faults of an elastic job and of its etcd: `make soak MINUTES=20 SEED=1`.
