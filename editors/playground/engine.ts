@@ -4,7 +4,8 @@
  * It is the language server in a worker, so findings, fixes, hover and completion are those of an editor.
  */
 
-import { Client, type Ran, type Wire } from "../worker/client";
+import type { Client, Ran } from "../worker/client";
+import { begin, first } from "./start.js";
 
 /** For what the text is checked; what is empty is found out. */
 export interface Circumstances {
@@ -64,6 +65,9 @@ interface CodeAction {
   readonly edit?: { readonly changes?: Record<string, readonly TextEdit[]> };
 }
 
+/** Milliseconds after which nobody waits for the first findings any more; then the next visit is prepared. */
+const REST = 2000;
+
 const NOTHING: Circumstances = { target: "", worldSize: null, consumer: "" };
 
 export class Engine {
@@ -74,12 +78,12 @@ export class Engine {
 
   private constructor(private readonly client: Client) {}
 
-  /** Starts the worker from a folder of the site that holds it. */
-  static async start(folder: URL): Promise<Engine> {
-    const at = (name: string): string => new URL(name, folder).href;
-    const parts = { wasm: at("pyodide.asm.wasm"), archive: at("python.archive") };
-    const client = await Client.start(new Worker(at("worker.js")) as Wire, parts);
+  static async start(): Promise<Engine> {
+    const client = await first;
     const engine = new Engine(client);
+    if (!client.isKept) {
+      setTimeout(() => begin("new").then((made) => made.end()).catch(() => {}), REST);
+    }
     const capabilities = { textDocument: { diagnostic: {} }, general: { positionEncodings: ["utf-16"] } };
     await client.request("initialize", {
       capabilities,

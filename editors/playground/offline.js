@@ -1,13 +1,14 @@
 // Keeps the playground for when there is no network: its files are asked for once for each version.
-const CACHE = "dsconfig-__VERSION__";
-const FILES = ["./", "page.js", "page.css", "worker.js", "pyodide.asm.wasm", "python.archive"];
+const PREFIX = "dsconfig-page-";
+const CACHE = `${PREFIX}__VERSION__`;
+const FILES = ["./", "start.js", "page.js", "page.css", "worker.js", "pyodide.asm.wasm", "python.archive"];
 
 self.addEventListener("install", (event) => {
   event.waitUntil(caches.open(CACHE).then((cache) => cache.addAll(FILES)).then(() => self.skipWaiting()));
 });
 
 self.addEventListener("activate", (event) => {
-  const old = (name) => name.startsWith("dsconfig-") && name !== CACHE;
+  const old = (name) => name.startsWith(PREFIX) && name !== CACHE;
   event.waitUntil(
     caches.keys().then((names) => Promise.all(names.filter(old).map((name) => caches.delete(name))))
       .then(() => self.clients.claim()),

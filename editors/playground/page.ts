@@ -21,6 +21,8 @@ const EXAMPLE = `{
   "fp16": { "enabled": true, "loss_scale": 0 }
 }
 `;
+/** Milliseconds from the last keystroke to the next check. */
+const DELAY = 10;
 const SEVERITIES = ["error", "error", "warning", "info"] as const;
 
 const element = <E extends HTMLElement>(id: string): E => document.getElementById(id) as E;
@@ -208,7 +210,7 @@ async function main(): Promise<void> {
     }
   }
   const syntax = () => language.reconfigure(format() === "yaml" ? yaml() : json());
-  const lint = linter(findings, { delay: 30 });
+  const lint = linter(findings, { delay: DELAY });
   const rules = new Compartment();
   const view = new EditorView({
     parent: element("editor"),
@@ -225,7 +227,7 @@ async function main(): Promise<void> {
       ],
     }),
   });
-  const again = (): void => view.dispatch({ effects: [syntax(), rules.reconfigure(linter(findings, { delay: 30 }))] });
+  const again = (): void => view.dispatch({ effects: [syntax(), rules.reconfigure(linter(findings, { delay: DELAY }))] });
   for (const id of ["target", "size", "reader", "format"]) {
     control(id).addEventListener("change", again);
   }
@@ -250,7 +252,7 @@ async function main(): Promise<void> {
       void show();
     });
   }
-  engine = await Engine.start(new URL(".", location.href));
+  engine = await Engine.start();
   document.body.dataset["ready"] = String(Math.round(performance.now()));
   again();
   await navigator.serviceWorker?.register("offline.js");

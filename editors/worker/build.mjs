@@ -3,6 +3,7 @@
 //   node worker/build.mjs [PYTHON]     the Python whose installed dsconfig goes into the archive
 
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -32,20 +33,24 @@ async function archive(python) {
   const names = runtime.toPy({});
   runtime.runPython(readFileSync(`${here}pack.py`, "utf8"), { globals: names });
   const made = names.get("pack")(runtime.toPy(roots), readFileSync(`${here}worker.py`, "utf8"));
-  writeFileSync(`${dist}python.archive`, gzipSync(made.toJs(), { level: 9 }));
+  const bytes = gzipSync(made.toJs(), { level: 9 });
+  writeFileSync(`${dist}python.archive`, bytes);
+  return bytes;
 }
 
-const shared = { bundle: true, minify: true, legalComments: "none", logLevel: "warning", external: ["node:*", "ws"] };
 mkdirSync(dist, { recursive: true });
+const made = createHash("sha256").update(await archive(process.argv[2] ?? "python3"));
+const version = made.update(readFileSync(`${pyodide}pyodide.asm.wasm`)).digest("hex").slice(0, 12);
+const shared = { bundle: true, minify: true, legalComments: "none", logLevel: "warning", external: ["node:*", "ws"] };
+const define = { VERSION: JSON.stringify(version) };
 copyFileSync(`${pyodide}pyodide.asm.wasm`, `${dist}pyodide.asm.wasm`);
 await Promise.all([
-  archive(process.argv[2] ?? "python3"),
   build({
     ...shared,
     entryPoints: [`${here}browser.ts`],
     outfile: `${dist}worker.js`,
     format: "iife",
-    define: { "import.meta.url": "undefined" },
+    define: { ...define, "import.meta.url": "undefined" },
   }),
   build({
     ...shared,
@@ -53,7 +58,7 @@ await Promise.all([
     outfile: `${dist}worker.cjs`,
     platform: "node",
     format: "cjs",
-    define: { "import.meta.url": "ADDRESS" },
+    define: { ...define, "import.meta.url": "ADDRESS" },
     banner: { js: 'const ADDRESS = require("node:url").pathToFileURL(__filename).href;' },
   }),
   build({

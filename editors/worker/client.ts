@@ -29,20 +29,24 @@ export class Client {
   private last = 0;
   private readonly waiting = new Map<string, Waiting>();
 
-  private constructor(private readonly wire: Wire) {}
+  private constructor(
+    private readonly wire: Wire,
+    /** Whether Python began with the memory that the browser kept. */
+    readonly isKept: boolean,
+  ) {}
 
   /** Starts Python in a worker. */
   static async start(wire: Wire, parts: Start): Promise<Client> {
-    await new Promise<void>((resolve, reject) => {
+    const isKept = await new Promise<boolean>((resolve, reject) => {
       wire.onerror = ({ message }) => reject(new Error(message));
       wire.onmessage = ({ data }) => {
         if ("ready" in data) {
-          data.ready ? resolve() : reject(new Error(data.reason));
+          data.ready ? resolve(data.isKept) : reject(new Error(data.reason));
         }
       };
       wire.postMessage(parts);
     });
-    const client = new Client(wire);
+    const client = new Client(wire, isKept);
     wire.onmessage = ({ data }) => client.hear(data as Message);
     wire.onerror = ({ message }) => client.fail(new Error(message));
     return client;

@@ -9,10 +9,14 @@ export interface Start {
   readonly wasm: Part;
   /** `python.archive`; in Node, its bytes. */
   readonly archive: Part;
+  /** "kept": begin with the memory that the browser keeps, if it does; "new": make that one, and keep it. */
+  readonly memory?: "kept" | "new";
 }
 
 /** The worker's first answer. */
-export type Started = { readonly ready: true } | { readonly ready: false; readonly reason: string };
+export type Started =
+  | { readonly ready: true; readonly isKept: boolean }
+  | { readonly ready: false; readonly reason: string };
 
 /** A message of JSON-RPC, in either direction. */
 export interface Message {

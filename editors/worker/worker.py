@@ -7,6 +7,7 @@ gives `{"code": 1, "stdout": "…", "stderr": "…"}`.
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _RUN = "dsconfig/run"
+_TYPICAL = """{
+  "train_micro_batch_size_per_gpu": 4,
+  "zero_optimization": { "stage": 3, "cpu_offload": true, "reduce_bucket_sise": 5e8 },
+  "fp16": { "enabled": true }
+}
+"""
 _service = Service()
 
 
@@ -45,6 +52,29 @@ def pending() -> str | None:
     """The next message that nobody asked for, once nothing else is to be done; None: all is said."""
     message = next(_service.pending(), None)
     return None if message is None else json.dumps(message)
+
+
+def warm() -> None:
+    """Do once what a page asks for first, so that all of it has been imported."""
+    service, document = Service(), {"uri": "file:///work/ds_config.json"}
+    opened = document | {"languageId": "deepspeed-json", "version": 1, "text": _TYPICAL}
+    place = {"line": 1, "character": 3}
+    span = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
+    service.request("initialize", {"capabilities": {"textDocument": {"diagnostic": {}}}})
+    service.take("textDocument/didOpen", {"textDocument": opened})
+    service.request("textDocument/diagnostic", {"textDocument": document})
+    context = {"diagnostics": [], "only": ["quickfix"]}
+    service.request("textDocument/codeAction", {"textDocument": document, "range": span, "context": context})
+    for feature in ("hover", "completion"):
+        service.request(f"textDocument/{feature}", {"textDocument": document, "position": place})
+    list(service.pending())
+    for verb in (
+        ["show"],
+        ["resolve", "--world-size", "8"],
+        ["memory", "--model", "gpt2", "--world-size", "8"],
+    ):
+        run([*verb, "-"], _TYPICAL)
+    gc.collect()
 
 
 def run(arguments: Sequence[str], stdin: str = "", folder: str = "/") -> dict[str, object]:

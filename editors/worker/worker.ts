@@ -5,6 +5,7 @@
  * keystrokes in a row the last one is judged, and a request that is cancelled meanwhile is not answered.
  */
 
+import { forget } from "./memory";
 import { MIRROR, type Message, type Mirror, type Start, type Started } from "./messages";
 import { type Python, start } from "./python";
 
@@ -25,7 +26,7 @@ export function serve(port: Port): void {
     start(message).then(
       (python) => {
         server = new Server(python, port);
-        port.post({ ready: true });
+        port.post({ ready: true, isKept: python.isKept });
       },
       (reason: unknown) => port.post({ ready: false, reason: String(reason) }),
     );
@@ -66,7 +67,17 @@ class Server {
   private later(): void {
     if (!this.isDue) {
       this.isDue = true;
-      setTimeout(() => this.work());
+      setTimeout(() => this.attempt());
+    }
+  }
+
+  /** Python answers whatever goes wrong; where it cannot any more, the memory that it began with may be why. */
+  private attempt(): void {
+    try {
+      this.work();
+    } catch (error) {
+      void forget();
+      throw error;
     }
   }
 

@@ -32,7 +32,7 @@ const server = createServer((request, response) => {
 });
 await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
 const address = `http://127.0.0.1:${server.address().port}/`;
-for (const name of ["page.js", "worker.js", "pyodide.asm.wasm"]) {
+for (const name of ["start.js", "page.js", "worker.js", "pyodide.asm.wasm"]) {
   packed.set(name, gzipSync(readFileSync(join(root, name)), { level: 9 }));
 }
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -60,6 +60,13 @@ async function opened(url) {
   await page.waitForSelector("body[data-ready]", { timeout: 120_000 });
   return { page, ready: Number(await page.getAttribute("body", "data-ready")) };
 }
+
+/** Whether the memory of a started Python is kept for the next visit. */
+const KEPT = async () => {
+  const names = (await caches.keys()).filter((name) => name.startsWith("dsconfig-memory-"));
+  const kept = await Promise.all(names.map(async (name) => (await (await caches.open(name)).keys()).length));
+  return kept.some(Boolean);
+};
 
 async function picture(page, name) {
   if (pictures) {
@@ -124,7 +131,9 @@ try {
   console.log(`keystroke to findings: median ${Math.round(times[10])} ms, p95 ${Math.round(times[18])} ms`);
   const shared = page.url();
   await page.waitForFunction(() => navigator.serviceWorker.ready.then(() => true));
-  await page.waitForTimeout(3000);
+  while (!(await page.evaluate(KEPT))) {
+    await page.waitForTimeout(200);
+  }
   const warm = await opened(shared);
   console.log(`ready, warm: ${warm.ready} ms`);
   must((await warm.page.locator(".cm-content").textContent()).includes("reduce_bucket_size"), "the address holds the config");

@@ -64,7 +64,7 @@ async function checker(folder) {
   await new Promise((resolve, reject) => {
     worker.onerror = ({ message }) => reject(new Error(message));
     worker.onmessage = ({ data }) => (data.ready ? resolve() : reject(new Error(data.reason)));
-    worker.postMessage({ wasm: at("pyodide.asm.wasm"), archive: at("python.archive") });
+    worker.postMessage({ wasm: at("pyodide.asm.wasm"), archive: at("python.archive"), memory: "kept" });
   });
   worker.onmessage = ({ data }) => {
     const { resolve, reject } = waiting.get(data.id) ?? {};
