@@ -106,8 +106,14 @@ class EtcdStore:
                     failed = error
             if time.monotonic() >= until:
                 named = ", ".join(f"{host}:{port}" for host, port in self._addresses)
-                raise OSError(f"none of etcd's members {named} answers: {failed or type(failed).__name__}")
+                why = f"{failed or type(failed).__name__}{self._without_certificate(failed)}"
+                raise OSError(f"none of etcd's members {named} answers: {why}")
             time.sleep(_PAUSE)
+
+    def _without_certificate(self, failed: Exception) -> str:
+        """What may be behind it: a server that asks for a certificate just hangs up on who has none."""
+        suspected = self._tls is not None and isinstance(failed, ssl.SSLError | ConnectionError)
+        return " (ETCDCTL_CERT is not set)" if suspected and "ETCDCTL_CERT" not in os.environ else ""
 
     def _ask(self, path: str, body: str, patience: float) -> Mapping[str, Json]:
         if self._connection is None:

