@@ -55,7 +55,9 @@ class GroupFormation:
 
     def _awaits_more(self, state: State, arrived: int) -> bool:
         """Nobody waits for more nodes than may train, nor after a loss for nodes that nobody knows."""
-        return arrived < self._job.max_nodes and not any(state.member(node) for node in state.group)
+        return arrived < self._job.max_nodes and not {one.node for one in state.members}.intersection(
+            state.group
+        )
 
     def _why_too_few(self, state: State) -> str:
         have, need = len(state.members), ", ".join(map(str, self._job.admissible()))

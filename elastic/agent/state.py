@@ -118,7 +118,8 @@ class State:
     @property
     def standby(self) -> tuple[str, ...]:
         """Members that are not in the group."""
-        return tuple(member.node for member in self.members if member.node not in self.group)
+        group = {*self.group}
+        return tuple(member.node for member in self.members if member.node not in group)
 
     @property
     def awaited(self) -> list[str]:
@@ -126,13 +127,14 @@ class State:
         if self.phase == "forming":
             return [member.node for member in self.members if not member.arrived]
         if self.phase == "proposed":
-            return [node for node in self.group if node not in self.acknowledged]
+            acknowledged = {*self.acknowledged}
+            return [node for node in self.group if node not in acknowledged]
         return []
 
     @property
     def finishing(self) -> bool:
         """Whether all workers of some node have ended well in this round."""
-        return any(member.finished == self.round for member in self.members if member.node in self.group)
+        return any(member.finished == self.round and member.node in self.group for member in self.members)
 
     def encode(self) -> str:
         """As JSON."""

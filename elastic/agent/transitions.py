@@ -76,13 +76,14 @@ def propose(state: State, size: int, max_restarts: int | None) -> State:
         return _fail_for_good(state, max_restarts)
     ready = sorted((one for one in state.members if one.arrived), key=lambda member: member.join_order)
     group = tuple(member.node for member in ready[:size])
+    chosen = {*group}
     state = replace(
         state,
         round=state.round + 1,
         phase="proposed",
         group=group,
         acknowledged=(),
-        members=tuple(replace(one, arrived=one.arrived and one.node not in group) for one in state.members),
+        members=tuple(replace(one, arrived=one.arrived and one.node not in chosen) for one in state.members),
         broken=None,
         restarts=restarts,
         start=state.latest,
@@ -118,8 +119,8 @@ def finish(state: State, node: str, round_: int) -> State:
 
 def all_finished(state: State, round_: int) -> bool:
     """Whether all workers of that round's group ended well."""
-    members = [state.member(node) for node in state.group]
-    return state.round == round_ and all(member and member.finished == round_ for member in members)
+    finished = {member.node for member in state.members if member.finished == round_}
+    return state.round == round_ and finished.issuperset(state.group)
 
 
 def is_over(state: State, round_: int) -> bool:
