@@ -113,10 +113,13 @@ AGENT_READY := .torch/$(TORCH)/.installed
 $(AGENT_READY):
 	$(PYTHON) -m venv .torch/$(TORCH)
 	$(AGENT) -m pip install --quiet --disable-pip-version-check torch==$(TORCH) -e '.[dev]'
+	$(AGENT) -c 'from tests.parity.environment import PACKAGES as all; print(*all.values(), sep="\n")' \
+		| xargs $(AGENT) -m pip install --quiet --disable-pip-version-check
 	touch $@
 else
 AGENT := $(BIN)/python
 endif
+agent: export DSCONFIG_ENGINE_PYTHON := $(if $(TORCH),$(AGENT))
 agent: $(VENV)/.dev $(AGENT_READY)
 	$(BIN)/python -m tests.parity.environment 0.19.8
 	DSCONFIG_PROCESSES=1 $(AGENT) -m pytest tests/agent

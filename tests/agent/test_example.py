@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -15,6 +16,10 @@ from tests.parity import environment
 
 RELEASE = "0.19.8"
 EXAMPLE = ROOT / "examples" / "elastic"
+OTHER = os.environ.get("DSCONFIG_ENGINE_PYTHON")
+"""An interpreter with another release of torch than the parity suite's; DeepSpeed builds its own for it."""
+PYTHON = Path(OTHER).absolute() if OTHER else environment.python()
+EXTENSIONS = (PYTHON.parents[1] if OTHER else environment.home()) / "extensions"
 
 
 Start = Callable[..., Process]
@@ -27,15 +32,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
     nodes: list[Process] = []
     variables = {
         "PYTHONPATH": f"{environment.import_path(RELEASE)}:{ROOT}",
-        "TORCH_EXTENSIONS_DIR": str(environment.home() / "extensions"),
-        "PATH": f"{environment.python().parent}:/usr/bin:/bin",
+        "TORCH_EXTENSIONS_DIR": str(EXTENSIONS),
+        "PATH": f"{PYTHON.parent}:/usr/bin:/bin",
     }
 
     def make(stage: int, nnodes: str, endpoint: str, checkpoints: str, *options: str) -> Process:
         config = tmp_path / f"ds_config-{stage}.json"
         text = (EXAMPLE / "ds_config.json").read_text()
         config.write_text(text.replace('"stage": 2', f'"stage": {stage}'))
-        command = [str(environment.python()), "-m", "dsconfig", "elastic", "run", "--nnodes", nnodes]
+        command = [str(PYTHON), "-m", "dsconfig", "elastic", "run", "--nnodes", nnodes]
         command += ["--rdzv-endpoint", endpoint, str(config), str(EXAMPLE / "train.py")]
         command += ["--checkpoints", str(tmp_path / checkpoints), *options]
         nodes.append(Process(command, tmp_path / f"node-{len(nodes)}.log", variables))
