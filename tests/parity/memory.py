@@ -4,7 +4,8 @@
 configs and random models of Transformers without weights, at world sizes from 1 to 512 by torch's fake
 process group. It prints the errors by stage and phase, what crosses an upper bound, and whether the
 collectives are the same. Not part of `make parity`: it takes some seconds a case. `--write FILE` keeps
-trials and measurements, `--read FILE` compares with those alone.
+trials and measurements, and what is in FILE is not measured again, so that a run can be interrupted;
+`--read FILE` compares with those alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import random
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,18 +132,15 @@ def main(arguments: list[str] | None = None) -> int:
     add("--write", type=Path, help="keep trials and measurements in this file")
     add("--read", type=Path, action="append", default=[], help="compare with measurements that were kept")
     options = parser.parse_args(arguments)
-    tally, found = Tally(), read(options.read) if options.read else fresh(options)
-    for case in found:
+    tally = Tally()
+    for case in read(options.read) if options.read else fresh(options):
         tally.add(case)
-        if options.write:
-            with options.write.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(case) + "\n")
     print("\n".join(tally.lines()))
     return 1 if tally.rest or tally.over else 0
 
 
-def fresh(options: argparse.Namespace) -> Iterable[Case]:
-    """Engines that are built now."""
+def fresh(options: argparse.Namespace) -> Iterator[Case]:
+    """Engines that are built now, after those that were kept of the same run."""
     try:
         environment.build([options.release])
         environment.build_transformers()
@@ -154,7 +152,18 @@ def fresh(options: argparse.Namespace) -> Iterable[Case]:
     ]
     for case in asked:
         case["id"] = f"{options.seed}-{case['id']}"
-    return measured(options.release, asked)
+    before = list(read([options.write])) if options.write and options.write.exists() else []
+    there = {(case["release"], case["trial"]["id"]) for case in before}
+    wanted = {case["id"] for case in asked}
+    yield from (
+        case for case in before if case["release"] == options.release and case["trial"]["id"] in wanted
+    )
+    asked = [case for case in asked if (options.release, case["id"]) not in there]
+    for case in measured(options.release, asked):
+        if options.write:
+            with options.write.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(case) + "\n")
+        yield case
 
 
 def read(paths: list[Path]) -> Iterator[Case]:
