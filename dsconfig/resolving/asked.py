@@ -125,7 +125,7 @@ def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bo
         setup.autocast,
         options.attention or said.attention or ATTENTION[0],
         checks if options.checkpointing is None else options.checkpointing,
-        keeps_inputs=setup.stage == 3,
+        keeps_inputs=setup.own_linear,
         adapter=said.adapter if options.lora is None else adapter_of(options.lora),
     )
 

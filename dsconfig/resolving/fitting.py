@@ -68,7 +68,18 @@ Compute = Callable[[Sequence[Change], int], "Estimate"]
 
 
 def fitted(document: Document, options: Options, room: int, host: int | None = None) -> Fit:
-    """The smallest changes with which a rank holds no more than `room` bytes, and a host than `host`."""
+    """The smallest changes with which a rank holds no more than `room` bytes, and a host than `host`.
+
+    It is the upper bound of the estimate that has to fit, at the highest peak; `room` is without the margin.
+    """
+    search, first, changes = search_of(document, options, room, host)
+    return search.fit(first, changes)
+
+
+def search_of(
+    document: Document, options: Options, room: int, host: int | None = None
+) -> tuple[Search, Estimate, list[Change]]:
+    """The search, what is held before any change, and all changes, the cheapest first."""
     written = dict(options.set or {})
     first = ask(document, options)
 
@@ -85,7 +96,7 @@ def fitted(document: Document, options: Options, room: int, host: int | None = N
 
     checkpoints, in_shards = first.work.checkpointing, first.setup.zero_init
     changes = list(ladder(first.values.values, checkpoints, in_shards, nvme=host is not None))
-    return Search(compute, room, host).fit(first.answer(), changes)
+    return Search(compute, room, host), first.answer(), changes
 
 
 def _changed(options: Options, changes: Sequence[Change], values: Mapping[str, Json], ranks: int) -> Options:

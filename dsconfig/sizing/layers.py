@@ -27,7 +27,8 @@ def linear(tape: Tape, module: Module, x: Tensor, rows: int, out: int, label: st
 
 def kept(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:
     """What a product keeps of its input: nothing where the weights do not train."""
-    return [x] if tape.keeps_inputs or any(weight.trains for weight in weights) else []
+    own = tape.keeps_inputs and weights[0].linear
+    return [x] if own or any(weight.trains for weight in weights) else []
 
 
 def _adapted(tape: Tape, module: Module, parts: Adapted, x: Tensor, rows: int, out: int) -> Tensor:

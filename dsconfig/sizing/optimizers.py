@@ -36,8 +36,9 @@ def of_config(kind: str, params: Mapping[str, Json], offloads: bool) -> Rule:
     """
     name = kind.lower()
     if name in ("adam", "adamw"):
-        if params.get("torch_adam") is True and not params.get("fused"):
-            way = SINGLE if params.get("foreach") is False or offloads else FOREACH
+        if params.get("torch_adam") is True:
+            slow = SINGLE if params.get("foreach") is False or offloads else FOREACH
+            way = FUSED if params.get("fused") is True else slow
             states, temporary = ADAM[way]
             return Rule(name, states, temporary)
         return Rule(name, *ADAM[FUSED], flat=True)

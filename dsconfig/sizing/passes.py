@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from dsconfig.sizing.ledger import Ledger
@@ -22,6 +22,12 @@ class Hooks(Protocol):
 
     def leave(self, number: int, forward: bool) -> None:
         """After it has."""
+
+    def hold(self, weight: Weight) -> None:
+        """The graph keeps a view of a weight."""
+
+    def unhold(self, weight: Weight) -> None:
+        """It lets go of it."""
 
     def gradient(self, weight: Weight, count: int) -> None:
         """The gradient of a weight is there, in a block of its own of this many bytes."""
@@ -84,6 +90,7 @@ class Pass:
         if saving and made.needs:
             for tensor in operation.saved:
                 tensor.references += 1
+            self._view(operation, self.hooks.hold)
         for tensor in operation.inputs:
             self._drop(tensor)
         if not made.references:
@@ -96,10 +103,10 @@ class Pass:
 
     def _cast_weights(self, operation: Operation, made: Tensor, saving: bool) -> None:
         """Autocast's copy of each weight: one reference for its cache, one for the graph."""
-        if not self.tape.autocast or self.hooks.gathers:
+        if not self.tape.autocast or not operation.inputs:
             return
         for weight in operation.weights:
-            if weight.casts:
+            if weight.casts and not self._is_own(weight):
                 if weight not in self.copies:
                     self.ledger.take(COPIES, 2 * weight.elements)
                     self.copies[weight] = 1
@@ -128,9 +135,10 @@ class Pass:
             if isinstance(step, Operation):
                 self._differentiate(step)
             elif isinstance(step, Leave):
-                self.hooks.enter(step.module.number, False)
+                if step.needs:
+                    self.hooks.enter(step.module.number, False)
             elif isinstance(step, Enter):
-                if step.module.returns:
+                if step.needs and step.module.returns:
                     self.hooks.leave(step.module.number, False)
             elif isinstance(step, Segment):
                 self._again(step)
@@ -182,8 +190,21 @@ class Pass:
     def _release(self, operation: Operation) -> None:
         for tensor in operation.saved:
             self._drop(tensor)
+        self._view(operation, self.hooks.unhold)
         for weight in operation.weights:
             self._drop_copy(weight)
+
+    def _view(self, operation: Operation, hook: Callable[[Weight], None]) -> None:
+        """The gradient of an input is computed from a view of the weight, or from autocast's copy of it."""
+        if self.tape.autocast or not any(tensor.needs for tensor in operation.inputs):
+            return
+        for weight in operation.weights[:1]:
+            if weight.viewed and not self._is_own(weight):
+                hook(weight)
+
+    def _is_own(self, weight: Weight) -> bool:
+        """Whether its product is stage 3's own, which keeps the weight itself."""
+        return weight.linear and self.tape.keeps_inputs
 
     def _spend(self, flow: Flow) -> None:
         flow.owners -= 1

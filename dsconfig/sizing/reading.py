@@ -102,6 +102,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         raise NotModelledError(
             f"`{half}.{half}_master_weights_and_grads` with states in fp32 is not modelled"
         )
+    ways = ways_of(release)
     return Setup(
         stage=stage,
         world=world,
@@ -128,7 +129,10 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         reduce_scatter=values.flag(f"{ZERO}reduce_scatter"),
         round_robin=values.flag(f"{ZERO}round_robin_gradients"),
         norms=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
-        ways=ways_of(release),
+        ways=ways,
+        own_linear=stage == 3
+        and (zero_init or ways.patches_linear)
+        and values.values.get(f"{ZERO}memory_efficient_linear", True) is not False,
     )
 
 

@@ -10,13 +10,15 @@ from typing import NamedTuple, TypeAlias
 class Weight:
     """A parameter; `number` is its place among `named_parameters()`."""
 
-    __slots__ = ("casts", "elements", "linear", "module", "name", "number", "trains", "uses")
+    __slots__ = ("casts", "elements", "linear", "module", "name", "number", "trains", "uses", "viewed")
 
     def __init__(self, number: int, name: str, elements: int, trains: bool, casts: bool) -> None:
         self.number, self.name, self.elements = number, name, elements
         self.trains, self.casts = trains, casts
         self.linear = casts
         """Whether autocast's type is the one that it is sent in: that of linear layers alone."""
+        self.viewed = casts
+        """Whether products keep a view of it, which holds its memory even where it is given another."""
         self.module = 0
         """Where it was made."""
         self.uses = 0
@@ -72,7 +74,7 @@ class Operation:
     """A node of autograd's graph.
 
     `temporary` and `back` are bytes held for a moment, forward and backward. `shares`: the gradient of the
-    output is handed on as it is. `quiet`: no gradient is computed for the inputs.
+    output is handed on as it is.
     """
 
     __slots__ = ("back", "inputs", "made", "output", "saved", "shares", "temporary", "weights")
@@ -93,21 +95,21 @@ class Operation:
 
 
 class Enter:
-    """A module is entered; on the way back it is left."""
+    """A module is entered; on the way back it is left, where a gradient flows to what it reads."""
 
-    __slots__ = ("module",)
+    __slots__ = ("module", "needs")
 
     def __init__(self, module: Module) -> None:
-        self.module = module
+        self.module, self.needs = module, True
 
 
 class Leave:
-    """A module is left; on the way back it is entered."""
+    """A module is left; on the way back it is entered, where a gradient flows to what it made."""
 
-    __slots__ = ("module",)
+    __slots__ = ("module", "needs")
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
+    def __init__(self, module: Module, needs: bool) -> None:
+        self.module, self.needs = module, needs
 
 
 class Segment:
@@ -216,9 +218,13 @@ class Tape:
     @contextmanager
     def inside(self, module: Module) -> Iterator[None]:
         """What is recorded in this block happens in a module."""
-        self.steps.append(Enter(module))
+        start, entered = len(self.steps), Enter(module)
+        self.steps.append(entered)
         yield
-        self.steps.append(Leave(module))
+        made = [step for step in self.steps[start:] if isinstance(step, Operation)]
+        if made and made[0].inputs:
+            entered.needs = any(tensor.needs for tensor in made[0].inputs)
+        self.steps.append(Leave(module, not made or made[-1].output.needs))
 
     @contextmanager
     def segment(self, source: Tensor, active: bool) -> Iterator[None]:

@@ -90,6 +90,12 @@ class Engine:
     def leave(self, number: int, forward: bool) -> None:
         """After it has."""
 
+    def hold(self, weight: Weight) -> None:
+        """The graph keeps a view of a weight."""
+
+    def unhold(self, weight: Weight) -> None:
+        """It lets go of it."""
+
     def gradient(self, weight: Weight, count: int) -> None:
         """A gradient is there."""
         raise NotImplementedError

@@ -88,7 +88,7 @@ class Partitioned(Engine):
             self._build_in_shards()
         else:
             self.build()
-            ledger.take(WEIGHTS, setup.width * (self.shards - self.everything), host=False)
+            self._cut()
         self._move_shards()
         for index, group in enumerate(self.groups):
             host, count = self.on_host(index), setup.master * sum(group)
@@ -112,6 +112,13 @@ class Partitioned(Engine):
         if setup.world > 1:
             biggest = max((self.shard(weight) * setup.world for weight in self.trained), default=0)
             ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.early_buckets else 1))
+
+    def _cut(self) -> None:
+        """Each parameter becomes a shard, one after the other (`_convert_to_zero_parameters`)."""
+        ledger, width = self.ledger, self.setup.width
+        for weight in self.tape.weights:
+            ledger.take(WEIGHTS, width * self.shard(weight))
+            ledger.give(WEIGHTS, width * weight.elements)
 
     def _move_shards(self) -> None:
         """All shards go through one buffer (`defragment`), and to the host where they are offloaded."""
@@ -183,6 +190,14 @@ class Partitioned(Engine):
     def leave(self, number: int, forward: bool) -> None:  # noqa: ARG002
         """Release."""
         self.coordinator.release(number)
+
+    def hold(self, weight: Weight) -> None:
+        """What is gathered now stays, though it is released."""
+        self.coordinator.hold(weight)
+
+    def unhold(self, weight: Weight) -> None:
+        """It stays no longer."""
+        self.coordinator.unhold(weight)
 
     def gradient(self, weight: Weight, count: int) -> None:
         """`reduce_independent_p_g_buckets_and_remove_grads`."""

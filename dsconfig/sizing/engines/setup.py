@@ -68,6 +68,8 @@ class Ways(NamedTuple):
     """Stages at which the gradients of bf16 are kept in half precision too."""
     frees_gradients: bool
     """It keeps them up to the next backward pass (`clear_lp_grads`)."""
+    patches_linear: bool
+    """Linear layers are stage 3's own though the model was built whole (`_enable_mem_efficient_linear`)."""
     names_leaves: bool
     """The config can name leaves of stage 3 (`leaf_module`); before, the script alone can."""
 
@@ -82,6 +84,7 @@ def ways_of(release: int) -> Ways:
         compact=release >= 19008,
         keeps_gradients=(0, 1) if release < 16000 else (0,) if release < 18000 else (),
         frees_gradients=release < 16000,
+        patches_linear=release >= 19004,
         names_leaves=release >= 18000,
     )
 
@@ -124,6 +127,8 @@ class Setup(NamedTuple):
     """Ranks that share a second copy of the weights between forward and step (`zero_hpz_partition_size`)."""
     zero_init: bool
     """Whether the model is built in shards (`zero.Init`), at stage 3."""
+    own_linear: bool = False
+    """Whether linear layers are stage 3's own (`memory_efficient_linear`)."""
     rank: int = 0
     built: int = 4
     """Bytes of a weight as the script builds or loads the model."""

@@ -25,11 +25,20 @@ class Batch:
         self.weights, self.left, self.buffer = tuple(weights), len(weights), buffer
 
 
+class Block:
+    """The memory of a gathered parameter, and how many have it: the parameter, and views in the graph."""
+
+    __slots__ = ("bytes", "owners")
+
+    def __init__(self, count: int) -> None:
+        self.bytes, self.owners = count, 1
+
+
 def visits(steps: Sequence[Step], forward: bool = True) -> list[Module]:
     """The modules in the order in which a pass enters them: the way back enters what the way there leaves."""
     found: list[Module] = []
     for step in steps if forward else reversed(steps):
-        if isinstance(step, Enter if forward else Leave):
+        if isinstance(step, Enter if forward else Leave) and (forward or step.needs):
             found.append(step.module)
         elif isinstance(step, Segment):
             if forward:
@@ -62,8 +71,10 @@ class Coordinator:
         self.elements = [
             sum(weight.elements for weight in self.weights_of[module.number]) for module in self.order
         ]
-        self.there: dict[Weight, int] = {}
-        """Gathered and ready, with the bytes of their blocks."""
+        self.there: dict[Weight, Block] = {}
+        """Gathered and ready."""
+        self.held: dict[Weight, list[Block]] = {}
+        """What the graph keeps views of, the oldest first."""
         self.flying: dict[Weight, Batch] = {}
         self.active: dict[Weight, set[int]] = {}
         self.secondary: dict[Weight, int] = {}
@@ -162,7 +173,7 @@ class Coordinator:
                     self.ledger.give(GATHERED, batch.buffer)
             elif not one:
                 size = batch.buffer
-            self.there[weight] = size
+            self.there[weight] = Block(size)
 
     # ------------------------------------------------------------ release
     def release(self, module: int) -> None:
@@ -189,8 +200,24 @@ class Coordinator:
         """Partition a parameter again, unless a module is at work with it."""
         if weight in self.there and not self.active.get(weight):
             self._keep_second(weight)
-            self.ledger.give(GATHERED, self.there.pop(weight))
+            self._let_go(self.there.pop(weight))
             self.available -= weight.elements
+
+    def hold(self, weight: Weight) -> None:
+        """A view of a gathered parameter is kept."""
+        if weight in self.there:
+            self.there[weight].owners += 1
+            self.held.setdefault(weight, []).append(self.there[weight])
+
+    def unhold(self, weight: Weight) -> None:
+        """It is kept no longer."""
+        if self.held.get(weight):
+            self._let_go(self.held[weight].pop())
+
+    def _let_go(self, block: Block) -> None:
+        block.owners -= 1
+        if not block.owners:
+            self.ledger.give(GATHERED, block.bytes)
 
     def _keep_second(self, weight: Weight) -> None:
         """`_partition_param_sec`."""

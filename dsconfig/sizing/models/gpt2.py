@@ -27,8 +27,8 @@ class Layer:
         for module in (self.joint, self.output, self.up, self.down):
             for (
                 weight
-            ) in module.weights:  # `Conv1D` is none of the layers that DeepSpeed sends in half precision
-                weight.linear = False
+            ) in module.weights:  # `Conv1D`: DeepSpeed knows it not, and its product takes it as it is
+                weight.linear = weight.viewed = False
 
 
 def build(shape: Shape, work: Work) -> Tape:

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 from dsconfig.releases import NUMBERS
 from dsconfig.resolving.effective import effective
+from dsconfig.sizing.engines.base import Engine
 from dsconfig.sizing.engines.setup import Rule
 from dsconfig.sizing.estimate import PHASES, bound, simulate
+from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.models.hugging_face import shape_of
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.optimizers import ADAM, FOREACH, FUSED, SINGLE
@@ -25,12 +27,13 @@ SCALARS = 16
 
 
 class Prediction(NamedTuple):
-    """Bytes, as one memory: an engine on a CPU has only one."""
+    """Bytes, as one memory: an engine on a CPU has only one. `device`: what of them a GPU would hold."""
 
     parameters: int
     at_rest: int
     host: int
     peak: dict[str, int]
+    device: dict[str, int]
     bound: dict[str, int]
     calls: dict[tuple[str, str, int], tuple[int, int]]
 
@@ -45,7 +48,8 @@ def shape(model: dict[str, Any]) -> Shape:
 
 def rule(trial: dict[str, Any], stage: int) -> Rule:
     """The optimizer, as torch runs it on a CPU."""
-    name, options = trial.get("client_optimizer") or ("AdamW", trial["config"]["optimizer"]["params"])
+    section = trial["config"].get("optimizer", {})
+    name, options = trial.get("client_optimizer") or (section["type"], section["params"])
     if name == "SGD":
         return Rule(name, 4 if options.get("momentum") else 0, 0)
     if name == "Adagrad":
@@ -66,8 +70,8 @@ def adapter(lora: dict[str, Any] | None) -> Adapter | None:
     )
 
 
-def predict(trial: dict[str, Any], release: str) -> Prediction:
-    """What this engine should hold."""
+def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
+    """The engine of this trial on paper, after a step."""
     shown = effective(trial["config"], trial["world_size"], release, "deepspeed", keys=SECTIONS)
     values = Values({found.key: found.value for found in shown.values})
     model = trial["model"]
@@ -80,19 +84,30 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
         setup.autocast,
         model.get("attention", "sdpa"),
         bool(model.get("checkpointing")),
-        setup.stage == 3,
+        setup.own_linear,
         adapter(model.get("lora")),
     )
-    ledger, engine = simulate(setup, shape(model), work)
+    return simulate(setup, shape(model), work)
+
+
+def largest(engine: Engine) -> int:
+    """Bytes of the largest gradient."""
+    return engine.setup.width * max((weight.elements for weight in engine.trained), default=0)
+
+
+def predict(trial: dict[str, Any], release: str) -> Prediction:
+    """What this engine should hold."""
+    ledger, engine = simulated(trial, release)
     peak = {phase: ledger.both.peaks[phase].bytes for phase in PHASES}
-    largest = setup.width * max((weight.elements for weight in engine.trained), default=0)
-    bounds = {phase: bound(count, phase, largest, engine.gathers) for phase, count in peak.items()}
+    device = {phase: ledger.rank.peaks[phase].bytes for phase in PHASES}
+    most = largest(engine)
+    bounds = {phase: bound(count, phase, most, engine.gathers) for phase, count in peak.items()}
     calls: dict[tuple[str, str, int], tuple[int, int]] = {}
     for (phase, name, width, _), (count, elements) in engine.calls.items():
-        if setup.world > 1 and elements > SCALARS * count:
+        if engine.setup.world > 1 and elements > SCALARS * count:
             before = calls.get((phase, name, width), (0, 0))
             calls[phase, name, width] = (before[0] + count, before[1] + elements)
-    return Prediction(engine.everything, ledger.both.total, ledger.host.total, peak, bounds, calls)
+    return Prediction(engine.everything, ledger.both.total, ledger.host.total, peak, device, bounds, calls)
 
 
 def sent(measured: dict[str, Any]) -> dict[tuple[str, str, int], tuple[int, int]]:

@@ -45,6 +45,8 @@ COLLECTIVES = [
     "all_to_all_single",
     "all_to_all",
 ]
+LOADING = ("build", "initialize", "placed")
+"""Marks before the first pass; from `placed` on the model is where the engine has it."""
 phase = "build"
 calls: dict[str, dict[str, list[int]]] = {}
 
@@ -93,6 +95,7 @@ def prepare() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     memory_models.import_all()
+    tell_places()
     for module in [found for name, found in sys.modules.items() if name.startswith("deepspeed.")]:
         for name in ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks"):
             if hasattr(module, name):
@@ -105,6 +108,29 @@ def mark(name: str) -> None:
     phase = name.split(" ", maxsplit=1)[0]
     with torch.profiler.record_function(f"MARK {name}"):
         pass
+
+
+def tell_places() -> None:
+    """Mark where the model is moved to its device, and what an engine that offloads does on the host."""
+    import deepspeed.runtime.engine
+    from deepspeed.runtime.zero import stage3, stage_1_and_2
+
+    def wrapped(function: Any, before: str = "", after: str = "") -> Any:
+        def inner(*args: Any, **named: Any) -> Any:
+            with torch.profiler.record_function(f"MARK {before}") if before else contextlib.nullcontext():
+                said = function(*args, **named)
+            if after:
+                mark(after)
+            return said
+
+        return inner
+
+    engine = deepspeed.runtime.engine.DeepSpeedEngine
+    engine._configure_distributed_model = wrapped(engine._configure_distributed_model, after="placed 0")
+    third, others = stage3.DeepSpeedZeroOptimizer_Stage3, stage_1_and_2.DeepSpeedZeroOptimizer
+    third._create_fp32_partitions = wrapped(third._create_fp32_partitions, "on host")
+    for kind in (third, others):
+        kind.initialize_optimizer_states = wrapped(kind.initialize_optimizer_states, "on host")
 
 
 def build(trial: dict[str, Any]) -> tuple[Any, list[tuple[int, bool]]]:
@@ -165,22 +191,36 @@ def measure(trial: dict[str, Any]) -> dict[str, Any]:
         train(trial, engine)
         gc.collect()
         mark("rest")
-    rows = memory_recording.phases(*memory_recording.allocations(profiler), int(trial.get("explain", 0)))
+    owners = memory_recording.kept(engine)
+    found, marks = memory_recording.allocations(profiler)
+    section, stage = trial["config"].get("zero_optimization", {}), engine.zero_optimization_stage()
+    optimizer = stage > 0 and "offload_optimizer" in section
+    offloads = memory_recording.WITH_OPTIMIZER if optimizer else ()
+    offloads += memory_recording.WITH_PARAMETERS if stage == 3 and "offload_param" in section else ()
+    hosts = memory_recording.away(found, owners, offloads, optimizer)
+    rows = memory_recording.phases(found, marks, int(trial.get("explain", 0)), hosts)
     peak: dict[str, int] = {"load": 0}
+    device: dict[str, int] = {"load": 0}
     alive: dict[str, Any] = {}
     for row in rows:
         name, _, turn = row["name"].partition(" ")
-        name = "load" if name in ("build", "initialize") else name
+        if name in LOADING:
+            on_device = name == "placed" or trial["model"].get("zero_init")
+            device["load"] = max(device["load"], row["device"] if on_device else 0)
+            name, turn = "load", ""
+        elif turn == str(steps - 1):
+            device[name] = max(device.get(name, 0), row["device"])
         if (name == "load" or turn == str(steps - 1)) and row["peak"] > peak.get(name, -1):
             peak[name], alive[name] = row["peak"], row.get("alive")
-    names = memory_recording.kept(engine)
+    names = owners.bytes
     return {
         "parameters": sum(count for count, _ in whole),
         "trainable": sum(count for count, trains in whole if trains),
         "at_rest": rows[-1]["start"],
-        "host": sum(count for name, count in names.items() if name.startswith(memory_recording.HOST)),
+        "host": sum(count for name, count in names.items() if offloads and name.startswith(offloads)),
         "kept": names,
         "peak": peak,
+        "device": device,
         "collectives": {name: found for name, found in calls.items() if name in peak},
         "skipped": getattr(engine, "skipped_steps", None),
     } | ({"alive": alive} if trial.get("explain") else {})

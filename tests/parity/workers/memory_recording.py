@@ -3,11 +3,11 @@
 import contextlib
 import gc
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-HOST = (
+WITH_OPTIMIZER = (
     "single_partition_of_fp32_groups",
     "fp32_partitioned_groups_flat",
     "optimizer.state",
@@ -15,9 +15,22 @@ HOST = (
     "temp_grad_buffer_for_cpu_offload",
     "accumulated_grads_in_cpu",
     "grad_partitions_flat_buffer",
-    "param_groups_fp16_flat_cpu_memory",
 )
-"""Attributes whose tensors an engine on GPUs keeps on the host where they are offloaded."""
+WITH_PARAMETERS = ("parameter.ds_tensor", "param_groups_fp16_flat_cpu_memory")
+"""Attributes whose tensors an engine on GPUs keeps on the host where one or the other is offloaded."""
+ON_HOST = ("MARK on host", "Optimizer.step#")
+"""Names of blocks of a recording in which an engine that offloads its optimizer allocates on the host."""
+
+
+class Event(NamedTuple):
+    """A block is taken, or freed (`bytes` below 0)."""
+
+    time: int
+    bytes: int
+    address: int
+    trail: Any
+    inside: bool
+    """Whether this happened in one of `ON_HOST`."""
 
 
 # ---------------------------------------------------------------- what is kept, by name
@@ -25,7 +38,7 @@ class Owners:
     """Bytes of every storage that the engine keeps, under the first name that it is found by."""
 
     def __init__(self) -> None:
-        self.seen: set[int] = set()
+        self.seen: dict[int, str] = {}
         self.bytes: dict[str, int] = {}
 
     def take(self, tensor: Any, name: str) -> None:
@@ -33,7 +46,7 @@ class Owners:
             return
         storage = tensor.untyped_storage()
         if storage.nbytes() and storage.data_ptr() not in self.seen:
-            self.seen.add(storage.data_ptr())
+            self.seen[storage.data_ptr()] = name
             self.bytes[name] = self.bytes.get(name, 0) + storage.nbytes()
 
     def walk(self, value: Any, name: str, depth: int = 0) -> None:
@@ -53,7 +66,7 @@ class Owners:
                     self.walk(item, f"{name}.{key}", depth + 1)
 
 
-def kept(engine: Any) -> dict[str, int]:
+def kept(engine: Any) -> Owners:
     """What the engine keeps, by attribute."""
     owners, wrapper = Owners(), engine.optimizer
     base = getattr(wrapper, "optimizer", wrapper)
@@ -72,59 +85,95 @@ def kept(engine: Any) -> dict[str, int]:
     for found in gc.get_objects():
         with contextlib.suppress(Exception):  # weak references that are gone, mostly
             owners.take(found, "unclaimed")
-    return owners.bytes
+    return owners
 
 
 # ---------------------------------------------------------------- the recording
-def allocations(profiler: Any) -> tuple[list[tuple[int, int, int, Any]], list[tuple[int, str]]]:
-    """Every block taken and freed (time, bytes, address, trail), and the marks, in order."""
-    found: list[tuple[int, int, int, Any]] = []
+def allocations(profiler: Any) -> tuple[list[Event], list[tuple[int, str]]]:
+    """Every block taken and freed, and the marks, in order."""
+    found: list[Event] = []
     marks: list[tuple[int, str]] = []
 
-    def visit(event: Any, trail: tuple[str, ...]) -> None:
-        name = event.name
-        if name.startswith("MARK "):
-            marks.append((event.start_time_ns, name[5:]))
-        kind = type(event.extra_fields).__name__
+    def visit(event: Any, trail: tuple[str, ...], inside: bool) -> None:
+        name, extra = event.name, event.extra_fields
+        kind = type(extra).__name__
         if "Allocation" in kind:
-            found.append((event.start_time_ns, event.extra_fields.alloc_size, event.extra_fields.ptr, trail))
+            found.append(Event(event.start_time_ns, extra.alloc_size, extra.ptr, trail, inside))
             return
+        if name.startswith(ON_HOST):
+            inside = True
+        elif name.startswith("MARK "):
+            marks.append((event.start_time_ns, name[5:]))
         if kind in ("_ExtraFields_TorchOp", "_ExtraFields_PyCall"):
             trail = (*trail, name)[-8:]
         for child in event.children:
-            visit(child, trail)
+            visit(child, trail, inside)
 
     sys.setrecursionlimit(100_000)
     for root in profiler.profiler.kineto_results.experimental_event_tree():
-        visit(root, ())
-    return sorted(found, key=lambda event: event[0]), sorted(marks)
+        visit(root, (), False)
+    return sorted(found, key=lambda event: event.time), sorted(marks)
 
 
-def phases(found: list[tuple[int, int, int, Any]], marks: list[tuple[int, str]], explain: int) -> list[Any]:
-    """Of each mark: the bytes alive when it began and the most until the next, with who, if asked for."""
-    total, at, rows = 0, 0, []
-    current: dict[str, Any] = {"name": "build", "start": 0, "peak": 0, "index": -1}
-    for index, (when, count, _, _) in enumerate(found):
-        while at < len(marks) and marks[at][0] <= when:
+def away(found: list[Event], owners: Owners, offloads: tuple[str, ...], inside: bool) -> set[int]:
+    """Numbers of the events that take what an engine on GPUs has on the host.
+
+    `offloads`: attributes whose tensors are kept there; `inside`: whether blocks of `ON_HOST` allocate there.
+    """
+    hosts = {number for number, event in enumerate(found) if inside and event.inside and event.bytes > 0}
+    last = {event.address: number for number, event in enumerate(found) if event.bytes > 0}
+    return hosts | {
+        last[place]
+        for place, name in owners.seen.items()
+        if offloads and name.startswith(offloads) and place in last
+    }
+
+
+def phases(
+    found: list[Event], marks: list[tuple[int, str]], explain: int, hosts: set[int]
+) -> list[dict[str, Any]]:
+    """Of each mark: the bytes alive when it began and the most until the next, with who, if asked for.
+
+    `device` is the most of what is not on the host.
+    """
+    total, host, at, rows = 0, 0, 0, list[dict[str, Any]]()
+    current: dict[str, Any] = {"name": "build", "start": 0, "peak": 0, "device": 0, "index": -1}
+    blocks = set[int]()
+    for index, event in enumerate(found):
+        while at < len(marks) and marks[at][0] <= event.time:
             rows.append(current)
-            current = {"name": marks[at][1], "start": total, "peak": total, "index": index - 1}
+            start = {"start": total, "peak": total, "device": total - host, "index": index - 1}
+            current = {"name": marks[at][1]} | start
             at += 1
-        total += count
+        total += event.bytes
+        if index in hosts:
+            blocks.add(event.address)
+            host += event.bytes
+        elif event.bytes < 0 and event.address in blocks:
+            blocks.discard(event.address)
+            host += event.bytes
         if total > current["peak"]:
             current.update(peak=total, index=index)
+        current["device"] = max(current["device"], total - host)
     rows.append(current)
-    for _, name in marks[at:]:
-        rows.append({"name": name, "start": total, "peak": total, "index": len(found) - 1})
-    wanted, live = {row["index"]: row for row in rows} if explain else {}, {}
-    for index, (_, count, address, trail) in enumerate(found if explain else ()):
-        if count > 0:
-            live[address] = (count, trail)
+    end = {"start": total, "peak": total, "device": total - host, "index": len(found) - 1}
+    rows += [{"name": name} | end for _, name in marks[at:]]
+    if explain:
+        explained(found, rows, explain)
+    return rows
+
+
+def explained(found: list[Event], rows: list[dict[str, Any]], most: int) -> None:
+    """Name what is alive at each peak: how often, how large, and inside what."""
+    wanted, live = {row["index"]: row for row in rows}, dict[int, tuple[int, Any]]()
+    for index, event in enumerate(found):
+        if event.bytes > 0:
+            live[event.address] = (event.bytes, event.trail)
         else:
-            live.pop(address, None)
+            live.pop(event.address, None)
         if index in wanted:
             groups: dict[Any, int] = {}
             for block in live.values():
                 groups[block] = groups.get(block, 0) + 1
-            top = sorted(groups.items(), key=lambda item: -item[0][0] * item[1])[:explain]
+            top = sorted(groups.items(), key=lambda item: -item[0][0] * item[1])[:most]
             wanted[index]["alive"] = [[times, count, " > ".join(t[-5:])] for (count, t), times in top]
-    return rows
