@@ -153,12 +153,10 @@ def fresh(options: argparse.Namespace) -> Iterator[Case]:
     for case in asked:
         case["id"] = f"{options.seed}-{case['id']}"
     before = list(read([options.write])) if options.write and options.write.exists() else []
-    there = {(case["release"], case["trial"]["id"]) for case in before}
-    wanted = {case["id"] for case in asked}
-    yield from (
-        case for case in before if case["release"] == options.release and case["trial"]["id"] in wanted
-    )
-    asked = [case for case in asked if (options.release, case["id"]) not in there]
+    before = [case for case in before if case["release"] == options.release and case["trial"] in asked]
+    yield from before
+    there = [case["trial"] for case in before]
+    asked = [case for case in asked if case not in there]
     for case in measured(options.release, asked):
         if options.write:
             with options.write.open("a", encoding="utf-8") as file:

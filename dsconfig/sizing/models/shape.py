@@ -54,6 +54,11 @@ class Work(NamedTuple):
     """Whether a frozen layer keeps its input too (stage 3's `LinearFunctionForZeroStage3`)."""
     adapter: Adapter | None = None
 
+    @property
+    def starts_gradients(self) -> bool:
+        """Whether a frozen embedding's output takes gradients (PEFT's `enable_input_require_grads`)."""
+        return self.adapter is not None and self.checkpointing
+
     def tape(self) -> Tape:
         """An empty tape for such work."""
         return Tape(self.width, self.autocast, self.keeps_inputs, self.adapter)

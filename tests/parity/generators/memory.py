@@ -24,6 +24,8 @@ TARGETS = dict.fromkeys(("llama", "mistral", "qwen2", "qwen3"), _GATED) | {
 """Which layers of a family get adapters."""
 SINCE = {"autocast": (0, 17), "pure": (0, 19)}
 """The release that each precision came with."""
+TYPES_BY_NAME = (0, 19, 8)
+"""Before, loose gradients are sorted by names of types that a CPU's have not, and are never sent there."""
 DECODERS = ("llama", "llama", "llama", "mistral", "qwen2", "qwen3", "qwen3")
 
 
@@ -41,6 +43,8 @@ def trial(source: random.Random, number: int, release: tuple[int, ...]) -> Dict:
     nodes = [size for size in (2, 4, 8) if world % size == 0]
     if stage == 3 and nodes and source.random() < 0.15:
         config["zero_optimization"]["zero_hpz_partition_size"] = source.choice(nodes)
+    if release < TYPES_BY_NAME:
+        config["zero_optimization"].pop("contiguous_gradients", None)
     precision(source, config, stage, release)
     if source.random() < 0.3:
         config["gradient_clipping"] = 1.0
