@@ -88,12 +88,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
     Raises:
         NotModelledError: something in the config is not modelled.
     """
-    refuse(values)
-    old = 17000 <= release < 18000 and values.count(f"{ZERO}stage") == 1 and values.flag("bf16.enabled")
-    if old and values.width("data_types.grad_accum_dtype", 2) == 4:
-        raise NotModelledError(
-            "`data_types.grad_accum_dtype` fp32 at stage 1 of DeepSpeed 0.17 is not modelled"
-        )
+    refuse(values, release)
     half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
     stage, width = values.count(f"{ZERO}stage"), 2 if half else 4
     pure = bool(half) and values.flag(f"{half}.{half}_master_weights_and_grads")
@@ -130,9 +125,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         round_robin=values.flag(f"{ZERO}round_robin_gradients"),
         norms=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
         ways=ways,
-        own_linear=stage == 3
-        and (zero_init or ways.patches_linear)
-        and values.values.get(f"{ZERO}memory_efficient_linear", True) is not False,
+        own_linear=stage == 3 and (zero_init or ways.patches_linear) and _thrifty(values),
     )
 
 
@@ -168,6 +161,10 @@ def _swapping(values: Values) -> Swapping:
     )
 
 
+def _thrifty(values: Values) -> bool:
+    return values.values.get(f"{ZERO}memory_efficient_linear", True) is not False
+
+
 def _ratio(values: Values) -> float:
     value = values.values.get(f"{ZERO}offload_optimizer.ratio", 1.0)
     return float(value) if isinstance(value, (int, float)) else 1.0
@@ -189,8 +186,12 @@ def _optimizer(values: Values, client: str | None, offloads: bool) -> Rule:
     return of_config(kind, params, offloads)
 
 
-def refuse(values: Values) -> None:
+def refuse(values: Values, release: int) -> None:
     """Refuse by name what is not modelled."""
+    old = 17000 <= release < 18000 and values.count(f"{ZERO}stage") == 1 and values.flag("bf16.enabled")
+    if old and values.width("data_types.grad_accum_dtype", 2) == 4:
+        what = "`data_types.grad_accum_dtype` fp32 at stage 1 of DeepSpeed 0.17"
+        raise NotModelledError(f"{what} is not modelled")
     for switch in SWITCHES:
         if values.flag(ZERO + switch):
             raise NotModelledError(f"`{ZERO}{switch}` is not modelled")
