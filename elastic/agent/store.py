@@ -7,6 +7,7 @@ import time
 from datetime import timedelta
 from typing import Protocol
 
+import torch
 from torch.distributed import TCPStore
 
 from elastic.agent.bounded_call import BoundedCaller, first_line
@@ -16,6 +17,7 @@ from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state_store import Store
 from elastic.agent.token_store import TokenServer, TokenStore, asks_for_token
+from elastic.agent.torch_releases import libuv_takes_sockets
 
 _BACKLOG = 4096
 """Connections that may wait: all nodes of a large job come at once."""
@@ -48,6 +50,7 @@ def host_store(endpoint: Endpoint, settings: RendezvousSettings) -> Server:
             wait_for_workers=False,
             timeout=timeout,
             master_listen_fd=listener.detach(),
+            use_libuv=libuv_takes_sockets(torch.__version__),
         )
     except RuntimeError as error:
         raise SettingsError(f"cannot listen on {endpoint}: {first_line(error)}") from None

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Final
 
 OLDEST: Final = (2, 6)
 """The first release with entry points `torchrun.handlers` (`elastic/rendezvous/registry.py`) and with
 `TORCH_ELASTIC_WORKER_IDENTICAL` (`elastic/agent/server/api.py`); `RendezvousInfo` came with 2.4."""
+
+
+def release(version: str) -> tuple[int, ...]:
+    """Major and minor number of `2.13.0+cpu`."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def libuv_takes_sockets(version: str) -> bool:
+    """Whether `TCPStore`'s usual server starts with a socket that listens already.
+
+    It does since 2.8 (pytorch/pytorch#150215, `c10d/TCPStoreLibUvBackend.cpp`); before that, the one that it
+    has replaced has to.
+    """
+    return release(version) >= (2, 8)
 
 
 def give_workers_to_stop(seconds: int) -> None:

@@ -19,18 +19,24 @@ from pathlib import Path
 from typing import Any
 
 from tests.agent.cluster import DOZEN, Cluster, Process
+from tests.agent.links import Links
 
 STOCK_WORKER = str(Path(__file__).with_name("stock_worker.py"))
 TUNED = "is_host=0,last_call_timeout=2,keep_alive_interval=1,keep_alive_max_attempt=3"
+OURS = "stall_timeout=2,stall_restart=5"
+"""The defaults, but for workers that make no steps: those are left to themselves for ever."""
 LIMIT = 120.0
 """Seconds after which a job counts as standing still for good."""
+
+LINKS: list[Links] = []
+"""Each node's way to the store."""
 
 Outcome = tuple[float, float] | str
 """Seconds of stand-still and, of these, of import; or how it failed."""
 
 
 def start_ours(job: Cluster, nodes: str) -> Process:
-    return job.start_node("--max-restarts", "5", nnodes=nodes, conf="")
+    return job.start_node("--max-restarts", "5", nnodes=nodes, conf=OURS)
 
 
 def start_stock(job: Cluster, nodes: str, conf: str) -> Process:
@@ -64,6 +70,18 @@ def lose_first(job: Cluster, _start: Callable[[], Process]) -> None:
     owner(job, 0)[0].signal(signal.SIGKILL, workers=True)
 
 
+def freeze(job: Cluster, _start: Callable[[], Process]) -> None:
+    owner(job, 1)[0].signal(signal.SIGSTOP, workers=True)
+
+
+def cut(job: Cluster, _start: Callable[[], Process]) -> None:
+    LINKS[job.nodes.index(owner(job, 1)[0])].cut()
+
+
+def hang(job: Cluster, _start: Callable[[], Process]) -> None:
+    os.kill(owner(job, 1)[1], signal.SIGSTOP)
+
+
 def join(job: Cluster, start: Callable[[], Process]) -> None:
     start()
 
@@ -73,6 +91,9 @@ CASES: dict[str, tuple[int, Callable[[Cluster, Callable[[], Process]], None]]] =
     "node lost": (2, lose),
     "node joins": (1, join),
     "rank 0 of 3 lost": (3, lose_first),
+    "node frozen": (2, freeze),
+    "node cut off": (2, cut),
+    "worker hangs": (2, hang),
 }
 
 
@@ -82,7 +103,14 @@ def measure(agent: str, case: str) -> Outcome:
         job = Cluster(Path(folder), DOZEN, STEPS="100000", STEP_SECONDS="0.05", EVERY="5")
         try:
             job.start_store()
-            start = lambda: AGENTS[agent](job, "1:4")  # noqa: E731 - a name for the case to call
+            store = job.port
+
+            def start() -> Process:
+                LINKS.append(Links([("127.0.0.1", store)]))
+                job.port = LINKS[-1].ports[0]
+                job.endpoint = f"127.0.0.1:{job.port}"
+                return AGENTS[agent](job, "1:4")
+
             for _ in range(nodes):
                 start()
             job.wait_for_step(5, world=nodes, seconds=120)
@@ -92,6 +120,8 @@ def measure(agent: str, case: str) -> Outcome:
             return await_next(job, before, began)
         finally:
             job.close()
+            while LINKS:
+                LINKS.pop().close()
 
 
 def await_next(job: Cluster, before: set[int], began: float) -> Outcome:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.agent.cluster import ROOT, Cluster, Process
 from tests.agent.etcd import Etcd
+from tests.agent.links import Links
 from tests.soak.disks import Disk
-from tests.soak.links import Links
 
 _SHIM = Path(__file__).with_name("shim")
 _CONF = "last_call_timeout=1,stall_timeout=5,stall_restart=10"
@@ -26,7 +26,7 @@ class Host:
         self.disk = Disk(self._folder / "tmp", megabytes=1)
         self.expected = {-signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM}
         """Exit codes of an agent that was killed, or drained, if need be before Python had begun."""
-        job.endpoint = self.links.endpoint
+        job.endpoint = "etcd://" + ",".join(f"127.0.0.1:{port}" for port in self.links.ports)
         job.environment |= {
             "DISTURBED": str(self._folder),
             "PYTHONPATH": f"{_SHIM}:{ROOT}",

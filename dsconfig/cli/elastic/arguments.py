@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -43,10 +42,10 @@ def nodes(text: str) -> tuple[int, int]:
 
 def with_torch(module: str) -> ModuleType:
     """Import a module that needs torch; ends the run where torch is missing or too old."""
-    from elastic.agent.torch_releases import OLDEST
+    from elastic.agent.torch_releases import OLDEST, release
 
     found = _version("torch")
-    if found and tuple(int(part) for part in re.findall(r"\d+", found)[:2]) < OLDEST:
+    if found and release(found) < OLDEST:
         least = ".".join(map(str, OLDEST))
         refuse(f"torch {found} is too old for the elastic agent: install at least {least}")
     try:

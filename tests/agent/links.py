@@ -30,13 +30,9 @@ class Links:
             listener = socket.create_server(("127.0.0.1", 0))
             self._members[listener] = member
             self._selector.register(listener, selectors.EVENT_READ)
-        self._ports = [listener.getsockname()[1] for listener in self._members]
+        self.ports: list[int] = [listener.getsockname()[1] for listener in self._members]
+        """Where the node finds the members, in their order."""
         threading.Thread(target=self._run, daemon=True).start()
-
-    @property
-    def endpoint(self) -> str:
-        """Where the node finds its store."""
-        return "etcd://" + ",".join(f"127.0.0.1:{port}" for port in self._ports)
 
     def cut(self) -> None:
         """Let nothing pass from now on."""
