@@ -18,6 +18,9 @@ from elastic.agent.errors import StoreLostError
 
 _T = TypeVar("_T")
 
+_FAREWELL = 2.0
+"""Seconds that a call gets to end; what takes longer hangs, and will not end just now."""
+
 
 def first_line(error: Exception) -> str:
     """What torch says of an error, without the stacks that come after it."""
@@ -30,8 +33,9 @@ class BoundedCaller:
     def __init__(self, limit: float) -> None:
         self._limit = limit
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._closed = False
-        threading.Thread(target=self._serve, name="dsconfig-store-calls", daemon=True).start()
+        self._closed = self._hangs = False
+        self._thread = threading.Thread(target=self._serve, name="dsconfig-store-calls", daemon=True)
+        self._thread.start()
 
     def call(self, operation: Callable[[], _T]) -> _T:
         """What the operation returns.  Raises `StoreLostError` if it fails, or has not ended in time."""
@@ -42,15 +46,20 @@ class BoundedCaller:
         try:
             return answer.result(self._limit)
         except NoAnswerError:
-            self._closed = True
+            self._closed = self._hangs = True
             raise StoreLostError(f"no reply in {self._limit:g} s") from None
         except (RuntimeError, OSError) as error:  # torch's DistError is a RuntimeError
             raise StoreLostError(first_line(error)) from error
 
     def close(self) -> None:
-        """Make no more calls."""
+        """Make no more calls, and wait a moment for the one under way.
+
+        A thread that comes back from C++ while the interpreter ends is ended there, which aborts the process:
+        "terminate called without an active exception".
+        """
         self._closed = True
         self._calls.put(None)
+        self._thread.join(0.0 if self._hangs else _FAREWELL)
 
     def _serve(self) -> None:
         while (call := self._calls.get()) is not None:
