@@ -27,8 +27,10 @@ def words(text: str) -> list[str]:
 
 def world_size(text: str) -> int:
     """A number of processes."""
-    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+    if not text.isdecimal() or not text.strip("0"):
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text}`")
+    if len(text) > 9:
+        raise argparse.ArgumentTypeError(f"expected at most 999999999, got `{text[:40]}`")
     return int(text)
 
 

@@ -8,6 +8,9 @@ import re
 UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
+MOST = 10**18
+"""No number is counted up to this."""
+
 
 def amount(text: str) -> int:
     """Bytes: `80GiB`, `512MiB`, `1.5TB`."""
@@ -24,6 +27,8 @@ def count(text: str) -> int:
         value = float(text)
     except ValueError:
         value = 0.0
-    if not 1 <= value < 1e18 or value != int(value):
-        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text}`")
+    if value >= MOST:
+        raise argparse.ArgumentTypeError(f"expected a number below {MOST:.0e}, got `{text[:40]}`")
+    if not value >= 1 or value != int(value):
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text[:40]}`")
     return int(value)

@@ -69,15 +69,16 @@ def text_lines(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
 
 def _table(title: str, side: Side, style: Style) -> Iterator[str]:
     width = max(len(title), *(len(term.name) for term in side.terms), len("at most"))
-    names = "".join(f"{column.replace('_', ' '):>10}" for column in COLUMNS)
+    columns = [*COLUMNS, *(phase for phase in side.peak if phase not in COLUMNS)]
+    names = "".join(f"{column.replace('_', ' '):>10}" for column in columns)
     yield style.paint(f"{title:<{width}}{names}  governed by", "dim") + "\n"
     for term in side.terms:
-        cells = "".join(_cell(term.phases.get(column, 0)) for column in COLUMNS)
+        cells = "".join(_cell(term.phases.get(column, 0)) for column in columns)
         yield f"{term.name:<{width}}{cells}  {style.paint(term.key, 'place')}\n"
     total = {"at_rest": side.at_rest, **side.peak}
-    cells = "".join(_cell(total[column]) for column in COLUMNS)
+    cells = "".join(_cell(total[column]) for column in columns)
     yield style.paint(f"{'together':<{width}}{cells}", "bold") + "\n"
-    yield f"{'at most':<{width}}" + "".join(_cell(side.bound.get(column, 0)) for column in COLUMNS) + "\n"
+    yield f"{'at most':<{width}}" + "".join(_cell(side.bound.get(column, 0)) for column in columns) + "\n"
 
 
 def _cell(count: int) -> str:

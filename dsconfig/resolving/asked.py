@@ -59,7 +59,9 @@ class Options(NamedTuple):
             raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
         for name in ("sequence_length", "micro_batch", "gpus_per_node"):
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or not 1 <= value <= LONGEST):
+            if type(value) is int and value > LONGEST:
+                raise ValueError(f"{name} {str(value)[:20]}: expected at most {LONGEST}")
+            if value is not None and (type(value) is not int or value < 1):
                 raise ValueError(f"{name} {str(value)[:20]!r}: expected a whole number above 0")
 
 

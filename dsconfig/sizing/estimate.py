@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dsconfig.sizing.engines.base import CONSOLIDATED, SAVE
 from dsconfig.sizing.engines.choose import engine_of
 from dsconfig.sizing.ledger import Ledger, Place
 from dsconfig.sizing.models.families import record
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dsconfig.sizing.models.shape import Shape, Work
 
 PHASES = ("load", "forward", "backward", "step")
+"""Those of every run; where a model is put together to be saved there is a fifth, `save`."""
 AT_REST = "at rest"
 SLACK, SMALL = 32, 1 << 20
 """A bound is above the estimate by a thirty-second and a MiB: the workspaces of operations (measured)."""
@@ -161,16 +163,20 @@ def simulate(setup: Setup, shape: Shape, work: Work) -> tuple[Ledger, Engine]:
 
 def side(place: Place, largest: int, gathers: bool = False, times: int = 1) -> Side:
     """What one memory holds, of so many ranks; see `bound`."""
-    peaks = {phase: place.peaks[phase].bytes * times if phase in place.peaks else 0 for phase in PHASES}
+    phases = [*PHASES, *([SAVE] if SAVE in place.peaks else [])]
     parts = {AT_REST: {name: count for name, count in place.held.items() if count}}
-    parts |= {phase: dict(place.peaks[phase].held) for phase in PHASES if phase in place.peaks}
-    names = dict.fromkeys(name for held in parts.values() for name in held)
+    parts |= {phase: dict(place.peaks[phase].held) for phase in phases if phase in place.peaks}
+
+    def bytes_of(name: str, phase: str) -> int:
+        return parts[phase][name] * (1 if name == CONSOLIDATED else times)  # one rank of a host saves
+
+    peaks = {phase: sum(bytes_of(name, phase) for name in parts.get(phase, ())) for phase in phases}
     terms = []
-    for name in names:
-        phases = {
-            phase.replace(" ", "_"): held[name] * times for phase, held in parts.items() if name in held
+    for name in dict.fromkeys(name for held in parts.values() for name in held):
+        own = {
+            phase.replace(" ", "_"): bytes_of(name, phase) for phase, held in parts.items() if name in held
         }
-        terms.append(Term(name, max(phases.values()), phases, *MEANINGS[name]))
+        terms.append(Term(name, max(own.values()), own, *MEANINGS[name]))
     order = {name: index for index, name in enumerate(MEANINGS)}
     terms.sort(key=lambda term: order[term.name])
     return Side(

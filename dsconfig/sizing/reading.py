@@ -49,6 +49,7 @@ SWITCHES = (
 """Keys below `zero_optimization` whose effect on memory is not modelled, where they are switched on."""
 
 
+MOST_RANKS = 100_000
 LARGEST = 1 << 60
 """Elements: more than there is memory for anywhere."""
 
@@ -89,6 +90,8 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         NotModelledError: something in the config is not modelled.
     """
     refuse(values, release)
+    if world > MOST_RANKS:
+        raise NotModelledError(f"a run of more than {MOST_RANKS:,} ranks is not modelled")
     half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
     stage, width = values.count(f"{ZERO}stage"), 2 if half else 4
     pure = bool(half) and values.flag(f"{half}.{half}_master_weights_and_grads")
@@ -125,6 +128,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         round_robin=values.flag(f"{ZERO}round_robin_gradients"),
         norms=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
         ways=ways,
+        saves=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
         own_linear=stage == 3 and (zero_init or ways.patches_linear) and _thrifty(values),
     )
 

@@ -63,6 +63,10 @@ MEANINGS = {
         "optimizer.type", "4·p for the gradient in fp32, and what the optimizer needs for its update"
     ),
     "inputs": Meaning("train_micro_batch_size_per_gpu", "the batch itself"),
+    "consolidated weights": Meaning(
+        f"{ZERO}stage3_gather_16bit_weights_on_model_save",
+        "b·n of all parameters, on the host of rank 0 while the model is saved",
+    ),
     "model as it is built": Meaning(
         f"{ZERO}stage", "4·P in each process, before the weights are cast and moved"
     ),

@@ -230,6 +230,16 @@ def test_adapters_that_cannot_be_are_refused(run: Runs, lora: str, said: str) ->
     assert said in err
 
 
+def test_rank_0_of_stage_3_puts_the_model_together_on_its_host(run: Runs) -> None:
+    key = "zero_optimization.stage3_gather_16bit_weights_on_model_save"
+    third = ("--set", "zero_optimization.stage=3")
+    saved = estimated(run, *third, "--set", f"{key}=true")
+    assert saved["host"]["peak"]["save"] == 2 * saved["parameters"], "once, however many ranks share the host"
+    assert [term["name"] for term in saved["host"]["terms"] if term["key"] == key] == ["consolidated weights"]
+    assert saved["rank"]["peak"]["save"] < saved["rank"]["peak"]["backward"]
+    assert "save" not in estimated(run, *third)["rank"]["peak"]
+
+
 LAUNCH = """\
 stage: sft
 model_name_or_path: models/own

@@ -11,6 +11,8 @@ WEIGHTS, MASTER, STATES = "parameters", "master weights", "optimizer states"
 GRADIENTS, BUCKET, TEMPORARY = "gradients", "reduce bucket", "temporaries of the step"
 MIDDLE = 1
 """The micro batch that stands for all between the first and the last."""
+SAVE, CONSOLIDATED = "save", "consolidated weights"
+"""The phase in which stage 3 puts the whole model together, and what it puts on the host."""
 FLATTENED, BUILT = "flattened bucket", "model as it is built"
 
 
@@ -69,7 +71,11 @@ class Engine:
             if self.boundary:
                 self.step()
             self.ledger.give("inputs", self.tape.extra)
+        self.save()
         self.ledger.enter("at rest")
+
+    def save(self) -> None:
+        """Put the whole model together, where weights are partitioned and that is wanted."""
 
     def before(self) -> None:
         """As a forward pass begins."""

@@ -34,7 +34,11 @@ class Partition(NamedTuple):
 def partition(weights: Sequence[Weight], world: int, rank: int, round_robin: bool) -> Partition:
     """The piece of a rank (`DeepSpeedZeroOptimizer.__init__`, `get_partition_info`)."""
     if round_robin:  # `_round_robin_reorder`
-        weights = [weights[index] for start in range(world) for index in range(start, len(weights), world)]
+        weights = [
+            weights[index]
+            for start in range(min(world, len(weights)))
+            for index in range(start, len(weights), world)
+        ]
     total = sum(weight.elements for weight in weights)
     padded = -(-total // (ALIGNMENT * world)) * ALIGNMENT * world
     size = padded // world

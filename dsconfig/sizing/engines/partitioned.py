@@ -5,9 +5,11 @@ from __future__ import annotations
 from dsconfig.sizing.engines.base import (
     BUCKET,
     BUILT,
+    CONSOLIDATED,
     FLATTENED,
     GRADIENTS,
     MASTER,
+    SAVE,
     STATES,
     TEMPORARY,
     WEIGHTS,
@@ -177,6 +179,25 @@ class Partitioned(Engine):
             world = self.setup.world
             self.persisting = sum(self.shard(weight) * world for weight in self.kept) * self.setup.width
         self.ledger.take(PERSISTENT, self.persisting)
+
+    def save(self) -> None:
+        """Gather each module, and let rank 0 copy it (`_zero3_consolidated_16bit_state_dict`)."""
+        setup, ledger = self.setup, self.ledger
+        if not setup.saves:
+            return
+        ledger.enter(SAVE)
+        ledger.give(PERSISTENT, self.persisting)
+        whole = 0
+        for module in self.tape.modules:
+            own = [weight for weight in module.weights if weight.module == module.number]  # none that is tied
+            count = sum(map(self.shard, module.weights)) * setup.world if setup.world > 1 else 0
+            ledger.take(GATHERED, setup.width * count)
+            if not setup.rank:
+                ledger.take(CONSOLIDATED, setup.width * sum(weight.elements for weight in own), host=True)
+                whole += setup.width * sum(weight.elements for weight in own)
+            ledger.give(GATHERED, setup.width * count)
+        ledger.give(CONSOLIDATED, whole, host=True)
+        self._gather_persistent()
 
     # ------------------------------------------------------------ passes
     def before(self) -> None:

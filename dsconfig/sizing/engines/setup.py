@@ -129,6 +129,8 @@ class Setup(NamedTuple):
     """Whether the model is built in shards (`zero.Init`), at stage 3."""
     own_linear: bool = False
     """Whether linear layers are stage 3's own (`memory_efficient_linear`)."""
+    saves: bool = False
+    """Whether rank 0 puts the model together to save it (`stage3_gather_16bit_weights_on_model_save`)."""
     rank: int = 0
     built: int = 4
     """Bytes of a weight as the script builds or loads the model."""

@@ -105,7 +105,7 @@ def _decoder(config: Mapping[str, Json], kind: str) -> Shape:
 
 def _gpt2(config: Mapping[str, Json]) -> Shape:
     hidden = _count(config, "n_embd", 768)
-    rates = {config.get(key, 0.1) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop")}
+    rates = [config.get(key, 0.1) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop")]
     return Shape(
         "gpt2",
         hidden,
@@ -115,7 +115,7 @@ def _gpt2(config: Mapping[str, Json]) -> Shape:
         vocabulary=_count(config, "vocab_size", 50257),
         tied=config.get("tie_word_embeddings", True) is True,
         positions=_count(config, "n_positions", 1024),
-        dropout=0.0 if rates == {0} else 0.1,
+        dropout=0.0 if not any(rates) else 0.1,
         name="gpt2",
     )
 

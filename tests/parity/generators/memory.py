@@ -51,6 +51,8 @@ def trial(source: random.Random, number: int, release: tuple[int, ...]) -> Dict:
     optimizer(source, case, stage)
     if stage == 3 and source.random() < 0.5:
         case["model"]["zero_init"] = True
+    if stage == 3 and source.random() < 0.2:
+        config["zero_optimization"]["stage3_gather_16bit_weights_on_model_save"] = True
     return case
 
 

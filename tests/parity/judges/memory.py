@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dsconfig.releases import NUMBERS
 from dsconfig.resolving.effective import effective
-from dsconfig.sizing.engines.base import Engine
+from dsconfig.sizing.engines.base import SAVE, Engine
 from dsconfig.sizing.engines.setup import Rule
 from dsconfig.sizing.estimate import PHASES, bound, simulate
 from dsconfig.sizing.ledger import Ledger
@@ -98,8 +98,9 @@ def largest(engine: Engine) -> int:
 def predict(trial: dict[str, Any], release: str) -> Prediction:
     """What this engine should hold."""
     ledger, engine = simulated(trial, release)
-    peak = {phase: ledger.both.peaks[phase].bytes for phase in PHASES}
-    device = {phase: ledger.rank.peaks[phase].bytes for phase in PHASES}
+    phases = [*PHASES, *([SAVE] if SAVE in ledger.both.peaks else [])]
+    peak = {phase: ledger.both.peaks[phase].bytes for phase in phases}
+    device = {phase: ledger.rank.peaks[phase].bytes for phase in phases}
     most = largest(engine)
     bounds = {phase: bound(count, phase, most, engine.gathers) for phase, count in peak.items()}
     calls: dict[tuple[str, str, int], tuple[int, int]] = {}
@@ -114,6 +115,8 @@ def sent(measured: dict[str, Any]) -> dict[tuple[str, str, int], tuple[int, int]
     """The collectives that the engine called, without those of single numbers."""
     found: dict[tuple[str, str, int], tuple[int, int]] = {}
     for phase, calls in measured["collectives"].items():
+        if phase == SAVE:  # no part of a step
+            continue
         for name, (count, elements) in calls.items():
             kind, _, dtype = name.partition(" ")
             if elements > SCALARS * count and dtype in TYPES and kind in NAMES:

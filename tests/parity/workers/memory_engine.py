@@ -175,6 +175,12 @@ def train(trial: dict[str, Any], engine: Any) -> None:
             mark(f"step {step}")
             engine.step()
             del loss, batch
+    saves = trial["config"]["zero_optimization"].get("stage3_gather_16bit_weights_on_model_save")
+    if saves and engine.zero_optimization_stage() == 3:
+        mark(f"save {steps - 1}")
+        saved = engine._zero3_consolidated_16bit_state_dict()
+        mark("saved 0")
+        del saved
 
 
 def measure(trial: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,55 @@
+"""`dsconfig memory` with models and sizes that cannot be: one line that says what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Runs
+
+
+@pytest.fixture(autouse=True)
+def config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    (here / "ds.json").write_text('{"train_micro_batch_size_per_gpu": 1}')
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"resid_pdrop": [1], "model_type": "gpt2"}, ""),
+        ({"model_type": "llava", "text_config": {"model_type": "llama"}}, "`llava` is not modelled"),
+        ({"model_type": ["llama"]}, "the model type `['llama']` is not modelled"),
+        (
+            {"model_type": "llama", "num_attention_heads": 1e400},
+            "`num_attention_heads` of the model is `inf`",
+        ),
+        ([], "holds no JSON object"),
+    ],
+)
+def test_what_is_no_config_of_a_model_is_refused(run: Runs, here: Path, values: Any, said: str) -> None:
+    (here / "config.json").write_text(json.dumps(values))
+    code, _, err = run("memory", "ds.json", "--model", "config.json", "--world-size", "8")
+    assert (code, said in err) == (2 if said else 0, True)
+    assert err.count("\n") == (1 if said else 0)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (
+            ("--params", "1e400", "--hidden", "8", "--layers", "1"),
+            "expected a number below 1e+18, got `1e400`",
+        ),
+        (("--model", "gpt2", "--sequence-length", "1e17"), "sequence_length 100000000000000000: expected at"),
+        (("--model", "gpt2", "--world-size", "1000000000"), "expected at most 999999999, got `1000000000`"),
+        (("--model", "gpt2", "--world-size", "200000"), "a run of more than 100,000 ranks is not modelled"),
+    ],
+)
+def test_sizes_that_are_too_large_say_what_is_the_most(run: Runs, argv: tuple[str, ...], said: str) -> None:
+    code, _, err = run("memory", "ds.json", "--world-size", "8", *argv)
+    assert code == 2
+    assert said in err
