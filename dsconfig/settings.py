@@ -43,6 +43,9 @@ class Settings(NamedTuple):
     target: str | None = None
     world_size: int | None = None
     consumer: str | None = None
+    model: str | None = None
+    host_memory: int | None = None
+    gpus_per_node: int | None = None
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
     extend_select: tuple[str, ...] = ()
@@ -253,6 +256,18 @@ def _text(value: object) -> str:
     return value
 
 
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError
+    return value
+
+
+def _memory(value: object) -> int:
+    from dsconfig.words.amounts import amount
+
+    return amount(_text(value))
+
+
 def _size(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 10**9:
         raise ValueError
@@ -292,6 +307,9 @@ KEYS: dict[str, _Setting] = {
     "target": (_text, "a release or a range of releases as a string"),
     "world-size": (_size, "a whole number above 0"),
     "consumer": (_consumer, EXPECTED),
+    "model": (_name, "the path of its config.json or a name, as a string"),
+    "host-memory": (_memory, "an amount of memory such as 512GiB, as a string"),
+    "gpus-per-node": (_size, "a whole number above 0"),
     "select": _RULES,
     "ignore": _RULES,
     "extend-select": _RULES,

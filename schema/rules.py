@@ -43,6 +43,7 @@ _USUAL = {
     "is_config": "<no config>",
     "is_job": "<no config>",
     "job": "<job>",
+    "known": "<known>",
     "parser": "<yaml>",
     "plugged": "<version>",
 }

@@ -12,6 +12,7 @@ from dsconfig.checking.check import check
 from dsconfig.checking.report import Report
 from dsconfig.releases import LATEST, RELEASES, number
 from dsconfig.rules import Rule
+from dsconfig.words.amounts import amount
 
 _HEADING = re.compile(r"^(Bad|Good|Fixed)((?:, [^:\n]+)?):\n\n((?:    .*\n|\n)+)", re.MULTILINE)
 
@@ -26,10 +27,11 @@ class Example:
     world_size: int | None
     consumer: str
     as_dict: bool
+    host_memory: int | None = None
 
     def check(self) -> Report:
         source = json.loads(self.text) if self.as_dict else self.text
-        return check(source, self.target, self.world_size, self.consumer)
+        return check(source, self.target, self.world_size, self.consumer, host_memory=self.host_memory)
 
 
 def examples(rule: Rule) -> Iterator[Example]:
@@ -47,6 +49,7 @@ def examples(rule: Rule) -> Iterator[Example]:
 
 def _example(rule: Rule, kind: str, circumstances: str, text: str) -> Example:
     target, world_size, consumer, as_dict = newest(rule), None, "deepspeed", False
+    host_memory = None
     for said in filter(None, (part.strip() for part in circumstances.split(","))):
         if said.startswith("release "):
             target = said.removeprefix("release ")
@@ -54,11 +57,13 @@ def _example(rule: Rule, kind: str, circumstances: str, text: str) -> Example:
             world_size = int(said.removeprefix("world size "))
         elif said.startswith("read by "):
             consumer = said.removeprefix("read by ")
+        elif said.startswith("host memory "):
+            host_memory = amount(said.removeprefix("host memory "))
         elif said == "as a dict":
             as_dict = True
         else:
             raise ValueError(f"{rule.code}: {said!r} in a heading means nothing")
-    return Example(kind, text, target, world_size, consumer, as_dict)
+    return Example(kind, text, target, world_size, consumer, as_dict, host_memory)
 
 
 def newest(rule: Rule) -> str:

@@ -64,7 +64,8 @@ HOUSE: Mapping[str, str] = {
     "sizing": "",
     # What one rule sees of one release; then the rules themselves; then all releases at once.
     "evaluation": "consumers diagnostic dialect document json_types model releases",
-    "rules": "batch consumers diagnostic dialect document elastic evaluation json_types model releases words",
+    "rules": "batch consumers diagnostic dialect document elastic evaluation json_types model releases"
+    " sizing words",
     "checking": "consumers diagnostic document evaluation json_types releases render rules settings words",
     # What is done with a verdict.
     "fixing": "checking diagnostic dialect document evaluation model releases words",
@@ -76,7 +77,7 @@ HOUSE: Mapping[str, str] = {
     "jobs": "document elastic",
     # What users see.
     "lsp": "_version batch checking consumers diagnostic document evaluation fixing model releases render"
-    " resolving rules schema settings sizing words",
+    " resolving rules schema settings words",
     "cli": "_version checking consumers diagnostic document elastic fixing jobs lsp model releases"
     " render resolving rules schema settings sizing words",
     # The package itself loads nothing before it is asked for.

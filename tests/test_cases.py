@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig.rules import RULES
-from tests.cases import Case, cases, files, place, read
+from tests.cases import KNOWN, Case, cases, files, place, read
 from tests.cases.__main__ import laid_out, rewrite
 from tests.cases.words import found, verdicts
 from tests.parity.crashes import Crash
@@ -17,7 +17,7 @@ from tests.parity.crashes import load as crashes
 
 CASES = list(cases())
 NEEDED = {"name", "why", "target", "finds"}
-OPTIONAL = {"world_size", "consumer"}
+OPTIONAL = {"world_size", "consumer", *KNOWN}
 CRASH_NEEDED = {"name", "release", "raises", "bad", "steps"}
 CRASH_OPTIONAL = {"good", "torch_adam", "compile"}
 

@@ -34,3 +34,6 @@ class Asked(NamedTuple):
     force_exclude: bool = False
     verbose: bool = False
     stdin_filename: str | None = None
+    model: str | None = None
+    host_memory: int | None = None
+    gpus_per_node: int | None = None

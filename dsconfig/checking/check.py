@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.checking import suppress
 from dsconfig.checking.circumstances import circumstances, foreign
@@ -13,6 +14,8 @@ from dsconfig.checking.notes import notes, world_sizes
 from dsconfig.checking.report import Report, by_place
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers import launch_file
+from dsconfig.consumers.known import Known, Model
+from dsconfig.consumers.known import of_file as known_of
 from dsconfig.consumers.launchers.arguments import with_version
 from dsconfig.consumers.launchers.follow import job_of
 from dsconfig.consumers.launchers.table import SCRIPTS
@@ -26,6 +29,10 @@ from dsconfig.releases import NUMBERS, Interval, Target
 
 if TYPE_CHECKING:
     from dsconfig.consumers.launchers.job import Job
+    from dsconfig.json_types import Json
+
+ModelSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str]"
+"""A model: what stands in its `config.json`, or its path or name."""
 
 
 def check(
@@ -33,6 +40,10 @@ def check(
     target: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
+    *,
+    model: ModelSource | None = None,
+    host_memory: int | None = None,
+    gpus_per_node: int | None = None,
 ) -> Report:
     """Check a config.
 
@@ -48,16 +59,35 @@ def check(
             only what fails at every world size is an error.
         consumer: who reads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or `elastic`;
             None: it is found out, and `report.reader` says why.
+        model: the model that it trains: the path of its `config.json`, or what stands in it, or a name such
+            as `llama-3-8b`; None: what the file's `"$dsconfig"` or the launch file of its job says.
+        host_memory: bytes that a host has.
+        gpus_per_node: ranks that share a host; None: 8, or all of fewer.
 
     Raises:
         OSError: the path cannot be read.
         UnknownReleaseError: the target names no release.
-        ValueError: the consumer or the world size is impossible.
+        ValueError: the consumer, the world size or a size of the hosts is impossible, or there is no such
+            model.
     """
     document = read(source)
-    under = circumstances(document, target, world_size, consumer)
+    known = _known(model, host_memory, gpus_per_node)
+    under = circumstances(document, target, world_size, consumer, known)
     report = check_document(document, under.target, world_size=under.world_size, consumer=under.reader)
     return with_proven_fixes(report)
+
+
+def _known(model: ModelSource | None, host_memory: int | None, gpus_per_node: int | None) -> Known:
+    for name, value in (("host memory", host_memory), ("GPUs of a node", gpus_per_node)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise ValueError(f"{name} {value!r}: expected an integer of at least 1")
+    if model is None:
+        return Known(None, host_memory, gpus_per_node)
+    from dsconfig.rules.trained import open_model
+
+    named = Model(model if isinstance(model, Mapping) else os.fspath(model), "as asked for", "argument")
+    open_model(named)
+    return Known(named, host_memory, gpus_per_node)
 
 
 def with_proven_fixes(report: Report) -> Report:
@@ -126,7 +156,8 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
         note = f"{document.name}: {found.written} is not found from {tried}, and not checked"
         return report.replaced(notes=(note,))
     note = f"{document.name}: Accelerate reads {found.document.name}, found from {found.place.folder}"
-    said = _as_it_says(found.document, target, world_size, found.reader)
+    who = found.reader._replace(known=reader.known.over(found.reader.known))
+    said = _as_it_says(found.document, target, world_size, who)
     return report.replaced(notes=(note,), children=(_report(found.document, *said, reader.given),))
 
 
@@ -134,7 +165,8 @@ def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader)
     """Check the config that a launch file leads to, as its job reads it."""
     from dsconfig.consumers.launchers.refusals import refused  # most configs have no launch file
 
-    who = reader if reader.said else job.reader
+    found = job.reader
+    who = (reader if reader.said else found)._replace(known=reader.known.over(found.known))
     target, size, who = _as_it_says(job.document, target, world_size, who)
     size = size or job.world_size
     script = job.launch.name.endswith(SCRIPTS)
@@ -165,7 +197,10 @@ def _as_it_says(
         return target, world_size, reader
     said, reader = declared(config.value()), with_version(reader, config.name)
     if reader.origin != "argument":
-        reader = of_file(config.value()) or reader
+        reader = (of_file(config.value()) or reader)._replace(known=reader.known)
+    own = known_of(config.value(), config.name)
+    if own.model and (reader.known.model is None or reader.known.model.origin != "argument"):
+        reader = reader._replace(known=own.over(reader.known))
     if target.origin not in ("argument", "environment"):
         target = target_of(config) or target
     return target, world_size or said.world_size, reader
@@ -181,7 +216,9 @@ def _report(
 ) -> Report:
     """The report of one text. `held`: the job that it describes, and the report of the config in it."""
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
-    found, newest, cut = merged(Source(document, reader.spec, world_size, span, given), target.releases)
+    found, newest, cut = merged(
+        Source(document, reader.spec, world_size, span, given, reader.known), target.releases
+    )
     raised, silenced = ((), ()) if held is None else _raised(*held)
     cut = cut or (held is not None and held[1].cut)
     result = suppress.apply(document, (*diagnostics(document, found), *raised), cut=cut)

@@ -6,12 +6,15 @@ Whoever asks has the first word; then the config's own block `"$dsconfig"`; then
 from __future__ import annotations
 
 from dsconfig import releases
-from dsconfig.consumers import ELASTIC, launch_file, mentions, reader
+from dsconfig.consumers import ELASTIC, launch_file, mentions
+from dsconfig.consumers.known import NOTHING, Known
+from dsconfig.consumers.known import of_file as own_known
 from dsconfig.consumers.launchers.arguments import informed
 from dsconfig.consumers.launchers.follow import job_of
 from dsconfig.consumers.launchers.table import SCRIPTS, format_of
 from dsconfig.consumers.own_words import declared, has_block
-from dsconfig.consumers.reader import Reader
+from dsconfig.consumers.reader import Reader, given, of_content
+from dsconfig.consumers.reader import of_file as own_reader
 from dsconfig.consumers.versions import EXPECTED, is_known
 from dsconfig.document import Document
 from dsconfig.evaluation import recognition
@@ -32,6 +35,7 @@ def circumstances(
     target: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
+    known: Known = NOTHING,
 ) -> Circumstances:
     """The circumstances of a document, as far as these arguments leave them open.
 
@@ -42,11 +46,19 @@ def circumstances(
     if consumer is not None and not is_known(consumer):
         raise ValueError(f"unknown consumer {consumer!r}: expected {EXPECTED}")
     chosen = target if isinstance(target, Target) else releases.resolve(target) if target else None
+    reader = informed(given(consumer), document.name) if consumer else find_out(document)
     return Circumstances(
         chosen or of_file(document) or releases.resolve(None),
         declared(document.value()).world_size if world_size is None else world_size,
-        informed(reader.given(consumer), document.name) if consumer else find_out(document),
+        with_known(reader, document, known),
     )
+
+
+def with_known(reader: Reader, document: Document, asked: Known, configured: Known = NOTHING) -> Reader:
+    """The reader with model and hosts: asked for, of the config's own block, of settings, of its job."""
+    own = own_known(document.value(), document.name)
+    found = asked.over(own.over(configured.over(reader.known)))
+    return reader if found == reader.known else reader._replace(known=found)
 
 
 def foreign(document: Document) -> str | None:
@@ -75,8 +87,8 @@ def find_out(document: Document, configured: Reader | None = None) -> Reader:
         return Reader("accelerate", "it is a launch file of Accelerate", "content")
     if configured and configured.name == ELASTIC and not has_block(data):
         configured = None  # said of a folder: what has no block is started in some other way
-    found = reader.of_file(data) or configured
+    found = own_reader(data) or configured
     if found is None:
-        content = reader.of_content(data)
+        content = of_content(data)
         found = mentions.reader_of(document.name, content) or content
     return informed(found, document.name)

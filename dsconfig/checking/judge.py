@@ -15,7 +15,8 @@ from dsconfig.document import Document
 def circumstances(document: Document, options: Options) -> Circumstances:
     """Release, world size and reader of one document."""
     own = options.of(document.name)
-    return judged_under(document, own.target, options.asked.world_size, own.world_size, own.reader)
+    size = options.asked.world_size
+    return judged_under(document, own.target, size, own.world_size, own.reader, own.known)
 
 
 def judge(document: Document, options: Options, under: Circumstances | None = None) -> Report:

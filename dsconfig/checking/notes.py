@@ -18,7 +18,8 @@ def notes(document: Document, newest: Outcome, reader: Reader, *, cut: bool) -> 
     """What else is to be said of the file as a whole."""
     most = f"{newest.context.most:,}"
     more = f"{document.name}: only the first {most} findings of a rule are listed: there are more"
-    return (*_unfilled(document, newest, reader), *([more] if cut else []))
+    remarks = (f"{document.name}: {told}" for told in newest.context.remarks)
+    return (*_unfilled(document, newest, reader), *remarks, *([more] if cut else []))
 
 
 def _unfilled(document: Document, newest: Outcome, reader: Reader) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 from dsconfig.checking.asked import Asked
-from dsconfig.checking.circumstances import Circumstances, find_out, of_file
+from dsconfig.checking.circumstances import Circumstances, find_out, of_file, with_known
 from dsconfig.checking.discover import excluded
 from dsconfig.checking.nearest import Nearest, merged
 from dsconfig.checking.select import UnknownRuleError
 from dsconfig.checking.selection import Selection, selection
+from dsconfig.consumers.known import NOTHING, Known, Model
 from dsconfig.consumers.launchers.arguments import informed
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.reader import Reader, given
@@ -30,6 +31,8 @@ class Options(NamedTuple):
     world_size: int | None
     reader: Reader | None
     """Who reads the files, where the command line or the settings say so."""
+    known: tuple[Known, Known]
+    """The model and the hosts: as somebody asks, and as the settings say."""
     fail_on: str
     min_severity: str
     rules: Selection
@@ -76,6 +79,7 @@ def _options(
         target=target,
         world_size=asked.world_size or said.world_size,
         reader=reader_of(asked, said),
+        known=known_of(asked, said),
         fail_on=asked.fail_on or said.fail_on or "warning",
         min_severity=asked.min_severity or said.min_severity or "info",
         rules=rules,
@@ -99,21 +103,51 @@ def reader_of(asked: Asked, settings: Settings) -> Reader | None:
     return None if named is None else given(named, f"{settings.where}: consumer", "settings")
 
 
+def known_of(asked: Asked, settings: Settings) -> tuple[Known, Known]:
+    """The model and the hosts, as somebody asks and as the settings say."""
+    model = None if asked.model is None else _asked_for(asked, asked.model)
+    first = Known(model, asked.host_memory, asked.gpus_per_node)
+    model = None
+    if settings.model is not None:
+        from dsconfig.consumers.model_files import beside  # most settings name none
+
+        folder = os.path.relpath(os.path.dirname(settings.path)) if settings.path else ""
+        model = Model(
+            beside(settings.model, "" if folder == os.curdir else folder),
+            f"as {settings.where} says",
+            "settings",
+        )
+    return first, Known(model, settings.host_memory, settings.gpus_per_node)
+
+
+def _asked_for(asked: Asked, named: str) -> Model:
+    """The model that somebody asks for, which has to be there."""
+    from dsconfig.rules.trained import UnreadableModelError, open_model
+
+    found = Model(named, "as asked for", "argument")
+    try:
+        open_model(found)
+    except UnreadableModelError as error:
+        asked.refuse(f"model: {error}")
+    return found
+
+
 def judged_under(
     document: Document,
     target: Target,
     world_size: int | None,
     configured: int | None,
     reader: Reader | None,
+    known: tuple[Known, Known] = (NOTHING, NOTHING),
 ) -> Circumstances:
     """The circumstances of a document: what it says of itself stands between arguments and settings."""
     asked = target.origin in ("argument", "environment")
+    said = reader is not None and reader.origin == "argument"
+    found = informed(reader, document.name) if reader and said else find_out(document, reader)
     return Circumstances(
         target if asked else of_file(document) or target,
         world_size or declared(document.value()).world_size or configured,
-        informed(reader, document.name)
-        if reader and reader.origin == "argument"
-        else find_out(document, reader),
+        with_known(found, document, *known),
     )
 
 

@@ -34,6 +34,12 @@ def world_size(text: str) -> int:
     return int(text)
 
 
+def _amount(text: str) -> int:
+    from dsconfig.cli.sizes import amount
+
+    return amount(text)
+
+
 def consumer(text: str) -> str:
     """Who reads the file."""
     if not is_known(text):
@@ -89,6 +95,11 @@ def add_checking(parser: Container) -> None:
     add("--target", metavar="RELEASE", help="a release, a range such as '>=0.14,<0.19.8', or installed")
     add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
     add("--consumer", type=consumer, metavar="READER", help=_READER)
+    told = "the model: its config.json, its folder, or a name (default: what a launch file of the job names)"
+    add("--model", metavar="MODEL", help=told)
+    add("--host-memory", type=_amount, metavar="SIZE", help="the memory of a host, such as 1TiB")
+    told = "ranks that share a host (default: 8, or all of fewer)"
+    add("--gpus-per-node", type=world_size, metavar="N", help=told)
     _add_rules(parser)
 
 

@@ -1,12 +1,8 @@
-"""Amounts of memory, as people write them."""
+"""Amounts of memory and numbers of things, as people write them on the command line."""
 
 from __future__ import annotations
 
 import argparse
-import re
-
-UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
-UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 MOST = 10**18
 """No number is counted up to this."""
@@ -14,11 +10,12 @@ MOST = 10**18
 
 def amount(text: str) -> int:
     """Bytes: `80GiB`, `512MiB`, `1.5TB`."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
-    unit = UNITS.get(found[2].lower()) if found else None
-    if found is None or unit is None or len(text) > 20 or len(found[1]) > 15:
-        raise argparse.ArgumentTypeError(f"expected an amount such as 80GiB, got `{text}`")
-    return int(float(found[1]) * unit)
+    from dsconfig.words import amounts
+
+    try:
+        return amounts.amount(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def count(text: str) -> int:

@@ -1,6 +1,6 @@
-"""What a config says of itself, in its block `"$dsconfig"`: who reads it, for which release and world size.
+"""What a config says of itself, in its block `"$dsconfig"`: its reader, release, world size and model.
 
-"$dsconfig": {"consumer": "transformers", "target": "0.16.9", "world-size": 8}
+"$dsconfig": {"consumer": "transformers", "target": "0.16.9", "world-size": 8, "model": "llama/config.json"}
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ EXPECTED: Mapping[str, str] = {
     "consumer": EXPECTED_CONSUMER,
     "target": "a release or a range of releases as a string",
     "world-size": "a whole number above 0",
+    "model": "the path of its config.json or a name, as a string",
 }
 """The keys of the block that say how the config is read, and what each takes."""
 
@@ -26,6 +27,7 @@ class Declared(NamedTuple):
     consumer: str | None = None
     target: str | None = None
     world_size: int | None = None
+    model: str | None = None
 
 
 def declared(data: object) -> Declared:
@@ -33,8 +35,7 @@ def declared(data: object) -> Declared:
     block = data.get(KEY) if isinstance(data, Mapping) else None
     if not isinstance(block, Mapping):
         return Declared()
-    consumer, target, size = (block.get(key) if fits(key, block.get(key)) else None for key in EXPECTED)
-    return Declared(consumer, target, size)
+    return Declared(*(block.get(key) if fits(key, block.get(key)) else None for key in EXPECTED))
 
 
 def has_block(data: object) -> bool:
@@ -49,5 +50,7 @@ def fits(key: str, value: object) -> bool:
             return is_known(value)
         case "target":
             return isinstance(value, str)
+        case "model":
+            return isinstance(value, str) and value != ""
         case _:
             return type(value) is int and value > 0

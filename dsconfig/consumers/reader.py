@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
+from dsconfig.consumers.known import NOTHING, Known
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.versions import parted
 from dsconfig.json_types import Json, JsonObject, NamedTuple
@@ -88,6 +89,8 @@ class Reader(NamedTuple):
     """Of the reader, where it does not do all that the newest one does."""
     launch: str = ""
     """The files that launch that job, in words."""
+    known: Known = NOTHING
+    """What else is known of the run: its model and its hosts."""
 
     def __hash__(self) -> int:  # arguments have none
         return hash((self.name, self.why, self.origin))
@@ -104,7 +107,8 @@ class Reader(NamedTuple):
 
     def __str__(self) -> str:
         """`read by transformers: 16 values are "auto"`."""
-        return f"{'probably ' * self.likely}read by {self.name}: {self.why}"
+        model = f"; trains {self.known.model}" if self.known.model else ""
+        return f"{'probably ' * self.likely}read by {self.name}: {self.why}{model}"
 
 
 def given(name: str, why: str = "--consumer", origin: Origin = "argument") -> Reader:

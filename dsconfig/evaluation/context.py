@@ -7,6 +7,7 @@ from functools import cache
 from typing import Literal, TypeVar, cast
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
+from dsconfig.consumers.known import NOTHING, Known
 from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.consumers.launchers.table import SCRIPTS, format_of
 from dsconfig.consumers.reader import Given
@@ -85,6 +86,8 @@ class Source(NamedTuple):
     """From the first to the last release of the target; None: of each evaluation, its own."""
     given: Given | None = None
     """The training arguments of the job that reads it, where they are known."""
+    known: Known = NOTHING
+    """What else is known of the run."""
 
 
 class Context:
@@ -98,6 +101,8 @@ class Context:
         """The version of the consumer that is meant; None: the newest."""
         self.consumer = "deepspeed" if self.elastic else name
         self.world_size = source.world_size
+        self.known, self.remarks = source.known, dict[str, None]()
+        """The model and the hosts, as far as somebody named them; what rules remark on these, each once."""
         self.release = release
         self.target = source.target or Interval(release, release)
         """From the first to the last release of the target, of which the one judged is part."""
@@ -107,8 +112,7 @@ class Context:
         self.cut = False
         """Whether there is more to find than is listed."""
         self.parser: Parser = self._parser()
-        self.reading = self.alike
-        """Releases that read the text with the same parser."""
+        self.reading = self.alike  # releases that read the text with the same parser
         data = source.document.value(self.parser)
         empty = any(problem.kind == "empty" for problem in source.document.problems)
         self.is_job = format_of(data) is not None or source.document.name.endswith(SCRIPTS)
@@ -119,8 +123,7 @@ class Context:
         given = source.given
         self.job = given and fill_in(self.data, self.spec, self.world_size, given)
         """What the job fills, and what contradicts it."""
-        if self.job is not None:
-            self.data = self.job.data
+        self.data = self.data if self.job is None else self.job.data
         self.whole = self.data
         """The config before it is handed over."""
         if self.elastic:
@@ -335,9 +338,8 @@ class Context:
         places: Iterable[tuple[str, Span]] = (),
     ) -> Finding:
         """A finding at the place of an oddity of the text."""
-        kind = Effect(effect) if effect else None
-        span, elsewhere = problem.span, tuple(places)
-        return Finding(message, problem.path, help, kind, fix=fix, span=span, places=elsewhere)
+        kind, elsewhere = Effect(effect) if effect else None, tuple(places)
+        return Finding(message, problem.path, help, kind, fix=fix, span=problem.span, places=elsewhere)
 
     def _path(self, path: str | KeyPath) -> KeyPath:
         return self.place(path) if isinstance(path, str) and path else tuple(path)

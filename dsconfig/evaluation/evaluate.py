@@ -57,7 +57,9 @@ def _of_block(context: Context, release: int) -> Outcome:
     made = launch_config.config(context.data)
     if made is None:
         return Outcome((), EVERY_RELEASE, context)
-    outcome = evaluate(Source(read_dict(made), context.consumer, context.world_size), release)
+    outcome = evaluate(
+        Source(read_dict(made), context.consumer, context.world_size, known=context.known), release
+    )
     findings = []
     for rule, finding in outcome.findings:
         place = launch_config.place(finding.path, context.data)

@@ -49,6 +49,7 @@ def _circumstances(context: Context) -> dict[str, bool]:
         "elastic": context.elastic,
         "file": context.from_file,
         "job": context.job is not None,
+        "known": context.known.model is not None or context.known.host_memory is not None,
         "no config": not context.is_config,
         "problems": bool(context.document.problems),
         "range": context.target.first != context.target.last,

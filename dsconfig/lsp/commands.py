@@ -87,7 +87,6 @@ def _memory(judged: Judged, arguments: list[Json]) -> Told:
     from dsconfig.render.style import Style
     from dsconfig.resolving.errors import ResolveError
     from dsconfig.resolving.memory import memory
-    from dsconfig.sizing.refused import NotModelledError
 
     size = _size(judged, arguments)
     model = arguments[1] if len(arguments) > 1 and arguments[1] else _MODEL
@@ -95,7 +94,7 @@ def _memory(judged: Judged, arguments: list[Json]) -> Told:
     try:
         report = judged.report
         found = memory(judged.text.document, model, size, report.target, report.reader.said)
-    except (ResolveError, NotModelledError, OSError, ValueError) as error:
+    except (ResolveError, OSError, ValueError) as error:
         return Told(title, f"{error}\n")
     limits = Limits(None, None, 2 * _GIB)
     return Told(title, f"model: {model}\n{''.join(text_lines(found, limits, Style()))}")

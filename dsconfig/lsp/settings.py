@@ -59,12 +59,14 @@ def _pass_over(_: str) -> None:
 def _asked(own: JsonObject) -> Asked:
     """What the editor's own settings ask for; what is not understood counts as not said."""
     target, size, consumer = own.get("target"), own.get("worldSize"), own.get("consumer")
+    model = own.get("model")
     return Asked(
         _refuse,
         _pass_over,
         target=target if isinstance(target, str) and target else None,
         world_size=size if type(size) is int and size > 0 else None,
         consumer=consumer if is_known(consumer) else None,
+        model=model if isinstance(model, str) and model else None,
         select=_names(own.get("select")) or None,
         ignore=_names(own.get("ignore")),
     )

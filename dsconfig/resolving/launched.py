@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.consumers.launchers.follow import job_of
 from dsconfig.consumers.launchers.given import plain
-from dsconfig.consumers.launchers.places import search
+from dsconfig.consumers.launchers.model import ADAPTED, found_from, named, tuning
 from dsconfig.consumers.launchers.table import at
 from dsconfig.resolving.lora import adapter_of
-from dsconfig.resolving.models import CONFIG, config_at
 from dsconfig.sizing.refused import NotModelledError
 
 if TYPE_CHECKING:
@@ -18,18 +17,11 @@ if TYPE_CHECKING:
     from dsconfig.json_types import Json
     from dsconfig.sizing.tape import Adapter
 
-MODEL = ("model_name_or_path", "base_model", "model.name_or_path", "model_id_or_path", "model")
 LENGTH = ("cutoff_len", "sequence_len", "max_length", "max_seq_length", "block_size")
-TUNING = ("finetuning_type", "tuner_type", "train_type", "adapter")
 RANK, TARGET = ("lora_rank", "lora_r"), ("lora_target", "lora_target_modules", "target_modules")
 QUANTISED = ("quantization_bit", "load_in_4bit", "load_in_8bit", "quant_bits")
 ATTENTION = {"fa2": "flash", "fa3": "flash", "flash_attention_2": "flash", "flash_attn": "flash"}
 ATTENTION |= {"sdpa": "sdpa", "eager": "eager", "disabled": "eager"}
-ADAPTED = ("LLaMA-Factory", "ms-swift")
-"""Programs that train adapters, and checkpoint activations, unless they are told otherwise.
-
-Sources: LLaMA-Factory hparams/finetuning_args.py and model_args.py; ms-swift arguments/sft_args.py.
-"""
 
 
 class Told(NamedTuple):
@@ -75,10 +67,8 @@ def told(document: Document) -> Told:
 
 def _model(data: Mapping[str, Json], launch: str) -> str | None:
     """The model, as found from the launch file where that is on disk."""
-    written = next((found for key in MODEL if isinstance(found := at(data, key), str)), None)
-    if written is None or config_at(written):
-        return written
-    return search(f"{written}/{CONFIG}", launch).path or written
+    written = named(data)
+    return None if written is None else found_from(written, launch) or written
 
 
 def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
@@ -91,8 +81,7 @@ def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
 
 
 def _adapter(data: Mapping[str, Json], program: str) -> Adapter | None:
-    said = next((found for key in TUNING if isinstance(found := data.get(key), str)), None)
-    uses = said or ("lora" if program in ADAPTED or plain(data.get("use_peft")) is True else "full")
+    uses = tuning(data, program)
     if uses == "full":
         return None
     if uses != "lora":

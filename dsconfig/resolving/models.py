@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from dsconfig.consumers.model_files import CONFIG, config_at
+from dsconfig.sizing.models.hub import preset_of
 from dsconfig.sizing.models.named import PRESETS
 from dsconfig.sizing.models.shape import Shape
 from dsconfig.sizing.refused import NotModelledError
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
 ModelSource: TypeAlias = "Shape | Mapping[str, Json] | str | os.PathLike[str]"
 """A shape, a `config.json` as a mapping or by its path, or the name of a preset."""
-CONFIG = "config.json"
-_HUB_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
 
 
 class Model(NamedTuple):
@@ -47,68 +46,12 @@ def model_of(source: ModelSource) -> Model:
             raise NotModelledError(
                 f"there is no model `{name}`", f"give a {CONFIG} or one of {', '.join(PRESETS)}"
             )
-        from dsconfig.consumers.training_args import read_mapping
+        from dsconfig.consumers.model_files import read
 
-        source = read_mapping(path)
+        try:
+            source = read(path)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
     from dsconfig.sizing.models.hugging_face import shape_of
 
     return Model(shape_of(source), source)
-
-
-def config_at(name: str) -> str | None:
-    """The `config.json` of a model: a file, in a folder, or in the hub's cache on this machine."""
-    if "\0" in name or len(name) > 4096:
-        return None
-    if os.path.isfile(name):
-        return name
-    if os.path.isdir(name):
-        return os.path.join(name, CONFIG)
-    return _cached(name) if _HUB_NAME.fullmatch(name) else None
-
-
-def _cached(name: str) -> str | None:
-    """Where `huggingface_hub` has put it (file_download.py, `try_to_load_from_cache`)."""
-    home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
-    cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
-    folder = os.path.join(cache, "models--" + name.replace("/", "--"))
-    try:
-        with open(os.path.join(folder, "refs", "main"), encoding="ascii") as file:
-            revision = file.read(64).strip()
-    except (OSError, ValueError):
-        return None
-    path = os.path.join(folder, "snapshots", revision, CONFIG)
-    return path if revision.isalnum() and os.path.isfile(path) else None
-
-
-def preset_of(name: str) -> str | None:
-    """The preset of this name, or of the hub's name for it."""
-    if name in PRESETS:
-        return name
-    maker, _, last = name.lower().partition("/")
-    if maker not in MAKERS:
-        return None
-    last = re.sub(r"^meta-|-(hf|instruct|chat|base|v\d+(\.\d+)?)(?=-|$)", "", last)
-    found = HUB.get(last, last)
-    return found if found in PRESETS else None
-
-
-MAKERS = (
-    "meta-llama",
-    "mistralai",
-    "qwen",
-    "openai-community",
-    "google",
-    "tinyllama",
-    "nousresearch",
-    "unsloth",
-)
-"""Who puts models of these shapes on the hub under these names."""
-HUB = {
-    "vit-base-patch16-224": "vit-base",
-    "vit-large-patch16-224": "vit-large",
-    "tinyllama-1.1b": "tinyllama-1.1b",
-    "llama-3.1-8b": "llama-3-8b",
-    "llama-3.1-70b": "llama-3-70b",
-    "llama-3.3-70b": "llama-3-70b",
-}
-"""Last parts of the hub's names, without what tells of training: those of the same shape."""

@@ -34,3 +34,9 @@ _LONGEST = 20
 def division(number: int, divisor: int) -> str:
     """A division with its remainder: `12 = 1 × 8 + 4`."""
     return f"{number} = {number // divisor} × {divisor} + {number % divisor}"
+
+
+def rounded(count: int) -> int:
+    """A number of elements as people write it: no larger, of two digits and zeros."""
+    unit = int(10 ** max(0, len(str(count)) - 2))
+    return count // unit * unit

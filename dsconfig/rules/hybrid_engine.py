@@ -8,6 +8,7 @@ from dsconfig.batch.world_sizes import divisors
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._numbers import division
+from dsconfig.rules.trained import is_known, model
 from dsconfig.words import one_of
 
 
@@ -40,4 +41,43 @@ def world_size_not_divided_by_inference_groups(ctx: Context) -> Iterator[Finding
             f"`inference_tp_size` {size} does not divide the world size {world}: "
             f"{division(world, size)}, and {world % size} ranks get no group",
             help=f"use one of {one_of(divisors(world)[:12])}, or another number of ranks",
+        )
+
+
+_POLICIES = frozenset(
+    "bert bloom clip clip_text_model distilbert gpt2 gpt_neo gpt_neox gptj internlm llama opt".split()  # noqa: SIM905
+)
+"""Types of models that have a policy (module_inject/replace_policy.py, `replace_policies`)."""
+
+
+@rule(
+    "DSC712",
+    effect="ignored",
+    since="0.19.7",
+    source="runtime/hybrid_engine.py:DeepSpeedHybridEngine.populate_all_inference_policies",
+)
+def hybrid_engine_without_policy(ctx: Context) -> Iterator[Finding]:
+    """`hybrid_engine` is on, and DeepSpeed has no inference policy for the model.
+
+    The engine says that acceleration is not available, and generates as the model does by itself. Reported
+    where the model is known.
+
+    Bad:
+
+        {"train_batch_size": 8, "hybrid_engine": {"enabled": true}, "$dsconfig": {"model": "qwen3-8b"}}
+
+    Good:
+
+        {"train_batch_size": 8, "hybrid_engine": {"enabled": true}, "$dsconfig": {"model": "llama-2-7b"}}
+    """
+    if not is_known(ctx) or not ctx.has("hybrid_engine") or not ctx.on("hybrid_engine.enabled"):
+        return
+    found = model(ctx)
+    own_code = "auto_map" in found.config
+    if found.kinds and not own_code and not _POLICIES.intersection(found.kinds):
+        yield ctx.at(
+            "hybrid_engine.enabled",
+            f"the hybrid engine is on, and has no policy for models of the type {found.kinds[0]}, as"
+            f" {found.shown} is",
+            help="set `hybrid_engine.enabled` to false",
         )

@@ -10,42 +10,13 @@ from dsconfig.schema.keywords import DRAFT, Schema
 from dsconfig.settings import FAIL_ON, MIN_SEVERITY, OVERRIDES
 
 _READERS: list[Schema] = [{"enum": list(CONSUMERS)}, {"type": "string", "pattern": VERSIONED}]
+_TEXTS: Schema = {"type": "array", "items": {"type": "string"}}
 
 
 def settings_schema() -> Schema:
     """`[tool.dsconfig]` of pyproject.toml, and dsconfig.toml."""
-    texts: Schema = {"type": "array", "items": {"type": "string"}}
-    rule: Schema = {"anyOf": [{"enum": sorted(RULES)}, {"type": "string"}]}
-    rules: Schema = {"type": "array", "items": rule}
-    properties: dict[str, tuple[str, Schema]] = {
-        "target": (
-            "DeepSpeed release, or range of releases, to check against; `installed` works too.",
-            {"type": "string", "examples": [LATEST, f">=0.14,<{LATEST}", "installed"]},
-        ),
-        "world-size": ("Number of processes.", {"type": "integer", "minimum": 1}),
-        "consumer": (
-            "Who reads the configs; found out by default.",
-            {"anyOf": _READERS},
-        ),
-        "select": ("Rules that are switched on: codes, starts of codes, or names, or `ALL`.", rules),
-        "ignore": ("Rules that are switched off.", rules),
-        "extend-select": ("Rules that are switched on besides.", rules),
-        "fixable": ("Rules whose findings are fixed; all by default.", rules),
-        "unfixable": ("Rules whose findings are not fixed.", rules),
-        "fail-on": (
-            "Least severity that ends in exit code 1.",
-            {"enum": list(FAIL_ON), "default": "warning"},
-        ),
-        "min-severity": ("Least severity that is shown; less is not.", {"enum": list(MIN_SEVERITY)}),
-        "exclude": ("Patterns of files and folders to pass over.", texts),
-        "extend-exclude": ("More of them, where `exclude` is given elsewhere.", texts),
-        "per-file-ignores": (
-            "Rules that are switched off in the files of a pattern.",
-            {"type": "object", "additionalProperties": rules},
-        ),
-    }
-    own = {key: {"description": told, **value} for key, (told, value) in properties.items()}
-    files: Schema = {"description": "Patterns of the files that this is for.", **texts}
+    own = {key: {"description": told, **value} for key, (told, value) in _properties().items()}
+    files: Schema = {"description": "Patterns of the files that this is for.", **_TEXTS}
     override: Schema = {
         "type": "object",
         "properties": {"files": files, **own},
@@ -60,4 +31,43 @@ def settings_schema() -> Schema:
         "type": "object",
         "properties": {**own, OVERRIDES: overrides},
         "additionalProperties": False,
+    }
+
+
+def _properties() -> dict[str, tuple[str, Schema]]:
+    """Each setting in words, and what it takes."""
+    rule: Schema = {"anyOf": [{"enum": sorted(RULES)}, {"type": "string"}]}
+    rules: Schema = {"type": "array", "items": rule}
+    return {
+        "target": (
+            "DeepSpeed release, or range of releases, to check against; `installed` works too.",
+            {"type": "string", "examples": [LATEST, f">=0.14,<{LATEST}", "installed"]},
+        ),
+        "world-size": ("Number of processes.", {"type": "integer", "minimum": 1}),
+        "consumer": (
+            "Who reads the configs; found out by default.",
+            {"anyOf": _READERS},
+        ),
+        "model": (
+            "Model that is trained: path of its config.json or of its folder, or a name such as llama-3-8b.",
+            {"type": "string", "minLength": 1},
+        ),
+        "host-memory": ("Memory of a host, such as 512GiB.", {"type": "string", "examples": ["512GiB"]}),
+        "gpus-per-node": ("Ranks that share a host; 8 by default.", {"type": "integer", "minimum": 1}),
+        "select": ("Rules that are switched on: codes, starts of codes, or names, or `ALL`.", rules),
+        "ignore": ("Rules that are switched off.", rules),
+        "extend-select": ("Rules that are switched on besides.", rules),
+        "fixable": ("Rules whose findings are fixed; all by default.", rules),
+        "unfixable": ("Rules whose findings are not fixed.", rules),
+        "fail-on": (
+            "Least severity that ends in exit code 1.",
+            {"enum": list(FAIL_ON), "default": "warning"},
+        ),
+        "min-severity": ("Least severity that is shown; less is not.", {"enum": list(MIN_SEVERITY)}),
+        "exclude": ("Patterns of files and folders to pass over.", _TEXTS),
+        "extend-exclude": ("More of them, where `exclude` is given elsewhere.", _TEXTS),
+        "per-file-ignores": (
+            "Rules that are switched off in the files of a pattern.",
+            {"type": "object", "additionalProperties": rules},
+        ),
     }

@@ -5,7 +5,8 @@ A case says
 
 * `name` and `why`: what it is about;
 * `config` (checked as a dict) or `text` (checked as a file's text);
-* `target`, and perhaps `world_size` and `consumer`;
+* `target`, and perhaps `world_size` and `consumer`, `model` (what its `config.json` holds, or a name),
+  `host_memory` in bytes and `gpus_per_node`;
 * `finds`: what the rule finds, an empty list where it must stay silent. The author writes `path` and `effect`
   of each finding; `make cases` writes `message`, `help` and `fix` (see `tests.cases.words`).
 """
@@ -22,6 +23,8 @@ from dsconfig.checking.check import Report, check
 from dsconfig.rules import Rule
 
 FOLDER = Path(__file__).resolve().parent
+KNOWN = ("model", "host_memory", "gpus_per_node")
+"""What a case may say of the run beside the config."""
 Content: TypeAlias = dict[str, list[dict[str, Any]]]
 """A file: lists of entries, by kind."""
 
@@ -56,7 +59,8 @@ class Case:
 
     def check(self) -> Report:
         source = self.entry["config"] if "config" in self.entry else self.entry["text"]
-        return check(source, self.target, self.entry.get("world_size"), self.consumer)
+        known = {name: self.entry[name] for name in KNOWN if name in self.entry}
+        return check(source, self.target, self.entry.get("world_size"), self.consumer, **known)
 
 
 def place(rule: Rule) -> Path:

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers import HUGGING_FACE
+from dsconfig.consumers.known import Known
 from dsconfig.consumers.launchers.follow import jobs_of
 from dsconfig.consumers.mentions import launchers_of
 from dsconfig.consumers.reader import Reader
@@ -45,6 +46,7 @@ def with_arguments(reader: Reader, name: str) -> Reader:
     if not jobs:
         return reader
     known = [job for found in jobs.values() for job in found]
+    reader = _with_model(reader, known)
     told = {(repr(job.given), job.world_size) for job in known}
     if not all(jobs.values()) or len(told) != 1:
         return reader._replace(why=f"{reader.why}{_disagreement(list(jobs))}") if known else reader
@@ -55,6 +57,18 @@ def with_arguments(reader: Reader, name: str) -> Reader:
     launch = f"{_named(list(jobs))}{size}"
     why = f"{reader.why}, with the arguments of {launch}"
     return reader._replace(why=why, given=job.given, processes=job.world_size, launch=launch)
+
+
+def _with_model(reader: Reader, jobs: list[Job]) -> Reader:
+    """The reader with the model that all these jobs train; where they train several, none of them counts."""
+    found = [job.known for job in jobs]
+    if len({each.model and each.model.shown for each in found}) > 1:
+        return reader._replace(why=f"{reader.why}; it is read for several models, and none is taken")
+    programs = {each.program for each in found}
+    program = programs.pop() if len(programs) == 1 else None
+    adapters = any(each.adapters for each in found)
+    known = Known(found[0].model if found else None, program=program, adapters=adapters)
+    return reader._replace(known=reader.known.over(known))
 
 
 def _jobs(script: str, name: str, reader: str) -> list[Job]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
+from dsconfig.consumers.known import Known, Model
 from dsconfig.consumers.launchers.places import Place, is_name
 from dsconfig.consumers.launchers.table import Format
 from dsconfig.consumers.reader import Given, Reader
@@ -47,7 +49,20 @@ class Job(NamedTuple):
     def reader(self) -> Reader:
         """Who reads the config."""
         name = "it" if self.is_held else self.launch.name
-        return Reader(self.format.reader, f"{name} is a launch file of {self.format.name}", "launch file")
+        why = f"{name} is a launch file of {self.format.name}"
+        return Reader(self.format.reader, why, "launch file", known=self.known)
+
+    @property
+    def known(self) -> Known:
+        """The model that it trains, where that is on disk."""
+        from dsconfig.consumers.launchers.model import found_from, named, trains_parts
+
+        data = self.launch.value() if self.arguments is None else self.arguments
+        written = named(data)
+        found = written and found_from(written, self.launch.name)
+        name = self.launch.name if self.launch.name.startswith("<") else os.path.relpath(self.launch.name)
+        model = Model(found, f"which {name} names", "launch file") if found else None
+        return Known(model, program=self.format.name, adapters=trains_parts(data, self.format.name))
 
     @property
     def line_span(self) -> Span | None:

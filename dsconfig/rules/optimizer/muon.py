@@ -7,18 +7,14 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._built_class import known_type, params, written_type
+from dsconfig.rules._built_class import params
 from dsconfig.rules._stage import stage_place_if_written, zero_stage
+from dsconfig.rules.optimizer._muon import is_muon
 from dsconfig.words import quoted
 
 _STAGE3 = "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__"
 _SCATTER = "zero_optimization.reduce_scatter"
 _QUANTIZED = "zero_optimization.zero_quantized_gradients"
-
-
-def _is_muon(ctx: Context) -> bool:
-    word = written_type(ctx, "optimizer")
-    return word is not None and word.lower() == "muon" and known_type(ctx, "Optimizer", word) is not None
 
 
 @rule("DSC530", effect="crashes", since="0.18.9", source=_STAGE3)
@@ -42,7 +38,7 @@ def muon_with_scattered_gradients(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "Muon"},
         "zero_optimization": {"stage": 3, "reduce_scatter": false}}
     """
-    if "zero_optimization" not in ctx.data or not _is_muon(ctx) or zero_stage(ctx) != 3:
+    if "zero_optimization" not in ctx.data or not is_muon(ctx) or zero_stage(ctx) != 3:
         return
     chosen = [("the optimizer is chosen here", "optimizer.type"), *stage_place_if_written(ctx)]
     for path, said in ((_SCATTER, "by default "), (_QUANTIZED, "")):
@@ -78,7 +74,7 @@ def muon_with_one_learning_rate(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "optimizer": {"type": "Muon", "params": {"muon_lr": 0.02, "adam_lr": 0.0003}}}
     """
     written = params(ctx, "optimizer")
-    if "lr" in written and not written.keys() & {"muon_lr", "adam_lr"} and _is_muon(ctx):
+    if "lr" in written and not written.keys() & {"muon_lr", "adam_lr"} and is_muon(ctx):
         yield ctx.at(
             "optimizer.params.lr",
             f"`lr` is {quoted(written['lr'])} for both halves of Muon: left alone, matrices train at 0.02 and"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._numbers import rounded
 from dsconfig.rules._offload import OPTIMIZER, device
 from dsconfig.rules._stage import ZERO, stage, stage_set_here
 
@@ -47,7 +48,7 @@ def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
     live, reuse = _number(ctx, _LIVE), _number(ctx, _REUSE)
     if not ctx.has(_LIVE) or live is None or reuse is None or stage(ctx) != 3:
         return
-    if _FEW <= live < min(_LARGE, reuse):
+    if _FEW <= live < min(_LARGE, reuse) and not _gathered_whole(ctx, reuse):
         yield ctx.at(
             _LIVE,
             f"`stage3_max_live_parameters` is {live:,.0f}, and what is used again within"
@@ -55,6 +56,15 @@ def live_parameters_kept_by_reuse(ctx: Context) -> Iterator[Finding]:
             help=f"set `{_REUSE}` to {live:.0f}",
             related=[("the distance is set here", _REUSE)] if ctx.has(_REUSE) else [],
         )
+
+
+def _gathered_whole(ctx: Context, reuse: float) -> bool:
+    """Whether the model is known, and so small that DSC406 says it all."""
+    if ctx.known.model is None or ctx.world_size == 1:
+        return False
+    from dsconfig.rules.trained import elements_if_known
+
+    return reuse >= 2 * (elements_if_known(ctx) or reuse)
 
 
 @rule(
@@ -101,7 +111,7 @@ def ratio_of_one_sub_group(ctx: Context) -> Iterator[Finding]:
 
     A rank has as many sub-groups as `sub_group_size` fits into the parameters that it holds. Of one, any
     `ratio` above 0 sends all to the host. Reported where a sub-group has a billion elements, the default,
-    which no rank of most runs holds.
+    which no rank of most runs holds; where model and world size are known, if it is so.
 
     Bad:
 
@@ -116,14 +126,33 @@ def ratio_of_one_sub_group(ctx: Context) -> Iterator[Finding]:
     ratio, size = _number(ctx, _RATIO), _number(ctx, _SUB_GROUP)
     if not ctx.has(_RATIO) or ratio is None or size is None or not 0 < ratio < 1:
         return
-    if size >= _LARGE and stage(ctx) == 3 and device(ctx, OPTIMIZER) == "cpu":
+    shard = _shard(ctx)
+    if (size >= (shard or _LARGE)) and stage(ctx) == 3 and device(ctx, OPTIMIZER) == "cpu":
+        few = 50_000_000 if shard is None else rounded(max(1, shard // 10))
+        why = "it splits a rank of ten times as many well"
         yield ctx.at(
             _RATIO,
-            f"`ratio` is {ratio:g}, and all is offloaded unless a rank holds above {size:,.0f} parameters:"
-            " whole sub-groups are, of `sub_group_size`",
-            help=f"set `{_SUB_GROUP}` to 50000000; it splits a rank of ten times as many well",
+            f"`ratio` is {ratio:g}, and all is offloaded "
+            + (
+                f"unless a rank holds above {size:,.0f} parameters:"
+                if shard is None
+                else f"of the {shard:,} parameters that a rank holds:"
+            )
+            + " whole sub-groups are, of `sub_group_size`",
+            help=f"set `{_SUB_GROUP}` to {few}{f'; {why}' if shard is None else ''}",
             related=[("sub-groups have this size", _SUB_GROUP)] if ctx.has(_SUB_GROUP) else [],
         )
+
+
+def _shard(ctx: Context) -> int | None:
+    """The parameters that a rank holds, each cut for itself; None where that is not known."""
+    if ctx.known.model is None or ctx.world_size is None:
+        return None
+    from dsconfig.rules.trained import elements_if_known, weights
+
+    if elements_if_known(ctx) is None:
+        return None
+    return sum(-(-weight.elements // ctx.world_size) for weight in weights(ctx))
 
 
 @rule(

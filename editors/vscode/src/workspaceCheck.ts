@@ -94,6 +94,7 @@ function settings(): string[] {
     ["--target", own.get<string>("target")],
     ["--world-size", own.get<number | null>("worldSize")],
     ["--consumer", own.get<string>("consumer")],
+    ["--model", own.get<string>("model")],
     ["--select", own.get<string[]>("select")?.join(",")],
     ["--ignore", own.get<string[]>("ignore")?.join(",")],
   ];

@@ -1,0 +1,161 @@
+"""What is offloaded, held against the host's memory and the buffers, where the model is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from dsconfig.evaluation.context import Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
+from dsconfig.json_types import Json
+from dsconfig.rules._offload import OPTIMIZER, PARAM, asked_for, device, device_place
+from dsconfig.rules._stage import stage
+from dsconfig.rules.trained import is_known, model, shape, weights
+
+if TYPE_CHECKING:
+    from dsconfig.sizing.engines.setup import Setup
+
+_NODE, _HALVES = 8, ("bf16", "fp16")
+
+
+@rule(
+    "DSC409",
+    effect="crashes",
+    since="0.14.0",
+    source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__, "
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions",
+)
+def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
+    """What is offloaded to the CPU is more than the host has.
+
+    Masters, gradients and states of the optimizer stay there for the whole run, those of all ranks of the
+    host. A process that asks for more than there is is killed, mostly without a word. Reported where model,
+    world size and `host-memory` are known, of a model that is trained whole, and by what is held between two
+    steps: building the model and each step take more. `gpus-per-node` ranks share a host, 8 by default.
+
+    Bad, world size 8, host memory 64GiB:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "optimizer": {"type": "AdamW"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+        "$dsconfig": {"model": "llama-3-8b"}}
+
+    Good, world size 8, host memory 512GiB:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "optimizer": {"type": "AdamW"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+        "$dsconfig": {"model": "llama-3-8b"}}
+    """
+    if ctx.known.host_memory is None or not is_known(ctx):
+        return
+    if ctx.world_size is None or ctx.known.adapters or stage(ctx) not in (1, 2, 3):
+        return
+    places = [part for part in (OPTIMIZER, PARAM) if asked_for(ctx, part) and device(ctx, part) == "cpu"]
+    if not places:
+        return
+    ranks = min(ctx.known.gpus_per_node or _NODE, ctx.world_size)
+    needed, has = ranks * _held(ctx), ctx.known.host_memory
+    if needed > has:
+        yield ctx.at(
+            device_place(ctx, places[0]),
+            f"training all of {model(ctx).shown} holds {_gib(needed)} on a host that has {_gib(has)}:"
+            f" {ranks} rank{'s' * (ranks > 1)} of {ctx.world_size} with {_gib(_held(ctx))} each",
+            help="spread the ranks over more hosts, or offload to NVMe: `dsconfig memory` shows what is held",
+        )
+
+
+def _held(ctx: Context) -> int:
+    """Bytes on the host, of one rank between two steps."""
+    return ctx.once(_of_rank)
+
+
+def _of_rank(ctx: Context) -> int:
+    from dsconfig.sizing.engines.choose import engine_of
+    from dsconfig.sizing.ledger import Ledger
+    from dsconfig.sizing.models.families import record
+    from dsconfig.sizing.models.shape import Work
+    from dsconfig.sizing.refused import NotModelledError
+
+    try:
+        setup = _setup(ctx)
+        ledger, tape = Ledger(), record(shape(ctx), Work(1, 1, setup.width, setup.autocast))
+        engine_of(setup, tape, ledger).rest()
+    except NotModelledError:
+        raise SkipRule from None
+    return ledger.host.total
+
+
+def _setup(ctx: Context) -> Setup:
+    """The engine's circumstances; an optimizer that a script makes is taken to keep no states."""
+    from dsconfig.sizing.reading import Values, setup_of
+
+    values = _Effective(ctx)
+    written = [key for key in ("zero_optimization.zenflow.enabled",) if ctx.has("zero_optimization.zenflow")]
+    client = None if values.get("optimizer.type") else "sgd"
+    return setup_of(Values(values, written), ctx.world_size or 1, client, False, ctx.release)
+
+
+class _Effective(Mapping[str, Json]):
+    """The effective values of a config, each asked for when it is read."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        params = ctx.value("optimizer.params") if ctx.has("optimizer.params") else None
+        self._params = [f"optimizer.params.{key}" for key in params] if isinstance(params, dict) else []
+
+    def __getitem__(self, key: str) -> Json:
+        kind, _, rest = key.partition(".")
+        if kind in _HALVES and rest == "enabled":  # `bfloat16` is read where `bf16` is absent
+            return self._ctx.on(key) or (kind == "bf16" and self._ctx.on(f"bfloat16.{rest}"))
+        return self._ctx.value(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._params)
+
+    def __len__(self) -> int:
+        return len(self._params)
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):,.1f} GiB"
+
+
+@rule(
+    "DSC410",
+    effect="crashes",
+    since="0.3.15",
+    source="runtime/swap_tensor/partitioned_param_swapper.py:AsyncPartitionedParameterSwapper.get_buffer",
+)
+def nvme_buffer_smaller_than_parameter(ctx: Context) -> Iterator[Finding]:
+    """A rank's part of the largest parameter does not fit a buffer of `offload_param`.
+
+    Parameters travel to and from the drive through buffers of `buffer_size` elements, one buffer each: "More
+    elements than buffer size". Embeddings are the largest mostly, and ranks are few. Reported where model and
+    world size are known.
+
+    Bad, world size 4:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme",
+        "nvme_path": "/local_nvme"}}, "$dsconfig": {"model": "llama-3-8b"}}
+
+    Good, world size 8:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme",
+        "nvme_path": "/local_nvme"}}, "$dsconfig": {"model": "llama-3-8b"}}
+    """
+    path = f"{PARAM}.buffer_size"
+    if not is_known(ctx) or ctx.world_size is None or not ctx.has(PARAM):
+        return
+    if device(ctx, PARAM) != "nvme" or stage(ctx) != 3:
+        return
+    size = ctx.value(path)
+    # Those of experts are one tensor in Transformers 5, and many before.
+    largest = max(weights(ctx), key=lambda each: 0 if ".experts" in each.name else each.elements)
+    part = -(-largest.elements // ctx.world_size)
+    if isinstance(size, int | float) and (part > size or (part == size and ctx.before("0.17.0"))):
+        unit = 10 ** max(0, len(str(part)) - 2)
+        yield ctx.at(
+            path,
+            f"`buffer_size` is {size:,.0f}{'' if ctx.has(path) else ' by default'}, and a rank's part of"
+            f" `{largest.name}` in {model(ctx).shown} has {part:,} elements",
+            help=f"set `{path}` to {(part // unit + 1) * unit}",
+        )

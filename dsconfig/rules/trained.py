@@ -1,0 +1,179 @@
+"""The model that a config trains, where it is known: its kind, its sizes, its parameters.
+
+It is read where a rule asks for it, and no earlier: most configs have none, and most rules need none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from dsconfig.consumers.model_files import CONFIG, config_at, read
+from dsconfig.evaluation.context import Context, SkipRule
+from dsconfig.json_types import Json, NamedTuple
+
+if TYPE_CHECKING:
+    from dsconfig.consumers.known import Model as Named
+    from dsconfig.sizing.models.shape import Shape
+
+
+class Weight(NamedTuple):
+    """A parameter: its name in the model, as Transformers 5 builds it, and its elements."""
+
+    name: str
+    elements: int
+
+
+class Model(NamedTuple):
+    """What is known of a model."""
+
+    shown: str
+    """How it was named, for messages."""
+    config: Mapping[str, Json]
+    """What stands in its `config.json`; of one known by its name alone, the `model_type`."""
+    shape: Shape | None
+    """None where its sizes are not known."""
+    doubt: str = ""
+    """Why they are not."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Its type, and that of the language model in it."""
+        inner = self.config.get("text_config")
+        kinds = (self.config.get("model_type"), inner.get("model_type") if isinstance(inner, dict) else None)
+        return tuple(kind for kind in kinds if isinstance(kind, str))
+
+
+class UnreadableModelError(ValueError):
+    """The model cannot be read; the message is one line and names it."""
+
+
+def elements_if_known(ctx: Context) -> int | None:
+    """The number of its parameters; None where it is not known."""
+    try:
+        return elements(ctx) if is_known(ctx) else None
+    except SkipRule:
+        return None
+
+
+def is_known(ctx: Context) -> bool:
+    """Whether somebody named a model; what it is, is not looked at yet."""
+    return ctx.known.model is not None
+
+
+def model(ctx: Context) -> Model:
+    """The model.
+
+    Raises:
+        SkipRule: there is none, or it cannot be read, which is noted.
+    """
+    found = ctx.once(_model)
+    if found is None:
+        raise SkipRule
+    return found
+
+
+def shape(ctx: Context) -> Shape:
+    """Its sizes.
+
+    Raises:
+        SkipRule: they are not known, which is noted.
+    """
+    found = model(ctx)
+    if found.shape is None:
+        if ctx.known.model is not None and ctx.known.model.is_asked:
+            ctx.remarks[f"the sizes of {ctx.known.model.shown} are not known: {found.doubt}"] = None
+        raise SkipRule
+    return found.shape
+
+
+def weights(ctx: Context) -> tuple[Weight, ...]:
+    """Its parameters, tied ones once.
+
+    Raises:
+        SkipRule: its sizes are not known.
+    """
+    return _weights(shape(ctx))
+
+
+def elements(ctx: Context) -> int:
+    """The number of its parameters.
+
+    Raises:
+        SkipRule: its sizes are not known.
+    """
+    return ctx.once(_total)
+
+
+def _total(ctx: Context) -> int:
+    return sum(weight.elements for weight in weights(ctx))
+
+
+def _model(ctx: Context) -> Model | None:
+    named = ctx.known.model
+    if named is None:
+        return None
+    try:
+        return open_model(named)
+    except UnreadableModelError as error:
+        if named.is_asked:
+            ctx.remarks[f"nothing is said of the model: {error}"] = None
+        return None
+
+
+def open_model(named: Named) -> Model:
+    """The model of this name.
+
+    Raises:
+        UnreadableModelError: it cannot be read, or there is none.
+    """
+    if not isinstance(named.named, str):
+        return _described("the model", named.named)
+    path = config_at(named.named)
+    if path is None:
+        return _of_name(named.named)
+    try:
+        state = os.stat(path)
+        return _read(path, named.shown, state.st_mtime_ns, state.st_size)
+    except OSError as error:
+        raise UnreadableModelError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:
+        raise UnreadableModelError(f"{path}: {error}") from None
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, shown: str, *_: int) -> Model:
+    """The model of a file, for as long as that does not change."""
+    return _described(shown, read(path))
+
+
+def _described(shown: str, config: Mapping[str, Json]) -> Model:
+    from dsconfig.sizing.models.hugging_face import shape_of
+
+    try:
+        return Model(shown, config, shape_of(config))
+    except (ValueError, TypeError) as error:  # `NotModelledError` names what is in the way
+        return Model(shown, config, None, str(error))
+
+
+def _of_name(name: str) -> Model:
+    """A model of published sizes."""
+    from dsconfig.sizing.models.hub import preset_of
+    from dsconfig.sizing.models.named import PRESETS
+
+    known = preset_of(name)
+    if known is None:
+        raise UnreadableModelError(f"{name[:200]}: no such file, no folder with a {CONFIG}, no known name")
+    found = PRESETS[known]
+    return Model(name, {"model_type": found.name}, found)
+
+
+@lru_cache(maxsize=8)
+def _weights(found: Shape) -> tuple[Weight, ...]:
+    from dsconfig.sizing.models.families import record
+    from dsconfig.sizing.models.shape import Work
+
+    tape = record(found, Work(1, 1, 2))
+    return tuple(Weight(weight.name, weight.elements) for weight in tape.weights)

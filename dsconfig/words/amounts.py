@@ -1,0 +1,21 @@
+"""Amounts of memory, as people write them."""
+
+from __future__ import annotations
+
+import re
+
+UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+
+
+def amount(text: str) -> int:
+    """Bytes: `80GiB`, `512MiB`, `1.5TB`.
+
+    Raises:
+        ValueError: it is no amount.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    unit = UNITS.get(found[2].lower()) if found else None
+    if found is None or unit is None or len(text) > 20 or len(found[1]) > 15:
+        raise ValueError(f"expected an amount such as 80GiB, got `{text}`")
+    return int(float(found[1]) * unit)
