@@ -26,6 +26,8 @@ interface Waiting {
 export class Client {
   /** Gets what nobody here asked for: the language server's messages. */
   onMessage: (message: Message) => void = () => {};
+  /** Gets why the worker ended, where nobody ended it. */
+  onEnd: (reason: Error) => void = () => {};
   private last = 0;
   private readonly waiting = new Map<string, Waiting>();
 
@@ -48,7 +50,10 @@ export class Client {
     });
     const client = new Client(wire, isKept);
     wire.onmessage = ({ data }) => client.hear(data as Message);
-    wire.onerror = ({ message }) => client.fail(new Error(message));
+    wire.onerror = ({ message }) => {
+      client.fail(new Error(message));
+      client.onEnd(new Error(message));
+    };
     return client;
   }
 

@@ -50,6 +50,8 @@ class Server {
       this.python.mirror(message.params as Mirror);
     } else if (message.method === "$/cancelRequest") {
       this.cancel((message.params as { id: Message["id"] }).id);
+    } else if (message.method === undefined) {
+      return; // the answer to something that the server asked: it waits for none
     } else if (message.id !== undefined) {
       this.asked.set(message.id, message);
     } else {

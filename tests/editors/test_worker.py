@@ -93,6 +93,11 @@ def test_it_is_a_language_server(ours: Worker) -> None:
     assert "train_batch_size" in json.dumps(ours.ask("textDocument/hover", place))
 
 
+def test_an_answer_to_what_the_server_asked_is_no_request(ours: Worker) -> None:
+    ours.tell({"jsonrpc": "2.0", "id": "dsconfig-1", "result": None})
+    assert ours.run("--version") == command("--version")
+
+
 def test_every_module_of_the_archive_can_be_imported(built: None) -> None:
     done = subprocess.run(
         ["node", EDITORS / "worker" / "imports.mjs"], capture_output=True, text=True, check=True

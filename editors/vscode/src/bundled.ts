@@ -28,8 +28,9 @@ class Writer extends AbstractMessageWriter {
     super();
   }
 
+  /** As JSON would carry it: VS Code's own objects, such as nested settings, cannot be cloned into a worker. */
   async write(message: Message): Promise<void> {
-    this.worker.send(message as Sent);
+    this.worker.send(JSON.parse(JSON.stringify(message)) as Sent);
   }
 
   end(): void {}

@@ -20,6 +20,8 @@ import { Status } from "./status";
 const LANGUAGES = ["deepspeed-json", "json", "jsonc", "hjson", "yaml", "shellscript"];
 /** Documents of other kinds are not files: a comparison's other side, a server's output. */
 const VIEWS = new Set(["git", "output", "vscode", "vscode-scm", "search-editor", "dsconfig"]);
+/** Milliseconds within which a server that fell is not started a second time. */
+const PATIENCE = 60_000;
 
 export class Extension {
   client: BaseLanguageClient | undefined;
@@ -30,6 +32,8 @@ export class Extension {
   private readonly log: LogOutputChannel;
   private readonly status: Status;
   private running: Disposable[] = [];
+  /** When the extension's own server fell last. */
+  private fell = Number.NEGATIVE_INFINITY;
 
   constructor(
     readonly context: ExtensionContext,
@@ -95,6 +99,7 @@ export class Extension {
 
   private async bundledServer(): Promise<BaseLanguageClient> {
     const worker = await this.platform.startWorker(Uri.joinPath(this.context.extensionUri, "dist"));
+    worker.onEnd = (reason) => this.again(reason);
     const client = new BundledClient(worker, this.options({ watches: true }));
     const mirror = new Mirror(worker, (method, params) => client.sendNotification(method, params));
     await mirror.roots();
@@ -103,6 +108,18 @@ export class Extension {
     this.running.push(mirror);
     this.mirrored = mirror.fill().catch((error: unknown) => this.log.warn(String(error)));
     return client;
+  }
+
+  /** Starts the extension's own server again, unless it has just been started for the same reason. */
+  private async again(reason: Error): Promise<void> {
+    this.log.error(`the server has ended: ${reason.message}`);
+    const before = this.fell;
+    this.fell = Date.now();
+    if (this.fell - before > PATIENCE) {
+      return this.restart();
+    }
+    await this.stop();
+    window.showErrorMessage(`DeepSpeed Config has ended twice: ${reason.message}`);
   }
 
   private options(more: Record<string, unknown>): LanguageClientOptions {

@@ -15,6 +15,8 @@ const vsix = fileURLToPath(new URL("../../dist/dsconfig.vsix", import.meta.url))
 const own = join(home, "node_modules/node/bin/node");
 const node = existsSync(own) ? own : process.execPath;
 const server = join(home, "node_modules/code-server/out/node/entry.js");
+/** Milliseconds for what is to be seen: a busy machine is slow. */
+const PATIENCE = 240_000;
 const port = 20_000 + (process.pid % 20_000);
 const work = mkdtempSync(join(tmpdir(), "dsconfig-vscode-"));
 const folder = join(work, "project");
@@ -58,7 +60,7 @@ let step = 0;
 let page;
 
 /** Waits for what must be seen, and keeps a picture of it. */
-async function see(what, locator, timeout = 60_000) {
+async function see(what, locator, timeout = PATIENCE) {
   const began = Date.now();
   await locator.first().waitFor({ timeout });
   console.log(`${what}: ${Date.now() - began} ms`);
@@ -69,7 +71,7 @@ async function see(what, locator, timeout = 60_000) {
 async function open(what, keys, locator) {
   for (let left = 8; left; left -= 1) {
     await press(...keys);
-    const isSeen = await locator.first().waitFor({ timeout: 8000 }).then(
+    const isSeen = await locator.first().waitFor({ timeout: 30_000 }).then(
       () => true,
       () => false,
     );
@@ -132,8 +134,8 @@ async function tour() {
       await page.waitForTimeout(300);
     }
   }
-  await page.waitForSelector(".monaco-workbench", { timeout: 60_000 });
-  await page.locator(".explorer-folders-view").getByText("ds_config.json").dblclick({ timeout: 60_000 });
+  await page.waitForSelector(".monaco-workbench", { timeout: PATIENCE });
+  await page.locator(".explorer-folders-view").getByText("ds_config.json").dblclick({ timeout: PATIENCE });
   await see("first finding", page.locator(".squiggly-warning, .squiggly-error, .squiggly-inline-unnecessary"));
   await see("status bar", page.getByText(/DeepSpeed \d+\.\d+\.\d+ · /));
 
