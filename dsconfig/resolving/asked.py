@@ -105,7 +105,8 @@ def ask(document: Document, options: Options) -> Question:
     )
     values = _values(run)
     in_shards = run.consumer == "transformers" if options.zero_init is None else options.zero_init
-    setup = _setup(run, values, options.optimizer, in_shards)
+    node = min(options.gpus_per_node or NODE, run.world_size)
+    setup = _setup(run, values, options.optimizer, in_shards)._replace(node=node)
     work = _work(run, setup, options, said, bool((args or {}).get("gradient_checkpointing")))
     places = model.shape.positions
     if places and work.length > places:
@@ -114,7 +115,6 @@ def ask(document: Document, options: Options) -> Question:
                 f"a sequence of {work.length} tokens is longer than the {places} that the model has"
             )
         work = work._replace(length=places)
-    node = min(options.gpus_per_node or NODE, run.world_size)
     return Question(run, values, setup, model.shape, work, node, said)
 
 
@@ -159,6 +159,8 @@ def _assumptions(asked: Question) -> list[str]:
         f"{node} {'ranks share' if node > 1 else 'rank has'} a host",
         "not counted: the CUDA context, NCCL's buffers, fragmentation, kernels' workspaces",
     ]
+    if setup.quantised or setup.quantised_gradients:
+        found.append("what quantised weights and gradients hold was read in DeepSpeed's source")
     if asked.run.release not in MEASURED:
         found.append(f"DeepSpeed {asked.run.release} was not measured: {', '.join(MEASURED)} were")
     if said.name:

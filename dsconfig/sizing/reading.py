@@ -36,9 +36,7 @@ MIXTRAL = "transformers.models.mixtral.modeling_mixtral."
 OFFLOADED = ("cpu", "nvme")
 """Devices that are not the rank's own."""
 SWITCHES = (
-    "zero_quantized_weights",
     "zero_quantized_nontrainable_weights",
-    "zero_quantized_gradients",
     "stage3_use_all_reduce_for_fetch_params",
     "stage3_allgather_sequential",
     "stage3_module_granularity_threshold",
@@ -128,6 +126,8 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         round_robin=values.flag(f"{ZERO}round_robin_gradients"),
         norms=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
         ways=ways,
+        quantised=stage == 3 and values.flag(f"{ZERO}zero_quantized_weights"),
+        quantised_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
         saves=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
         own_linear=stage == 3 and (zero_init or ways.patches_linear) and _thrifty(values),
     )

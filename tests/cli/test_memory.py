@@ -113,8 +113,8 @@ def test_a_model_by_its_sizes_and_by_its_config(run: Runs, here: Path) -> None:
         (("--model", "gpt2", "--gpu", "lots"), "expected an amount such as 80GiB, got `lots`"),
         (("--model", "gpt2", "--optimizer", "magic"), "the optimizer `magic` is not modelled"),
         (
-            ("--model", "gpt2", "--set", "zero_optimization.zero_quantized_weights=true"),
-            "`zero_optimization.zero_quantized_weights` is not modelled",
+            ("--model", "gpt2", "--set", "zero_optimization.zero_quantized_nontrainable_weights=true"),
+            "`zero_optimization.zero_quantized_nontrainable_weights` is not modelled",
         ),
     ],
 )

@@ -240,6 +240,9 @@ class Partitioned(Engine):
             return
         total, world = self.filled[kind], setup.world
         shards = sum(self.shard(weight) for weight in weights)
+        if setup.quantised_gradients and world > setup.node > 0:
+            self._reduce_quantised(kind)
+            return
         whole = setup.contiguous and total <= setup.bucket and not setup.reduce_scatter
         sent = kind if setup.ways.typed_buckets else setup.sent
         self.send("all_reduce" if whole else "reduce_scatter", total if whole else shards * world, sent)
@@ -259,6 +262,34 @@ class Partitioned(Engine):
         for weight in weights:
             if weight in self.there:
                 ledger.give(GRADIENTS, self.there.pop(weight))
+        self.buckets[kind], self.filled[kind] = [], 0
+
+    def _is_vector(self, weight: Weight) -> bool:
+        """A bias, or the weight of a norm."""
+        first = self.tape.modules[weight.module].weights[0]
+        return (
+            (weight is not first and weight.linear == weight.viewed)
+            or ".ln_" in (name := weight.name)
+            or "norm" in name
+        )
+
+    def _reduce_quantised(self, kind: int) -> None:
+        """`all_to_all_quant_reduce`: as int4 in a node, then between nodes, one gradient after the other."""
+        setup, ledger, world, held = self.setup, self.ledger, self.setup.world, 0
+        for weight in self.buckets[kind]:
+            count, shard = weight.elements, self.shard(weight)
+            if count % (2 * world) or self._is_vector(weight):
+                self.send("reduce_scatter", shard * world, kind)
+                ledger.touch(FLATTENED, kind * shard * world if count % world else 0)
+            else:
+                self.send("all_to_all", count // 2, 1, setup.node)
+                self.send("all_to_all", count // 2 // setup.node, 1, world // setup.node)
+                ledger.touch(FLATTENED, count)
+            ledger.take(FLATTENED, setup.gradient * shard)
+            held += setup.gradient * shard
+            if weight in self.there:
+                ledger.give(GRADIENTS, self.there.pop(weight))
+        ledger.give(FLATTENED, held)
         self.buckets[kind], self.filled[kind] = [], 0
 
     def after(self) -> None:

@@ -129,6 +129,12 @@ class Setup(NamedTuple):
     """Whether the model is built in shards (`zero.Init`), at stage 3."""
     own_linear: bool = False
     """Whether linear layers are stage 3's own (`memory_efficient_linear`)."""
+    quantised: bool = False
+    """Whether weights are gathered as int8 (`zero_quantized_weights`)."""
+    quantised_gradients: bool = False
+    """Whether gradients are sent as int4, in a node and then between nodes (`zero_quantized_gradients`)."""
+    node: int = 1
+    """Ranks of a node."""
     saves: bool = False
     """Whether rank 0 puts the model together to save it (`stage3_gather_16bit_weights_on_model_save`)."""
     rank: int = 0

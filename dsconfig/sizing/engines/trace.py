@@ -150,6 +150,8 @@ class Coordinator:
                 self.flying[weight] = batch
 
     def _width_sent(self, weight: Weight) -> int:
+        if self.setup.quantised:
+            return 1
         return 2 if self.setup.autocast and weight.linear else self.setup.width
 
     def _wait(self, weight: Weight) -> None:
@@ -163,17 +165,27 @@ class Coordinator:
 
     def _cut(self, batch: Batch) -> None:
         width, one = self.setup.width, self.setup.world == 1
+        if self.setup.quantised and len(batch.weights) > 1:  # all of them in fp16 (`dequantize`)
+            self.ledger.take(RECEIVE, 2 * batch.buffer)
+            batch.buffer *= 3
         for weight in batch.weights:
             size = 0 if one else weight.elements * width
             if len(batch.weights) > 1 or self._width_sent(weight) != width:
                 self.ledger.take(GATHERED, size)
-                if self._width_sent(weight) != width and not one:
-                    self.ledger.touch(GATHERED, weight.elements * self._width_sent(weight))
+                if not one:
+                    self.ledger.touch(GATHERED, weight.elements * self._before_its_type(weight))
                 if len(batch.weights) == 1:
                     self.ledger.give(GATHERED, batch.buffer)
             elif not one:
                 size = batch.buffer
             self.there[weight] = Block(size)
+
+    def _before_its_type(self, weight: Weight) -> int:
+        """Bytes of an element as it arrives, where it is cast then; kernels give back fp16."""
+        if self.setup.quantised:
+            return 0 if self.setup.half == "fp16" else 2
+        sent = self._width_sent(weight)
+        return sent if sent != self.setup.width else 0
 
     # ------------------------------------------------------------ release
     def release(self, module: int) -> None:

@@ -53,6 +53,8 @@ def trial(source: random.Random, number: int, release: tuple[int, ...]) -> Dict:
         case["model"]["zero_init"] = True
     if stage == 3 and source.random() < 0.2:
         config["zero_optimization"]["stage3_gather_16bit_weights_on_model_save"] = True
+    if stage == 3 and config.get("bf16", config.get("fp16")) and source.random() < 0.1:
+        config["zero_optimization"]["zero_quantized_weights"] = True
     return case
 
 

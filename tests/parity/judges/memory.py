@@ -21,7 +21,7 @@ NAMES = {
     "reduce_scatter_tensor": "reduce_scatter",
     "all_reduce": "all_reduce",
 }
-TYPES = {"bfloat16": 2, "float16": 2, "float32": 4}
+TYPES = {"int8": 1, "bfloat16": 2, "float16": 2, "float32": 4}
 SCALARS = 16
 """Elements of a collective that carries norms and flags: those are not counted."""
 
@@ -117,7 +117,10 @@ def sent(measured: dict[str, Any]) -> dict[tuple[str, str, int], tuple[int, int]
     for phase, calls in measured["collectives"].items():
         if phase == SAVE:  # no part of a step
             continue
+        scales = "all_gather_into_tensor int8" in calls
         for name, (count, elements) in calls.items():
+            if scales and name == "all_gather_into_tensor float32":
+                continue
             kind, _, dtype = name.partition(" ")
             if elements > SCALARS * count and dtype in TYPES and kind in NAMES:
                 key = (phase, NAMES[kind], TYPES[dtype])
