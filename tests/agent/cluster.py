@@ -86,7 +86,7 @@ class Process:
 
     def wait(self, seconds: float) -> int:
         try:
-            return self._process.wait(seconds)
+            return self._process.wait(PATIENCE * seconds)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {seconds} s:\n{self.text()[-3000:]}") from None
 
@@ -177,7 +177,7 @@ class Cluster:
             [*command, "--output-format", "json"],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=60 * PATIENCE,
             check=True,
             cwd=ROOT,
         )
@@ -185,7 +185,7 @@ class Cluster:
         return read
 
     def exit_codes(self, seconds: float = 60) -> list[int]:
-        until = time.monotonic() + PATIENCE * seconds
+        until = time.monotonic() + seconds
         return [node.wait(max(0.1, until - time.monotonic())) for node in self.nodes]
 
     def finish(self, seconds: float = 60) -> list[int]:

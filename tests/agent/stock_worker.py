@@ -24,7 +24,7 @@ with (FOLDER / f"{began:.3f}-{RANK}-{os.getpid()}.jsonl").open("a") as file:
     if RANK == 0 and marks.exists():
         step += float(marks.read_text() or 0)
     dist.broadcast(step, 0)
-    while step < int(os.environ["STEPS"]):
+    while step < int(os.environ["STEPS"]) and not (RANK == WORLD - 1 == 0 and (FOLDER / "stop").exists()):
         row = {"t": time.monotonic(), "event": "step", "rank": RANK, "world": WORLD, "pid": os.getpid()}
         row["import"] = IMPORTED - BEGAN
         file.write(json.dumps({**row, "round": int(began * 1000), "step": int(step)}) + "\n")

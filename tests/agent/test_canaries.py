@@ -5,6 +5,7 @@ One that fails here was repaired in torch: note the release in the agent's guide
 
 from __future__ import annotations
 
+import pickle
 import signal
 import sys
 import time
@@ -12,6 +13,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from torch.distributed import HashStore, TCPStore
+from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
+from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
+    DynamicRendezvousHandler,
+    RendezvousTimeout,
+)
 
 from tests.agent.cluster import Cluster, wait_until
 from tests.agent.conftest import MakeCluster
@@ -53,12 +60,21 @@ def test_t2_losing_rank_0_of_three_fails(cluster: MakeCluster) -> None:
     assert not any(row["world"] == 2 for row in job.rows())
 
 
+def has_spare(port: int) -> bool:
+    """Whether the state of torch's own rendezvous knows a node beyond its largest number."""
+    store = TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
+    found = C10dRendezvousBackend(store, "plain").get_state()
+    return found is not None and bool(pickle.loads(found[0]).redundancy_list)
+
+
 def test_t3_a_spare_node_fails_at_the_end_of_the_job(cluster: MakeCluster) -> None:
-    job = cluster(STEPS="60")
+    job = cluster()
     job.start_store()
     start(job, "1:1")
     job.wait_for_step(0)
     start(job, "1:1")
+    wait_until(lambda: has_spare(job.port), 60, "a spare node", job)
+    (job.ledger / "stop").touch()
     assert job.nodes[0].wait(90) == 0
     assert job.nodes[1].wait(90) == 1
     assert "'NoneType' object has no attribute 'is_failed'" in job.nodes[1].text()
@@ -66,29 +82,16 @@ def test_t3_a_spare_node_fails_at_the_end_of_the_job(cluster: MakeCluster) -> No
 
 @pytest.mark.usefixtures("processes")
 def test_t4_a_node_whose_heartbeat_lapsed_trains_on_beside_a_second_group() -> None:
-    from torch.distributed import HashStore
-    from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
-    from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
-        DynamicRendezvousHandler,
-        RendezvousTimeout,
-    )
-
     store = HashStore()
     timeout = RendezvousTimeout(join=timedelta(seconds=30), last_call=timedelta(seconds=1))
 
     def node() -> DynamicRendezvousHandler:
         backend = C10dRendezvousBackend(store, "plain")
-        return DynamicRendezvousHandler.from_backend(
-            "plain",
-            store,
-            backend,
-            1,
-            4,
-            "localhost",
-            timeout,
-            keep_alive_interval=1,
-            keep_alive_max_attempt=2,
-        )
+        made = DynamicRendezvousHandler.from_backend("plain", store, backend, 1, 4, "localhost", timeout)
+        # Arguments of the same names came after 2.6.
+        object.__setattr__(made.settings, "keep_alive_interval", timedelta(seconds=1))
+        object.__setattr__(made.settings, "keep_alive_max_attempt", 2)
+        return made
 
     first, second = node(), node()
     assert first.next_rendezvous().world_size == 1

@@ -114,7 +114,7 @@ def test_frozen_node(cluster: MakeCluster) -> None:
     job.begin(step=6)
     frozen = job.nodes[0]
     frozen.signal(signal.SIGSTOP, workers=True)
-    time.sleep(8)
+    job.wait_for_step(0, world=1, round_=2)
     frozen.signal(signal.SIGCONT, workers=True)
     job.wait_for_step(0, world=2, round_=3)
     assert job.finish() == [0, 0]
