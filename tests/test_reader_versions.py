@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from dsconfig import check, resolve
 from dsconfig.cli import main
+from dsconfig.consumers import launch_config
 from dsconfig.consumers.by_name import BY_NAME, consumer_of
 from dsconfig.consumers.filling import fill
 from dsconfig.consumers.versions import CHANGES, does, is_known, number
@@ -145,6 +147,148 @@ def test_where_it_may_be_said(
     assert main(["check", "ds_config.json", *options]) == 0
     assert ", version 4.29.2" in capsys.readouterr().out
     assert main(["check", "ds_config.json", "--consumer", "transformers"]) == 1
+
+
+LAUNCH = {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2}}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "knows", "refuses"),
+    [
+        ("ipex_config", {}, "1.12", "1.13"),
+        ("tp_config", {}, "1.6", "1.7"),
+        ("tp_config", {}, "1.4", "1.3"),
+        ("debug", False, "0.22", "0.21"),
+        ("mpirun_config", {}, "0.28", "0.27"),
+        ("enable_cpu_affinity", False, "0.29", "0.28"),
+        ("fp8_config", {}, "0.34", "0.33"),
+        ("parallelism_config", {}, "1.10", "1.9"),
+        ("mixed_precision", False, "0.33", "0.34"),
+        ("mixed_precision", False, "0.19", "0.18"),
+        ("mixed_precision", "fp8", "0.17", "0.16"),
+    ],
+)
+def test_keys_of_a_launch_file(key: str, value: Any, knows: str, refuses: str) -> None:
+    assert codes({**LAUNCH, key: value}, f"accelerate=={knows}") == set()
+    expected = {"DSC824" if key == "mixed_precision" else "DSC820"}
+    assert codes({**LAUNCH, key: value}, f"accelerate=={refuses}") == expected
+
+
+@pytest.mark.parametrize(
+    ("block", "takes", "other", "told"),
+    [
+        ({"gradient_accumulation_steps": "auto"}, "0.23", "0.22", "DSC826"),
+        ({"gradient_clipping": "auto"}, "0.30", "0.29", "DSC826"),
+        ({"deepspeed_multinode_launcher": "nossh"}, "1.6", "1.5", "DSC826"),
+        ({"deepspeed_config_file": "ds.json"}, "0.15", "0.16", "DSC822"),
+    ],
+)
+def test_values_of_its_block(block: dict[str, Any], takes: str, other: str, told: str) -> None:
+    launch = {**LAUNCH, "num_machines": 2, "deepspeed_config": {"zero_stage": 2, **block}}
+    assert codes(launch, f"accelerate=={takes}") == set()
+    assert codes(launch, f"accelerate=={other}") == {told}
+
+
+def test_a_key_that_is_dropped_says_since_when_it_is_read() -> None:
+    launch = {**LAUNCH, "deepspeed_config": {"zero_stage": 3, "deepspeed_moe_layer_cls_names": "Moe"}}
+    (found,) = check(launch, consumer="accelerate==0.29.3")
+    assert found.effect.value == "ignored"
+    assert found.help == "remove it, or use Accelerate 0.30 or newer"
+
+
+@pytest.mark.parametrize(
+    ("version", "steps", "clipping"), [("0.22", 1, None), ("0.23", "auto", None), ("0.30", "auto", "auto")]
+)
+def test_the_config_of_a_block(version: str, steps: Any, clipping: Any) -> None:
+    made = launch_config.config(LAUNCH, version)
+    assert made is not None
+    assert (made["gradient_accumulation_steps"], made.get("gradient_clipping")) == (steps, clipping)
+    fp8 = {**LAUNCH, "mixed_precision": "fp8"}
+    assert [("bf16" in (launch_config.config(fp8, each) or {})) for each in ("0.33", "0.34")] == [False, True]
+
+
+def test_whose_batch_counts() -> None:
+    zero = {"stage": 2}
+    config = {**BATCH, "gradient_accumulation_steps": 4, "zero_optimization": zero}
+    arguments = {"per_device_train_batch_size": 2}
+    of = {spec: filled(config, f"accelerate=={spec}", arguments, {}) for spec in ("0.22", "0.23")}
+    assert [each["gradient_accumulation_steps"] for each in of.values()] == [1, 4]
+    assert [each["train_batch_size"] for each in of.values()] == [4, 16]
+    config = {**config, "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": 1}
+    sizes = [
+        filled(config, f"accelerate=={each}", arguments, {})["train_batch_size"] for each in ("0.25", "0.26")
+    ]
+    assert sizes == [4, 16]
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize(("version", "stage"), [("1.4.0", 2), ("1.5.0", 3)])
+def test_flags_beside_a_launch_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, stage: int, named: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "acc.yaml").write_text(json.dumps({**LAUNCH, "num_processes": 4}))
+    flags = "--zero_stage 3 --gradient_accumulation_steps 2 --mixed_precision bf16 --num_processes 2"
+    (tmp_path / "run.sh").write_text(f"accelerate launch --config_file acc.yaml {flags} train.py\n")
+    (tmp_path / "requirements.txt").write_text("" if named else f"accelerate=={version}\n")
+    said = f"accelerate=={version}" if named else None
+    run = resolve("run.sh", consumer=said, training_args={"per_device_train_batch_size": 8})
+    assert run.config["zero_optimization"]["stage"] == stage
+    assert (run.triplet, "bf16" in run.config) == ((32, 8, 2), True)
+
+
+@pytest.mark.parametrize("encoded", ["json_text", "base64"])
+@pytest.mark.parametrize("script", [True, False])
+def test_a_config_in_place_of_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoded: str, script: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = json.dumps({"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {"stage": 9}})
+    if encoded == "base64":
+        text = urlsafe_b64encode(text.encode()).decode()
+    name = "run.sh" if script else "args.json"
+    command = f"deepspeed train.py --output_dir o --per_device_train_batch_size 2 --deepspeed '{text}'\n"
+    (tmp_path / name).write_text(command if script else json.dumps({"output_dir": "o", "deepspeed": text}))
+    since, before = ("4.40", "4.39.3") if encoded == "json_text" else ("4.22", "4.21.0")
+    stops = {found.code for found in check(name, consumer=f"transformers=={since}")}
+    assert "DSC810" not in stops
+    assert "DSC112" in stops
+    (found,) = (each for each in check(name, consumer=f"transformers=={before}") if each.code == "DSC810")
+    assert found.message.endswith(f"as {'JSON text' if encoded == 'json_text' else encoded}")
+
+
+@pytest.mark.parametrize(
+    ("argument", "stage", "refusing", "taking"),
+    [
+        ("auto_find_batch_size: true", 2, "4.44.2", "4.45"),
+        ("auto_find_batch_size: true", 2, "4.38", "4.37.2"),
+        ("auto_find_batch_size: true", 3, "4.45", "4.37.2"),
+        ("warmup_steps: 0.1", 2, "4.57.6", "5.0"),
+        ("save_only_model: true\nload_best_model_at_end: true", 2, "4.38", "4.37.2"),
+    ],
+)
+def test_arguments_that_a_version_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str, stage: int, refusing: str, taking: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ds.json").write_text(json.dumps({**BATCH, "zero_optimization": {"stage": stage}}))
+    (tmp_path / "args.yaml").write_text(f"output_dir: o\ndeepspeed: ds.json\n{argument}\n")
+    assert "DSC810" in {found.code for found in check("args.yaml", consumer=f"transformers=={refusing}")}
+    assert "DSC810" not in {found.code for found in check("args.yaml", consumer=f"transformers=={taking}")}
+
+
+def test_a_batch_that_is_looked_for_is_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = {"train_micro_batch_size_per_gpu": 8, "zero_optimization": {"stage": 2}}
+    (tmp_path / "ds.json").write_text(json.dumps(config))
+    found: dict[str, set[str]] = {}
+    for words in ("", "auto_find_batch_size: true\n"):
+        (tmp_path / "args.yaml").write_text(
+            f"output_dir: o\ndeepspeed: ds.json\nper_device_train_batch_size: 4\n{words}"
+        )
+        (child,) = check("args.yaml").children
+        found[words] = {each.code for each in child}
+    assert ["DSC809" in each for each in found.values()] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,8 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
     """Check a launch file of Accelerate, and the config that it names."""
     from dsconfig.consumers.named import named
 
-    report = _report(document, target, world_size, reader._replace(name="accelerate"))
+    own = reader if reader.name == "accelerate" else reader._replace(name="accelerate", version=None)
+    report = _report(document, target, world_size, with_version(own, document.name))
     try:
         # Under a recipe that names this launch file it is the recipe's program that reads the config.
         found = named(document, reader.spec if reader.given else reader.said)
@@ -169,21 +170,23 @@ def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader)
     who = (reader if reader.said else found)._replace(known=reader.known.over(found.known))
     target, size, who = _as_it_says(job.document, target, world_size, who)
     size = size or job.world_size
+    who = with_version(who, job.launch.name)
     script = job.launch.name.endswith(SCRIPTS)
-    blank = script and not any(refused(job))
+    blank = script and not any(refused(job, who.version))
     if job.document is not None and job.is_held and not launch_file.is_launch_file(job.document.value()):
         inner = _report(job.document, target, size, who, job.given)
         if blank:
             return _held(job, inner, *_raised(job, inner))
         return _report(job.launch, target, size, who, held=(job, inner))
-    own = reader._replace(name=who.name)
+    own = reader._replace(name=who.name, version=who.version)
     report = (
         Report(job.launch.name, target, own, size, ()) if blank else _report(job.launch, target, size, own)
     )
     if job.document is None:
         return report.replaced(notes=(job.note,))
     if launch_file.is_launch_file(job.document.value()):  # a recipe that names a launch file
-        child = check_document(job.document, target, world_size=size, consumer=who._replace(given=job.given))
+        launch = job.config(who.version if who.name == "accelerate" else None) or job.document
+        child = check_document(launch, target, world_size=size, consumer=who._replace(given=job.given))
     else:
         child = _report(job.document, target, size, who, job.given)
     return report.replaced(notes=(job.note,), children=(child,))

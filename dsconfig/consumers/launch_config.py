@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dsconfig.consumers.launch_file import BLOCK, LINK, block
+from dsconfig.consumers.versions import does
 from dsconfig.json_types import Json, JsonObject, KeyPath
 
 
@@ -21,8 +22,8 @@ def stage(written: Mapping[str, Json]) -> int:
     return 2 if value is None else int(str(value))
 
 
-def config(data: Mapping[str, Json]) -> JsonObject | None:
-    """The config that the plugin makes of a block.
+def config(data: Mapping[str, Json], version: str | None = None) -> JsonObject | None:
+    """The config that the plugin of a version makes of a block; version None: the newest.
 
     None where the block names a file, cannot be read, or is not looked at.
     """
@@ -30,20 +31,22 @@ def config(data: Mapping[str, Json]) -> JsonObject | None:
     if LINK in written or data.get("distributed_type") != "DEEPSPEED":
         return None
     try:
-        made = _plugin_config(written)
+        made = _plugin_config(written, version)
     except ValueError:
         return None
-    precision = data.get("mixed_precision")
+    precision = str(data.get("mixed_precision")).lower()
     if precision == "fp16":
         made["fp16"] = {"enabled": True, "auto_cast": True}
-    elif precision in ("bf16", "fp8"):
+    elif precision == "bf16" or (precision == "fp8" and does("fp8", "accelerate", version)):
         made["bf16"] = {"enabled": True}
     return made
 
 
-def _plugin_config(written: Mapping[str, Json]) -> JsonObject:
-    clipping = str(_or(written.get("gradient_clipping"), "auto")).lower()
-    steps = str(_or(written.get("gradient_accumulation_steps"), "auto"))
+def _plugin_config(written: Mapping[str, Json], version: str | None) -> JsonObject:
+    default = "auto" if does("clipping", "accelerate", version) else "0"
+    clipping = str(_or(written.get("gradient_clipping"), default)).lower()
+    default = "auto" if does("accumulation", "accelerate", version) else "1"
+    steps = str(_or(written.get("gradient_accumulation_steps"), default))
     zero: JsonObject = {"stage": stage(written)}
     for name in ("offload_optimizer", "offload_param"):
         device = str(_or(written.get(f"{name}_device"), "none")).lower()

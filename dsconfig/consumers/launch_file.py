@@ -6,9 +6,10 @@ _validate_launch_command; utils/dataclasses.py, DeepSpeedPlugin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.consumers.versions import number
 from dsconfig.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
@@ -34,6 +35,42 @@ BLOCK_KEYS = frozenset((
     "zero3_save_16bit_model", "deepspeed_config_file", "deepspeed_hostfile", "deepspeed_exclusion_filter",
     "deepspeed_inclusion_filter", "deepspeed_multinode_launcher", "deepspeed_moe_layer_cls_names",
 ))  # fmt: skip
+_SINCE = {
+    "dynamo_config": "0.17", "tpu_env": "0.17", "tpu_use_cluster": "0.17", "tpu_use_sudo": "0.17",
+    "tpu_vm": "0.17", "debug": "0.22", "mpirun_config": "0.28", "enable_cpu_affinity": "0.29",
+    "fp8_config": "0.34", "parallelism_config": "1.10", "deepspeed_moe_layer_cls_names": "0.30",
+    "nossh": "1.6", "fp8": "0.17",
+}  # fmt: skip
+"""Keys and words that came later than the others. Source: the wheels of each version."""
+_GONE = {"ipex_config": ("0.19", "1.13"), "tp_config": ("1.4", "1.7")}
+"""Keys of the root that only some versions knew: from the first of these on, until the second."""
+
+
+def known_to(words: Iterable[str], version: str | None) -> frozenset[str]:
+    """The keys or words among these that a version of Accelerate knows; None: the newest."""
+    if version is None:
+        return frozenset(words)
+    return frozenset(each for each in words if number(_SINCE.get(each, "0")) <= number(version))
+
+
+def root_keys(version: str | None) -> frozenset[str]:
+    """The keys at the top that a version of Accelerate takes; None: the newest."""
+    if version is None:
+        return ROOT_KEYS
+    gone = {key for key, (since, until) in _GONE.items() if number(since) <= number(version) < number(until)}
+    return known_to(ROOT_KEYS, version) | gone
+
+
+def came(key: str) -> str | None:
+    """The version of Accelerate that brought a key, where not all have it."""
+    return _SINCE.get(key)
+
+
+def went(key: str) -> str | None:
+    """The version of Accelerate that gave a key up, where one did."""
+    return _GONE[key][1] if key in _GONE else None
+
+
 NOT_BESIDE_LINK = frozenset((
     "zero_stage", "gradient_accumulation_steps", "gradient_clipping", "offload_optimizer_device",
     "offload_param_device", "offload_optimizer_nvme_path", "offload_param_nvme_path",

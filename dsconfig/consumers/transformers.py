@@ -54,6 +54,7 @@ TRANSFORMERS = Consumer(
         "fp16_full_eval": False,
         "bf16_full_eval": False,
         "save_on_each_node": False,
+        "auto_find_batch_size": False,
         **PLUGIN_DEFAULTS,
     },
 )

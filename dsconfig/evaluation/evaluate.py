@@ -54,11 +54,11 @@ def evaluate(source: Source, release: int, said: Said | None = None) -> Outcome:
 
 def _of_block(context: Context, release: int) -> Outcome:
     """What is to be said of the config that Accelerate makes of a launch file's block, at its keys."""
-    made = launch_config.config(context.data)
+    made = launch_config.config(context.data, context.version)
     if made is None:
         return Outcome((), EVERY_RELEASE, context)
     outcome = evaluate(
-        Source(read_dict(made), context.consumer, context.world_size, known=context.known), release
+        Source(read_dict(made), context.spec, context.world_size, known=context.known), release
     )
     findings = []
     for rule, finding in outcome.findings:

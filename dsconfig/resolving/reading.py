@@ -78,13 +78,14 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
         return Reading(document, reader.spec, messages=told, given=reader.given)
     found = named(document, consumer)
     if found is None:
-        made = launch_config.config(_data(document))
+        spec = _accelerate(consumer or "accelerate", document)
+        made = launch_config.config(_data(document), parted(spec)[1])
         if made is None:
             raise _leads_nowhere(document, release)
         text = f"accelerate makes this config of the block `{launch_file.BLOCK}` of {document.name}"
         config = read_dict(made)
         # The Trainer fills the plugin's config as its own: trainer.py, propagate_args_to_deepspeed.
-        filler = consumer if consumer and parted(consumer)[0] in HUGGING_FACE else "accelerate"
+        filler = consumer if consumer and parted(consumer)[0] in HUGGING_FACE else spec
         return Reading(config, filler, document, (Message("note", text),))
     if found.document is None:
         hint = "a relative path counts from where `accelerate launch` is called"
@@ -99,10 +100,19 @@ def _of_job(job: Job, release: str, consumer: str | None) -> Reading:
         raise ResolveError(job.note)
     note = Message("note", job.note)
     if launch_file.is_launch_file(job.document.value()):
-        inner = reading(job.document, release, consumer or job.format.reader)
+        said = consumer or job.format.reader
+        spec = _accelerate(said, job.launch)
+        launch = job.config(parted(spec)[1]) or job.document
+        inner = reading(launch, release, spec if parted(said)[0] == "accelerate" else said)
         return inner._replace(messages=(note, *inner.messages), given=job.given)
     reader = with_version(given(consumer or job.format.reader), job.document.name)
     return Reading(job.document, reader.spec, messages=(note,), given=job.given)
+
+
+def _accelerate(spec: str, launch: Document) -> str:
+    """Accelerate, in the version that is said, else in that which the repository of a launch file has."""
+    said = given(spec if parted(spec)[0] == "accelerate" else "accelerate")
+    return with_version(said, launch.name).spec
 
 
 def _data(launch: Document) -> JsonObject:

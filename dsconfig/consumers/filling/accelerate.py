@@ -33,7 +33,8 @@ def make_plugin(filling: Filling, precision: str | None, *, sure: bool = True) -
 
 
 def _set_precision(filling: Filling, precision: str, *, sure: bool) -> None:
-    wanted = {"fp16": precision == "fp16", "bf16": precision in ("bf16", "fp8")}
+    wanted = {"fp16": precision == "fp16", "bf16": precision == "bf16"}
+    wanted["bf16"] |= precision == "fp8" and filling.consumer.does("fp8")
     for name, other in (("fp16", "bf16"), ("bf16", "fp16")):
         block = filling.config.get(other)
         enabled = block.get("enabled") if isinstance(block, dict) else None
@@ -50,14 +51,23 @@ def _set_precision(filling: Filling, precision: str, *, sure: bool) -> None:
 def prepare(filling: Filling, ranks: int | None, sp: int) -> None:
     """Source: Accelerator._prepare_deepspeed, which the Trainer goes through too."""
     args = filling.args
+    if MICRO not in filling.config and not filling.consumer.does("no_micro"):
+        filling.refuse(f"accelerate refuses a config without `{MICRO}`", MICRO)
     if filling.given:
         filling.fill(STEPS, args.whole("gradient_accumulation_steps"), "gradient_accumulation_steps")
         micro = args.whole("per_device_train_batch_size")
         if micro is not None and filling.consumer.name == "accelerate" and args.flag("split_batches"):
             micro = None if ranks is None else micro // ranks
         filling.fill(MICRO, micro, "per_device_train_batch_size")
-    micro, steps = filling.config.get(MICRO), filling.config.get(STEPS)
+        if not filling.consumer.does("accumulation"):
+            _overwrite_steps(filling)
+    else:
+        micro = None
+    if micro is None or filling.consumer.does("own_micro"):
+        micro = filling.config.get(MICRO)
+    steps = filling.config.get(STEPS)
     if type(micro) is int and type(steps) is int and ranks is not None:
+        sp = sp if filling.consumer.does("sequence_parallel") else 1
         batch = micro * steps * ranks // sp
         filling.fill(TRAIN, batch, _BATCH)
         if sp > 1 and filling.config.get(TRAIN) != batch:
@@ -66,6 +76,13 @@ def prepare(filling: Filling, ranks: int | None, sp: int) -> None:
     if filling.consumer.name == "accelerate":
         _fill_dummies(filling, ranks)
     filling.fill("gradient_clipping", args.number("gradient_clipping") or 1.0, "gradient_clipping, else 1.0")
+
+
+def _overwrite_steps(filling: Filling) -> None:
+    """Before 0.23 it was the Accelerator that said how many steps, whatever the config did."""
+    own = filling.args.whole("gradient_accumulation_steps")
+    if own is not None and filling.config.get(STEPS) != own:
+        filling.insert(STEPS, own, "gradient_accumulation_steps, which comes before the config's")
 
 
 def _fill_dummies(filling: Filling, ranks: int | None) -> None:

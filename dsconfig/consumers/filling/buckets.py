@@ -12,7 +12,10 @@ def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
     """Fill the bucket sizes; `all_stages`: those of stage 3 too."""
     does = filling.consumer.does
     nested = filling.consumer.name == "transformers" and does("text_config")
-    hidden = hidden_size(filling.model, nested=nested) if filling.model is not None else None
+    model = filling.model
+    if model is not None and not does("hidden_sizes"):
+        model = {name: value for name, value in model.items() if name != "hidden_sizes"}
+    hidden = hidden_size(model, nested=nested) if model is not None else None
     if hidden is None:
         return
     square = hidden * hidden

@@ -41,10 +41,13 @@ class Filling:
         elif must_match and written is not None and written != value:
             self.mismatches.append(Mismatch(key, written, origin, value))
 
-    def fill_from_table(self, key: str, value: Json) -> None:
-        """Fill a key, with the origin and the demand to match that the consumer's table has for it."""
+    def fill_from_table(self, key: str, value: Json, *, compared: bool = True) -> None:
+        """Fill a key, with the origin and the demand to match that the consumer's table has for it.
+
+        `compared`: whether what is written is held against the value at all.
+        """
         entry = next(entry for entry in self.consumer.fills if entry.key == key)
-        self.fill(key, value, entry.origin, must_match=entry.must_match)
+        self.fill(key, value, entry.origin, must_match=entry.must_match and compared)
 
     def insert(self, key: str, value: Json, origin: str) -> None:
         """Put in a key at the top level that the consumer writes itself."""

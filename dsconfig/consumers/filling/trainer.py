@@ -17,6 +17,7 @@ def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
     micro, steps = args.whole("per_device_train_batch_size"), args.whole("gradient_accumulation_steps")
     rate = args.number("learning_rate")
     fp16, bf16 = args.flag("fp16", "fp16_full_eval"), args.flag("bf16", "bf16_full_eval")
+    finds = bool(args.flag("auto_find_batch_size")) and filling.consumer.does("find_batch")
     for key, value in (
         (MICRO, micro),
         (STEPS, steps),
@@ -31,7 +32,7 @@ def fill_from_arguments(filling: Filling, ranks: int | None) -> None:
         ("fp16.enabled", fp16),
         ("bf16.enabled", bf16),
     ):
-        filling.fill_from_table(key, value)
+        filling.fill_from_table(key, value, compared=not (finds and key in (MICRO, TRAIN)))
     for name, value in filling.likely.items():
         filling.fill(f"{name}.enabled", value, f"{name}, which is likely")
     if not filling.consumer.does("no_amp"):  # `fp16_backend` is torch's own unless it is said to be apex
@@ -69,3 +70,9 @@ def fill_from_model(filling: Filling) -> None:
         )
     if "optimizer" not in filling.config:
         filling.insert("zero_allow_untested_optimizer", True, "no `optimizer` in the config")
+    elif "scheduler" not in filling.config and _needs_scheduler(filling):
+        filling.refuse("transformers refuses an `optimizer` without a `scheduler`", "scheduler")
+
+
+def _needs_scheduler(filling: Filling) -> bool:
+    return filling.consumer.does("plugin") and not filling.consumer.does("own_schedule")

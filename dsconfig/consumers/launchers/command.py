@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import pairwise
 
+from dsconfig.consumers.launchers.job import text_of
 from dsconfig.consumers.launchers.places import is_name
 from dsconfig.consumers.launchers.shell import Shell, ShellCommand
 from dsconfig.consumers.launchers.table import FORMATS, Format
@@ -119,7 +120,7 @@ def _names(flag: str, given: Mapping[str, Json], words: tuple[str, ...], program
         return "launch" in words and any(word.endswith("accelerate") for word in words)
     if flag == "deepspeed" and program is not None and program.preset and is_name(value):
         return True
-    return flag == "deepspeed_config" or value.endswith(_SUFFIXES) or "$" in value
+    return flag == "deepspeed_config" or value.endswith(_SUFFIXES) or "$" in value or bool(text_of(value))
 
 
 def _plugin(words: tuple[str, ...], given: Mapping[str, Json]) -> bool:

@@ -12,7 +12,7 @@ from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, is_launch_file
 from dsconfig.consumers.launchers.command import Command, commands_in
 from dsconfig.consumers.launchers.given import given, plain
-from dsconfig.consumers.launchers.job import Job, read
+from dsconfig.consumers.launchers.job import Job, read, text_of
 from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.shell import Shell
 from dsconfig.consumers.launchers.table import Format, at
@@ -71,6 +71,9 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
         if command.format is None:
             told = told._replace(name="Accelerate", makes="accelerate")
         return job._replace(format=told, written=command.flag, document=_made(command, launch))
+    if text := text_of(command.path):
+        config = read_bytes(text.data, f"{launch.name}: {command.flag}")
+        return job._replace(format=told, written=command.flag, document=config, encoded=text.encoded)
     if told.preset and (preset := installed(told.preset, command.path)):
         return job._replace(document=read(preset))
     place = search(command.path, launch.name, command.folder)
@@ -79,8 +82,10 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
         own = command.path in shell.documents or command.path in shell.edited
         return job._replace(document=document, place=None if document else place, is_written_by_script=own)
     document = read(place.path)
-    if command.flag == "--config_file" and not is_launch_file(document.value()):
-        return None  # a launch file of Accelerate that has nothing to do with DeepSpeed
+    if command.flag == "--config_file":
+        if not is_launch_file(document.value()):
+            return None  # a launch file of Accelerate that has nothing to do with DeepSpeed
+        job = job._replace(flags=_of_block(command))
     if command.format is None and command.reader == "transformers":
         # Its program may be known, and read the file itself.
         reader = reader_of(place.path, Reader(command.reader, "", "script"))
@@ -89,6 +94,12 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
         if command.is_whole and not _arguments(command):
             job = job._replace(given=None)  # its program gives them in code
     return job._replace(format=told, document=document, place=place)
+
+
+def _of_block(command: Command) -> JsonObject:
+    """The flags of `accelerate launch` that say what its launch file says too."""
+    known = BLOCK_KEYS | {"mixed_precision"}
+    return {key: plain(value) for key, value in command.arguments.items() if key in known}
 
 
 def _is_own(command: Command, config: Document) -> bool:

@@ -54,7 +54,7 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     """The job of a launch file that names its config, or holds it, under a key of its own."""
     # Most configs are no launch file, and pay for none of these.
     from dsconfig.consumers.launchers.given import constant, exponents, given, human
-    from dsconfig.consumers.launchers.job import Job, read
+    from dsconfig.consumers.launchers.job import Job, read, text_of
     from dsconfig.consumers.launchers.places import installed, search
 
     key = next((key for key in found.config if at(data, key)), None)
@@ -73,8 +73,9 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     if not isinstance(value, str):
         return None
     job = job._replace(written=value)
-    if value.lstrip().startswith("{"):
-        return job._replace(document=read_bytes(value.encode(), launch.name), written=key, inline=place)
+    if text := text_of(value):
+        config = read_bytes(text.data, launch.name)
+        return job._replace(document=config, written=key, inline=place, encoded=text.encoded)
     if preset := installed(found.preset, value):
         return job._replace(document=read(preset))
     where = search(value, launch.name)

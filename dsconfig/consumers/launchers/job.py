@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from dsconfig.consumers.known import Known, Model
+from dsconfig.consumers.launch_file import BLOCK, LINK, block
 from dsconfig.consumers.launchers.places import Place, is_name
 from dsconfig.consumers.launchers.table import Format
 from dsconfig.consumers.reader import Given, Reader
+from dsconfig.consumers.versions import does
 from dsconfig.document import Document, Span, contents, read_bytes
-from dsconfig.json_types import Json, KeyPath, NamedTuple
+from dsconfig.json_types import Json, JsonObject, KeyPath, NamedTuple
 
 
 class Job(NamedTuple):
@@ -35,6 +39,10 @@ class Job(NamedTuple):
     """Where in a script that is; None: where the key is."""
     arguments: Mapping[str, Json] | None = None
     """The flags of its command; None where the launch file's keys are the arguments."""
+    encoded: str | None = None
+    """How the config itself stands where a path could: `json_text` or `base64`, changes of `versions`."""
+    flags: Mapping[str, Json] = MappingProxyType({})
+    """Flags of its command that are keys of the block in Accelerate's launch file, which it names."""
     is_written_by_script: bool = False
     """Whether the job's script writes the config itself."""
 
@@ -44,6 +52,24 @@ class Job(NamedTuple):
         config = self.document
         own = config is not None and config.name.startswith(f"{self.launch.name}: ")
         return config is not None and (self.inline is not None or config.is_data or own)
+
+    def config(self, version: str | None) -> Document | None:
+        """The config, or Accelerate's launch file as a version of Accelerate takes it beside its flags.
+
+        Source: accelerate commands/launch.py:_validate_launch_command.
+        """
+        data = self.document.value() if self.document and self.flags else None
+        if self.document is None or not isinstance(data, dict):
+            return self.document
+        written, flags = block(data), dict(self.flags)
+        precision = flags.pop("mixed_precision", None)
+        if LINK in written:  # beside which flags count for nothing
+            kept = {key: value for key, value in data.items() if key != "mixed_precision" or not precision}
+            return self.document.read_as(kept)
+        precision = data.get("mixed_precision") if precision is None else precision
+        kept = written | flags if does("flags_first", "accelerate", version) else flags | written
+        made: JsonObject = {**data, BLOCK: kept}
+        return self.document.read_as(made if precision is None else {**made, "mixed_precision": precision})
 
     @property
     def reader(self) -> Reader:
@@ -92,6 +118,8 @@ class Job(NamedTuple):
                 f"{where}: `{self.written}` is not found from {self.place.folders}, and not checked: "
                 "it counts from the folder in which the job is started"
             )
+        if self.encoded is not None:
+            return f"{where}: {self.format.name} reads the config that stands behind `{self.written}`"
         if self.place is None or not self.place.tried:
             made = self.format.makes and self.document.is_data
             return f"{where}: {self.format.name} " + (
@@ -109,6 +137,32 @@ def read(path: str) -> Document:
     # The Trainer and Accelerate take JSON, whatever a file is called; the latter's own files are YAML.
     yaml = path.endswith((".yaml", ".yml")) and not data.lstrip().startswith(b"{")
     return read_bytes(data, path, "yaml" if yaml else "json")
+
+
+class Text(NamedTuple):
+    """A config that stands where a path could: its bytes, and the name of the way it is written."""
+
+    data: bytes
+    encoded: str
+
+
+def text_of(written: str) -> Text | None:
+    """The config that a word itself is; None where it is a path."""
+    if written.lstrip().startswith("{"):
+        return Text(written.encode("utf-8", "replace"), "json_text")
+    if len(written) < _SHORTEST or not _BASE64.fullmatch(written):
+        return None
+    from base64 import urlsafe_b64decode
+
+    try:
+        data = urlsafe_b64decode(written)
+    except ValueError:
+        return None
+    return Text(data, "base64") if data.lstrip().startswith(b"{") else None
+
+
+_BASE64 = re.compile(r"[\w-]+={0,2}", re.ASCII)
+_SHORTEST = 8
 
 
 def line_of(document: Document, key: str) -> str:

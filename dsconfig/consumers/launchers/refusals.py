@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.launchers.given import plain
 from dsconfig.consumers.launchers.job import Job
-from dsconfig.consumers.launchers.table import at
+from dsconfig.consumers.launchers.table import SCRIPT, at
+from dsconfig.consumers.versions import does
 from dsconfig.document import Document
 from dsconfig.json_types import Json, NamedTuple
 
@@ -33,6 +35,8 @@ class Refusal(NamedTuple):
     """What no sign can say of the launch file."""
     of_config: Callable[[Document], bool] | None = None
     """What no sign can say of the config."""
+    changes: tuple[str, ...] = ()
+    """Changes of the reader's versions that are in force, or, behind a `!`, not yet."""
 
 
 class Refused(NamedTuple):
@@ -44,8 +48,8 @@ class Refused(NamedTuple):
     program: str
 
 
-def refused(job: Job) -> Iterator[Refused]:
-    """What the program of a job refuses."""
+def refused(job: Job, version: str | None = None) -> Iterator[Refused]:
+    """What the program of a job refuses, with its reader in a version; None: the newest."""
     own = job.launch.value() if job.arguments is None else job.arguments
     if not isinstance(own, Mapping):
         return
@@ -54,9 +58,10 @@ def refused(job: Job) -> Iterator[Refused]:
     known = job.given.arguments if job.given else {}
     worked_out = {name: known[name] for name in ("bf16", "fp16") if name in known}
     launch = {**holder, **worked_out} if isinstance(holder, Mapping) else worked_out
-    rows = OF_PROGRAM.get(job.format.name, ())
+    rows = (*OF_PROGRAM.get(job.format.name, ()), *_unread_text(job))
     if job.format.reader == "transformers" and job.given is not None:
         rows += (*OF_TRAINER, *_no_numbers(job))
+    rows = tuple(row for row in rows if _in_force(row, job.format.reader, version))
     said: set[str] = set()
     for row in rows:
         if row.key not in said and _is_met(row, launch, job.document):
@@ -65,7 +70,22 @@ def refused(job: Job) -> Iterator[Refused]:
             if key is not None:
                 said.add(row.key)
                 place = (*base, *key.split("."))
-                yield Refused(row, place, at(own, ".".join(place)), job.format.name)
+                script = job.format.name == SCRIPT.name
+                program = job.format.reader.capitalize() if script else job.format.name
+                yield Refused(row, place, at(own, ".".join(place)), program)
+
+
+def _in_force(row: Refusal, reader: str, version: str | None) -> bool:
+    """Whether a version refuses it."""
+    return all(does(word.lstrip("!"), reader, version) != word.startswith("!") for word in row.changes)
+
+
+def _unread_text(job: Job) -> Iterator[Refusal]:
+    """A config that is no path, but text itself, which not every version takes."""
+    if job.encoded is not None and job.format.reader in HUGGING_FACE:
+        key, since = job.key.lstrip("-"), (f"!{job.encoded}",)
+        what = {"json_text": "as JSON text", "base64": "as base64"}[job.encoded]
+        yield Refusal(key, (), what, "the reader's own loader", "write a path", changes=since)
 
 
 def _no_numbers(job: Job) -> Iterator[Refusal]:
@@ -238,16 +258,34 @@ OF_TRAINER = (
     Refusal("fsdp", ("fsdp",), _PLAIN, f"{_TRAINER}__init__"),
     Refusal(
         "auto_find_batch_size",
+        ("auto_find_batch_size",),
+        _PLAIN,
+        f"{_TRAINER}create_accelerator_and_postprocess",
+        changes=("find_batch_stops", "!find_batch_below_3"),
+    ),
+    Refusal(
+        "auto_find_batch_size",
         ("auto_find_batch_size", _Z3),
         "with ZeRO-3",
         f"{_TRAINER}create_accelerator_and_postprocess",
         _BELOW,
+        changes=("find_batch_stops",),
+    ),
+    Refusal(
+        "warmup_steps",
+        (),
+        "where it counts steps, as it does before version 5.0",
+        f"{_ARGUMENTS.rpartition('.')[0]}._validate_args",
+        "write a whole number, or `warmup_ratio`",
+        lambda launch: isinstance(launch.get("warmup_steps"), float),
+        changes=("!warm_up_share",),
     ),
     Refusal(
         "save_only_model",
         ("save_only_model", "load_best_model_at_end"),
         "beside DeepSpeed and `load_best_model_at_end`",
         f"{_TRAINER}create_accelerator_and_postprocess",
+        changes=("save_whole",),
     ),
 )
 """Of all programs that end in the Trainer."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsconfig.consumers import versions
 from dsconfig.evaluation.context import Context
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ INIT = "accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__"
 def reader(ctx: Context) -> str:
     """The program that reads the config, for messages."""
     return "the Trainer" if ctx.consumer == "transformers" else ctx.consumer.capitalize()
+
+
+def does(ctx: Context, word: str) -> bool:
+    """Whether the version that reads the config does what a change of `consumers.versions` brought."""
+    return versions.does(word, ctx.consumer, ctx.version)
 
 
 def overwritten(ctx: Context, path: KeyPath) -> bool:

@@ -12,7 +12,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._homes import named
-from dsconfig.rules.consumers._reader import FILL, INIT, reader
+from dsconfig.rules.consumers._reader import FILL, INIT, does, reader
 from dsconfig.words import quoted
 
 
@@ -83,8 +83,10 @@ def null_that_accelerate_opens(ctx: Context) -> Iterator[Finding]:
     if not ctx.plugged:
         return
     zero = ctx.data.get("zero_optimization")
-    sections: list[tuple[str, ...]] = [("tensor_parallel",)] if "tensor_parallel" in ctx.data else []
-    if isinstance(zero, dict) and "offload_optimizer" in zero and "optimizer" not in ctx.data:
+    opened = "tensor_parallel" in ctx.data and does(ctx, "tensor_parallel")
+    sections: list[tuple[str, ...]] = [("tensor_parallel",)] if opened else []
+    own = "optimizer" not in ctx.data and does(ctx, "own_offload")
+    if own and isinstance(zero, dict) and "offload_optimizer" in zero:
         sections.append(("zero_optimization", "offload_optimizer"))
     refused = {event.path for event in ctx.walk.refused}
     for path in sections:

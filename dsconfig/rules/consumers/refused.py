@@ -44,7 +44,7 @@ def refused_beside_deepspeed(ctx: Context) -> Iterator[Finding]:
         job = job_of(ctx.document)
     except OSError:  # its note says so
         raise SkipRule from None
-    for each in refused(job) if job is not None else ():
+    for each in refused(job, ctx.version) if job is not None else ():
         key = ".".join(each.place).removeprefix("ENV.")
         yield ctx.at(
             _path(job, each),

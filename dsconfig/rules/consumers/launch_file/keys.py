@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, LINK, ROOT_KEYS, block
+from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, LINK, block, came, known_to, root_keys, went
 from dsconfig.diagnostic import Fix, Rename
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -34,27 +34,28 @@ def unknown_launch_key(ctx: Context) -> Iterator[Finding]:
         {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 3,
         "offload_param_device": "cpu"}}
     """
-    root, inner = _known()
+    known, inner = root_keys(ctx.version), known_to(BLOCK_KEYS, ctx.version)
     for key in ctx.data:
-        if key not in ROOT_KEYS:
-            meant = _nearest(key, None, root)
-            asked = f"did you mean `{meant}`?" if meant else "remove it"
+        if key not in known:
             yield ctx.at(
                 (key,),
-                f"`{key}` is not a key of Accelerate's launch file: `accelerate launch` refuses the file",
-                help=f"remove it, or move it into `{BLOCK}`" if key in BLOCK_KEYS else asked,
+                f"`{key}` is not a key of Accelerate's launch file{_of(ctx, key)}: `accelerate launch` "
+                "refuses the file",
+                help=_instead_of(key, known),
                 part="key",
             )
     for key, value in block(ctx.data).items():
         # Whatever else the command line of `accelerate launch` knows is taken from the block too.
-        if key in BLOCK_KEYS or key in ROOT_KEYS or key in _OPTIONS:
+        if key in inner or key in known or key in _OPTIONS:
             continue
         meant = _nearest(key, value, inner)
         yield ctx.at(
             in_block(key),
-            f"`{key}` is not a key of Accelerate's `{BLOCK}`: it is dropped silently",
+            f"`{key}` is not a key of Accelerate's `{BLOCK}`{_of(ctx, key)}: it is dropped silently",
             help=f"did you mean `{meant}`?"
             if meant
+            else f"remove it, or use Accelerate {came(key)} or newer"
+            if came(key)
             else f"write it into a DeepSpeed config in JSON, and name that by `{LINK}`, alone in the block",
             effect="ignored",
             part="key",
@@ -69,12 +70,28 @@ _OPTIONS = frozenset(
 )
 
 
-def _nearest(key: str, value: Json, known: Lexicon) -> str | None:
+def _of(ctx: Context, key: str) -> str:
+    """The version, where others know the key."""
+    return f" in {ctx.version}" if ctx.version and (came(key) or went(key)) else ""
+
+
+def _instead_of(key: str, known: frozenset[str]) -> str:
+    """What to do about a key of the root that is not one of those known."""
+    if key in BLOCK_KEYS:
+        return f"remove it, or move it into `{BLOCK}`"
+    if since := came(key):
+        return f"remove it, or use Accelerate {since} or newer"
+    if until := went(key):
+        return f"remove it: Accelerate {until} gave it up"
+    meant = _nearest(key, None, known)
+    return f"did you mean `{meant}`?" if meant else "remove it"
+
+
+def _nearest(key: str, value: Json, known: frozenset[str]) -> str | None:
     """The one key that may be meant; the block's keys hold neither objects nor lists."""
-    return None if isinstance(value, dict | list) else nearest(str(key), known)
+    return None if isinstance(value, dict | list) else nearest(str(key), _lexicon(known))
 
 
 @cache
-def _known() -> tuple[Lexicon, Lexicon]:
-    """The keys at the top, and those of the block."""
-    return lexicon(sorted(ROOT_KEYS)), lexicon(sorted(BLOCK_KEYS))
+def _lexicon(words: frozenset[str]) -> Lexicon:
+    return lexicon(sorted(words))

@@ -9,6 +9,7 @@ from dsconfig.consumers.launch_file import LINK, NOT_BESIDE_LINK
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
+from dsconfig.rules.consumers._reader import does
 from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_block, launched
 from dsconfig.words import quoted
 
@@ -40,7 +41,7 @@ def setting_beside_config_file(ctx: Context) -> Iterator[Finding]:
         "deepspeed_config": {"deepspeed_config_file": "ds_config.json", "zero3_init_flag": true}}
     """
     written = launched(ctx)
-    if str(written.get(LINK) or "none") == "none":
+    if str(written.get(LINK) or "none") == "none" or not does(ctx, "beside_file"):
         return
     paths: list[KeyPath] = [in_block(key) for key in written if key in NOT_BESIDE_LINK]
     if ctx.data.get("mixed_precision") is not None:

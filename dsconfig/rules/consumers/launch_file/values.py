@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.consumers.launch_config import stage
-from dsconfig.consumers.launch_file import BLOCK, LAUNCHERS, LINK, PRECISIONS
+from dsconfig.consumers.launch_file import BLOCK, LAUNCHERS, LINK, PRECISIONS, known_to
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json
+from dsconfig.rules.consumers._reader import does
 from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_block, launched
 from dsconfig.words import described, one_of, quoted
 
@@ -35,7 +36,10 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
     """
     key = "mixed_precision"
     value = ctx.data.get(key)
-    known = value is None or (isinstance(value, str) and value.lower() in PRECISIONS)
+    words = [word for word in PRECISIONS if word in known_to(PRECISIONS, ctx.version)]
+    known = value is None or (isinstance(value, str) and value.lower() in words)
+    if value is False and does(ctx, "bare_no") and not does(ctx, "quoted_no"):
+        return
     if known or ctx.data.get("distributed_type") != "DEEPSPEED":
         return
     if value is False:
@@ -49,7 +53,7 @@ def unknown_mixed_precision(ctx: Context) -> Iterator[Finding]:
         yield ctx.at(
             (key,),
             f"`{key}` is {quoted(value)}, which Accelerate does not know",
-            help=f"use {one_of(PRECISIONS)}",
+            help=f"use {one_of(words)}",
         )
 
 
@@ -109,11 +113,19 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
         value = launched(ctx).get(key)
         if key == "deepspeed_multinode_launcher" and ctx.data.get("num_machines", 1) == 1:
             continue  # not looked at on one machine
-        if value is not None and not reads(value):
+        told = wanted
+        if key == "deepspeed_multinode_launcher":
+            known = [each for each in LAUNCHERS if each in known_to(LAUNCHERS, ctx.version)]
+            refused, told = value not in known, one_of(known)
+        elif value == "auto" and key in _AUTO and not does(ctx, _AUTO[key]):
+            refused, told = True, wanted.removesuffix(_OR_AUTO)
+        else:
+            refused = not reads(value)
+        if value is not None and refused:
             yield ctx.at(
                 in_block(key),
-                f"`{key}` is {quoted(value)}, which Accelerate does not read as {wanted}",
-                help=f"give {wanted}",
+                f"`{key}` is {quoted(value)}, which Accelerate does not read as {told}",
+                help=f"give {told}",
             )
 
 
@@ -140,6 +152,9 @@ def _launcher(value: Json) -> bool:
     return value in LAUNCHERS
 
 
+_OR_AUTO = ', or `"auto"`'
+_AUTO = {"gradient_accumulation_steps": "accumulation", "gradient_clipping": "clipping"}
+"""With which change "auto" came to be read."""
 _READINGS = (
     ("zero_stage", _is_whole, "an integer"),
     ("gradient_accumulation_steps", _digits, 'an integer, or `"auto"`'),

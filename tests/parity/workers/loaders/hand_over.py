@@ -31,6 +31,7 @@ def hand_over(plugin: Any, args: Config, hidden: int, optimizer: Any, scheduler:
     # The module has these names only where DeepSpeed is installed.
     vars(module).update(logger=quiet, DummyOptim=DummyOptim, DummyScheduler=DummyScheduler)
     vars(module)["map_pytorch_optim_to_deepspeed"] = lambda optimizer: optimizer
+    _of_earlier_versions(vars(module))
     vars(meshes)["init_device_mesh"] = lambda *_, **__: None  # of ranks that are not there
     model = torch.nn.Linear(2, 2)
     object.__setattr__(model, "config", types.SimpleNamespace(hidden_size=hidden))
@@ -40,6 +41,7 @@ def hand_over(plugin: Any, args: Config, hidden: int, optimizer: Any, scheduler:
     )
     itself = types.SimpleNamespace(
         fp8_backend=None,
+        fp8_recipe_handler=None,
         deepspeed_plugin=plugin,
         parallelism_config=None,
         _prepare_one=lambda obj, first_pass=False: obj,
@@ -58,6 +60,15 @@ def hand_over(plugin: Any, args: Config, hidden: int, optimizer: Any, scheduler:
         config.pop("steps_per_print")
         return config
     raise AssertionError("deepspeed.initialize was not called")
+
+
+def _of_earlier_versions(names: dict[str, Any]) -> None:
+    """What Accelerate before 1.1 asks of DeepSpeed itself."""
+    names["deepspeed"] = sys.modules["deepspeed"]
+    for name in ("deepspeed.ops", "deepspeed.ops.adam"):
+        sys.modules.setdefault(name, types.ModuleType(name))
+    adam: Any = sys.modules["deepspeed.ops.adam"]
+    adam.DeepSpeedCPUAdam = lambda groups, **_: groups
 
 
 def stand_in() -> None:
