@@ -125,13 +125,20 @@ async function served<T>({ code, archive }: Given, task: () => Promise<T>): Prom
 }
 
 function mirror(system: PyodideAPI["FS"], { write, remove }: Mirror): void {
-  for (const { path, content } of write) {
-    system.mkdirTree(path.slice(0, path.lastIndexOf("/")) || "/");
-    system.writeFile(path, content);
-  }
   for (const path of remove) {
-    if (system.analyzePath(path).exists) {
-      system.unlink(path);
-    }
+    attempt(() => system.unlink(path));
   }
+  for (const { path, content } of write) {
+    attempt(() => {
+      system.mkdirTree(path.slice(0, path.lastIndexOf("/")) || "/");
+      system.writeFile(path, content);
+    });
+  }
+}
+
+/** A file that cannot be is left out: it has gone already, or another lies where its folder would. */
+function attempt(change: () => void): void {
+  try {
+    change();
+  } catch {}
 }
