@@ -99,7 +99,9 @@ def test_an_answer_to_what_the_server_asked_is_no_request(ours: Worker) -> None:
 
 
 def test_files_that_cannot_be_do_not_end_it(ours: Worker) -> None:
-    files = [{"path": path, "content": "{}"} for path in ("/blocked", "/blocked/ds_config.json", "/free.json")]
+    files = [
+        {"path": path, "content": "{}"} for path in ("/blocked", "/blocked/ds_config.json", "/free.json")
+    ]
     gone = ["/never/was.json", "/work"]
     ours.tell({"jsonrpc": "2.0", "method": "dsconfig/mirror", "params": {"write": files, "remove": gone}})
     assert "/free.json:" in ours.run("check", "--output-format", "concise", "/free.json")[1]
