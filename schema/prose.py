@@ -1,11 +1,11 @@
-"""The text of `dsconfig/model/_prose.py`: what each key does, for editors in haste."""
+"""The text of `dsconfig/model/_prose.py`: what each key does and where it is read, without the model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from dsconfig.model import walk
-from dsconfig.model.describe import prose
+from dsconfig.model.docstrings import prose
 from dsconfig.model.optimizer import OPTIMIZERS
 from dsconfig.model.scheduler import SCHEDULERS
 from dsconfig.model.section import Section
@@ -20,7 +20,7 @@ from typing import Any
 def text(config: type[Section]) -> str:
     """The whole table, for the root of the model."""
     sections = list(walk.sections(config))
-    parts = (_prose(sections), _owners(sections), _means(sections))
+    parts = (_prose(sections), _owners(sections), _means(sections), _sources(sections))
     return "\n".join([_HEAD, *("\n".join([*part, "}", ""]) for part in parts)])
 
 
@@ -57,3 +57,11 @@ def _means(sections: list[type[Section]]) -> Iterator[str]:
         told = {name: means for name, means in found.items() if means}
         if told:
             yield f"    {section.__name__!r}: {told!r},"
+
+
+def _sources(sections: list[type[Section]]) -> Iterator[str]:
+    """By section: where DeepSpeed reads it, and the keys that are read elsewhere."""
+    yield "SOURCES: dict[str, tuple[str, dict[str, str]]] = {"
+    for section in sections:
+        own = {field.name: field.key.source for field in walk.fields(section) if field.key.source}
+        yield f"    {section.__name__!r}: {(section.SOURCE, own)!r},"

@@ -13,7 +13,7 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from dsconfig.model import describe, walk
+from dsconfig.model import describe, docstrings, walk
 from dsconfig.model.keyinfo import section_keys
 from dsconfig.model.problems import taken
 from dsconfig.model.section import Section, is_section
@@ -137,7 +137,7 @@ def _said(section: type[Section], field: walk.Field) -> Iterator[str]:
     told = {**dict(describe.facts(info)), "Takes": taken(info) + (f", in {info.unit}" if info.unit else "")}
     facts = [f"- {title}: {text}" for title, text in told.items() if text and "p to" not in title]
     spans = ", ".join(describe.span(*span) for span in info.spans)
-    prose = describe.prose(section).get(field.name, "")
+    prose = docstrings.prose(section).get(field.name, "")
     return _docstring("\n".join([prose, "", *facts, f"- Releases: {spans}"]))
 
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 from collections.abc import Iterable, Iterator
-from functools import cache
-from itertools import pairwise
 
-from dsconfig import model
-from dsconfig.model import walk
+from dsconfig.model._prose import SOURCES
 from dsconfig.model.keyinfo import KeyInfo, TypeInfo, types_of
 from dsconfig.model.paths import keys
-from dsconfig.model.section import Section
+from dsconfig.model.prose import prose_of
 from dsconfig.releases import EVERY_RELEASE, NEVER, name
 from dsconfig.words import expected, one_of, quoted
 
@@ -36,7 +31,7 @@ def members(path: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for steps, info in keys():
         if steps[:-1] == above and steps[-1] not in found:
-            said = prose(_section(info.section)).get(info.name, "").partition(". ")[0].rstrip(".")
+            said = prose_of(info).partition(". ")[0].rstrip(".")
             last = max(span.last for span in info.spans)
             found[steps[-1]] = said + (f" (up to {name(last)})" if last < NEVER else "")
     return found
@@ -83,7 +78,7 @@ def _joined(texts: Iterable[str]) -> str:
 
 
 def _page(info: KeyInfo) -> Iterator[str]:
-    yield prose(_section(info.section)).get(info.name, "")
+    yield prose_of(info)
     yield ""
     for title, text in facts(info):
         if text:
@@ -129,37 +124,6 @@ def span(first: int, last: int) -> str:
 
 
 def _source(info: KeyInfo) -> str:
-    section = _section(info.section)
-    own = next(field.key.source for field in walk.fields(section) if field.name == info.name)
-    return own or section.SOURCE
-
-
-def _section(name_: str) -> type[Section]:
-    found: type[Section] = getattr(model, name_)
-    return found
-
-
-@cache
-def prose(section: type[Section]) -> dict[str, str]:
-    """The docstring under each field, by JSON key, read from the source: importing the model skips that."""
-    found: dict[str, str] = {}
-    for cls in reversed(section.__mro__):
-        if issubclass(cls, Section) and cls is not Section:
-            found.update(_docstrings(cls))
-    return {field.name: found[field.attribute] for field in walk.fields(section) if field.attribute in found}
-
-
-def _docstrings(cls: type[Section]) -> Iterator[tuple[str, str]]:
-    if not inspect.get_annotations(cls):  # `Config`, which only combines others
-        return
-    tree = ast.parse(inspect.getsource(cls))
-    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
-    for field, text in pairwise(body):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(text, ast.Expr)
-            and isinstance(text.value, ast.Constant)
-            and isinstance(text.value.value, str)
-        ):
-            yield field.target.id, " ".join(text.value.value.split())
+    """Where DeepSpeed reads the key."""
+    whole, own = SOURCES[info.section]
+    return own.get(info.name, whole)

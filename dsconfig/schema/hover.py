@@ -6,7 +6,7 @@ from functools import cache
 
 from dsconfig.model import walk
 from dsconfig.model.config import Config
-from dsconfig.model.describe import prose
+from dsconfig.model.docstrings import prose
 from dsconfig.model.keyinfo import KeyInfo
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
 from dsconfig.model.scheduler import SCHEDULERS, SchedulerType

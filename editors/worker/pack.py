@@ -28,7 +28,7 @@ _NOWHERE, _UNITS = 0b1_1111_000, 8
 CODECS = ("ascii", "cp437", "latin_1", "unicode_escape", "utf_8", "utf_8_sig")
 CODECS += tuple(f"utf_{bits}{end}" for bits in (16, 32) for end in ("", "_le", "_be"))
 UNUSED = ("_pyrepl", "asyncio.proactor_events", "asyncio.windows_events", "bdb", "cmd", "code", "ctypes")
-UNUSED += ("doctest", "dsconfig.lsp.server", "dsconfig.model.describe", "pdb", "unittest", "yaml.cyaml")
+UNUSED += ("doctest", "dsconfig.lsp.server", "pdb", "unittest", "yaml.cyaml")
 UNUSED += ("dsconfig.schema.root",)
 """What nobody here reaches: for other platforms, debuggers, tests, stdio, or with compiled packages."""
 DOCUMENTED = ("_pyodide/", "pyodide/", "dsconfig/rules/")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from dsconfig import model
 from dsconfig.document.pretty import pretty_config
-from dsconfig.model.describe import describe, members, prose, span
+from dsconfig.model.describe import describe, members, span
+from dsconfig.model.docstrings import prose
 from dsconfig.model.keyinfo import KeyInfo
 from dsconfig.releases import NEVER
 from dsconfig.rules import RULES

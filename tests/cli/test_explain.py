@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from dsconfig.rules import RULES
@@ -56,3 +59,13 @@ class TestKeys:
         result = run("explain", "zero_optimisation.stag")
         assert result.code == 2
         assert "did you mean `zero_optimization.stage`" in result.err
+
+
+@pytest.mark.parametrize("what", ["fp16", "zero_optimization.stage", "optimizer.params.betas", "DSC401"])
+def test_nothing_is_asked_of_pydantic(what: str) -> None:
+    program = "import sys; sys.modules['pydantic'] = None; from dsconfig.cli import main; main(sys.argv[1:])"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "explain", what], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout

@@ -11,7 +11,8 @@ from dsconfig import model
 from dsconfig.json_types import Spec
 from dsconfig.model import Config, Key, Section, spec, walk
 from dsconfig.model._table import MISWRITTEN, SECTIONS, VARIANTS
-from dsconfig.model.describe import describe, prose
+from dsconfig.model.describe import describe
+from dsconfig.model.docstrings import prose
 from dsconfig.model.key import HAND
 from dsconfig.model.keyinfo import child_section, secrets, section_keys
 from dsconfig.model.openers import HALF, SCRIPT
