@@ -55,18 +55,30 @@ name = "jsonc"
 language-servers = ["dsconfig", "vscode-json-language-server"]
 
 [[language]]
-name = "hjson"
-language-servers = ["dsconfig"]
-
-[[language]]
 name = "yaml"
 language-servers = ["dsconfig", "yaml-language-server"]
+
+[[language]]
+name = "bash"
+language-servers = ["dsconfig", "bash-language-server"]
+
+# Helix does not know this one.
+[[language]]
+name = "hjson"
+scope = "source.hjson"
+file-types = ["hjson"]
+comment-tokens = ["#", "//"]
+language-servers = ["dsconfig"]
 """
 _EMACS = """\
 (with-eval-after-load 'eglot
   (add-to-list 'eglot-server-programs
                '((js-json-mode json-mode json-ts-mode hjson-mode yaml-mode yaml-ts-mode)
                  . ("dsconfig" "lsp"))))
+;; Emacs before 29 has no mode for JSON where the package json-mode is not installed.
+(unless (or (fboundp 'js-json-mode) (fboundp 'json-mode))
+  (define-derived-mode js-json-mode js-mode "JSON")
+  (add-to-list 'auto-mode-alist '("\\\\.jsonc?\\\\'" . js-json-mode)))
 """
 _SUBLIME = """\
 {
@@ -81,12 +93,14 @@ _SUBLIME = """\
 """
 _JETBRAINS = """\
 {
+  "id": "dsconfig",
   "name": "dsconfig",
   "programArgs": { "default": "dsconfig lsp" },
   "fileTypeMappings": [
     { "fileType": { "patterns": ["*.json", "*.jsonc"] }, "languageId": "json" },
     { "fileType": { "patterns": ["*.hjson"] }, "languageId": "hjson" },
-    { "fileType": { "patterns": ["*.yaml", "*.yml"] }, "languageId": "yaml" }
+    { "fileType": { "patterns": ["*.yaml", "*.yml"] }, "languageId": "yaml" },
+    { "fileType": { "patterns": ["*.sh", "*.bash"] }, "languageId": "shellscript" }
   ]
 }
 """

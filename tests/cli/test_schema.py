@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ from dsconfig.schema.editors import EDITORS
 from dsconfig.schema.servers import SERVERS
 from tests.cli.conftest import Runs
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+KNOWN_TO_HELIX = ("json", "jsonc", "yaml", "bash")
 NEWEST_SERIES = LATEST.rpartition(".")[0] + "."
 
 
@@ -90,6 +97,12 @@ def test_editor_starts_the_server(run: Runs, here: Path, name: str) -> None:
     where.parent.mkdir(exist_ok=True)
     where.write_text("mine")
     assert run("editor", name).out == shown.out
+
+
+def test_helix_gets_all_that_it_asks_of_a_language_it_does_not_know(run: Runs) -> None:
+    # helix-core/src/syntax/config.rs, `LanguageConfiguration`: without these it refuses the whole file.
+    for language in tomllib.loads(run("editor", "helix").out)["language"]:
+        assert language["name"] in KNOWN_TO_HELIX or {"scope", "file-types"} <= language.keys()
 
 
 def test_schemas_are_for_editors_that_read_them(run: Runs) -> None:

@@ -1,4 +1,4 @@
-"""Neovim from the distribution, headless, with the settings that `dsconfig editor neovim` shows."""
+"""Neovim, headless, with the settings that `dsconfig editor neovim` shows: an old one and a new one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ import pytest
 
 from tests.lsp.client import COMMAND
 
-NEOVIM = shutil.which("nvim")
+NEOVIMS = {
+    "of the distribution": shutil.which("nvim", path=os.defpath),
+    "0.11 or later": shutil.which("nvim", path=COMMAND.parent),
+}
+"""The first half of the settings is for one, the second for the other, which comes with the extra `dev`."""
 TEXT = '{\n  "train_batch_size": 8,\n  "zero_optimization": {"stage": 2},\n  "bf16": {"enabld": true}\n}\n'
 DRIVE = """
 local function wait(what) assert(vim.wait(30000, what, 20), "nothing came") end
@@ -49,9 +53,10 @@ vim.cmd("quitall!")
 """
 
 
-@pytest.mark.skipif(NEOVIM is None, reason="neovim is not installed")
-def test_neovim_shows_fixes_completes_and_tells(tmp_path: Path) -> None:
-    assert NEOVIM is not None
+@pytest.mark.parametrize("neovim", NEOVIMS.values(), ids=NEOVIMS)
+def test_neovim_shows_fixes_completes_and_tells(tmp_path: Path, neovim: str | None) -> None:
+    if neovim is None:
+        pytest.skip("this neovim is not installed")
     config = tmp_path / "ds_config.json"
     config.write_text(TEXT)
     settings = subprocess.run([str(COMMAND), "editor", "neovim"], capture_output=True, text=True, check=True)
@@ -62,7 +67,7 @@ def test_neovim_shows_fixes_completes_and_tells(tmp_path: Path) -> None:
     )
     (tmp_path / "drive.lua").write_text(drive)
     path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
-    command = [NEOVIM, "--headless", "--clean", "-c", "luafile settings.lua", "-c", f"edit {config}"]
+    command = [neovim, "--headless", "--clean", "-c", "luafile settings.lua", "-c", f"edit {config}"]
     done = subprocess.run(
         [*command, "-c", "luafile drive.lua"],
         cwd=tmp_path,
