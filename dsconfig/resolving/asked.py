@@ -129,6 +129,7 @@ def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bo
         checks if options.checkpointing is None else options.checkpointing,
         keeps_inputs=setup.own_linear,
         adapter=said.adapter if options.lora is None else adapter_of(options.lora),
+        tensor=setup.tensor,
     )
 
 

@@ -215,9 +215,9 @@ def estimate(
     )
     return Estimate(
         release,
-        setup.world,
-        number,
-        engine.everything,
+        setup.world * setup.tensor,
+        number * setup.tensor,
+        engine.whole,
         engine.elements,
         side(ledger.rank, largest, engine.gathers),
         side(ledger.host, 0, times=ranks_of_host),

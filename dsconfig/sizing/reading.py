@@ -87,9 +87,8 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
     Raises:
         NotModelledError: something in the config is not modelled.
     """
-    refuse(values, release)
-    if world > MOST_RANKS:
-        raise NotModelledError(f"a run of more than {MOST_RANKS:,} ranks is not modelled")
+    refuse(values, release, world)
+    tensor = max(1, values.count("tensor_parallel.autotp_size", 1))
     half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
     stage, width = values.count(f"{ZERO}stage"), 2 if half else 4
     pure = bool(half) and values.flag(f"{half}.{half}_master_weights_and_grads")
@@ -101,7 +100,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
     ways = ways_of(release)
     return Setup(
         stage=stage,
-        world=world,
+        world=max(1, world // tensor),
         accumulation=max(1, values.count("gradient_accumulation_steps", 1)),
         width=width,
         half=half,
@@ -128,6 +127,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         ways=ways,
         quantised=stage == 3 and values.flag(f"{ZERO}zero_quantized_weights"),
         quantised_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
+        tensor=tensor,
         saves=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
         own_linear=stage == 3 and (zero_init or ways.patches_linear) and _thrifty(values),
     )
@@ -190,12 +190,11 @@ def _optimizer(values: Values, client: str | None, offloads: bool) -> Rule:
     return of_config(kind, params, offloads)
 
 
-def refuse(values: Values, release: int) -> None:
+def refuse(values: Values, release: int, world: int) -> None:
     """Refuse by name what is not modelled."""
-    old = 17000 <= release < 18000 and values.count(f"{ZERO}stage") == 1 and values.flag("bf16.enabled")
-    if old and values.width("data_types.grad_accum_dtype", 2) == 4:
-        what = "`data_types.grad_accum_dtype` fp32 at stage 1 of DeepSpeed 0.17"
-        raise NotModelledError(f"{what} is not modelled")
+    if world > MOST_RANKS:
+        raise NotModelledError(f"a run of more than {MOST_RANKS:,} ranks is not modelled")
+    _refuse_old(values, release)
     for switch in SWITCHES:
         if values.flag(ZERO + switch):
             raise NotModelledError(f"`{ZERO}{switch}` is not modelled")
@@ -210,6 +209,22 @@ def refuse(values: Values, release: int) -> None:
         if values.count(f"{ZERO}stage") == 3 and values.values.get(key):
             why = "names of modules differ between releases of Transformers"
             raise NotModelledError(f"`{key}` is not modelled: {why}", "give `leaf_module.classes`")
-    for key in ("tensor_parallel.autotp_size", "sequence_parallel_size"):
-        if values.count(key, 1) > 1:
-            raise NotModelledError(f"`{key}` above 1 is not modelled")
+    _refuse_parallel(values, release)
+
+
+def _refuse_old(values: Values, release: int) -> None:
+    old = 17000 <= release < 18000 and values.count(f"{ZERO}stage") == 1 and values.flag("bf16.enabled")
+    if old and values.width("data_types.grad_accum_dtype", 2) == 4:
+        what = "`data_types.grad_accum_dtype` fp32 at stage 1 of DeepSpeed 0.17"
+        raise NotModelledError(f"{what} is not modelled")
+
+
+def _refuse_parallel(values: Values, release: int) -> None:
+    if values.count("sequence_parallel_size", 1) > 1:
+        raise NotModelledError("`sequence_parallel_size` above 1 is not modelled")
+    tensor = "tensor_parallel.autotp_size"
+    if values.count(tensor, 1) > 1:
+        if release < 19008:
+            raise NotModelledError(f"`{tensor}` above 1 is not modelled before 0.19.8")
+        if values.count(f"{ZERO}stage") == 3:
+            raise NotModelledError(f"`{tensor}` above 1 is not modelled at stage 3")

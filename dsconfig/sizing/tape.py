@@ -149,6 +149,10 @@ class Tape:
         self.steps: list[Step] = []
         self.extra = 0
         """Bytes of inputs that are there during the whole pass."""
+        self.parts = 1
+        """Ranks that share each linear layer."""
+        self.exchanged: list[tuple[str, str, int, int]] = []
+        """What they send each other in a micro batch: phase, collective, calls, elements of each."""
         self.untied = 0
         """Elements of parameters that are built, then replaced by others that they are tied to."""
 

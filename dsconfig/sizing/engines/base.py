@@ -38,6 +38,9 @@ class Engine:
     def build(self) -> None:
         """The script's model: on the host, cast parameter by parameter, then moved to the device."""
         built, width, ledger = self.setup.built, self.setup.width, self.ledger
+        if self.tape.parts > 1:
+            self._build_parts()
+            return
         ledger.take(BUILT, built * self.everything, host=True)
         ledger.touch(BUILT, built * self.tape.untied, host=True)
         if self.setup.optimizer.doubled:  # the script's optimizer is made before the engine
@@ -47,6 +50,29 @@ class Engine:
             ledger.touch(BUILT, width * largest, host=True)
         ledger.give(BUILT, built * self.everything, host=True)
         ledger.take(WEIGHTS, width * self.everything)
+
+    def _build_parts(self) -> None:
+        """Linear layers are cut into parts, which go to the device as they were built, and are cast there."""
+        built, width, ledger, weights = self.setup.built, self.setup.width, self.ledger, self.tape.weights
+        cut = [weight for weight in weights if weight.linear]
+        ledger.take(BUILT, built * self.whole, host=True)
+        for weight in cut:
+            ledger.take(WEIGHTS, built * weight.elements)
+            ledger.give(BUILT, built * weight.elements * self.tape.parts, host=True)
+        if built != width:
+            ledger.touch(WEIGHTS, width * max(weight.elements for weight in cut))
+        ledger.give(WEIGHTS, (built - width) * sum(weight.elements for weight in cut))
+        others = self.everything - sum(weight.elements for weight in cut)
+        ledger.give(BUILT, built * others, host=True)
+        ledger.take(WEIGHTS, width * others)
+
+    @property
+    def whole(self) -> int:
+        """Parameters of the model; a rank has a part of linear layers where these are shared."""
+        parts = self.tape.parts - 1
+        return self.everything + sum(
+            parts * weight.elements for weight in self.tape.weights if weight.linear
+        ) * bool(parts)
 
     def rest(self) -> None:
         """Hold what is held at rest."""
@@ -62,9 +88,11 @@ class Engine:
             self.ledger.enter("forward")
             passing = Pass(self.tape, self.ledger, self, self.setup.width)
             self.before()
+            self._exchange("forward")
             passing.forward()
             self.ledger.enter("backward")
             self.begin()
+            self._exchange("backward")
             passing.backward()
             self.after()
             self.ledger.enter("step")
@@ -73,6 +101,11 @@ class Engine:
             self.ledger.give("inputs", self.tape.extra)
         self.save()
         self.ledger.enter("at rest")
+
+    def _exchange(self, phase: str) -> None:
+        for when, name, calls, elements in self.tape.exchanged:
+            for _ in range(calls if when == phase else 0):
+                self.send(name, elements, self.setup.width, self.tape.parts)
 
     def save(self) -> None:
         """Put the whole model together, where weights are partitioned and that is wanted."""

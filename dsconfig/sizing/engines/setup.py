@@ -135,6 +135,8 @@ class Setup(NamedTuple):
     """Whether gradients are sent as int4, in a node and then between nodes (`zero_quantized_gradients`)."""
     node: int = 1
     """Ranks of a node."""
+    tensor: int = 1
+    """Ranks that share each linear layer (`tensor_parallel.autotp_size`); `world` are those that do not."""
     saves: bool = False
     """Whether rank 0 puts the model together to save it (`stage3_gather_16bit_weights_on_model_save`)."""
     rank: int = 0

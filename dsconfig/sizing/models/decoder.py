@@ -67,7 +67,9 @@ def build(shape: Shape, work: Work) -> Tape:
     layers = [Layer(tape, shape, f"model.layers.{index}") for index in range(shape.layers)]
     norm = tape.module("model.norm", shape.hidden)
     turning = tape.module("model.rotary_emb", returns=False)
-    head = tape.module("lm_head", *(() if shape.tied else (shape.vocabulary * shape.hidden,)), casts=True)
+    head = tape.module(
+        "lm_head", *(() if shape.tied else (shape.vocabulary * shape.hidden // shape.parts,)), casts=True
+    )
     if shape.tied:
         head.weights = embedding.weights
     tape.extra, tape.untied = 8 * rows, shape.vocabulary * shape.hidden if shape.tied else 0
@@ -83,7 +85,7 @@ def build(shape: Shape, work: Work) -> Tape:
                 with tape.segment(x, work.checkpointing):
                     x = decoder_layer(tape, shape, layer, heads, work, x)
             x = rms_norm(tape, norm, x, rows)
-        language_loss(tape, head, head.weights, x, rows, shape.vocabulary)
+        language_loss(tape, head, head.weights, x, rows, shape.vocabulary, shape.parts)
     tape.hold(turns)
     return tape
 

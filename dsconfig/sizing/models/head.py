@@ -11,14 +11,17 @@ LOGITS = "logits and loss"
 
 
 def language_loss(
-    tape: Tape, head: Module, weights: Sequence[Weight], x: Tensor, rows: int, vocabulary: int
+    tape: Tape, head: Module, weights: Sequence[Weight], x: Tensor, rows: int, vocabulary: int, parts: int = 1
 ) -> None:
-    """The projection onto the vocabulary and the cross entropy of it."""
+    """The projection onto the vocabulary and the cross entropy of it; `parts`: ranks that share it."""
     width = 2 if tape.autocast else tape.width
     with tape.inside(head):
         x = cast(tape, x, width)
-        logits = tape.tensor(rows * vocabulary, width, label=LOGITS)
+        logits = tape.tensor(rows * vocabulary // parts, width, label=LOGITS)
         tape.step([x], logits, kept(tape, x, weights), weights)
+        if parts > 1:  # gathered side by side, then put together (`GatherFromTensorParallelRegion`)
+            whole = tape.tensor(rows * vocabulary, width, label=LOGITS)
+            logits = tape.step([logits], whole, temporary=whole.bytes)
     cross_entropy(tape, logits, rows)
 
 

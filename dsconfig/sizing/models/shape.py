@@ -38,6 +38,8 @@ class Shape(NamedTuple):
     trained: float = 1.0
     """Of a stack of plain blocks, the part that is trained, from the input on."""
     name: str = ""
+    parts: int = 1
+    """Ranks that share the head; heads and the MLP's width are those of one already."""
 
 
 class Work(NamedTuple):
@@ -53,6 +55,8 @@ class Work(NamedTuple):
     keeps_inputs: bool = False
     """Whether a frozen layer keeps its input too (stage 3's `LinearFunctionForZeroStage3`)."""
     adapter: Adapter | None = None
+    tensor: int = 1
+    """Ranks that share each layer (`tensor_parallel.autotp_size`)."""
 
     @property
     def starts_gradients(self) -> bool:

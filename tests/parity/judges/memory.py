@@ -76,7 +76,7 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
     values = Values({found.key: found.value for found in shown.values})
     model = trial["model"]
     setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")), NUMBERS[release])
-    setup = setup._replace(optimizer=rule(trial, setup.stage), rank=trial["rank"])
+    setup = setup._replace(optimizer=rule(trial, setup.stage), rank=trial["rank"] // setup.tensor)
     work = Work(
         values.count("train_micro_batch_size_per_gpu"),
         trial["length"],
@@ -86,6 +86,7 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
         bool(model.get("checkpointing")),
         setup.own_linear,
         adapter(model.get("lora")),
+        setup.tensor,
     )
     return simulate(setup, shape(model), work)
 
@@ -108,7 +109,7 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
         if engine.setup.world > 1 and elements > SCALARS * count:
             before = calls.get((phase, name, width), (0, 0))
             calls[phase, name, width] = (before[0] + count, before[1] + elements)
-    return Prediction(engine.everything, ledger.both.total, ledger.host.total, peak, device, bounds, calls)
+    return Prediction(engine.whole, ledger.both.total, ledger.host.total, peak, device, bounds, calls)
 
 
 def sent(measured: dict[str, Any]) -> dict[tuple[str, str, int], tuple[int, int]]:
