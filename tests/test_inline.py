@@ -163,4 +163,5 @@ def test_every_verb_takes_it(tmp_path: Path, verb: str, capsys: pytest.CaptureFi
     out = "".join(capsys.readouterr())
     assert "internal" not in out
     if verb == "migrate":
-        assert "its `deepspeed_config`: migrate that as a file" in out
+        assert "Composer reads the config that stands here" in out
+        assert "max_duration: 1ep" in out

@@ -1,4 +1,7 @@
-"""`dsconfig migrate`: take a config from one release to another, and say what became of it."""
+"""`dsconfig migrate`: take a config from one release to another, and say what became of it.
+
+Of a launch file it is the config that its job reads: the file that it names, or what stands in it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from dsconfig.cli.files import read, reason, write
 from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
+    from dsconfig.checking.held import Held
     from dsconfig.document import Document
     from dsconfig.fixing.migrate import Migration
 
@@ -47,21 +51,50 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Migrate the file."""
-    from dsconfig.cli.migration import told, way_of
+    from dsconfig.cli.migration import lifted, told, way_of
     from dsconfig.render.style import style_of
 
     _refuse_same(args)
     document = read(args.file)
-    way = way_of(args, document)
+    inside = _led_to(args, document)
+    if inside is not None and inside.place is None:
+        document, args.file = inside.document, inside.document.name
+        _refuse_same(args)
+    config = inside.document if inside is not None else document
+    way = way_of(args, config, inside)
     try:
-        done = way.migrate(document, keep=args.keep_elasticity)
+        done = way.migrate(config, keep=args.keep_elasticity)
     except ValueError as error:
         refuse(f"{way.known_from}: {error}")
+    if inside is not None and inside.place is not None:
+        done = lifted(done, inside.place)
     handed = None if done.stopped else _keep(args, document, done)
     # The text or the diff has stdout to itself.
     stream = sys.stdout if args.write or args.output else sys.stderr
     stream.write(told(document, done, way, handed, style_of(stream, args.color)))
     return FINDINGS if done.stopped or done.decisions else CLEAN
+
+
+def _led_to(args: argparse.Namespace, document: Document) -> Held | None:
+    """The config that a launch file leads to, which is what is migrated."""
+    from dsconfig.checking.held import held
+    from dsconfig.cli.errors import note
+
+    if args.file == "-":
+        return None
+    try:
+        found = held(document)
+    except OSError as error:
+        refuse(f"{error.filename}: {reason(error)}")
+    if found is not None:
+        note(found.note)
+    if args.write and found is not None and found.place is None:
+        from dsconfig.cli.fixer import is_ours
+
+        path = os.path.realpath(found.document.name)
+        if not is_ours(path, args.file):
+            refuse(f"{found.document.name} stands outside of this repository, and is not changed")
+    return found
 
 
 def _refuse_same(args: argparse.Namespace) -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.errors import refuse
 from dsconfig.cli.options import in_force
 from dsconfig.diagnostic import clipped, dotted
 from dsconfig.fixing.migrate import OWN, Migration, migrate
+from dsconfig.fixing.stops import Stop
 from dsconfig.releases import UnknownReleaseError, resolve
 from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
+    from dsconfig.checking.held import Held, Place
     from dsconfig.consumers.reader import Reader
     from dsconfig.document import Document
     from dsconfig.fixing.changes import Change, Decision
@@ -59,9 +61,15 @@ class Way:
         )
 
 
-def way_of(args: argparse.Namespace, document: Document) -> Way:
-    """The way that is asked for; without a release to start from the run ends."""
+def way_of(args: argparse.Namespace, document: Document, inside: Held | None = None) -> Way:
+    """The way that is asked for; without a release to start from the run ends.
+
+    `inside`: the launch file's words on the config, where one leads to it.
+    """
     under = in_force(args, document)
+    if inside is not None:
+        reader = under.reader if under.reader.said else inside.reader
+        under = under._replace(reader=reader, world_size=under.world_size or inside.world_size)
     if args.target is None and under.target.origin in ("installed", "latest"):
         refuse(_ASKED)
     known_from = "--from" if args.target else _KNOWN_FROM[under.target.origin]
@@ -93,6 +101,17 @@ def _read_by(reader: Reader) -> str:
     if reader.origin in ("argument", "default"):
         return f"read by {reader.name}"
     return f"{'probably ' * reader.likely}read by {reader.name} ({reader.why})"
+
+
+def lifted(done: Migration, place: Place) -> Migration:
+    """A migration of a config that stands in a launch file, as one of the launch file."""
+    text = place.put_back(done.text)
+    changes = tuple(replace(each, line=place.line(each.line)) for each in done.changes)
+    decisions = tuple(replace(each, line=place.line(each.line)) for each in done.decisions)
+    if text is None and done.stopped is None:
+        done = replace(done, stopped=Stop("what comes out cannot be written back into the launch file"))
+    text = place.launch.text if text is None or done.stopped is not None else text
+    return replace(done, text=text, changes=changes, decisions=decisions)
 
 
 # -- what is told ------------------------------------------------------------------------------------------
