@@ -9,6 +9,7 @@ from dsconfig.building.construct import construct
 from dsconfig.checking.check import check
 from dsconfig.checking.report import Report
 from dsconfig.evaluation.context import Context, Source
+from dsconfig.evaluation.recognition import may_be_config
 from dsconfig.model.compose import written
 from dsconfig.model.section import Section, plain
 from dsconfig.releases import NUMBERS, Target
@@ -33,7 +34,8 @@ class ConfigError(ValueError):
         if len(lines) > _MOST:
             lines[_MOST - 1 :] = [f"and {len(lines) - _MOST + 1} more"]
         said = lines or [report.foreign or "no DeepSpeed config"]
-        super().__init__(f"{report.name}: " + (said[0] if len(said) == 1 else "\n  ".join(("", *said))))
+        text = f" {said[0]}" if len(said) == 1 else "\n  ".join(("", *said))
+        super().__init__(f"{report.name}:{text}")
         self.report = report
         self._errors = tuple(found)
 
@@ -67,7 +69,11 @@ def read_into(
     """
     if isinstance(source, Mapping):
         source = written(source)
-    report = check(source, target, world_size, consumer)
+    report = told = check(source, target, world_size, consumer)
+    if fields_only and report.foreign and report.document is not None and may_be_config(report.document):
+        # Most of its keys are nobody's, as they may be in a file that `to_file` has written.
+        data = report.document.value()
+        report = check(data, target, world_size, consumer) if isinstance(data, dict) else report
     while report.children and not report.refusals():
         report = report.children[0]
     assert report.document is not None
@@ -76,7 +82,7 @@ def read_into(
     errors = report.refusals()
     if fields_only:
         errors = [found for found in errors if found.code.startswith(_OF_FIELDS)]
-    data = report.document.value(seen.parser)
-    if errors or report.foreign or not seen.is_config or not isinstance(data, dict):
+    root = report.document.value(seen.parser)
+    if errors or report.foreign or not seen.is_config or not isinstance(root, dict):
         raise ConfigError(report, errors)
-    return construct(section, plain(data), release), report
+    return construct(section, plain(root), release), told if told.foreign else report

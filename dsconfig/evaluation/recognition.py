@@ -127,6 +127,12 @@ def foreign(document: Document) -> str | None:
     return f"{whole} its {len(keys)} keys {'is' if count == len(keys) else 'are not'} DeepSpeed's"
 
 
+def may_be_config(document: Document) -> bool:
+    """Whether a document can be a config at all, whosever its keys are: an object, and no launch file."""
+    data = document.value()
+    return not document.name.endswith(SCRIPTS) and isinstance(data, dict) and format_of(data) is None
+
+
 def mostly_foreign(keys: Collection[str]) -> bool:
     """Whether most keys of a root are nobody's, misspelt ones not counted."""
     own = [key for key in keys if not key.lower().startswith(_REMARKS)]

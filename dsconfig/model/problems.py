@@ -45,8 +45,8 @@ class BuildError(ValueError):
         lines = [
             f"`{_named(each.path)}` {each.message}" if each.path else each.message for each in self.problems
         ]
-        text = lines[0] if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
-        super().__init__(f"{section}: {text}")
+        text = f" {lines[0]}" if len(lines) == 1 else "".join(f"\n  {line}" for line in lines)
+        super().__init__(f"{section}:{text}")
 
     def __reduce__(self) -> tuple[type[BuildError], tuple[str, tuple[Problem, ...]]]:
         return type(self), (self.section, self.problems)

@@ -78,7 +78,7 @@ def test_one_line_a_field() -> None:
             comet={"api_key": 7},  # type: ignore[arg-type]
         )
     assert str(caught.value).splitlines() == [
-        "Config: ",
+        "Config:",
         "  `fp16` takes an object, not `true`",
         '  `optimizer.params.lr` takes a number or `"auto"`, not `"x"`',
         "  `optimizer.params.learning_rate` is not a known key",
@@ -271,3 +271,26 @@ def test_params_follow_their_type() -> None:
     assert other.optimizer.params == dsconfig.LionParams(lr=1, betas=(0.9, 0.95))
     kept = config.replace(optimizer__params__amsgrad=True, optimizer__type="Lion")
     assert kept.to_dict()["optimizer"]["params"]["amsgrad"] is True
+
+
+@pytest.mark.parametrize("name", ["own.json", "own.yaml"])
+def test_a_file_most_of_whose_keys_are_nobodys_is_read_as_it_was_written(tmp_path: Path, name: str) -> None:
+    config = Config.from_dict({"mine": 1, "yours": 2, "ours": {"a": 1}, "train_batch_size": 8})
+    config.to_file(tmp_path / name)
+    assert Config.from_file(tmp_path / name) == config
+    with pytest.raises(dsconfig.ConfigError, match="3 of its 4 keys are not DeepSpeed's"):
+        dsconfig.load(tmp_path / name)
+
+
+def test_lines_of_errors_end_in_no_space(tmp_path: Path) -> None:
+    with pytest.raises(BuildError) as built:
+        Config(fp16={"enabled": "x"}, zero_optimization={"stage": "q"})  # type: ignore[typeddict-item]
+    file = tmp_path / "two.json"
+    file.write_text('{"train_batch_size": 8, "fp16": {"enabled": []}, "zero_optimization": {"stage": "q"}}')
+    with pytest.raises(dsconfig.ConfigError) as loaded:
+        dsconfig.load(file)
+    for error in (built.value, loaded.value):
+        lines = str(error).split("\n")
+        assert len(lines) == 3
+        assert [line for line in lines if line != line.rstrip()] == []
+    assert str(BuildError("Config", ())) == "Config:"
