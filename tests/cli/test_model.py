@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from dsconfig import check
+from dsconfig.releases import NUMBERS, RELEASES
 from dsconfig.rules import RULES
+from dsconfig.rules.offload.hosts import BORDERS
+from dsconfig.sizing.engines.setup import ways_of
 
 from .conftest import Runs, Spawns
 
@@ -212,6 +216,13 @@ def test_python_takes_what_stands_in_it() -> None:
         check(CONFIG, model="nope")
     with pytest.raises(ValueError, match="host memory 0: expected an integer of at least 1"):
         check(CONFIG, host_memory=0)
+
+
+def test_hosts_are_judged_anew_where_engines_changed() -> None:
+    known = [NUMBERS[release] for release in RELEASES if NUMBERS[release] >= NUMBERS["0.14.0"]]
+    starts = {NUMBERS[name] for name in BORDERS}
+    for before, after in pairwise(known):
+        assert after in starts or ways_of(before) == ways_of(after)
 
 
 def test_machines_get_the_findings_as_others(run: Runs) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dsconfig.evaluation.context import Context, Finding, SkipRule
@@ -14,6 +15,7 @@ from dsconfig.rules.trained import is_known, model, shape, weights
 
 if TYPE_CHECKING:
     from dsconfig.sizing.engines.setup import Setup
+    from dsconfig.sizing.models.shape import Shape
 
 _NODE, _HALVES = 8, ("bf16", "fp16")
 
@@ -68,19 +70,29 @@ def _held(ctx: Context) -> int:
     return ctx.once(_of_rank)
 
 
+BORDERS = ("0.16.0", "0.17.0", "0.18.0", "0.19.0", "0.19.4", "0.19.8")
+"""Releases from which on engines hold other things than before (sizing/engines/setup.py, `ways_of`)."""
+
+
 def _of_rank(ctx: Context) -> int:
+    from dsconfig.sizing.refused import NotModelledError
+
+    ctx.depends_on(*BORDERS)
+    try:
+        return _at_rest(shape(ctx), _setup(ctx))
+    except NotModelledError:
+        raise SkipRule from None
+
+
+@lru_cache(maxsize=16)
+def _at_rest(found: Shape, setup: Setup) -> int:
     from dsconfig.sizing.engines.choose import engine_of
     from dsconfig.sizing.ledger import Ledger
     from dsconfig.sizing.models.families import record
     from dsconfig.sizing.models.shape import Work
-    from dsconfig.sizing.refused import NotModelledError
 
-    try:
-        setup = _setup(ctx)
-        ledger, tape = Ledger(), record(shape(ctx), Work(1, 1, setup.width, setup.autocast))
-        engine_of(setup, tape, ledger).rest()
-    except NotModelledError:
-        raise SkipRule from None
+    ledger, tape = Ledger(), record(found, Work(1, 1, setup.width, setup.autocast))
+    engine_of(setup, tape, ledger).rest()
     return ledger.host.total
 
 

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._built_class import params
+from dsconfig.rules._built_class import known_type, params, written_type
 from dsconfig.rules._stage import stage_place_if_written, zero_stage
-from dsconfig.rules.optimizer._muon import is_muon
 from dsconfig.words import quoted
 
 _STAGE3 = "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__"
 _SCATTER = "zero_optimization.reduce_scatter"
 _QUANTIZED = "zero_optimization.zero_quantized_gradients"
+
+
+def is_muon(ctx: Context) -> bool:
+    """Whether the optimizer is Muon, in a release that has it."""
+    word = written_type(ctx, "optimizer")
+    return word is not None and word.lower() == "muon" and known_type(ctx, "Optimizer", word) is not None
 
 
 @rule("DSC530", effect="crashes", since="0.18.9", source=_STAGE3)

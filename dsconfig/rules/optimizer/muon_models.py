@@ -8,7 +8,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._experts import FUSED, TENSORS, block_of, transformers_version
 from dsconfig.rules._formats import bf16_optimizer
-from dsconfig.rules.optimizer._muon import is_muon
+from dsconfig.rules.optimizer.muon import is_muon
 from dsconfig.rules.trained import is_known, model
 from dsconfig.words import quoted
 
