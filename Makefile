@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: docs serve canary dist schemastore news address growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
+.PHONY: docs serve site-test canary dist schemastore news address growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
 
 # Checks realistic configs with the ten most common mistakes.
 demo: $(VENV)/.installed
@@ -178,12 +178,17 @@ site-playground: $(VENV)/.docs
 	npm run --silent --prefix editors worker -- ../$(BIN)/python
 	npm run --silent --prefix editors playground -- ../$(BIN)/python
 
-# The playground in Chromium, from a static server: what a visitor does, and how long it takes.
-playground-test: playground
-	node editors/playground/test/run.mjs $(PICTURES)
+# The built site in Debian's Chromium and Firefox: playground and planners as a visitor uses them, the search, keyboard
+# and contrast (axe), light and dark, wide and narrow; `PICTURES=DIR` keeps pictures of the pages.
+site-test: docs
+	npm ci --silent --ignore-scripts --no-audit --no-fund --prefix tests/site/browser
+	node tests/site/browser/playground.mjs chrome $(PICTURES)
+	node tests/site/browser/playground.mjs firefox $(PICTURES)
+	node tests/site/browser/tasks.mjs
+	node tests/site/browser/reading.mjs $(PICTURES)
 
 # The extension in a real VS Code, in Chromium: CODE_SERVER is the folder in which npm installed code-server.
-PICTURES ?= editors/dist/pictures
+vscode-test: PICTURES ?= editors/dist/pictures
 vscode-test: vscode
 	mkdir -p $(PICTURES)
 	node editors/vscode/test/run.mjs $(CODE_SERVER) web $(PICTURES)

@@ -78,6 +78,11 @@ export class Engine {
 
   private constructor(private readonly client: Client) {}
 
+  /** Whether Python began with the memory that the browser kept. */
+  get isKept(): boolean {
+    return this.client.isKept;
+  }
+
   static async start(): Promise<Engine> {
     const client = await first;
     const engine = new Engine(client);

@@ -15,6 +15,9 @@ export async function write(shown: Shown): Promise<string> {
 
 /** undefined: there is nothing, or nothing that was written here. */
 export async function read(fragment: string): Promise<Shown | undefined> {
+  if (fragment.length < 2) {
+    return undefined;
+  }
   try {
     const letters = atob(fragment.slice(1).replaceAll("-", "+").replaceAll("_", "/"));
     const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));

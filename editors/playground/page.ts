@@ -223,7 +223,7 @@ async function main(): Promise<void> {
         lintGutter(),
         hover,
         autocompletion({ override: [complete] }),
-        EditorView.contentAttributes.of({ "aria-label": "the config" }),
+        EditorView.contentAttributes.of({ "aria-label": "the config", tabindex: "0" }),
       ],
     }),
   });
@@ -253,6 +253,7 @@ async function main(): Promise<void> {
     });
   }
   engine = await Engine.start();
+  document.body.dataset["memory"] = engine.isKept ? "kept" : "new";
   document.body.dataset["ready"] = String(Math.round(performance.now()));
   again();
   await navigator.serviceWorker?.register("offline.js");

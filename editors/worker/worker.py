@@ -56,7 +56,7 @@ def pending() -> str | None:
 
 def warm() -> None:
     """Do once what a page asks for first, so that all of it has been imported."""
-    service, document = Service(), {"uri": "file:///work/ds_config.json"}
+    service, document = Service(), {"uri": "file:///warm/ds_config.json"}
     opened = document | {"languageId": "deepspeed-json", "version": 1, "text": _TYPICAL}
     place = {"line": 1, "character": 3}
     span = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
@@ -68,6 +68,7 @@ def warm() -> None:
     for feature in ("hover", "completion"):
         service.request(f"textDocument/{feature}", {"textDocument": document, "position": place})
     list(service.pending())
+    service.request("shutdown", None)
     for verb in (
         ["show"],
         ["resolve", "--world-size", "8"],

@@ -128,7 +128,7 @@ function batchPlanner(root) {
       drawing(found, most),
       element("div", { className: "md-typeset__scrollwrap", tabIndex: 0, role: "region", ariaLabel: "What each number of nodes needs" },
         element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))),
-      element("pre", { tabIndex: 0 }, element("code", { textContent: text })),
+      element("pre", {}, element("code", { tabIndex: 0, textContent: text })),
       copy,
     );
   };

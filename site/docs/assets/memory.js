@@ -171,7 +171,7 @@ function memoryPlanner(root, folder) {
       await navigator.clipboard.writeText(text);
       copy.textContent = "Copied";
     });
-    return [element("pre", { tabIndex: 0 }, element("code", { textContent: text })), copy];
+    return [element("pre", {}, element("code", { tabIndex: 0, textContent: text })), copy];
   };
 
   const draw = (state, found, fit) => {

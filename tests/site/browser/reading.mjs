@@ -1,0 +1,131 @@
+// Pages of the built site in Chromium, light and dark, narrow and wide: axe finds nothing serious, nothing stands out of the
+// window, and the keyboard alone does what there is to do.
+//   node reading.mjs [PICTURES]
+
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { must, run, start, until } from "./browse.mjs";
+import { serve } from "./serve.mjs";
+
+const [pictures = "", only] = process.argv.slice(2);
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const PAGES = {
+  home: "",
+  guide: "guides/memory/",
+  loaders: "guides/loaders/",
+  rule: "rules/DSC203/",
+  key: "keys/zero_optimization/",
+  rules: "rules/",
+  releases: "releases/compare/",
+  playground: "playground/",
+  batch: "planners/batch/",
+  memory: "planners/memory/",
+};
+const READY = { playground: "body[data-ready] .cm-lintRange-error", memory: "#plan-memory .phases", batch: "#plan-batch svg" };
+const site = await serve();
+const browser = await start("chrome");
+const visitor = await browser.visitor();
+
+async function opened(name, settings) {
+  const page = await browser.page(visitor, settings);
+  await page.goto(site.base + PAGES[name], { waitUntil: "load" });
+  if (READY[name]) {
+    await page.waitForSelector(READY[name], { timeout: 120_000 });
+  }
+  return page;
+}
+
+async function looked(name) {
+  for (const scheme of ["light", "dark"]) {
+    for (const width of [360, 1600]) {
+      const page = await opened(name, { width, height: 900, scheme });
+      if (pictures) {
+        mkdirSync(pictures, { recursive: true });
+        await page.screenshot({ path: join(pictures, `${name}-${scheme}-${width}.png`) });
+      }
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      await page.evaluate(AXE);
+      const { violations } = await page.evaluate("axe.run({ resultTypes: ['violations'] })");
+      const grave = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+      const told = grave.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 2).map(({ html }) => html.slice(0, 160)).join(" ")}`);
+      must(wide <= 0 && !grave.length, `${name}, ${scheme}, ${width}: nothing to complain of ${wide > 0 ? `${wide} px too wide` : ""} ${told.join("; ")}`);
+      await page.close();
+    }
+  }
+}
+
+const focused = (page, selector) => page.evaluate((each) => Boolean(document.activeElement?.matches(each)), selector);
+
+/** Presses Tab until something has the focus. */
+async function tab(page, selector, most = 60) {
+  for (let count = 0; count < most; count += 1) {
+    await page.keyboard.press("Tab");
+    if (await focused(page, selector)) {
+      return;
+    }
+  }
+  throw new Error(`${selector} is not reached by ${most} times Tab`);
+}
+
+async function keyboardOnPages() {
+  const page = await opened("rule");
+  await page.keyboard.press("Tab");
+  must(await focused(page, ".md-skip"), "the first Tab offers to skip the navigation");
+  await page.keyboard.press("Enter");
+  must((await page.url()).includes("#"), "and Enter does");
+  await tab(page, ".md-typeset a[href]");
+  await page.close();
+  const batch = await opened("batch");
+  await tab(batch, "#plan-nodes");
+  const before = await batch.$eval("#plan-batch", (each) => each.textContent);
+  await batch.keyboard.press("ArrowUp");
+  await until("the batch is planned anew", async () => before !== (await batch.$eval("#plan-batch", (each) => each.textContent)));
+  await tab(batch, ".md-typeset button.md-button");
+  await batch.close();
+  const memory = await opened("memory");
+  await tab(memory, "#plan-stage");
+  await memory.keyboard.press("ArrowDown");
+  await until("the memory is computed anew", () => memory.$eval("#plan-memory", (each) => each.textContent.includes('"stage": 3')));
+  must(true, "fields are reached and changed by keys");
+  await memory.close();
+}
+
+async function keyboardInThePlayground() {
+  const page = await opened("playground");
+  await tab(page, ".cm-content");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Tab");
+  must(!(await focused(page, ".cm-content")), "Tab leaves the editor");
+  await tab(page, "[data-verb=resolve]");
+  await page.keyboard.press("Enter");
+  await until("the batch", () => page.$eval("#output", (each) => each.textContent.includes("gradient_accumulation_steps")));
+  await page.focus(".cm-content");
+  const counted = () => page.$$eval(".cm-lintRange-error, .cm-lintRange-warning", (marks) => marks.length);
+  const before = await counted();
+  await page.keyboard.down("Control");
+  await page.keyboard.down("Shift");
+  await page.keyboard.press("m");
+  await page.keyboard.up("Shift");
+  await page.keyboard.up("Control");
+  await page.waitForSelector(".cm-panel-lint .cm-diagnosticAction");
+  must(await focused(page, ".cm-panel-lint ul"), "the list of findings opens, and has the focus");
+  for (let down = 0; down < 6 && (await counted()) === before; down += 1) {
+    const key = await page.evaluate(() => {
+      const action = document.querySelector(".cm-panel-lint [aria-selected=true] .cm-diagnosticAction u");
+      return action ? action.textContent : "";
+    });
+    await page.keyboard.press(key ? key.toLowerCase() : "ArrowDown");
+    await new Promise((done) => setTimeout(done, 500));
+  }
+  must((await counted()) < before, "a key makes a fix");
+  await page.close();
+}
+
+const parts = Object.keys(PAGES).map((name) => [name, () => looked(name)]);
+parts.push(["keyboard, pages", keyboardOnPages], ["keyboard, playground", keyboardInThePlayground]);
+await run(parts.filter(([name]) => !only || only.split(",").includes(name)));
+await run([["errors of pages", async () => must(!browser.errors.length && !browser.asked.length, [...browser.errors, ...browser.asked].join("; "))]]);
+await browser.end();
+site.close();
+process.exit();
