@@ -44,6 +44,7 @@ def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
 
 def _item(judged: Judged, at: Cursor, hand: Hand, offer: Offer) -> JsonObject:
     text = offer.text + _comma(judged, at, hand)
+    text = text if text.startswith("\n") else at.gap + text
     found: JsonObject = {
         "label": offer.label,
         "kind": offer.kind,

@@ -32,6 +32,8 @@ class Cursor(NamedTuple):
     end: int
     quote: str
     """The quote that the word at the cursor has already, if one."""
+    gap: str
+    """What has to stand before the word: the space after the colon that YAML asks for."""
     has_value: bool
     """Of a key, whether a colon follows it."""
     document: Document
@@ -50,16 +52,19 @@ def cursor(document: Document, offset: int) -> Cursor | None:
     text = document.text
     start, end, quote = _word(text, offset)
     colon = _COLON.match(text, end) is not None
-    for mark in _marks(document, colon=colon):
+    gap = " " if document.format == "yaml" and not quote and text[:start].endswith(":") else ""
+    for mark in _marks(document, colon=colon, gap=gap):
         marked = read_text(f"{text[:start]}{mark}{text[end:]}", document.name, document.format)
         for kind, path, data in _found(marked.root, ()):
-            return Cursor(kind, path, start, end, quote, colon, marked, data)
+            return Cursor(kind, path, start, end, quote, gap, colon, marked, data)
     return None
 
 
-def _marks(document: Document, *, colon: bool) -> Iterator[str]:
+def _marks(document: Document, *, colon: bool, gap: str) -> Iterator[str]:
     if document.format == "yaml":
-        yield from (_MARK,) if colon else (f"{_MARK}:", _MARK)
+        marks = (f"{gap}{_MARK}",) if colon or gap else (f"{_MARK}:", _MARK)
+        # PyYAML reads nothing of a text in which a brace is still open.
+        yield from (f"{mark}{closed}" for closed in ("", " }", " }}") for mark in marks)
     else:
         yield from (f'"{_MARK}"',) if colon else (f'"{_MARK}": 0', f'"{_MARK}": 0,', f'"{_MARK}"')
 

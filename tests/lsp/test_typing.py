@@ -55,6 +55,32 @@ def test_a_completed_key_keeps_its_value(editor: Editor) -> None:
     assert done(text, offered(editor, "value.json", text)["stage"]) == '{"zero_optimization": {"stage": 3}}'
 
 
+YAML = "train_batch_size: 8\nzero_optimization: {stage: 2}\n"
+HALF_TYPED = {
+    "after the colon": ("fp16:\n  enabled:|\n", "true", "fp16:\n  enabled: true\n"),
+    "before a block": ("optimizer:|\n", "empty", "optimizer:\n  \n"),
+    "in an open brace": ("fp16: {ena|", "enabled", "fp16: {enabled: ${1:false}"),
+    "in an open brace, above others": (
+        "fp16: {ena|\nbf16: {}\n",
+        "enabled",
+        "fp16: {enabled: ${1:false}\nbf16: {}\n",
+    ),
+    "the value in an open brace": ("fp16: {enabled: tr|", "true", "fp16: {enabled: true"),
+    "in two open braces": (
+        "optimizer: {type: Adam, params: {l|",
+        "lr",
+        "optimizer: {type: Adam, params: {lr: ${1:0.001}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HALF_TYPED)
+def test_half_typed_yaml(editor: Editor, name: str) -> None:
+    text, label, wanted = HALF_TYPED[name]
+    item = offered(editor, f"{name}.yaml", YAML + text, "yaml")[label]
+    assert done(YAML + text, item) == YAML + wanted
+
+
 @pytest.mark.parametrize(
     ("text", "some", "none"),
     [
