@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from dsconfig.checking.asked import Asked
@@ -11,7 +12,7 @@ from dsconfig.consumers.versions import is_known
 from dsconfig.settings import Settings
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import JsonObject
+    from dsconfig.json_types import Json, JsonObject
 
 
 class InvalidSettingsError(ValueError):
@@ -22,11 +23,11 @@ class Configuration:
     """The options of every file, for as long as nobody changes a settings file."""
 
     def __init__(self, own: JsonObject) -> None:
-        self._asked = _asked(own)
-        self._options: Options | None = None
-        self.fix_on_save = own.get("fixOnSave") is True
         self.problems: list[str] = []
         """What is wrong with settings, each said once."""
+        self._asked = _asked(own)._replace(model=self._model(own.get("model")))
+        self._options: Options | None = None
+        self.fix_on_save = own.get("fixOnSave") is True
         self._told: set[str] = set()
 
     def of(self, name: str) -> Options:
@@ -41,6 +42,21 @@ class Configuration:
                 self.problems.append(str(error))
             asked = Asked(_refuse, _pass_over)
             return options(asked, Nearest(asked, Settings()))
+
+    def _model(self, named: Json) -> str | None:
+        """The model, where it can be read; what else the settings say counts in any case."""
+        if not isinstance(named, str) or not named:
+            return None
+        from dsconfig.consumers.known import Model
+        from dsconfig.rules.trained import UnreadableModelError, open_model
+
+        try:
+            open_model(Model(named, "as asked for", "argument"))
+        except UnreadableModelError as error:
+            if sys.platform != "emscripten":  # a browser has no files but those that are open
+                self.problems.append(f"model: {error}")
+            return None
+        return named
 
     def reload(self) -> None:
         """Read the settings files again when they are next asked for."""
@@ -59,14 +75,12 @@ def _pass_over(_: str) -> None:
 def _asked(own: JsonObject) -> Asked:
     """What the editor's own settings ask for; what is not understood counts as not said."""
     target, size, consumer = own.get("target"), own.get("worldSize"), own.get("consumer")
-    model = own.get("model")
     return Asked(
         _refuse,
         _pass_over,
         target=target if isinstance(target, str) and target else None,
         world_size=size if type(size) is int and size > 0 else None,
         consumer=consumer if is_known(consumer) else None,
-        model=model if isinstance(model, str) and model else None,
         select=_names(own.get("select")) or None,
         ignore=_names(own.get("ignore")),
     )

@@ -113,6 +113,17 @@ def test_fixes_on_save_where_they_are_wished_for(editors: Editors) -> None:
     assert json.loads(edited(text, edits)) == {"train_batch_size": 8, "bf16": {"enabled": True}}
 
 
+def test_the_editor_names_the_model(editors: Editors) -> None:
+    text = '{"train_batch_size": 8, "zero_optimization": {"stage": 2}}'
+    assert [each["code"] for each in editors(model="gpt2").open("ds_config.json", text)] == ["DSC405"]
+
+
+def test_a_model_that_is_not_there_leaves_the_other_settings(editors: Editors) -> None:
+    text = '{"train_batch_size": 8, "zero_optimization": {"stage": 2, "leaf_module": {}}}'
+    found = editors(model="nope", target="0.17.6").open("ds_config.json", text)
+    assert [each["code"] for each in found] == ["DSC105"]
+
+
 def test_edits_name_the_version_where_the_editor_knows_versions(editors: Editors) -> None:
     editor = editors({"workspace": {"workspaceEdit": {"documentChanges": True}}})
     editor.open("ds_config.json", TYPO)

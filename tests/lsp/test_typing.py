@@ -93,7 +93,7 @@ def test_half_typed_yaml(editor: Editor, name: str) -> None:
         ('{"$dsconfig": {"target": "0.16.0"}, "optimizer": {"type": "|"}}', {"OneBitAdam"}, set()),
         ('{"$dsconfig": {"target": "0.9.0"}, "zero_optimization": {|}}', {"stage"}, {"zenflow"}),
         ('{"$dsconfig": {"consumer": "transformers"}, "train_batch_size": |}', {"auto"}, set()),
-        ('{"$dsconfig": {|}}', {"target", "consumer", "world-size", "ignore"}, set()),
+        ('{"$dsconfig": {|}}', {"target", "consumer", "world-size", "model", "ignore"}, set()),
         ('{"$dsconfig": {"target": "|"}}', set(RELEASES), set()),
         ('{"$dsconfig": {"consumer": |}}', {"transformers", "lightning"}, set()),
         ('{"$dsconfig": {"ignore": ["|"]}}', {"DSC401", "DSC102"}, set()),
