@@ -89,9 +89,13 @@ class EtcdStore:
         """As the user of `ETCDCTL_USER`, where there is one; its token goes with every call."""
         name, colon, password = os.environ.get("ETCDCTL_USER", "").partition(":")
         if colon:
-            self._headers.pop("Authorization", None)
-            answer = self._call("auth/authenticate", {"name": name, "password": password})
-            self._headers["Authorization"] = str(answer["token"])
+            token = self._headers.pop("Authorization", None)
+            try:
+                answer = self._call("auth/authenticate", {"name": name, "password": password})
+                token = str(answer["token"])
+            finally:
+                if token is not None:  # the old one, where nobody answers: without any, etcd refuses for good
+                    self._headers["Authorization"] = token
 
     def _call(self, path: str, request: Mapping[str, Json]) -> Mapping[str, Json]:
         """The reply of some member.  Raises `OSError` once the time is up."""

@@ -18,6 +18,7 @@ from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state_store import Store
 from elastic.agent.store import connect_store
+from tests.agent.cluster import wait_until
 from tests.agent.conftest import MakeCluster
 from tests.agent.etcd import Etcd
 
@@ -105,6 +106,21 @@ def test_who_knows_the_password(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> 
     assert leader is not None
     etcd.kill(leader)
     assert store.compare_set("a", "1", "2") == b"2"
+
+
+def test_a_login_that_nobody_answered_is_tried_again(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As between two leaders: without the old login, etcd would take the next call for one of nobody's."""
+    monkeypatch.setenv("ETCDCTL_USER", f"root:{PASSWORD}")
+    store = EtcdStore(etcd.addresses, 2, secure=True)
+    store.set("a", "1")
+    for number in range(3):
+        etcd.kill(number)
+    with pytest.raises(OSError, match="none of etcd's members"):
+        store._log_in()
+    for number in range(3):
+        etcd.start(number)
+    wait_until(lambda: etcd.leader is not None, 30, "etcd has a leader")
+    assert store.get("a") == b"1"
 
 
 @pytest.mark.parametrize("user", [None, "root:wrong", f"nobody:{PASSWORD}"])
