@@ -22,6 +22,8 @@ from dsconfig.sizing.refused import NotModelledError
 from dsconfig.sizing.tape import Tape, Weight
 
 PERSISTENT, OFFLOADED = "persistent parameters", "gradients of the partition, offloaded"
+NORMED = 250_000_000
+"""Elements of a gradient whose norm is taken at once."""
 SWAPPED = "staging buffers of NVMe"
 
 
@@ -260,6 +262,8 @@ class Partitioned(Engine):
                 copy += setup.gradient * shards
         ledger.touch(FLATTENED, copy)
         for weight in weights:
+            if setup.offloads and self.boundary:  # its norm, in fp64 (`_constant_buffered_norm2`)
+                ledger.touch(TEMPORARY, 8 * min(self.shard(weight), NORMED))
             if weight in self.there:
                 ledger.give(GRADIENTS, self.there.pop(weight))
         self.buckets[kind], self.filled[kind] = [], 0

@@ -68,6 +68,8 @@ class Ways(NamedTuple):
     """Stages at which the gradients of bf16 are kept in half precision too."""
     frees_gradients: bool
     """It keeps them up to the next backward pass (`clear_lp_grads`)."""
+    accumulates_on_host: bool
+    """Offloaded gradients are accumulated on the host at stage 1 too, though they are sent once."""
     patches_linear: bool
     """Linear layers are stage 3's own though the model was built whole (`_enable_mem_efficient_linear`)."""
     names_leaves: bool
@@ -84,6 +86,7 @@ def ways_of(release: int) -> Ways:
         compact=release >= 19008,
         keeps_gradients=(0, 1) if release < 16000 else (0,) if release < 18000 else (),
         frees_gradients=release < 16000,
+        accumulates_on_host=release < 19000,
         patches_linear=release >= 19004,
         names_leaves=release >= 18000,
     )

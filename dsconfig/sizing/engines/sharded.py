@@ -93,7 +93,7 @@ class Sharded(Engine):
             ledger.take(STAGING, self._staged(), host=True)
             ledger.take(STAGING, setup.width * self.largest)
             if (
-                (setup.stage == 2 or not setup.ways.typed_buckets)
+                (setup.stage == 2 or setup.ways.accumulates_on_host)
                 and setup.accumulation > 1
                 and not self.compact
             ):

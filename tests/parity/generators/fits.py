@@ -95,11 +95,14 @@ def asked(trial: Dict, release: str) -> tuple[Document, Options]:
 
 
 def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
-    """The same with a room between what two rungs of the ladder hold; None where no rung holds less."""
+    """The same with a room between the bound of a rung of the ladder and what all before it hold.
+
+    None where no rung has a bound below that: slack is most of what such a model holds.
+    """
     search, first, changes = search_of(*asked(trial, release), room=0)
     if not FEWEST <= first.parameters <= MOST:
         return None
-    low, rungs, chosen = first.rank.most_bound, list[tuple[int, int]](), list[Change]()
+    low, rungs, chosen = first.rank.most, list[tuple[int, int]](), list[Change]()
     for change in changes:
         found = search.estimate([*chosen, change], first.world_size)
         if found is None:
@@ -107,7 +110,7 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
         chosen.append(change)
         if found.rank.most_bound < low:
             rungs.append((found.rank.most_bound, low))
-            low = found.rank.most_bound
+        low = min(low, found.rank.most)
     if not rungs:
         return None
     least, most = source.choice(rungs)
