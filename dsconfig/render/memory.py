@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from dsconfig.sizing.estimate import Estimate, Side
 
 GIB = 1 << 30
+WIDE, NARROW = 10, 9
+"""Of a column; where a line has no place for the key, that stands on the next."""
 COLUMNS = ("at_rest", "load", "forward", "backward", "step")
 
 
@@ -70,19 +72,20 @@ def text_lines(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
 def _table(title: str, side: Side, style: Style) -> Iterator[str]:
     width = max(len(title), *(len(term.name) for term in side.terms), len("at most"))
     columns = [*COLUMNS, *(phase for phase in side.peak if phase not in COLUMNS)]
-    names = "".join(f"{column.replace('_', ' '):>10}" for column in columns)
-    yield style.paint(f"{title:<{width}}{names}  governed by", "dim") + "\n"
+    longest = max((len(term.key) for term in side.terms), default=0)
+    narrow = style.wraps and width + WIDE * len(columns) + 2 + longest > style.width
+    wide, gap = (NARROW, "\n  ") if narrow else (WIDE, "  ")
+
+    def row(name: str, counts: Mapping[str, int]) -> str:
+        cells = (f"{counts[column] / GIB:.2f}" if counts.get(column) else "-" for column in columns)
+        return f"{name:<{width}}" + "".join(f"{cell:>{wide}}" for cell in cells)
+
+    names = "".join(f"{column.replace('_', ' '):>{wide}}" for column in columns)
+    yield style.paint(f"{title:<{width}}{names}{gap}governed by", "dim") + "\n"
     for term in side.terms:
-        cells = "".join(_cell(term.phases.get(column, 0)) for column in columns)
-        yield f"{term.name:<{width}}{cells}  {style.paint(term.key, 'place')}\n"
-    total = {"at_rest": side.at_rest, **side.peak}
-    cells = "".join(_cell(total[column]) for column in columns)
-    yield style.paint(f"{'together':<{width}}{cells}", "bold") + "\n"
-    yield f"{'at most':<{width}}" + "".join(_cell(side.bound.get(column, 0)) for column in columns) + "\n"
-
-
-def _cell(count: int) -> str:
-    return f"{count / GIB:>10.2f}" if count else f"{'-':>10}"
+        yield f"{row(term.name, term.phases)}{gap}{style.paint(term.key, 'place')}\n"
+    yield style.paint(row("together", {"at_rest": side.at_rest, **side.peak}), "bold") + "\n"
+    yield row("at most", side.bound) + "\n"
 
 
 def _verdicts(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:

@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 from collections import defaultdict
@@ -25,6 +26,7 @@ from dsconfig.sizing.refused import NotModelledError
 from tests.parity import environment
 from tests.parity.generators.memory import trial
 from tests.parity.judges import engines, worker
+from tests.parity.judges.estimators import estimates
 from tests.parity.judges.memory import Prediction, predict, sent
 
 Case = dict[str, Any]
@@ -69,6 +71,8 @@ class Tally:
         self.over: list[str] = []
         self.sent: list[str] = []
         self.counts: dict[str, int] = defaultdict(int)
+        self.others: dict[tuple[str, int], list[float]] = defaultdict(list)
+        """Errors of other estimators, and of this one, at the highest peak of a device."""
 
     def add(self, case: Case) -> None:
         """Compare one engine."""
@@ -96,6 +100,11 @@ class Tally:
             self.errors[stage, phase].append(((found.peak[phase] - count) / count, name))
             if count > found.bound[phase] * OVER:
                 self.over.append(f"{name} {phase} {count / found.bound[phase] - 1:+.1%}")
+        if "device" in seen:
+            most = max(seen["device"].values())
+            said = {"dsconfig memory": max(found.device.values())}
+            for tool, count in (said | estimates(asked, found.parameters, found.largest)).items():
+                self.others[tool, stage].append(count / most - 1)
         if asked["world_size"] > 1 and found.calls != sent(seen):
             self.sent.append(name)
 
@@ -114,6 +123,12 @@ class Tally:
         )
         if peaks:
             yield f"all peaks: 95 of 100 within {peaks[len(peaks) * 95 // 100]:.2%}"
+        if self.others:
+            head = f"{'highest peak of a device, by':<30}{'stage':>5}{'n':>5}"
+            yield f"{head}{'least':>9}{'median':>9}{'most':>9}"
+        for (tool, stage), off in sorted(self.others.items()):
+            least, middle, most = min(off), statistics.median(off), max(off)
+            yield f"{tool:<30}{stage:>5}{len(off):>5}{least:>+9.1%}{middle:>+9.1%}{most:>+9.1%}"
         for what, names in (
             ("at rest further off than 1 % and 1 MB", self.rest),
             ("above the bound by more than 1 %", self.over),

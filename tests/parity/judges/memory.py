@@ -30,6 +30,8 @@ class Prediction(NamedTuple):
     """Bytes, as one memory: an engine on a CPU has only one. `device`: what of them a GPU would hold."""
 
     parameters: int
+    largest: int
+    """Those of the module that has most of its own."""
     at_rest: int
     host: int
     peak: dict[str, int]
@@ -109,7 +111,8 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
         if engine.setup.world > 1 and elements > SCALARS * count:
             before = calls.get((phase, name, width), (0, 0))
             calls[phase, name, width] = (before[0] + count, before[1] + elements)
-    return Prediction(engine.whole, ledger.both.total, ledger.host.total, peak, device, bounds, calls)
+    own = max(sum(weight.elements for weight in module.weights) for module in engine.tape.modules)
+    return Prediction(engine.whole, own, ledger.both.total, ledger.host.total, peak, device, bounds, calls)
 
 
 def sent(measured: dict[str, Any]) -> dict[tuple[str, str, int], tuple[int, int]]:
