@@ -196,6 +196,9 @@ def test_a_shell_script(project: Path, capsys: pytest.CaptureFixture[str]) -> No
     (project / "launch" / "train.sh").write_text("echo hello\n")
     assert main(["check", "launch/train.sh"]) == 0
     assert "not a DeepSpeed config: a shell script whose commands name none" in capsys.readouterr().out
+    (project / "launch" / "train.sh").write_text(SCRIPT + "echo hello\n" * 200_000)
+    assert main(["check", "launch/train.sh"]) == 0
+    assert "a shell script that is too large to be read" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

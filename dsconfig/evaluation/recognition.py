@@ -110,6 +110,8 @@ def foreign(document: Document) -> str | None:
     What cannot be read, or is empty, is a config gone wrong, and judged.
     """
     if document.name.endswith(SCRIPTS):
+        if any(problem.kind == "too-large" for problem in document.problems):
+            return "a shell script that is too large to be read"
         return None if job_of(document) else "a shell script whose commands name none"
     data = document.value()
     if document.name.startswith("<") or document.is_data or not isinstance(data, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import yaml
@@ -54,12 +55,23 @@ def _tame_numbers(root: yaml.Node, notes: Notes) -> None:
 def _repair(root: yaml.Node, notes: Notes) -> bool:
     """Read what has a tag or a form that the safe loader refuses as plain data. True: there was some."""
     found = False
-    for node, path in walk(root):
-        for refusal in (_without_odd_keys(node), _with_plain_tag(node)):
+    nodes = list(walk(root))
+    merges = {id(key) for node, _ in nodes for key in _merges(node)}
+    for node, path in nodes:
+        plain = None if id(node) in merges else _with_plain_tag(node)
+        for refusal in (_without_odd_keys(node), plain):
             if refusal is not None:
                 found = True
                 notes.note("yaml-error", notes.place(node), refusal, path=path)
     return found
+
+
+def _merges(node: yaml.Node) -> Iterator[yaml.Node]:
+    """The keys of a mapping that merge others into it, which is done as it is constructed."""
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        several = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        if key.tag.endswith(":merge") and all(isinstance(each, yaml.MappingNode) for each in several):
+            yield key
 
 
 def _without_odd_keys(node: yaml.Node) -> str | None:
