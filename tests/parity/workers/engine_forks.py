@@ -7,14 +7,11 @@ next. Nothing of `dsconfig` is imported here.
 """
 
 import contextlib
-import io
 import json
 import os
-import select
 import signal
 import sys
 import tempfile
-import time
 import types
 from typing import Any
 
@@ -23,6 +20,7 @@ for name in ("intel_extension_for_pytorch", "oneccl_bindings_for_pytorch"):
 
 import deepspeed  # noqa: E402
 import deepspeed.ops  # noqa: E402
+import forks  # noqa: E402
 import torch  # noqa: E402
 
 # The shared-memory collectives would be compiled, for minutes and by a C++ compiler; gloo's own do.
@@ -129,29 +127,21 @@ def child(trial: dict[str, Any], answer: int) -> None:
 
 def run(trial: dict[str, Any], limit: float) -> dict[str, Any]:
     """One trial in a process of its own, ended where it takes too long."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reading)
+
+    def quietly(writing: int) -> None:
         os.setsid()
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         if not os.environ.get("ENGINE_NOISE"):
             os.dup2(quiet, 2)
         child(trial, writing)
-    os.close(writing)
-    data, end = io.BytesIO(), time.monotonic() + limit
-    while (left := end - time.monotonic()) > 0 and select.select([reading], [], [], left)[0]:
-        block = os.read(reading, 65536)
-        if not block:
-            break
-        data.write(block)
-    os.close(reading)
-    if data.getvalue():
+
+    pid, reading = forks.started(quietly)
+    text, late = forks.heard(reading, limit)
+    if text:
         os.waitpid(pid, 0)
-        said: dict[str, Any] = json.loads(data.getvalue())
+        said: dict[str, Any] = json.loads(text)
         return said
-    late = time.monotonic() >= end
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)
     status = os.waitpid(pid, 0)[1]

@@ -7,15 +7,14 @@ each allocation, and marks between the phases place it. Nothing of `dsconfig` is
 """
 
 import contextlib
+import functools
 import gc
 import importlib
 import json
 import logging
 import os
-import select
 import signal
 import sys
-import time
 import traceback
 import types
 import warnings
@@ -27,6 +26,7 @@ os.environ.update(OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1", HF_HUB
 logging.disable(logging.WARNING)
 warnings.filterwarnings("ignore")
 
+import forks  # noqa: E402
 import memory_models  # noqa: E402
 import memory_recording  # noqa: E402
 import torch  # noqa: E402
@@ -266,21 +266,10 @@ def child(trial: dict[str, Any], answer: int) -> None:
 
 def run(trial: dict[str, Any], limit: float) -> dict[str, Any]:
     """One trial in a process of its own, ended where it takes too long."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reading)
-        child(trial, writing)
-    os.close(writing)
-    text, end = b"", time.monotonic() + limit
-    while select.select([reading], [], [], max(0.0, end - time.monotonic()))[0]:
-        block = os.read(reading, 1 << 16)
-        if not block:
-            break
-        text += block
-    else:
+    pid, reading = forks.started(functools.partial(child, trial))
+    text, late = forks.heard(reading, limit)
+    if late:
         os.kill(pid, signal.SIGKILL)
-    os.close(reading)
     os.waitpid(pid, 0)
     try:
         said: dict[str, Any] = json.loads(text)
