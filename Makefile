@@ -193,6 +193,8 @@ vscode-test: vscode
 	mkdir -p $(PICTURES)
 	node editors/vscode/test/run.mjs $(CODE_SERVER) web $(PICTURES)
 	node editors/vscode/test/run.mjs $(CODE_SERVER) node $(PICTURES)
+	node editors/vscode/test/run.mjs $(CODE_SERVER) own $(PICTURES) $(BIN)/python
+	node editors/vscode/test/run.mjs $(CODE_SERVER) poor $(PICTURES) $(BIN)/python
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 RESOLVE, COMPAT, MEMORY, SHOW, FIX = (
     f"dsconfig.{verb}" for verb in ("resolve", "compat", "memory", "show", "fix")
 )
-_MODEL = "llama-3-8b"
-"""The model of which memory is told where nobody names one."""
+_NO_MODEL = """no model is named
+help: name one in dsconfig.toml or in the config's "$dsconfig" ("model": a name, or its config.json's path)
+"""
 _GIB = 1 << 30
 
 
@@ -89,7 +90,9 @@ def _memory(judged: Judged, arguments: list[Json]) -> Told:
     from dsconfig.resolving.memory import memory
 
     size = _size(judged, arguments)
-    model = arguments[1] if len(arguments) > 1 and arguments[1] else _MODEL
+    model = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], str) else judged.model
+    if not model:
+        return Told(f"{_name(judged)}: memory", _NO_MODEL)
     title = f"{_name(judged)}: {model} at world size {size}"
     try:
         report = judged.report
@@ -144,5 +147,6 @@ COMMANDS: Mapping[str, Callable[[Judged, list[Json]], Told]] = {
     FIX: _fix,
 }
 """Each command, whose first argument is the address of a text. Then come: of `resolve` and `memory` the world
-size, of `memory` a model, of `show` whether every default is told, of `fix` whether unsafe fixes are made.
+size, of `memory` a model (else the one that somebody names), of `show` whether every default is told,
+of `fix` whether unsafe fixes are made.
 """

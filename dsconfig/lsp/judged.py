@@ -45,6 +45,19 @@ class Judged:
         return max((size for size in sizes if size <= _USUAL), default=sizes[0])
 
     @cached_property
+    def model(self) -> str | None:
+        """The model of the job, by its path or name, if somebody names it: memory is told of no other."""
+        known = self.report.reader.known.model
+        if known is not None and isinstance(known.named, str):
+            return known.named
+        from dsconfig.resolving.launched import told
+
+        try:
+            return told(self.text.document).model
+        except (OSError, ValueError):
+            return None
+
+    @cached_property
     def places(self) -> list[tuple[int, int]]:
         """Where each finding stands, in code points."""
         return [

@@ -21,7 +21,7 @@ def answer(workspace: Workspace, params: JsonObject) -> list[JsonObject]:
     place = judged.text.lines.range(start, start)
     lenses = (
         (f"resolve at {size} GPU{'s' * (size > 1)}", RESOLVE, [uri, size]),
-        ("memory", MEMORY, [uri, size]),
+        ("memory", MEMORY, [uri, size, *([judged.model] if judged.model else [])]),
         ("compat", COMPAT, [uri]),
         ("effective values", SHOW, [uri]),
     )

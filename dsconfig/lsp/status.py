@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
-    """Release, world size and reader, and where they are from; None: the text is no business of ours."""
+    """What is in force, and where it is from; None: the text is no business of ours."""
     judged = workspace.judged(params["textDocument"]["uri"])
     if judged is None:
         return None
@@ -21,4 +21,5 @@ def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
         "worldSize": judged.world_size,
         "reader": report.reader.name,
         "readerWhy": report.reader.why,
+        "model": judged.model,
     }

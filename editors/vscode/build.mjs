@@ -1,5 +1,5 @@
 // Writes dist/vscode/, which holds what goes into the extension, and dist/dsconfig.vsix.
-//   node vscode/build.mjs [PYTHON]     after worker/build.mjs; the Python tells version, releases and file names
+//   node vscode/build.mjs [PYTHON]     after worker/build.mjs; the Python tells version, releases, models and file names
 
 import { execFileSync } from "node:child_process";
 import { copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -16,7 +16,8 @@ import json
 from dsconfig import __version__
 from dsconfig.evaluation.file_names import CONFIGS
 from dsconfig.releases import RELEASES
-print(json.dumps({"version": __version__, "patterns": CONFIGS, "releases": RELEASES}))
+from dsconfig.sizing.models.named import PRESETS
+print(json.dumps({"version": __version__, "patterns": CONFIGS, "releases": RELEASES, "models": [*PRESETS]}))
 `;
 const facts = JSON.parse(execFileSync(python, ["-c", ASKED], { encoding: "utf8" }));
 
@@ -45,7 +46,10 @@ const shared = {
   external: ["vscode"],
   legalComments: "none",
   logLevel: "warning",
-  define: { __RELEASES__: JSON.stringify([...facts.releases].reverse()) },
+  define: {
+    __RELEASES__: JSON.stringify([...facts.releases].reverse()),
+    __MODELS__: JSON.stringify(facts.models),
+  },
 };
 await Promise.all([
   build({
@@ -53,7 +57,7 @@ await Promise.all([
     entryPoints: [`${here}src/desktop.ts`],
     outfile: `${out}dist/desktop.cjs`,
     platform: "node",
-    mainFields: ["main"],
+    mainFields: ["module", "main"], // jsonc-parser's `main` asks for its files at run time
   }),
   build({
     ...shared,

@@ -160,6 +160,43 @@ def test_lenses_lead_to_commands_that_work(editor: Editor) -> None:
         assert editor.request("workspace/executeCommand", each)["text"]
 
 
+MODELS = {
+    "named in the config": (
+        "ds_config_own.json",
+        '{"$dsconfig": {"model": "qwen2.5-7b"}, "train_micro_batch_size_per_gpu": 4}',
+        "json",
+        "qwen2.5-7b",
+    ),
+    "named in the launch file": (
+        "recipe.yaml",
+        """model_name_or_path: meta-llama/Meta-Llama-3-8B
+stage: sft
+finetuning_type: full
+deepspeed: {train_micro_batch_size_per_gpu: 4, zero_optimization: {stage: 2}}
+per_device_train_batch_size: 4
+""",
+        "yaml",
+        "meta-llama/Meta-Llama-3-8B",
+    ),
+    "named by nobody": ("ds_config_none.json", '{"train_micro_batch_size_per_gpu": 4}', "json", None),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "language", "model"), MODELS.values(), ids=MODELS)
+def test_memory_is_told_of_the_model_that_somebody_names(
+    editor: Editor, name: str, text: str, language: str, model: str | None
+) -> None:
+    editor.open(name, text, language)
+    (lens,) = [
+        each["command"] for each in editor.on("codeLens", name) if each["command"]["title"] == "memory"
+    ]
+    assert lens["arguments"][2:] == ([model] if model else [])
+    status = editor.request("dsconfig/status", {"textDocument": {"uri": editor.uri(name)}})
+    assert status["model"] == model
+    told = editor.request("workspace/executeCommand", lens)["text"]
+    assert told.startswith(f"model: {model}\n" if model else "no model is named\nhelp: ")
+
+
 def test_an_editor_that_shows_nothing_itself_is_told(editors: Editors) -> None:
     editor = editors()
     editor.open("ds_config.json", TEXT)

@@ -29,7 +29,7 @@ async function asked(): Promise<[string, string] | undefined> {
   const what = await window.showQuickPick(["Release", "World size", "Reader"], { title: "Check for which …?" });
   switch (what) {
     case "Release": {
-      const release = await picked("Release, or a range such as >=0.14,<0.19.8", RELEASES);
+      const release = await among("Release, or a range such as >=0.14,<0.19.8", RELEASES);
       return release === undefined ? undefined : ["target", release && JSON.stringify(release)];
     }
     case "World size": {
@@ -41,7 +41,7 @@ async function asked(): Promise<[string, string] | undefined> {
       return size === undefined ? undefined : ["world-size", size];
     }
     case "Reader": {
-      const reader = await picked("Who reads the config", READERS);
+      const reader = await among("Who reads the config", READERS);
       return reader === undefined ? undefined : ["consumer", reader && JSON.stringify(reader)];
     }
     default:
@@ -50,19 +50,26 @@ async function asked(): Promise<[string, string] | undefined> {
 }
 
 /** One of several values, or what is typed instead; "": none, the key is taken out. */
-function picked(title: string, values: readonly string[]): Promise<string | undefined> {
+async function among(title: string, values: readonly string[]): Promise<string | undefined> {
   const none: QuickPickItem = { label: "Found out", description: "say nothing of it in the settings file" };
+  const chosen = await picked(title, [none, ...values.map((label) => ({ label }))]);
+  return chosen === none ? "" : chosen?.label;
+}
+
+/** One of several items, or an item of what is typed instead. */
+export function picked<Item extends QuickPickItem>(
+  title: string,
+  items: readonly Item[],
+): Promise<Item | QuickPickItem | undefined> {
   const pick = window.createQuickPick();
-  const items = [none, ...values.map((label) => ({ label }))];
   Object.assign(pick, { title, items });
   pick.onDidChangeValue((typed) => {
-    const isNew = typed && !values.some((value) => value.startsWith(typed));
+    const isNew = typed && !items.some(({ label }) => label.startsWith(typed));
     pick.items = isNew ? [{ label: typed, alwaysShow: true }, ...items] : items;
   });
   return new Promise((resolve) => {
     pick.onDidAccept(() => {
-      const [chosen] = pick.selectedItems;
-      resolve(chosen === none ? "" : chosen?.label);
+      resolve(pick.selectedItems[0]);
       pick.hide();
     });
     pick.onDidHide(() => {

@@ -14,6 +14,8 @@ import {
 } from "vscode";
 import { choose } from "./choose";
 import type { Extension } from "./extension";
+import { registerFormatter } from "./format";
+import { askModel } from "./models";
 import { WorkspaceCheck } from "./workspaceCheck";
 
 /** What the server tells in answer to a command (`dsconfig/lsp/commands.py`). */
@@ -25,7 +27,6 @@ interface Told {
 
 const SCHEME = "dsconfig";
 const texts = new Map<string, string>();
-const MODELS = ["llama-3-8b", "llama-3-70b", "qwen2.5-7b", "mistral-7b"];
 
 export function registerCommands(extension: Extension): Disposable[] {
   const collection = languages.createDiagnosticCollection("dsconfig workspace");
@@ -33,6 +34,7 @@ export function registerCommands(extension: Extension): Disposable[] {
   const register = commands.registerCommand;
   return [
     collection,
+    registerFormatter(),
     workspace.onDidOpenTextDocument(({ uri }) => collection.delete(uri)),
     workspace.registerTextDocumentContentProvider(SCHEME, {
       provideTextDocumentContent: (uri) => texts.get(uri.toString()) ?? "",
@@ -46,13 +48,22 @@ export function registerCommands(extension: Extension): Disposable[] {
     register("dsconfig.showValues", () => tell(extension, "dsconfig.show")),
     register("dsconfig.showReleases", () => tell(extension, "dsconfig.compat")),
     register("dsconfig.planMemory", async () => {
-      const model = await window.showQuickPick(MODELS, { title: "Memory of which model?", placeHolder: "a model" });
+      const model = await askModel(extension);
       const size = model && (await askSize());
       return size && tell(extension, "dsconfig.memory", size, model);
     }),
     register("dsconfig.choose", choose),
     register("dsconfig.restart", () => extension.restart()),
   ];
+}
+
+/** What a lens asks of the server: memory needs a model, which is asked for where nobody names one. */
+export async function withModel(extension: Extension, command: string, args: unknown[]): Promise<unknown[] | undefined> {
+  if (command !== "dsconfig.memory" || args.length > 2) {
+    return args;
+  }
+  const model = await askModel(extension);
+  return model ? [...args, model] : undefined;
 }
 
 /** Shows what the server tells beside the config. */

@@ -11,27 +11,34 @@ import type { Platform } from "./platform";
 
 const platform: Platform = {
   startWorker: (dist) => startThread(dist.fsPath),
-  async ownServer(options) {
+  async ownServer(options, log) {
     if (!workspace.isTrusted) {
       return undefined;
     }
     for (const command of await pythons()) {
-      if (await serves(command)) {
+      const lack = await lacking(command);
+      if (lack === undefined) {
         own = command;
-        const run = { command, args: ["-m", "dsconfig", "lsp"] };
+        const run = { command, args: [...RUN, "lsp"] };
         return new LanguageClient("dsconfig", "DeepSpeed Config", run, options);
       }
+      log(`${command} does not serve: ${lack}`);
     }
     return undefined;
   },
   runOwn: (args, folder) =>
     new Promise((resolve) => {
       const options = { cwd: folder.fsPath, maxBuffer: 1 << 30 };
-      execFile(own, ["-m", "dsconfig", ...args], options, (error, stdout, stderr) =>
+      execFile(own, [...RUN, ...args], options, (error, stdout, stderr) =>
         resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
       );
     }),
 };
+
+/** The folder that a command is started in is no place to import from: a workspace may have a `json.py`. */
+const ELSEWHERE = "import sys; sys.path = [each for each in sys.path if each]; ";
+const RUN = ["-c", `${ELSEWHERE}import runpy; runpy.run_module('dsconfig', run_name='__main__')`];
+const PATIENCE = 60_000;
 
 /** The Python whose dsconfig serves. */
 let own = "python3";
@@ -61,10 +68,13 @@ async function chosenPython(): Promise<string | undefined> {
   return path && existsSync(path) ? path : undefined;
 }
 
-/** Whether a Python has dsconfig with what its language server needs. */
-function serves(command: string): Promise<boolean> {
+/** Why a Python cannot serve; undefined: it has dsconfig with what its language server needs. */
+function lacking(command: string): Promise<string | undefined> {
+  const asked = `${ELSEWHERE}import dsconfig.lsp.server`;
   return new Promise((resolve) => {
-    execFile(command, ["-c", "import dsconfig.lsp.server"], { timeout: 20_000 }, (error) => resolve(!error));
+    execFile(command, ["-c", asked], { timeout: PATIENCE }, (error, _, stderr) =>
+      resolve(error ? stderr.trim().split("\n").pop() || error.message : undefined),
+    );
   });
 }
 

@@ -12,7 +12,7 @@ import type { LanguageClientOptions } from "vscode-languageclient";
 import type { BaseLanguageClient } from "vscode-languageclient/browser";
 import type { Ran } from "../../worker/client";
 import { BundledClient } from "./bundled";
-import { registerCommands, shown } from "./commands";
+import { registerCommands, shown, withModel } from "./commands";
 import { Mirror } from "./mirror";
 import type { Platform } from "./platform";
 import { Status } from "./status";
@@ -89,12 +89,20 @@ export class Extension {
     if (server === "bundled") {
       return undefined;
     }
-    const client = await this.platform.ownServer(this.options({}));
+    const client = await this.platform.ownServer(this.options({}), (why) => this.log.info(why));
     if (!client && server === "workspace") {
       throw new Error("the workspace's Python has no dsconfig with the extra `lsp`");
     }
-    await client?.start();
-    return client;
+    try {
+      await client?.start();
+      return client;
+    } catch (error) {
+      if (server === "workspace") {
+        throw error;
+      }
+      this.log.warn(`the workspace's dsconfig does not start: ${error}`);
+      return undefined;
+    }
   }
 
   private async bundledServer(): Promise<BaseLanguageClient> {
@@ -132,8 +140,9 @@ export class Extension {
       middleware: {
         didOpen: async (document, next) => (VIEWS.has(document.uri.scheme) ? undefined : next(document)),
         executeCommand: async (command, args, next) => {
-          const told = await next(command, args);
-          return command === "dsconfig.fix" ? told : shown(told);
+          const given = await withModel(this, command, args);
+          const told = given && (await next(command, given));
+          return !told || command === "dsconfig.fix" ? told : shown(told);
         },
       },
     };

@@ -8,8 +8,9 @@ import type { Client, Ran } from "../../worker/client";
 export interface Platform {
   /** Starts the worker from the files below a folder of the extension. */
   startWorker(dist: Uri): Promise<Client>;
-  /** A client of the workspace's own dsconfig; undefined where it has none, or none can be run. */
-  ownServer(options: LanguageClientOptions): Promise<BaseLanguageClient | undefined>;
+  /** A client of the workspace's own dsconfig; undefined where it has none, or none can be run,
+   * and the log says why. */
+  ownServer(options: LanguageClientOptions, log: (why: string) => void): Promise<BaseLanguageClient | undefined>;
   /** Runs the command of the workspace's own dsconfig. */
   runOwn(args: readonly string[], folder: Uri): Promise<Ran>;
 }

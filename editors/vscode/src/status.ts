@@ -4,12 +4,14 @@ import { commands, type Disposable, type StatusBarItem, StatusBarAlignment, wind
 import type { BaseLanguageClient } from "vscode-languageclient/browser";
 
 /** The server's answer to `dsconfig/status`; null: the document is no config. */
-interface Circumstances {
+export interface Circumstances {
   readonly target: string;
   readonly targetOrigin: string;
   readonly worldSize: number | null;
   readonly reader: string;
   readonly readerWhy: string;
+  /** The model that somebody names; null: nobody does. */
+  readonly model: string | null;
 }
 
 const QUIET = 300;

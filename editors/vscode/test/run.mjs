@@ -1,16 +1,17 @@
 // A real VS Code, in its browser build and Chromium: the extension from dist/dsconfig.vsix does there what it is for.
-//   node vscode/test/run.mjs CODE_SERVER [web|node] [PICTURES]
+//   node vscode/test/run.mjs CODE_SERVER [web|node|own|poor] [PICTURES [PYTHON]]
 // CODE_SERVER is the folder in which npm installed code-server, and node where it needs another than this one;
-// `web` runs the extension in the page's worker, `node` beside the server. The pictures are for people to look at.
+// `web` runs the extension in the page's worker, `node` beside the server; so does `own`, in a workspace with a
+// dsconfig of its own, that of PYTHON, and `poor`, where that lacks pygls. The pictures are for people to look at.
 
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
-const [home = "", kind = "web", pictures = ""] = process.argv.slice(2);
+const [home = "", kind = "web", pictures = "", python = "python3"] = process.argv.slice(2);
 const vsix = fileURLToPath(new URL("../../dist/dsconfig.vsix", import.meta.url));
 const own = join(home, "node_modules/node/bin/node");
 const node = existsSync(own) ? own : process.execPath;
@@ -30,13 +31,15 @@ const CONFIG = `{
   "fp16": { "enabled": true }
 }
 `;
+const TWO = '{"train_batch_size": 16,"zero_optimization": {"stage": 2,"reduce_bucket_sise": 5e8}}\n';
+const PACKAGES = "import sysconfig; print(sysconfig.get_path('purelib'))";
 const LAUNCH = "deepspeed train.py --deepspeed_config ds_config.json\n";
 const SETTINGS = {
   "security.workspace.trust.enabled": false,
   "workbench.startupEditor": "none",
   "workbench.colorTheme": "Default Light Modern",
   "remote.extensionKind": { "dsconfig.dsconfig": [kind === "web" ? "web" : "workspace"] },
-  "dsconfig.server": "bundled",
+  "dsconfig.server": kind === "own" || kind === "poor" ? "auto" : "bundled",
   "chat.commandCenter.enabled": false,
   "workbench.secondarySideBar.defaultVisibility": "hidden",
   "workbench.tips.enabled": false,
@@ -45,7 +48,11 @@ const SETTINGS = {
 mkdirSync(join(folder, ".git"), { recursive: true });
 mkdirSync(join(work, "data/User"), { recursive: true });
 writeFileSync(join(folder, "ds_config.json"), CONFIG);
+writeFileSync(join(folder, "ds_config_two.json"), TWO);
 writeFileSync(join(folder, "train.sh"), LAUNCH);
+if (kind === "own" || kind === "poor") {
+  environment();
+}
 writeFileSync(join(work, "data/User/settings.json"), JSON.stringify(SETTINGS));
 const places = ["--user-data-dir", join(work, "data"), "--extensions-dir", join(work, "extensions")];
 const installed = spawnSync(node, [server, ...places, "--install-extension", vsix], { encoding: "utf8" });
@@ -58,6 +65,34 @@ const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", arg
 
 let step = 0;
 let page;
+
+/** A virtual environment in the workspace, over the packages of PYTHON; beside it a module that must not be taken. */
+function environment() {
+  const told = (code) => spawnSync(python, ["-c", code], { encoding: "utf8" }).stdout.trim();
+  spawnSync(python, ["-m", "venv", "--without-pip", join(folder, ".venv")]);
+  const packages = spawnSync(join(folder, ".venv/bin/python"), ["-c", PACKAGES], { encoding: "utf8" }).stdout.trim();
+  const elsewhere = told("import sys; print(*[each for each in sys.path if each], sep='\\n')");
+  writeFileSync(join(packages, "others.pth"), `${elsewhere}\n`);
+  writeFileSync(join(folder, "json.py"), "raise SystemExit('the workspace has a module of this name')\n");
+  if (kind === "poor") {
+    writeFileSync(join(packages, "pygls.py"), "raise ModuleNotFoundError('No module named pygls', name='pygls')\n");
+  }
+}
+
+/** Waits until the extension's log says something. */
+async function logged(what) {
+  const name = /DeepSpeed Config\.log$/;
+  for (let left = 300; left; left -= 1) {
+    const logs = join(work, "data/logs");
+    const found = existsSync(logs) ? readdirSync(logs, { recursive: true, encoding: "utf8" }) : [];
+    const said = found.filter((path) => name.test(path)).map((path) => readFileSync(join(logs, path), "utf8"));
+    if (said.some((text) => what.test(text))) {
+      return console.log(`logged: ${what}`);
+    }
+    await page.waitForTimeout(500);
+  }
+  throw new Error(`not logged: ${what}`);
+}
 
 /** Waits for what must be seen, and keeps a picture of it. */
 async function see(what, locator, timeout = PATIENCE) {
@@ -109,16 +144,29 @@ async function goTo(line, column) {
   await press("Enter");
 }
 
-async function saved() {
-  await press("Control+s");
-  await page.waitForTimeout(500);
-  return readFileSync(join(folder, "ds_config.json"), "utf8");
+/** Saves until a file holds a text: a busy machine makes an edit late. */
+async function written(text, name = "ds_config.json") {
+  const file = join(folder, name);
+  for (let left = 100; !existsSync(file) || !readFileSync(file, "utf8").includes(text); left -= 1) {
+    if (!left) {
+      throw new Error(`not written to ${name}: ${text}`);
+    }
+    await press("Control+s");
+    await page.waitForTimeout(600);
+  }
+  console.log(`written to ${name}: ${text.trim()}`);
 }
 
-function must(condition, what) {
-  if (!condition) {
-    throw new Error(`not so: ${what}`);
+/** Types into what has been opened above the editor, and accepts it. */
+async function answer(title, text) {
+  await see(title, page.locator(".quick-input-widget").getByText(title), PATIENCE);
+  await page.waitForTimeout(400);
+  if (text) {
+    await page.keyboard.press("Control+a");
+    await page.keyboard.type(text);
+    await page.waitForTimeout(800);
   }
+  await press("Enter");
 }
 
 async function tour() {
@@ -139,14 +187,26 @@ async function tour() {
   await see("first finding", page.locator(".squiggly-warning, .squiggly-error, .squiggly-inline-unnecessary"));
   await see("status bar", page.getByText(/DeepSpeed \d+\.\d+\.\d+ · /));
 
+  if (kind === "own") {
+    await logged(/the workspace's dsconfig, after/);
+  } else if (kind === "poor") {
+    await logged(/does not serve: ModuleNotFoundError: No module named pygls[^]*the extension's dsconfig, after/);
+  }
+  if (kind !== "poor") {
+    await edits();
+    await verbs();
+    await choices();
+  }
+}
+
+/** A hover, a quick fix and a completion. */
+async function edits() {
   await goTo(5, 8);
   await open("hover of a finding", ["Control+k", "Control+i"], page.locator(".monaco-hover").getByText("reduce_bucket_sise"));
   await press("Escape");
   await open("quick fixes", ["Control+."], page.locator(".action-widget").getByText(/reduce_bucket_size/));
   await press("Enter");
-  await page.waitForTimeout(1500);
-  await picture("fixed");
-  must((await saved()).includes('"reduce_bucket_size"'), "the quick fix is made");
+  await written('"reduce_bucket_size"');
 
   await goTo(4, 6);
   await open("hover of a key", ["Control+k", "Control+i"], page.locator(".monaco-hover").getByText(/ZeRO|stage/i));
@@ -157,13 +217,46 @@ async function tour() {
   await page.keyboard.type('"overl');
   await open("completion", ["Control+Space"], page.locator(".suggest-widget").getByText("overlap_comm"));
   await press("Enter");
-  await page.waitForTimeout(500);
-  must((await saved()).includes("overlap_comm"), "the completion is made");
+  await written('"overlap_comm"');
+}
 
+/** The commands, on a second config. */
+async function verbs() {
+  await page.locator(".explorer-folders-view").getByText("ds_config_two.json").dblclick();
+  await see("finding in the second config", page.locator(".squiggly-warning, .squiggly-error"));
+  await command("DeepSpeed Config: Fix File");
+  await written('"reduce_bucket_size"', "ds_config_two.json");
+  await command("Format Document");
+  await written('{\n    "train_batch_size": 16,\n', "ds_config_two.json");
+  await command("DeepSpeed Config: Resolve for a Number of GPUs");
+  await answer("For how many GPUs?", "4");
+  await see("resolved", page.getByText(/ds_config_two.json at world size 4/));
+  await command("DeepSpeed Config: Plan Memory");
+  await answer("Memory of which model?", "llama-3-8b");
+  await answer("For how many GPUs?", "8");
+  await see("memory", page.getByText(/llama-3-8b at world size 8/));
+  await page.locator(".codelens-decoration").getByText("memory", { exact: true }).first().click();
+  await answer("Memory of which model?", "qwen2.5-7b");
+  await see("memory by the lens", page.getByText(/qwen2.5-7b at world size/));
   await command("DeepSpeed Config: Show Effective Values");
   await see("effective values", page.getByText(/effective values/));
   await command("DeepSpeed Config: Check Workspace");
   await see("check of the workspace", page.getByText(/finding.* in \d+ config/));
+}
+
+/** The status bar's menu, which writes the settings file. */
+async function choices() {
+  const bar = page.getByText(/DeepSpeed \d+\.\d+\.\d+ · /).first();
+  await bar.click();
+  await answer("Check for which", "World size");
+  await answer("Number of GPUs", "4");
+  await written("world-size = 4\n", "dsconfig.toml");
+  await see("status bar with a world size", page.getByText(/DeepSpeed \d+\.\d+\.\d+ · 4 GPUs/));
+  await bar.click();
+  await answer("Check for which", "Release");
+  await answer("Release, or a range", "0.16.9");
+  await written('target = "0.16.9"\n', "dsconfig.toml");
+  await see("status bar with a release", page.getByText(/DeepSpeed 0\.16\.9 · 4 GPUs/));
 }
 
 try {
