@@ -937,7 +937,8 @@ class ZeroOptimization(Section):
     - Releases: 0.2.0 and later
     """
     allgather_bucket_size: int
-    """Elements collected in one all-gather; fewer take less memory.
+    """Elements collected in one all-gather; from 0.11.3 on it changes nothing where torch can gather into one
+    tensor, as it can since 1.13.
 
     - Takes: an integer of at least 0, in elements
     - Default: `500000000`

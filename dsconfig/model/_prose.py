@@ -307,7 +307,7 @@ PROSE: dict[str, dict[str, str]] = {
         'reduce_bucket_size': 'Gradient elements reduced in one go; fewer take less memory, more use the network better.',
         'use_multi_rank_bucket_allreduce': 'Merge what several ranks are to receive into one all-reduce instead of a reduce for each.',
         'allgather_partitions': 'Collect updated parameters by all-gather; false takes a broadcast from every rank.',
-        'allgather_bucket_size': 'Elements collected in one all-gather; fewer take less memory.',
+        'allgather_bucket_size': 'Elements collected in one all-gather; from 0.11.3 on it changes nothing where torch can gather into one tensor, as it can since 1.13.',
         'overlap_comm': 'Reduce gradients while the backward pass still runs; hides traffic and takes several buckets of memory. When absent or null: true at stage 3, false below.',
         'compute_grad_norm': 'Work out the norm of all gradients; only stages 1 and 2 can do without, and then nothing is clipped.',
         'load_from_fp32_weights': 'Restore master weights from their fp32 copy in the checkpoint; false rounds them through half precision.',

@@ -2041,7 +2041,8 @@ class ZeroOptimizationDict(TypedDict, total=False):
     - Releases: 0.2.0 and later
     """
     allgather_bucket_size: float
-    """Elements collected in one all-gather; fewer take less memory.
+    """Elements collected in one all-gather; from 0.11.3 on it changes nothing where torch can gather into one
+    tensor, as it can since 1.13.
 
     - Takes: an integer of at least 0, in elements
     - Default: `500000000`

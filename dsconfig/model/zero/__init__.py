@@ -70,7 +70,8 @@ class ZeroOptimization(Section):
     allgather_bucket_size: Annotated[
         NonNegativeInt, Key(since="0.2.0", unit="elements", was=(Was("0.6.7", int),))
     ] = 500_000_000
-    """Elements collected in one all-gather; fewer take less memory."""
+    """Elements collected in one all-gather; from 0.11.3 on it changes nothing where torch can gather into one
+    tensor, as it can since 1.13."""
     overlap_comm: Annotated[
         bool | None,
         Key(since="0.2.0", defaults=(("0.3.11", False),)),
