@@ -85,6 +85,14 @@ def test_what_a_program_writes_and_works_out_itself(project: Path) -> None:
     assert "tensor_parallel" not in run.config
 
 
+@pytest.mark.parametrize(("kind", "stage", "written"), [("grpo", 3, 0), ("grpo", 2, 9), ("dpo", 3, 9)])
+def test_what_is_written_for_one_stage_alone(project: Path, kind: str, stage: int, written: int) -> None:
+    zero = {"stage": stage, "stage3_prefetch_bucket_size": 9}
+    (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "zero_optimization": zero}))
+    run = resolve(launch(project, {**JOBS["ms-swift"], "rlhf_type": kind}), 4, "0.19.8")
+    assert run.config["zero_optimization"]["stage3_prefetch_bucket_size"] == written
+
+
 def test_a_mismatch_is_what_the_trainer_raises_for(project: Path) -> None:
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "gradient_accumulation_steps": 8}))
     path = launch(project, JOBS["LLaMA-Factory"], **ARGS)

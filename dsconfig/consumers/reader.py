@@ -21,6 +21,8 @@ class Written(NamedTuple):
     key: str
     value: Json
     unless: str = ""
+    stage: int | None = None
+    """The ZeRO stage of the configs into which it is written; None: of any."""
 
 
 class Given(NamedTuple):
@@ -49,8 +51,10 @@ class Given(NamedTuple):
         """Put into a config what its program does; returns the keys of the root that are new."""
         added = frozenset(self.sets.keys() - config.keys())
         config.update({key: self.sets[key] for key in added})
-        for dotted, value, unless in self.writes:
-            if unless and _has(config, unless):
+        zero = config.get(_ZERO)
+        stage = zero.get("stage") if isinstance(zero, Mapping) else None
+        for dotted, value, unless, at_stage in self.writes:
+            if (unless and _has(config, unless)) or at_stage not in (None, stage):
                 continue
             *sections, last = dotted.split(".")
             here: Json = config

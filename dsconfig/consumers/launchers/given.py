@@ -51,7 +51,9 @@ def _written(data: Mapping[str, Json], write: Write) -> Written | None:
     value = plain(data.get(write.key))
     if value is None or (write.above is not None and not (_is_number(value) and value > write.above)):
         return None
-    return Written(write.place, value if write.value is None else write.value, write.unless)
+    if write.only and value != write.only:
+        return None
+    return Written(write.place, value if write.value is None else write.value, write.unless, write.stage)
 
 
 def _is_number(value: Json) -> TypeGuard[int | float]:

@@ -26,6 +26,10 @@ class Write(NamedTuple):
     """What keeps the config as it is where it is there, dotted."""
     above: int | None = None
     """Only a larger number has it written; None: any value has."""
+    only: str = ""
+    """Only this word has it written."""
+    stage: int | None = None
+    """Only into a config with this ZeRO stage."""
 
 
 class Format(NamedTuple):
@@ -129,6 +133,8 @@ FORMATS: tuple[Format, ...] = (
             Write("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size"),
             Write("deepspeed_autotp_size", "tensor_parallel.autotp_size"),
             Write("deepspeed_autotp_size", _GATHER, True),
+            # rlhf_trainers/arguments.py:GRPOConfig.__post_init__
+            Write("rlhf_type", "zero_optimization.stage3_prefetch_bucket_size", 0, only="grpo", stage=3),
         ),
         update=16,
         programs=("swift", "*swift/cli/*.py", "swift.cli.*"),
