@@ -74,7 +74,8 @@ def from_data() -> Iterator[Judged]:
         assert report.document is not None
         config = report.document.value()
         if isinstance(config, dict) and sound(report) and not is_launch_file(config):
-            yield judge(case.label, config, report, case.target, case.consumer)
+            reader = case.consumer.partition("==")[0]
+            yield judge(case.label, config, report, case.target, reader)
 
 
 @cache
