@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.cluster import ROOT, Process, free_port, wait_until
+from tests.agent.cluster import PATIENCE, ROOT, Process, free_port, wait_until
 from tests.parity import environment
 
 RELEASE = "0.19.8"
@@ -75,7 +75,9 @@ def test_example(start: Start, stage: int) -> None:
     endpoint = f"127.0.0.1:{port}"
 
     def node() -> Process:
-        return start(stage, "1:2", endpoint, "out", "--steps", "40", "--every", "5", "--pause", "0.3")
+        return start(
+            stage, "1:2", endpoint, "out", "--steps", "40", "--every", "5", "--pause", str(0.3 * PATIENCE)
+        )
 
     first = node()
     wait_until(lambda: listens(port), 60, "the first node hosts the store, which must not be lost")
