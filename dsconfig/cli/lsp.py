@@ -21,5 +21,6 @@ def run(_: argparse.Namespace) -> int:
     try:
         from dsconfig.lsp.server import serve
     except ModuleNotFoundError as error:
-        refuse(f"`{error.name}` is not installed: pip install 'deepspeed-config[lsp]'")
+        name = str(error.name).partition(".")[0]
+        refuse(f"`{name}` is not installed: pip install 'deepspeed-config[lsp]'")
     return serve()

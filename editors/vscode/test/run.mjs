@@ -104,17 +104,20 @@ async function see(what, locator, timeout = PATIENCE) {
 
 /** Presses keys until what they open is seen: a busy machine loses some. */
 async function open(what, keys, locator) {
+  const began = Date.now();
   for (let left = 8; left; left -= 1) {
     await press(...keys);
     const isSeen = await locator.first().waitFor({ timeout: 30_000 }).then(
       () => true,
       () => false,
     );
-    if (isSeen || left === 1) {
-      return see(what, locator, 1000);
+    if (isSeen) {
+      console.log(`${what}: ${Date.now() - began} ms`);
+      return picture(what);
     }
     await press("Escape");
   }
+  throw new Error(`not seen: ${what}`);
 }
 
 async function picture(what) {
