@@ -64,8 +64,11 @@ def _item(judged: Judged, at: Cursor, hand: Hand, offer: Offer) -> JsonObject:
 
 
 def _is_bare(judged: Judged) -> bool:
-    """Whether keys of a text have no quotes."""
-    return judged.text.yaml or any(each.kind == "unquoted-key" for each in judged.text.document.problems)
+    """Whether keys of a text have no quotes, as its first one shows; one that is being typed says nothing."""
+    document = judged.text.document
+    if judged.text.yaml or document.root is None or not document.root.members:
+        return judged.text.yaml or judged.text.name.endswith(".hjson")
+    return document.text[document.root.members[0].key_span.start] not in "\"'"
 
 
 def _comma(judged: Judged, at: Cursor, hand: Hand) -> str:

@@ -50,6 +50,13 @@ def test_a_completed_key_leaves_json(editor: Editor) -> None:
     assert new == ('{\n  "bf16": {"enabled": true},\n  "gradient_clipping": ${1:1.0},\n  "fp16": {}\n}')
 
 
+@pytest.mark.parametrize("typed", ['"grad|', "grad|", '"grad|"'])
+def test_a_half_typed_key_leaves_json(editor: Editor, typed: str) -> None:
+    text = f'{{\n  "bf16": {{"enabled": true}},\n  {typed}\n  "fp16": {{}}\n}}'
+    new = done(text, offered(editor, "ds_config_half.json", text)["gradient_clipping"])
+    assert new == ('{\n  "bf16": {"enabled": true},\n  "gradient_clipping": ${1:1.0},\n  "fp16": {}\n}')
+
+
 def test_a_completed_key_keeps_its_value(editor: Editor) -> None:
     text = '{"zero_optimization": {"sta|": 3}}'
     assert done(text, offered(editor, "value.json", text)["stage"]) == '{"zero_optimization": {"stage": 3}}'
