@@ -29,6 +29,7 @@ const visitor = await browser.visitor();
 
 async function opened(name, settings) {
   const page = await browser.page(visitor, settings);
+  await page.evaluateOnNewDocument(() => localStorage.clear()); // the theme keeps the scheme of the first visit
   await page.goto(site.base + PAGES[name], { waitUntil: "load" });
   if (READY[name]) {
     await page.waitForSelector(READY[name], { timeout: 120_000 });
