@@ -35,8 +35,7 @@ def optimizer_without_scheduler(ctx: Context) -> Iterator[Finding]:
             ("scheduler",),
             "`scheduler` is absent beside `optimizer`, which the Trainer of Transformers "
             f"{ctx.version} refuses",
-            help="remove `optimizer`, and the Trainer makes both; or add a `scheduler`; or use Transformers "
-            "4.33.3 or newer",
+            help="remove `optimizer`; or add a `scheduler`; or use Transformers 4.33.3 or newer",
             part="key",
         )
 
