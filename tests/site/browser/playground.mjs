@@ -109,7 +109,7 @@ async function firstVisit() {
   must(true, "a click makes the fix");
   await page.type("#size", "8");
   await page.keyboard.press("Enter");
-  const verbs = { resolve: "gradient_accumulation_steps", migrate: "offload", compat: "0.19.8", fix: "offload_optimizer" };
+  const verbs = { resolve: "gradient_accumulation_steps", migrate: "from 0.14.5 (--from) to", compat: "0.19.8", fix: "offload_optimizer" };
   for (const [verb, wanted] of Object.entries(verbs)) {
     await page.click(`[data-verb="${verb}"]`);
     await says(page, "#output", wanted);
