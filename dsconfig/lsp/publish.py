@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from dsconfig.lsp.workspace import Workspace
 
 
+PULLED = "diagnostics"
+SHOWN = {PULLED: "diagnostic", "codeLens": "codeLens", "inlayHint": "inlayHint"}
+"""By the editor's capability of the workspace, what it can be told to ask for again."""
+
+
 class Publisher:
     """Tells of each text that changed, and of the files beside it that it leads to."""
 
@@ -34,9 +39,8 @@ class Publisher:
         elif workspace.stale:
             uri = next(iter(workspace.stale))
             del workspace.stale[uri]
-            if self._pulls:
-                self._refresh()
-            else:
+            self._refresh()
+            if not self._pulls:
                 yield from self._told(uri)
 
     def _told(self, uri: str) -> Iterator[JsonObject]:
@@ -58,11 +62,13 @@ class Publisher:
                 yield _published(uri, None, [])
 
     def _refresh(self) -> None:
-        """Texts that did not change themselves are asked about again only if the editor is told to."""
+        """Have the editor ask again for what it shows in texts that did not change themselves."""
         workspace = self._workspace
-        known = workspace.client.get("workspace", {}).get("diagnostics", {})
-        if workspace.unasked and known.get("refreshSupport"):
-            workspace.ask("workspace/diagnostic/refresh", {})
+        known = workspace.client.get("workspace", {})
+        if workspace.unasked:
+            for capability, method in SHOWN.items():
+                if known.get(capability, {}).get("refreshSupport") and (capability != PULLED or self._pulls):
+                    workspace.ask(f"workspace/{method}/refresh", {})
         workspace.unasked = False
 
 

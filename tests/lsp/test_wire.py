@@ -132,6 +132,17 @@ def test_settings_are_read_again_when_they_change(editors: Editors) -> None:
     assert editor.found("ds_config.json") == []
 
 
+def test_lenses_and_hints_are_asked_for_again_when_settings_change(editors: Editors) -> None:
+    known = {"codeLens": {"refreshSupport": True}, "inlayHint": {"refreshSupport": True}}
+    editor = editors({"workspace": known})
+    editor.open("ds_config.json", '{"train_batch_size": 8}')
+    (editor.folder / "dsconfig.toml").write_text("world-size = 4\n")
+    changed = {"changes": [{"uri": editor.uri("dsconfig.toml"), "type": 1}]}
+    editor.notify("workspace/didChangeWatchedFiles", changed)
+    asked = {editor.wait(lambda each: str(each.get("method")).endswith("/refresh"))["method"] for _ in known}
+    assert asked == {"workspace/codeLens/refresh", "workspace/inlayHint/refresh"}
+
+
 def test_each_folder_has_its_own_settings(editors: Editors) -> None:
     editor = editors()
     text = '{"train_batch_size": 8, "amp": {"enabled": true}}'

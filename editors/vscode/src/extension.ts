@@ -138,6 +138,11 @@ export class Extension {
       synchronize: { configurationSection: "dsconfig" },
       outputChannel: this.log,
       middleware: {
+        // Lenses are asked for anew where settings changed, which the status bar shows, too.
+        provideCodeLenses: (document, token, next) => {
+          this.status.refresh();
+          return next(document, token);
+        },
         didOpen: async (document, next) => (VIEWS.has(document.uri.scheme) ? undefined : next(document)),
         executeCommand: async (command, args, next) => {
           const given = await withModel(this, command, args);

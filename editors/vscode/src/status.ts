@@ -27,6 +27,7 @@ export class Status implements Disposable {
     this.listeners = [
       window.onDidChangeActiveTextEditor(() => this.refresh()),
       workspace.onDidChangeTextDocument(() => this.refresh()),
+      workspace.onDidSaveTextDocument(() => this.refresh()),
       workspace.onDidChangeConfiguration(() => this.refresh()),
     ];
   }
