@@ -166,7 +166,7 @@ def test_a_refused_config_raises_with_its_report() -> None:
         dsconfig.load({"train_batch_size": 8, "zero_optimization": {"stge": 3, "sub_group_size": []}})
     report = caught.value.report
     assert sum(found.effect.value == "rejected" for found in report) == 2
-    assert str(caught.value).startswith("<dict>: ")
+    assert str(caught.value).startswith("<dict>:\n  ")
 
 
 @pytest.mark.parametrize("text", ["", "[]\n", "[1, 2]\n", "{", '{"train_batch_size": 0}'])
