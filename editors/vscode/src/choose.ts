@@ -1,13 +1,14 @@
 /** What the status bar offers: a release, a world size or a reader, written to the settings file. */
 
 import { type QuickPickItem, Uri, window, workspace, WorkspaceEdit, Range, type WorkspaceFolder } from "vscode";
+import type { Extension } from "./extension";
 import { withSetting } from "./toml";
 
 const FILE = "dsconfig.toml";
 const READERS = ["deepspeed", "transformers", "accelerate", "lightning", "elastic"];
 const RELEASES = __RELEASES__;
 
-export async function choose(): Promise<void> {
+export async function choose(extension: Extension): Promise<void> {
   const folder = folderOf();
   if (!folder) {
     window.showInformationMessage("Open a folder first: the choice is kept in its dsconfig.toml.");
@@ -15,7 +16,9 @@ export async function choose(): Promise<void> {
   }
   const [key, value] = (await asked()) ?? [];
   if (key && value !== undefined) {
-    await write(Uri.joinPath(folder.uri, FILE), key, value);
+    const file = Uri.joinPath(folder.uri, FILE);
+    await write(file, key, value);
+    await extension.changed(file);
   }
 }
 

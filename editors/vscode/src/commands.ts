@@ -52,7 +52,7 @@ export function registerCommands(extension: Extension): Disposable[] {
       const size = model && (await askSize());
       return size && tell(extension, "dsconfig.memory", size, model);
     }),
-    register("dsconfig.choose", choose),
+    register("dsconfig.choose", () => choose(extension)),
     register("dsconfig.restart", () => extension.restart()),
   ];
 }

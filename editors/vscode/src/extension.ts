@@ -32,6 +32,7 @@ export class Extension {
   private readonly log: LogOutputChannel;
   private readonly status: Status;
   private running: Disposable[] = [];
+  private mirror: Mirror | undefined;
   /** When the extension's own server fell last. */
   private fell = Number.NEGATIVE_INFINITY;
 
@@ -69,7 +70,7 @@ export class Extension {
       each.dispose();
     }
     const { client, bundled } = this;
-    this.client = this.bundled = undefined;
+    this.client = this.bundled = this.mirror = undefined;
     await client?.stop().catch(() => {});
     bundled?.python.end();
   }
@@ -77,6 +78,16 @@ export class Extension {
   async restart(): Promise<void> {
     await this.stop();
     await this.start();
+  }
+
+  /** Tells the server of a file that was written here. */
+  async changed(file: Uri): Promise<void> {
+    const { client, mirror } = this;
+    if (mirror) {
+      return mirror.changed(file);
+    }
+    const uri = client?.code2ProtocolConverter.asUri(file);
+    await client?.sendNotification("workspace/didChangeWatchedFiles", { changes: [{ uri, type: 2 }] });
   }
 
   /** Runs the command of the workspace's own dsconfig. */
@@ -114,6 +125,7 @@ export class Extension {
     await client.start();
     this.bundled = client;
     this.running.push(mirror);
+    this.mirror = mirror;
     this.mirrored = mirror.fill().catch((error: unknown) => this.log.warn(String(error)));
     return client;
   }
@@ -138,12 +150,12 @@ export class Extension {
       synchronize: { configurationSection: "dsconfig" },
       outputChannel: this.log,
       middleware: {
-        // Lenses are asked for anew where settings changed, which the status bar shows, too.
-        provideCodeLenses: (document, token, next) => {
-          this.status.refresh();
-          return next(document, token);
-        },
         didOpen: async (document, next) => (VIEWS.has(document.uri.scheme) ? undefined : next(document)),
+        // Asked again whenever something around a config changes, its settings file among it.
+        provideDiagnostics: (document, previous, token, next) => {
+          this.status.refresh();
+          return next(document, previous, token);
+        },
         executeCommand: async (command, args, next) => {
           const given = await withModel(this, command, args);
           const told = given && (await next(command, given));

@@ -43,6 +43,11 @@ export class Mirror implements Disposable {
     await this.copied(await workspace.findFiles(FILES, PASSED_OVER, MOST), CREATED);
   }
 
+  /** Copies a file that was written here: of that a watcher tells late, or never. */
+  changed(uri: Uri): Promise<void> {
+    return this.copied([uri], CHANGED);
+  }
+
   dispose(): void {
     for (const watcher of this.watchers) {
       watcher.dispose();
