@@ -38,7 +38,7 @@ class Links:
         """Let nothing pass from now on."""
         self._whole.clear()
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         """Let everything pass again, what was sent meanwhile included."""
         self._whole.set()
 

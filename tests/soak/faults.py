@@ -88,7 +88,7 @@ def _drain_all_but_one(soak: Soak, _: Host) -> None:
 
 
 def _cut(soak: Soak, host: Host) -> None:
-    _for_a_while(soak, host.links.cut, host.links.mend)
+    _for_a_while(soak, host.links.cut, host.links.restore)
 
 
 def _cut_for_good(_: Soak, host: Host) -> None:
