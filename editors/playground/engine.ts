@@ -138,7 +138,7 @@ export class Engine {
       ...(worldSize ? ["--world-size", String(worldSize)] : []),
       ...(consumer ? ["--consumer", consumer] : []),
     ];
-    return this.client.run([name, ...said, ...options, this.path], "", "/work");
+    return this.client.run([name, ...said, ...options, this.path], "", "/project");
   }
 
   end(): void {
@@ -168,7 +168,7 @@ export class Engine {
   }
 
   private get path(): string {
-    return `/work/ds_config.${this.format}`;
+    return `/project/ds_config.${this.format}`;
   }
 
   private get uri(): string {

@@ -1,7 +1,7 @@
 """What a worker runs: the verbs of the command and the language server, on files in the worker's own memory.
 
 Messages are JSON-RPC, as text. Beside those of the Language Server Protocol there is one of ours,
-`dsconfig/run`, which runs the command: `{"arguments": ["check", "-"], "stdin": "…", "folder": "/work"}`
+`dsconfig/run`, which runs the command: `{"arguments": ["check", "-"], "stdin": "…", "folder": "/project"}`
 gives `{"code": 1, "stdout": "…", "stderr": "…"}`.
 """
 

@@ -85,7 +85,7 @@ def test_a_verb_says_what_the_command_says(ours: Worker, arguments: tuple[str, .
 
 def test_it_is_a_language_server(ours: Worker) -> None:
     ours.ask("initialize", {"capabilities": {}, "processId": None, "rootUri": None})
-    opened = {"uri": "file:///work/ds_config.json", "languageId": "json", "version": 1, "text": MISTAKE}
+    opened = {"uri": "file:///project/ds_config.json", "languageId": "json", "version": 1, "text": MISTAKE}
     ours.tell({"jsonrpc": "2.0", "method": "initialized", "params": {}})
     ours.tell({"jsonrpc": "2.0", "method": "textDocument/didOpen", "params": {"textDocument": opened}})
     while (told := ours.hear()).get("method") != "textDocument/publishDiagnostics":
@@ -105,7 +105,7 @@ def test_files_that_cannot_be_do_not_end_it(ours: Worker) -> None:
     files = [
         {"path": path, "content": "{}"} for path in ("/blocked", "/blocked/ds_config.json", "/free.json")
     ]
-    gone = ["/never/was.json", "/work"]
+    gone = ["/never/was.json", "/project"]
     ours.tell({"jsonrpc": "2.0", "method": "dsconfig/mirror", "params": {"write": files, "remove": gone}})
     assert "/free.json:" in ours.run("check", "--output-format", "concise", "/free.json")[1]
 

@@ -8,7 +8,7 @@ const MODELS = [
 ];
 const PASTED = "pasted";
 const PHASES = { at_rest: "at rest", load: "load", forward: "forward", backward: "backward", step: "step" };
-const [CONFIG, MODEL] = ["/work/ds_config.json", "/work/model/config.json"];
+const [CONFIG, MODEL] = ["/project/ds_config.json", "/project/model/config.json"];
 
 /** The config that the form describes. */
 function config({ stage, offload, micro, steps, precision }) {
@@ -78,7 +78,7 @@ async function checker(folder) {
       waiting.set(++last, { resolve, reject });
       const write = Object.entries(files).map(([path, content]) => ({ path, content }));
       worker.postMessage({ jsonrpc: "2.0", method: "dsconfig/mirror", params: { write, remove: [] } });
-      const params = { arguments: args, stdin: "", folder: "/work" };
+      const params = { arguments: args, stdin: "", folder: "/project" };
       worker.postMessage({ jsonrpc: "2.0", id: last, method: "dsconfig/run", params });
     });
 }
