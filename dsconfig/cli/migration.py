@@ -16,7 +16,8 @@ from dsconfig.releases import UnknownReleaseError, resolve
 from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
-    from dsconfig.checking.held import Held, Place
+    from dsconfig.checking.held import Held
+    from dsconfig.checking.places import Place
     from dsconfig.consumers.reader import Reader
     from dsconfig.document import Document
     from dsconfig.fixing.changes import Change, Decision
