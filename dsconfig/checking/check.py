@@ -14,7 +14,7 @@ from dsconfig.checking.notes import notes, world_sizes
 from dsconfig.checking.report import Report, by_place
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers import launch_file
-from dsconfig.consumers.known import Known, Model
+from dsconfig.consumers.known import Known
 from dsconfig.consumers.known import of_file as known_of
 from dsconfig.consumers.launchers.arguments import with_version
 from dsconfig.consumers.launchers.follow import job_of
@@ -83,10 +83,9 @@ def _known(model: ModelSource | None, host_memory: int | None, gpus_per_node: in
             raise ValueError(f"{name} {value!r}: expected an integer of at least 1")
     if model is None:
         return Known(None, host_memory, gpus_per_node)
-    from dsconfig.rules.trained import open_model
+    from dsconfig.rules.trained import asked_for
 
-    named = Model(model if isinstance(model, Mapping) else os.fspath(model), "as asked for", "argument")
-    open_model(named)
+    named = asked_for(model if isinstance(model, Mapping) else os.fspath(model))
     return Known(named, host_memory, gpus_per_node)
 
 

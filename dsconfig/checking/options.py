@@ -122,14 +122,12 @@ def known_of(asked: Asked, settings: Settings) -> tuple[Known, Known]:
 
 def _asked_for(asked: Asked, named: str) -> Model:
     """The model that somebody asks for, which has to be there."""
-    from dsconfig.rules.trained import UnreadableModelError, open_model
+    from dsconfig.rules.trained import UnreadableModelError, asked_for
 
-    found = Model(named, "as asked for", "argument")
     try:
-        open_model(found)
+        return asked_for(named)
     except UnreadableModelError as error:
         asked.refuse(f"model: {error}")
-    return found
 
 
 def judged_under(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from dsconfig.cli.errors import refuse
+from dsconfig.cli.sizes import amount
 from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.versions import EXPECTED, is_known
 from dsconfig.settings import FAIL_ON, MIN_SEVERITY
@@ -32,12 +33,6 @@ def world_size(text: str) -> int:
     if len(text) > 9:
         raise argparse.ArgumentTypeError(f"expected at most 999999999, got `{text[:40]}`")
     return int(text)
-
-
-def _amount(text: str) -> int:
-    from dsconfig.cli.sizes import amount
-
-    return amount(text)
 
 
 def consumer(text: str) -> str:
@@ -97,7 +92,7 @@ def add_checking(parser: Container) -> None:
     add("--consumer", type=consumer, metavar="READER", help=_READER)
     told = "the model: its config.json, its folder, or a name (default: what a launch file of the job names)"
     add("--model", metavar="MODEL", help=told)
-    add("--host-memory", type=_amount, metavar="SIZE", help="the memory of a host, such as 1TiB")
+    add("--host-memory", type=amount, metavar="SIZE", help="the memory of a host, such as 1TiB")
     told = "ranks that share a host (default: 8, or all of fewer)"
     add("--gpus-per-node", type=world_size, metavar="N", help=told)
     _add_rules(parser)

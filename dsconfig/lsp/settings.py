@@ -47,11 +47,10 @@ class Configuration:
         """The model, where it can be read; what else the settings say counts in any case."""
         if not isinstance(named, str) or not named:
             return None
-        from dsconfig.consumers.known import Model
-        from dsconfig.rules.trained import UnreadableModelError, open_model
+        from dsconfig.rules.trained import UnreadableModelError, asked_for
 
         try:
-            open_model(Model(named, "as asked for", "argument"))
+            asked_for(named)
         except UnreadableModelError as error:
             if sys.platform != "emscripten":  # a browser has no files but those that are open
                 self.problems.append(f"model: {error}")

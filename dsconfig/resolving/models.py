@@ -39,10 +39,10 @@ def model_of(source: ModelSource) -> Model:
     if not isinstance(source, Mapping):
         name = os.fspath(source)
         path = config_at(name)
-        if path is None and preset_of(name) is not None:
-            shape = PRESETS[str(preset_of(name))]
-            return Model(shape, {"hidden_size": shape.hidden})
         if path is None:
+            shape = preset_of(name)
+            if shape is not None:
+                return model_of(shape)
             raise NotModelledError(
                 f"there is no model `{name}`", f"give a {CONFIG} or one of {', '.join(PRESETS)}"
             )

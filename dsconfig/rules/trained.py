@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dsconfig.consumers.known import Model as Named
 from dsconfig.consumers.model_files import CONFIG, config_at, read
 from dsconfig.evaluation.context import Context, SkipRule
 from dsconfig.json_types import Json, NamedTuple
 
 if TYPE_CHECKING:
-    from dsconfig.consumers.known import Model as Named
     from dsconfig.sizing.models.shape import Shape
 
 
@@ -123,6 +123,17 @@ def _model(ctx: Context) -> Model | None:
         return None
 
 
+def asked_for(model: str | Mapping[str, Json]) -> Named:
+    """The model that somebody asks for, which has to be there.
+
+    Raises:
+        UnreadableModelError: it cannot be read, or there is none.
+    """
+    named = Named(model, "as asked for", "argument")
+    open_model(named)
+    return named
+
+
 def open_model(named: Named) -> Model:
     """The model of this name.
 
@@ -161,12 +172,10 @@ def _described(shown: str, config: Mapping[str, Json]) -> Model:
 def _of_name(name: str) -> Model:
     """A model of published sizes."""
     from dsconfig.sizing.models.hub import preset_of
-    from dsconfig.sizing.models.named import PRESETS
 
-    known = preset_of(name)
-    if known is None:
+    found = preset_of(name)
+    if found is None:
         raise UnreadableModelError(f"{name[:200]}: no such file, no folder with a {CONFIG}, no known name")
-    found = PRESETS[known]
     return Model(name, {"model_type": found.name}, found)
 
 

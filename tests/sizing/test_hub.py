@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from dsconfig import NotModelledError
-from dsconfig.resolving.models import model_of, preset_of
+from dsconfig.resolving.models import model_of
+from dsconfig.sizing.models.hub import preset_of
+from dsconfig.sizing.models.named import PRESETS
 
 LLAMA = '{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, '
 LLAMA += '"intermediate_size": 128, "vocab_size": 100}'
@@ -27,7 +29,7 @@ LLAMA += '"intermediate_size": 128, "vocab_size": 100}'
     ],
 )
 def test_names_of_the_hub_lead_to_presets(name: str, preset: str | None) -> None:
-    assert preset_of(name) == preset
+    assert preset_of(name) == (PRESETS[preset] if preset else None)
 
 
 def test_a_model_in_the_hub_s_cache_is_found_without_network(

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 
 from dsconfig.sizing.models.named import PRESETS
+from dsconfig.sizing.models.shape import Shape
 
 
-def preset_of(name: str) -> str | None:
+def preset_of(name: str) -> Shape | None:
     """The preset of this name, or of the hub's name for it."""
     if name in PRESETS:
-        return name
+        return PRESETS[name]
     maker, _, last = name.lower().partition("/")
     if maker not in MAKERS:
         return None
     last = re.sub(r"^meta-|-(hf|instruct|chat|base|v\d+(\.\d+)?)(?=-|$)", "", last)
-    found = HUB.get(last, last)
-    return found if found in PRESETS else None
+    return PRESETS.get(HUB.get(last, last))
 
 
 MAKERS = (
