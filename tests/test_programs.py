@@ -38,6 +38,21 @@ def test_neox_makes_the_config_of_its_own_keys(project: Path) -> None:
     assert not check(launch(project, {**job, "train_batch_size": 60})).ok
 
 
+def test_what_neox_adds_and_builds_itself_is_no_finding(project: Path) -> None:
+    job = {**JOBS["GPT-NeoX"], "precision": "fp16", "optimizer": {"type": "sm3", "params": {"lr": 1e-3}}}
+    path = launch(project, {**job, "deepspeed_extra_args": {"comms_logger": {"enabled": True}}})
+    (found,) = check(path, target="0.16.9")
+    line = Path(path).read_text().splitlines().index("    enabled: true") + 1
+    assert (found.code, found.location and found.location.line) == ("DSC921", line)
+    (refused,) = [each for each in check(path, target="0.19.8") if each.severity == "error"]
+    assert (refused.code, refused.fix) == ("DSC101", None)
+    assert str(refused.help).startswith("write `fp16` in the launch file: GPT-NeoX adds it")
+    tuned = launch(project, {**job, "autotuning": {"enabled": True}, "zero_optimization": {"stage": [1, 2]}})
+    assert (
+        check(tuned).foreign == "not a DeepSpeed config: a launch file of GPT-NeoX for DeepSpeed's autotuner"
+    )
+
+
 def test_openrlhf_makes_the_config_of_its_flags(project: Path) -> None:
     command = "deepspeed --num_gpus 8 --module openrlhf.cli.train_sft --train.batch_size 256 "
     (project / "run.sh").write_text(

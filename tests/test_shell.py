@@ -36,6 +36,10 @@ def first(text: str) -> Command:
         "run() {\n  t --deepspeed ds.json --max_steps 7\n}\nrun",
         "t --flag --deepspeed 'ds.json' --max_steps \"7\" > out 2>&1 &",
         "t --deepspeed ds.json --max_steps 7\r\n",
+        "DS=a/ds.yaml; DS=${DS##*/}\nt --deepspeed ${DS%.*}.json --max_steps ${N:-${M:-7}}",
+        "DS=ds.json\ncase $1 in --ds) shift; DS=$1;; esac\nt --deepspeed $DS --max_steps 7",
+        "while getopts d: o; do N=7; N=$OPTARG; done\nt --deepspeed ds.json --max_steps $N",
+        "read -r -d '' ARGS <<EOF\n--deepspeed ds.json \\\n --max_steps 7\nEOF\nt $ARGS",
     ],
 )
 def test_what_a_command_says(text: str) -> None:
@@ -66,6 +70,16 @@ def test_what_only_the_shell_of_the_job_knows() -> None:
         ("torchrun --nproc-per-node=gpu t.py", None),
         ("NNODES=2 NPROC_PER_NODE=4 swift sft", 8),
         ("accelerate launch --num_processes 6 --num_machines 2 t.py", 6),
+        ("#SBATCH --nodes=2 --gres=gpu:4\ntorchrun --nnodes $SLURM_NNODES --nproc_per_node 4 t.py", 8),
+        ("#SBATCH --nodes=2 --gres=gpu:a100:4\ntorchrun --nproc_per_node $SLURM_GPUS_ON_NODE t.py", 4),
+        ("#SBATCH -N 3\n#SBATCH --ntasks-per-node=2 # a GPU each\nsrun python t.py", 6),
+        ("#SBATCH --nodes=2\nsrun -n 12 python t.py", 12),
+        ("srun python -m t", None),
+        ("export PET_NNODES=2\ntorchrun --nproc_per_node=4 t.py", 8),
+        ("G=(0 1 2)\ntorchrun --nproc_per_node=${#G[@]} t.py", 3),
+        ("GPUS=0,1,2\ntorchrun --nproc_per_node=$(echo $GPUS | tr ',' '\\n' | wc -l) t.py", 3),
+        ("N=4\ntorchrun --nproc_per_node=$(expr $N \\* 2) t.py", 8),
+        (": ${N:=2}\ntorchrun --nproc_per_node=$((N % 3 + ${M:-4})) t.py", 6),
     ],
 )
 def test_world_size(text: str, size: int | None) -> None:
@@ -216,3 +230,61 @@ def test_arguments_that_a_program_gives_in_code(project: Path) -> None:
     assert check("run.sh").children[0].ok, "nobody knows them"
     (project / "run.sh").write_text("t --deepspeed ds/z.json --output_dir out --learning_rate 1e-4\n")
     assert not check("run.sh").children[0].ok
+
+
+SCRIPT = """
+GPUS=${GPUS:-8}
+STEPS=$((512 / MICRO / WORLD_SIZE / GPUS))
+torchrun --nnodes=$WORLD_SIZE --nproc_per_node=$GPUS t.py --output_dir out \\
+    --per_device_train_batch_size $MICRO --gradient_accumulation_steps $STEPS --deepspeed ds.json
+"""
+SLURM = "#SBATCH --nodes=2\n" + SCRIPT.replace("WORLD_SIZE", "SLURM_NNODES")
+ACCELERATE = SCRIPT.replace("torchrun --nnodes", "accelerate launch --num_machines").replace(
+    "nproc_per_node=$GPUS", "num_processes $((WORLD_SIZE * GPUS))"
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "size", "triplet"),
+    [
+        (SCRIPT, 8, (512, 2, 32)),
+        (SCRIPT, 16, (512, 2, 16)),
+        (SCRIPT, 4, (512, 2, 64)),
+        (SCRIPT.replace("=${GPUS:-8}", "=$(nvidia-smi -L | wc -l)"), 16, (512, 2, 16)),
+        (SCRIPT.replace("=$GPUS t", "=$(nvidia-smi -L | wc -l) t").replace(" / GPUS", ""), 4, (2048, 2, 256)),
+        (SCRIPT.replace("GPUS=${GPUS:-8}", "WORLD_SIZE=${MLP_WORKER_NUM:-1}; GPUS=8"), 32, (512, 2, 8)),
+        (SLURM, 32, (512, 2, 8)),
+        (SLURM.replace("MICRO / SLURM_NNODES", "MICRO / WORLD_SIZE"), 32, None),
+        (ACCELERATE, 24, (480, 2, 10)),
+        ("bash -c '" + SCRIPT + "'", 16, (512, 2, 16)),
+    ],
+)
+def test_what_the_script_reckons_from_the_number_of_ranks(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    size: int,
+    triplet: tuple[int, int, int] | None,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ds.json").write_text(json.dumps(AUTO))
+    (tmp_path / "run.sh").write_text(f"MICRO=2\n{script}")
+    for asked in ("run.sh", "ds.json"):
+        if triplet is None:
+            with pytest.raises(ResolveError, match="`gradient_accumulation_steps` of the job is not known"):
+                resolve(asked, size, "0.19.8")
+        else:
+            assert resolve(asked, size, "0.19.8").triplet == triplet, asked
+
+
+def test_one_node_where_the_shell_of_the_job_knows_how_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ds.json").write_text(json.dumps(AUTO))
+    (tmp_path / "run.sh").write_text(f"MICRO=2\n{SCRIPT}")
+    run = resolve("run.sh", target="0.19.8")
+    assert (run.world_size, run.triplet) == (8, (512, 2, 32))
+    said = "world size 8 is that of one node: run.sh leaves the number of nodes to the shell of its job"
+    assert {said, "on 8 ranks `WORLD_SIZE` is 1 in the job's shell"} <= {each.text for each in run.messages}
+    assert check("run.sh").world_size is None  # nobody said so

@@ -262,8 +262,9 @@ def _held(
 
 def _raised(job: Job, config: Report) -> tuple[tuple[Diagnostic, ...], ...]:
     """The findings on the config that a launch file holds, and those silenced, at their places there."""
-    from dsconfig.checking.inline import brought_up
+    from dsconfig.checking.inline import brought_up, is_made
 
     return tuple(
-        tuple(brought_up(found, job) for found in group) for group in (config.diagnostics, config.suppressed)
+        tuple(brought_up(found, job) for found in group if not is_made(found, job))
+        for group in (config.diagnostics, config.suppressed)
     )

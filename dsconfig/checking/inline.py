@@ -26,6 +26,9 @@ def brought_up(found: Diagnostic, job: Job) -> Diagnostic:
     fix = None if found.fix is None else _moved(found.fix, base)
     if fix is not None and not _can_be_edited(job, fix):
         found, fix = found._replace(help=found.help or fix.title), None
+    if _is_added(found, job):
+        todo = f"write `{found.path[0]}` in the launch file: {job.format.name} adds it where that is absent"
+        found, fix = found._replace(help=todo), None
     return found._replace(
         path=(*base, *found.path),
         location=placed(found.location, found.path),
@@ -35,6 +38,16 @@ def brought_up(found: Diagnostic, job: Job) -> Diagnostic:
         ),
         fix=fix,
     )
+
+
+def is_made(found: Diagnostic, job: Job) -> bool:
+    """Whether a finding is about what the launch file's program adds itself, to no harm: nobody wrote it."""
+    return found.severity != "error" and _is_added(found, job)
+
+
+def _is_added(found: Diagnostic, job: Job) -> bool:
+    made = job.document is not None and job.document.is_data and job.format.makes == _SAME_KEYS
+    return made and bool(found.path) and _written(job.launch, found.path) is None
 
 
 def _can_be_edited(job: Job, fix: Fix) -> bool:
@@ -48,7 +61,8 @@ def _can_be_edited(job: Job, fix: Fix) -> bool:
 
 
 _SAME_KEYS = "neox"
-"""The program whose own files have the keys of the config at their root."""
+"""The program whose own files have the keys of the config at their root, or under `EXTRA`."""
+EXTRA = "deepspeed_extra_args"
 
 
 def _places(job: Job) -> Place:
@@ -73,9 +87,16 @@ def _places(job: Job) -> Place:
 
 def _by_key(launch: Document, path: KeyPath) -> Location | None:
     """The place of a key, which may be written with hyphens."""
+    there = _written(launch, path[:1])
+    return None if there is None else location_of(launch, (*there, *path[1:]))
+
+
+def _written(launch: Document, path: KeyPath) -> KeyPath | None:
+    """Where a key of the config stands in a launch file that has the same keys; None: nowhere."""
     for first in (path[:1], tuple(str(part).replace("_", "-") for part in path[:1])):
-        if first and launch.located(first):
-            return location_of(launch, (*first, *path[1:]))
+        for base in ((), (EXTRA,)) if first else ():
+            if launch.located((*base, *first, *path[1:])):
+                return (*base, *first, *path[1:])
     return None
 
 

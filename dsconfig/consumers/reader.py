@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -39,13 +39,20 @@ class Given(NamedTuple):
     likely: Mapping[str, Json] = MappingProxyType({})
     """What arguments that are not known are on most machines: it fills, and contradicts nothing."""
 
-    def on(self, world_size: int | None) -> tuple[Mapping[str, Json], frozenset[str]]:
-        """The arguments on so many ranks, and the names of those that are not known then either."""
+    at: Callable[[int], Given | None] | None = None
+    """What gives the arguments on so many ranks, where its script reckons with their number."""
+    note: str = ""
+    """How that came out, in words."""
+
+    def on(self, world_size: int | None) -> Given:
+        """The arguments on so many ranks."""
+        if self.at is not None and world_size is not None:
+            return (self.at(world_size) or self._replace(at=None)).on(world_size)
         micro = self.arguments.get(_MICRO)
         if self.update is None or world_size is None or not isinstance(micro, int) or micro < 1:
-            return self.arguments, self.unknown
+            return self
         steps = max(1, -(-self.update // (micro * world_size)))
-        return {**self.arguments, _STEPS: steps}, self.unknown - {_STEPS}
+        return self._replace(arguments={**self.arguments, _STEPS: steps}, unknown=self.unknown - {_STEPS})
 
     def complete(self, config: JsonObject) -> frozenset[str]:
         """Put into a config what its program does; returns the keys of the root that are new."""

@@ -37,9 +37,10 @@ def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given:
     added = given.complete(data)
     if not consumer.fills:
         return Job(data, (), (), (), added) if added else None
-    arguments, unknown = given.on(world_size)
+    known = given.on(world_size)
     try:
-        filling = fill(deepcopy(data), consumer, world_size, arguments, None, assumed=Assumed(unknown))
+        assumed = Assumed(known.unknown)
+        filling = fill(deepcopy(data), consumer, world_size, known.arguments, None, assumed=assumed)
     except (ValueError, TypeError, AttributeError, OverflowError):  # other rules say what is wrong with it
         return None
     # What the plugin puts in for lack of an argument stays "auto": it is a finding of its own.

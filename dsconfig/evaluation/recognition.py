@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.consumers.launchers.follow import job_of
-from dsconfig.consumers.launchers.table import SCRIPTS, at, format_of
+from dsconfig.consumers.launchers.table import SCRIPTS, Format, at, format_of
 from dsconfig.model.keyinfo import ROOT, section_keys
 
 if TYPE_CHECKING:
@@ -104,6 +104,16 @@ def leads_to_config(data: Mapping[str, Json]) -> bool:
 _IN_COMMANDS = ("--deepspeed", "dsconfig elastic run", "'dsconfig', 'elastic', 'run'")
 
 
+def _why_none(launch: Format, data: Mapping[str, Json]) -> str:
+    """Why there is no config, as the end of a clause."""
+    if launch.makes == "neox":
+        from dsconfig.consumers.launchers.made import neox
+
+        return neox.why_none(data)
+    where = " or ".join(f"`{key}`" for key in launch.config or launch.commands or (launch.made_of,))
+    return f"that names none by {where}"
+
+
 def foreign(document: Document) -> str | None:
     """Why a file that someone named is not a DeepSpeed config; None where it is one, or means to be.
 
@@ -119,8 +129,7 @@ def foreign(document: Document) -> str | None:
     keys = [key for key in data if isinstance(key, str)]
     count = len(_of_no_release(keys))
     if (launch := format_of(data)) is not None:
-        where = " or ".join(f"`{key}`" for key in launch.config or launch.commands or (launch.made_of,))
-        return None if job_of(document) else f"a launch file of {launch.name} that names none by {where}"
+        return None if job_of(document) else f"a launch file of {launch.name} {_why_none(launch, data)}"
     if not count or "$dsconfig" in data or is_launch_file(data) or not mostly_foreign(keys):
         return None
     if count == 1:

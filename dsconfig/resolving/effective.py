@@ -56,7 +56,8 @@ def effective(
     release = chosen.releases[-1]
     seen = reading(document, release, consumer)
     written = context(seen.document, release, seen.consumer)
-    run, messages, size = None, seen.messages, world_size or processes(document, consumer)
+    run, messages, launched = None, seen.messages, None if world_size else processes(document, consumer)
+    size = launched.ranks if launched else world_size
     try:
         if size is not None:
             circumstances = runtime(seen.consumer, (1, 1, 1, 1), size, chosen)

@@ -94,6 +94,12 @@ def refuse_result(run: Run, silenced: frozenset[_Named]) -> None:
     # Without an mpu the batch is not what the script will have, with one the ranks are not all there are.
     everywhere = frozenset.intersection(*(frozenset(map(_named, _errors(report))) for report in reports))
     stops = [found for found in _errors(reports[0], silenced) if _named(found) in everywhere]
+    if reader != run.consumer and any(found.effect is not Effect.REJECTED for found in stops):
+        # What fails in training depends on the loop: the Trainer gives inputs by name, say.
+        theirs = frozenset(
+            map(_named, _errors(report_on(document, run.release, run.consumer, run.world_size)))
+        )
+        stops = [found for found in stops if found.effect is Effect.REJECTED or _named(found) in theirs]
     told = [message.text for message in run.messages if message.kind == "refused"]
     hints = (*told, *map(str, run.mismatches))
     _stop(((document.name, found) for found in stops), hints)

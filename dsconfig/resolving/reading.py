@@ -17,9 +17,10 @@ from dsconfig.consumers.versions import parted
 from dsconfig.document import Document, read_dict
 from dsconfig.releases import Target
 from dsconfig.resolving.errors import ResolveError
+from dsconfig.resolving.runtime import Launched
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import JsonObject, KeyPath
+    from dsconfig.json_types import Json, JsonObject, KeyPath
 
 
 class Reading(NamedTuple):
@@ -50,16 +51,28 @@ def reader_of(document: Document, consumer: str | None) -> Reader:
     return informed(given(consumer), document.name) if consumer else find_out(document)
 
 
-def processes(document: Document, consumer: str | None) -> int | None:
-    """The world size that a launch file asks for, be it that of the job which reads the document."""
+def processes(document: Document, consumer: str | None) -> Launched | None:
+    """The world size of a launch file, be it that of the job which reads the document."""
     data = document.value()
     if (job := job_of(document)) is not None:
         named_by_it = job.document.value() if job.document else None
-        other = launch_file.processes(named_by_it) if launch_file.is_launch_file(named_by_it) else None
-        return job.world_size or other
+        if job.world_size is not None:
+            return Launched(job.world_size, f"that of {document.name}")
+        if (ranks := _asked_for(named_by_it)) is not None:
+            return Launched(ranks, "the launch file's `num_processes`")
+        if job.smallest is None:
+            return None
+        said = f"that of one node: {document.name} leaves the number of nodes to the shell of its job"
+        return Launched(job.smallest, said)
     if launch_file.is_launch_file(data):
-        return launch_file.processes(data)
-    return reader_of(document, consumer).processes
+        ranks = launch_file.processes(data)
+        return None if ranks is None else Launched(ranks, "the launch file's `num_processes`")
+    reader = reader_of(document, consumer)
+    return None if reader.processes is None else Launched(reader.processes, f"that of {reader.launch}")
+
+
+def _asked_for(data: Json) -> int | None:
+    return launch_file.processes(data) if launch_file.is_launch_file(data) else None
 
 
 def reading(document: Document, release: str, consumer: str | None) -> Reading:

@@ -14,6 +14,7 @@ from dsconfig.batch.triplet import KEYS
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers.by_name import consumer_of
 from dsconfig.consumers.filling import Assumed, MissingArgumentsError, fill
+from dsconfig.consumers.filling.record import Message
 from dsconfig.consumers.filling.state import Filling
 from dsconfig.document import Document
 from dsconfig.releases import Target
@@ -91,10 +92,12 @@ def derive_run(
     """The run of a config, whatever `check` finds in it."""
     consumer, sp, assumed = consumer_of(seen.consumer), chosen.parallel.sp, Assumed()
     if seen.given is not None:
-        known, unknown = seen.given.on(chosen.ranks)
-        training_args = {**known, **(training_args or {})}
-        assumed = Assumed(unknown - training_args.keys(), seen.given.likely)
-        seen.given.complete(written.config)
+        known = seen.given.on(chosen.ranks)
+        known.complete(written.config)
+        training_args = {**known.arguments, **(training_args or {})}
+        assumed = Assumed(known.unknown - training_args.keys(), known.likely)
+        if known.note:
+            seen = seen._replace(messages=(*seen.messages, Message("note", known.note)))
     try:
         filling = fill(
             written.config, consumer, chosen.ranks, training_args, model_config, sp=sp, assumed=assumed

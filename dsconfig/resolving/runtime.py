@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 from dsconfig import releases
 from dsconfig.consumers.filling.record import Message
@@ -29,6 +30,13 @@ class Parallel:
                 raise ValueError(f"{field.name} {value!r}: expected an integer of at least 1")
 
 
+class Launched(NamedTuple):
+    """The world size of a launch file, and what says so, in words."""
+
+    ranks: int
+    source: str
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """The circumstances of one run, and messages about how they were found out."""
@@ -50,11 +58,11 @@ def runtime(
     degrees: tuple[int, int, int, int],
     world_size: int | None,
     target: str | Target | None,
-    launched: int | None = None,
+    launched: Launched | None = None,
 ) -> Runtime:
     """The circumstances that the arguments of `resolve` lead to; `degrees` are tp, pp, sp and ep.
 
-    `launched` is the world size that a launch file asks for, where nothing else says one.
+    `launched` is the world size of a launch file, where nothing else says one.
 
     Raises:
         UnknownReleaseError: the target names no release.
@@ -69,15 +77,15 @@ def runtime(
     return Runtime(release, consumer, ranks, parallel, tuple(messages))
 
 
-def _ranks(world_size: int | None, launched: int | None, messages: list[Message]) -> int:
+def _ranks(world_size: int | None, launched: Launched | None, messages: list[Message]) -> int:
     if world_size is not None:
         if type(world_size) is not int or world_size < 1:
             raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
         return world_size
     text = os.environ.get(WORLD_SIZE)
     if text is None and launched is not None:
-        messages.append(Message("note", f"world size {launched} is the launch file's `num_processes`"))
-        return launched
+        messages.append(Message("note", f"world size {launched.ranks} is {launched.source}"))
+        return launched.ranks
     if text is None:
         raise ValueError(f"no world size: give one, or set {WORLD_SIZE} in the environment")
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:

@@ -56,6 +56,14 @@ def test_what_the_consumer_refuses() -> None:
     )
 
 
+def test_what_only_another_loop_dies_of() -> None:
+    casts = {**BATCH, "fp16": {"enabled": False, "auto_cast": True}, "bf16": {"enabled": True}}
+    casts["zero_optimization"] = {"stage": 0}
+    assert "auto_cast" in told(casts, consumer="deepspeed").reason
+    run = resolve(casts, 2, "0.19.8", "transformers", training_args={"bf16": True})
+    assert run.triplet == (4, 2, 1), "the Trainer gives inputs by name"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from itertools import pairwise
 
 from dsconfig.consumers.launchers.job import text_of
 from dsconfig.consumers.launchers.places import is_name
+from dsconfig.consumers.launchers.ranks import open_of, world_size
 from dsconfig.consumers.launchers.shell import Shell, ShellCommand
 from dsconfig.consumers.launchers.table import FORMATS, Format
 from dsconfig.json_types import Json, NamedTuple
@@ -21,8 +20,6 @@ READERS = {
 }
 """Flags that name a config, or Accelerate's launch file, and who reads it then."""
 _SUFFIXES = (".json", ".yaml", ".yml", ".conf", ".hjson", ".jsonc")
-_PROCESSES = ("num_gpus", "nproc_per_node", "num_processes")
-_NODES = ("nnodes", "num_nodes")
 _PROGRAMS = [each for each in FORMATS if each.programs]
 _BEFORE_ARGUMENTS = 40
 """Among so many words a command says which program it runs."""
@@ -46,6 +43,10 @@ class Command(NamedTuple):
     """Where the script has gone before."""
     is_whole: bool = False
     """Whether all of its flags are known."""
+    open: tuple[str, ...] = ()
+    """What of the job's own shell decides how many processes there are, nodes first."""
+    varies: frozenset[str] = frozenset()
+    """Its flags that depend on one of these too."""
 
 
 def commands_in(shell: Shell) -> Iterator[Command]:
@@ -60,7 +61,7 @@ def _command(shell: ShellCommand) -> Command | None:
     given = _flags(words)
     if (path := _of_elastic(words)) is not None:
         return Command(
-            path, "elastic run", "elastic", None, given, _world(given, shell), shell.offset, shell.folder
+            path, "elastic run", "elastic", None, given, world_size(given, shell), shell.offset, shell.folder
         )
     program = _program(words) if given else None
     flag = next((flag for flag in READERS if _names(flag, given, words, program)), "")
@@ -69,6 +70,7 @@ def _command(shell: ShellCommand) -> Command | None:
     reader = READERS.get(flag, "accelerate")
     if program is not None and flag in ("deepspeed", ""):
         reader = program.reader
+    opened = open_of(shell)
     unknown = [name for name, value in given.items() if isinstance(value, str) and "$" in value]
     return Command(
         str(given[flag]) if flag else "",
@@ -76,11 +78,21 @@ def _command(shell: ShellCommand) -> Command | None:
         reader,
         program,
         {**given, **dict.fromkeys(unknown), "ENV": dict(shell.variables)},
-        _world(given, shell),
+        world_size(given, shell),
         shell.offset,
         shell.folder,
         not any("$" in word for last, word in zip(("", *words), words, strict=False) if last[:2] != "--"),
+        opened,
+        frozenset(name for name, value in given.items() if _depends(shell, name, value, opened)),
     )
+
+
+def _depends(shell: ShellCommand, name: str, value: Json, opened: tuple[str, ...]) -> bool:
+    """Whether a flag's value depends on what is open."""
+    if not opened or not isinstance(value, str):
+        return False
+    found = (read for word, read in shell.open.items() if word == value or word.endswith(f"={value}"))
+    return any(not read.isdisjoint(opened) for read in found) and bool(name)
 
 
 def _of_elastic(words: tuple[str, ...]) -> str | None:
@@ -126,37 +138,3 @@ def _names(flag: str, given: Mapping[str, Json], words: tuple[str, ...], program
 def _plugin(words: tuple[str, ...], given: Mapping[str, Json]) -> bool:
     """Whether `accelerate launch` makes the config of its flags."""
     return "use_deepspeed" in given and "launch" in words
-
-
-def _world(given: Mapping[str, Json], shell: ShellCommand) -> int | None:
-    """The processes of all nodes, where the command says how many; Accelerate counts them over all nodes."""
-    name = next((name for name in _PROCESSES if name in given), None)
-    if name is not None:
-        nodes = next((given[node] for node in _NODES if node in given), "1")
-        return _product(given[name], "1" if name == "num_processes" else nodes)
-    if (ranks := _of_mpi(shell.words)) is not None:
-        return ranks
-    if (listed := given.get("include")) and isinstance(listed, str):
-        hosts = [host.partition(":")[2] for host in listed.split("@")]
-        return sum(len(slots.split(",")) for slots in hosts) if all(hosts) else None
-    if (count := shell.variables.get("NPROC_PER_NODE")) is not None:
-        return _product(count, shell.variables.get("NNODES", "1"))
-    devices = shell.variables.get("CUDA_VISIBLE_DEVICES", "")
-    if shell.words[0] == "deepspeed" and not {"hostfile", "num_nodes"} & given.keys() and devices:
-        return len(devices.split(",")) if "$" not in devices else None
-    return None
-
-
-def _of_mpi(words: tuple[str, ...]) -> int | None:
-    """The processes of `mpirun -np N`; None where another program starts them."""
-    if words[0].rpartition("/")[2] not in ("mpirun", "mpiexec"):
-        return None
-    pairs = pairwise(words[:_BEFORE_ARGUMENTS])
-    return next((_product(count) for flag, count in pairs if flag in ("-np", "-n", "--np")), None)
-
-
-def _product(*counts: Json) -> int | None:
-    known = [
-        int(count) for count in counts if isinstance(count, str) and count.isdecimal() and len(count) < 9
-    ]
-    return math.prod(known) or None if len(known) == len(counts) else None

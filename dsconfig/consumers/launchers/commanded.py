@@ -16,6 +16,7 @@ from dsconfig.consumers.launchers.job import Job, read, text_of
 from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.shell import Shell
 from dsconfig.consumers.launchers.table import Format, at
+from dsconfig.consumers.launchers.varied import AtRanks, smallest
 from dsconfig.consumers.mentions import reader_of
 from dsconfig.consumers.reader import Reader, of_content
 from dsconfig.document import MAX_SIZE, Document, contents, read_bytes, read_dict
@@ -66,7 +67,10 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
         given(told._replace(within=""), command.arguments),
         command.world_size,
         arguments=command.arguments,
+        smallest=smallest(shell, command),
     )
+    if job.given is not None and command.varies:
+        job = job._replace(given=job.given._replace(at=AtRanks(shell.text, shell.path, command, told)))
     if not command.path:
         if command.format is None:
             told = told._replace(name="Accelerate", makes="accelerate")

@@ -13,7 +13,10 @@ _REDIRECT = re.compile(r"(?:<<<|>>|<>|>\||&>>?|[<>]&?)[ \t]*")
 _DEEP = 8
 """Substitutions within each other that are worked out."""
 _NAME = re.compile(r"\$(?:\w+|[@*#?])")
-_SUM = re.compile(r"[\d\s+*/()-]{1,60}")
+_BRACES = re.compile(r"\\.|'[^']*'|\$\{|\}", re.DOTALL)
+_PARAMETER = re.compile(r"\{(#?)(\w+)(?:\[([@*\w]+)\])?(?:(:?)[-=](.*)|([%#/].+))?\}", re.DOTALL)
+_BARE = re.compile(r"(?<![\w$])[A-Za-z_]\w*")
+_SUM = re.compile(r"[\d\s+*/%()-]{1,60}")
 
 LONGEST = 10_000
 """Nobody writes longer words, or keeps longer values; they stay as they are."""
@@ -25,6 +28,8 @@ class Quoting:
 
     def __init__(self, text: str, depth: int = 0) -> None:
         self.text, self._depth = text, depth
+        self.read: set[str] = set()
+        """The variables that were asked for, and the commands whose output was."""
         self._open: set[str] = set()
         """Brackets that nothing closes, from some place on: they are not searched for again."""
 
@@ -111,7 +116,7 @@ class Quoting:
         if text.startswith("$(", at):
             return self._closed(text, at + 1)
         if text.startswith("${", at):
-            return self._find(text, "}", at + 2)
+            return self._closed(text, at, _BRACES, "${", "}")
         match = _NAME.match(text, at)
         return match.end() if match else at + 1
 
@@ -123,17 +128,19 @@ class Quoting:
             return at
         return end + 1
 
-    def _closed(self, text: str, at: int) -> int:
+    def _closed(
+        self, text: str, at: int, marks: re.Pattern[str] = _NESTED, opens: str = "(", closes: str = ")"
+    ) -> int:
         """Behind the bracket that closes the one there."""
-        if "(" in self._open and text is self.text:
-            return at + 1
+        if opens in self._open and text is self.text:
+            return at + len(opens)
         depth = 0
-        for match in _NESTED.finditer(text, at):
-            depth += {"(": 1, ")": -1}.get(match[0], 0)
+        for match in marks.finditer(text, at):
+            depth += {opens: 1, closes: -1}.get(match[0], 0)
             if not depth:
                 return match.end()
-        self._open |= {"("} if text is self.text else set()
-        return at + 1
+        self._open |= {opens} if text is self.text else set()
+        return at + len(opens)
 
     # What a word stands for
     # ----------------------------------------------------------------------------------------------
@@ -168,6 +175,11 @@ class Quoting:
                 fields[-1] += part
         return fields if some or any(fields) else []
 
+    def in_quotes(self, body: str, variables: Variables) -> str:
+        """Text as it stands in double quotes, or a here-document."""
+        self.read.clear()
+        return body if len(body) > LONGEST else " ".join(self._within(body, variables))
+
     def _within(self, body: str, variables: Variables) -> list[str]:
         """What text in double quotes becomes: one word, unless an array is in it."""
         fields, at = [""], 0
@@ -188,59 +200,96 @@ class Quoting:
 
     def _value(self, part: str, variables: Variables) -> list[str]:
         """What a variable or a substitution is; itself where nobody knows."""
-        if part.startswith("$(("):
-            return [self._sum(part, variables)]
         if part[0] == "`" or part.startswith("$("):
             return [self._substituted(part, variables)]
-        name, default, whole = part[1:], None, False
-        if name.startswith("{"):
-            match = re.fullmatch(r"\{(\w+)(\[[@*\w]+\])?(?::?[-=](.*))?\}", name, re.DOTALL)
-            if match is None:
-                return [] if name in ("{@}", "{*}") else [part]
-            name, default, whole = match[1], match[3], match[2] in ("[@]", "[*]")
+        if part.startswith("${"):
+            return self._parameter(part, variables)
+        name = part[1:]
         if name in ("@", "*"):
             return []
+        self.read.add(name)
         if name in variables:
-            return list(variables[name] if whole else variables[name][:1])
-        if name == "PWD":
-            return ["."]
-        if default is not None:
-            return self.expanded(default, variables, split=False) or [""]
-        return [part]
+            return list(variables[name][:1])
+        return ["."] if name == "PWD" else [part]
+
+    def _parameter(self, part: str, variables: Variables) -> list[str]:
+        """What stands in braces: a variable, its default, an array's entry or length, part of a value."""
+        match = _PARAMETER.fullmatch(part[1:])
+        if match is None:
+            return [] if part in ("${@}", "${*}") else [part]
+        counts, name, index, unless_empty, default, operation = match.groups()
+        self.read.add(name)
+        found = variables.get(name)
+        if found is None or (unless_empty and not any(found)):
+            if default is not None and self._depth < _DEEP:
+                self._depth += 1
+                found = tuple(self.expanded(default, variables, split=False) or [""])
+                self._depth -= 1
+            elif found is None:
+                return ["."] if name == "PWD" else [part]
+        if index in ("@", "*"):
+            return [str(len(found))] if counts else list(found)
+        at = int(index) if index and index.isdecimal() and len(index) < _DIGITS else 0
+        here = found[at : at + 1]
+        if not here or not (counts or operation):
+            return list(here)
+        if counts:
+            return [str(len(here[0]))] if "$" not in here[0] else [part]
+        from dsconfig.consumers.launchers.arithmetic import trimmed
+
+        value = None if "$" in here[0] else trimmed(here[0], operation)
+        return [part if value is None else value]
 
     def _substituted(self, part: str, variables: Variables) -> str:
-        """A path, where a command is asked for one; itself where only running it would tell."""
-        inner = part[1:-1] if part[0] == "`" else part[2:-1]
-        if self._depth == _DEEP:
+        """What a sum, or a command that prints what is known, comes to; itself where only a run tells."""
+        if part in variables:
+            return variables[part][0]
+        if self._depth >= _DEEP:
             return part
         self._depth += 1
-        asked = Quoting(inner, self._depth)
+        found = self._sum(part, variables) if part.startswith("$((") else self._printed(part, variables)
+        self._depth -= 1
+        if found is None or "$" in found:
+            if not part.startswith("$(("):
+                self.read.add(part)
+            return part
+        return found
+
+    def _printed(self, part: str, variables: Variables) -> str | None:
+        asked = Quoting(part[1:-1] if part[0] == "`" else part[2:-1], self._depth)
+        asked.read = self.read
         lines = [
             [each for word in raw for each in asked.expanded(word, variables)]
             for _, raw, *_ in asked.simple_commands()
         ]
-        self._depth -= 1
-        found = _path(lines[-1], lines[:-1]) if lines and all(lines) else None
-        return part if found is None or "$" in found else found
+        return _output(lines[-1], lines[:-1]) if lines and all(lines) else None
 
-    def _sum(self, part: str, variables: Variables) -> str:
+    def _sum(self, part: str, variables: Variables) -> str | None:
         """The number that an expression comes to, where it is one of known whole numbers."""
-        inner = re.sub(
-            r"\$?\{?\b([A-Za-z_]\w*)\b\}?", lambda match: (variables.get(match[1]) or ("?",))[0], part[3:-2]
-        )
+
+        def value(match: re.Match[str]) -> str:
+            self.read.add(match[0])
+            return (variables.get(match[0]) or ("?",))[0]
+
+        inner = _BARE.sub(value, " ".join(self._within(part[3:-2], variables)))
         if not _SUM.fullmatch(inner):
-            return part
+            return None
         from dsconfig.consumers.launchers.arithmetic import whole
 
-        found = whole(inner.replace("/", "//"))
-        return part if found is None else str(found)
+        found = whole(inner)
+        return None if found is None else str(found)
 
 
-def _path(words: list[str], before: list[list[str]]) -> str | None:
-    """What a command says that asks for a path; None where it is another."""
+_DIGITS = 6
+
+
+def _output(words: list[str], before: list[list[str]]) -> str | None:
+    """What a command prints that asks for a path, or reckons; None where it is another."""
     folder = next((line[1] for line in before if line[0] == "cd" and len(line) > 1), "")
     if words == ["pwd"] and all(line[0] == "cd" for line in before):
         return os.path.normpath(folder or os.curdir)
+    if before and words[0] == "wc" and before[0][0] == "echo":
+        return _counted(before, words)
     given = [word for word in words[1:] if not word.startswith("-")]
     if before or not given:
         return None
@@ -254,4 +303,19 @@ def _path(words: list[str], before: list[list[str]]) -> str | None:
             return os.path.normpath(given[0])
         case "echo":
             return " ".join(given)
+        case "expr":
+            from dsconfig.consumers.launchers.arithmetic import whole
+
+            sums = " ".join(words[1:])
+            found = whole(sums) if _SUM.fullmatch(sums) else None
+            return None if found is None else str(found)
     return None
+
+
+def _counted(before: list[list[str]], words: list[str]) -> str | None:
+    """The entries of `echo 0,1 | tr , '\\n' | wc -l`."""
+    split = [line for line in before if line[0] == "tr"]
+    if words[1:] != ["-l"] or len(before) != 1 + len(split) or [line[1:2] for line in split] != [[","]]:
+        return None
+    listed = " ".join(before[0][1:])
+    return None if "$" in listed or not listed else str(listed.count(",") + 1)

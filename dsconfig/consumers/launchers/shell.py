@@ -6,8 +6,10 @@ What only the job's shell knows stays as it is written, `$NAME`: nobody guesses 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
+from dsconfig.consumers.launchers.batch_system import asked_for
 from dsconfig.consumers.launchers.quoting import LONGEST, Quoting
 from dsconfig.json_types import NamedTuple
 
@@ -22,10 +24,17 @@ _LEADS = frozenset((
     "eval", "env", "command",
 ))  # fmt: skip
 """Words before the command that say nothing of it."""
-OF_JOBS = ("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES")
+OF_JOBS = (
+    *("NPROC_PER_NODE", "NNODES", "CUDA_VISIBLE_DEVICES", "PET_NPROC_PER_NODE", "PET_NNODES"),
+    *("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NNODES"),
+)
 """Variables that launchers read."""
+_DEFAULT = re.compile(r"\$\{(\w+):?=(.*)\}", re.DOTALL)
+"""What assigns in passing: `: ${NNODES:=2}`."""
 _OUTPUT = re.compile(r"\w+=\"?\$\((.*)\)\"?", re.DOTALL)
 """An assignment of what a command prints."""
+_OF_CALLER = re.compile(r"\$(?:\{?\d|OPTARG|\{OPTARG)")
+"""What only the script's caller knows: its arguments."""
 _SUBSTITUTE = re.compile(r"s([/|#,])((?:(?!\1).)+)\1(.*)\1g?", re.DOTALL)
 _EDITS = 100
 _DEEP = 3
@@ -42,6 +51,8 @@ class ShellCommand(NamedTuple):
     """Where `cd` has led to, seen from where the script was started."""
     variables: Mapping[str, str]
     """Those of `OF_JOBS` that are assigned right before it, or were earlier in the script."""
+    open: Mapping[str, frozenset[str]]
+    """By word, and by name of `variables`: what of the job's own shell it depends on."""
 
 
 class Edited(NamedTuple):
@@ -59,19 +70,29 @@ class Edited(NamedTuple):
 
 
 class Shell:
-    """Reads a script from its begin to its end. `path`: where it stands."""
+    """Reads a script from its begin to its end.
+
+    `path`: where it stands. `variables`: those of the job's own shell that are known.
+    """
 
     def __init__(
-        self, text: str, path: str = "", variables: Mapping[str, tuple[str, ...]] | None = None
+        self, text: str, path: str = "", variables: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        self.folder = ""
-        own = {"0": (path,), "BASH_SOURCE": (path,)} if path else {}
-        self.variables: dict[str, tuple[str, ...]] = dict(own if variables is None else variables)
+        self.text, self.path, self.folder = text, path, ""
+        own = {"0": path, "BASH_SOURCE": path} if path else {}
+        told = {**own, **asked_for(text), **variables}
+        self.variables: dict[str, tuple[str, ...]] = {name: (value,) for name, value in told.items()}
+        self.origins: dict[str, frozenset[str]] = dict.fromkeys(own, frozenset())
+        """What of the job's own shell each variable of the script depends on."""
+        self._around: frozenset[str] = frozenset()
+        """What the text itself depends on, where it is a word of another."""
         self.documents: dict[str, str] = {}
         """The here-documents that the script writes into files, by the path as it writes it."""
         self.edited: dict[str, Edited] = {}
         """The files that `sed` writes, by the path as the script writes it."""
         self._editing: Edited | None = None
+        self._reading = ""
+        """The variable into which `read` puts the here-document that follows."""
         self._quoting = Quoting(text)
 
     def commands(self, deep: int = 0) -> Iterator[ShellCommand]:
@@ -80,6 +101,9 @@ class Shell:
             if body is not None:
                 name = "".join(self._quoting.expanded(target, self.variables)) if target else ""
                 self.documents[name] = body
+                if self._reading and not name:
+                    text = self._quoting.in_quotes(body, self.variables)
+                    self._set(self._reading, (text,), self._read())
             if raw:
                 yield from self._command(offset, raw, target, deep)
 
@@ -89,7 +113,8 @@ class Shell:
         if not raw:
             return
         if raw[0] == "for" and raw[2:3] == ["in"] and raw[3:]:
-            self.variables[raw[1]] = tuple(self._quoting.expanded(raw[3], self.variables)[:1])
+            self.variables[raw[1]] = tuple(self._expanded([raw[3]])[:1])
+            self.origins[raw[1]] = self._read()
             return
         declares = raw[0] in _DECLARE
         count = next((at for at, word in enumerate(raw) if not _assigns(word, declares=declares)), len(raw))
@@ -98,7 +123,10 @@ class Shell:
             if inside := _OUTPUT.fullmatch(word):
                 yield from self._within(inside[1], offset, deep)
         raw = raw[count:]
-        words = tuple(each for word in raw for each in self._quoting.expanded(word, self.variables))
+        if raw[:1] == [":"]:
+            self._default(raw)
+        words, opened = self._words(raw)
+        self._reading = words[-1] if words and words[0] == "read" else ""
         if words and words[0] == "sed":
             self._edit(words, "".join(self._quoting.expanded(target, self.variables)))
         if not words or words[0] in _SAYS:
@@ -107,15 +135,39 @@ class Shell:
             self.folder = _join(self.folder, words[1])
             return
         known = {name: self.variables[name][0] for name in OF_JOBS if self.variables.get(name)}
-        yield ShellCommand(words, offset, self.folder, known)
+        opened |= {name: self.origins.get(name, frozenset((name,))) for name in known}
+        yield ShellCommand(words, offset, self.folder, known, opened)
         for word in words:
-            yield from self._within(word, offset, deep)
+            yield from self._within(word, offset, deep, opened.get(word, frozenset()))
 
-    def _within(self, text: str, offset: int, deep: int) -> Iterator[ShellCommand]:
+    def _words(self, raw: Iterable[str]) -> tuple[tuple[str, ...], dict[str, frozenset[str]]]:
+        """The words of a command, and what of the job's own shell those depend on that do."""
+        words: list[str] = []
+        opened: dict[str, frozenset[str]] = {}
+        for each in raw:
+            found = self._expanded([each])
+            words += found
+            if read := self._read():
+                opened |= {word: opened.get(word, frozenset()) | read for word in found}
+        return tuple(words), opened
+
+    def _expanded(self, raw: Iterable[str], *, split: bool = True) -> list[str]:
+        self._quoting.read.clear()
+        return [each for word in raw for each in self._quoting.expanded(word, self.variables, split=split)]
+
+    def _read(self) -> frozenset[str]:
+        """What of the job's own shell was asked for by the last expansion."""
+        read = self._quoting.read
+        return self._around.union(*(self.origins.get(name, (name,)) for name in read))
+
+    def _within(
+        self, text: str, offset: int, deep: int, around: frozenset[str] = frozenset()
+    ) -> Iterator[ShellCommand]:
         """The commands of a text within a command, as `bash -c "…"` and `id=$(…)` have it."""
         if deep < _DEEP and "--" in text and any(char.isspace() for char in text):
-            inner = Shell(text, variables=self.variables)
-            inner.folder = self.folder
+            inner = Shell(text)
+            inner.variables, inner.origins = dict(self.variables), dict(self.origins)
+            inner.folder, inner._around = self.folder, around | self._around
             for each in inner.commands(deep + 1):
                 yield each._replace(offset=offset)
 
@@ -132,26 +184,36 @@ class Shell:
         if target and self._editing is not None:
             self.edited[target] = self._editing
 
+    def _default(self, raw: list[str]) -> None:
+        """What is assigned in passing, where nothing else is."""
+        for match in (_DEFAULT.fullmatch(word.strip('"')) for word in raw):
+            if match and not any(self.variables.get(match[1], ())):
+                self._assign(f"{match[1]}={match[2]}")
+                self.origins[match[1]] = self.origins.get(match[1], frozenset()) | {match[1]}
+
     def _assign(self, word: str) -> None:
         variables = self.variables
         match = _ASSIGNMENT.fullmatch(word)
         if match is None:
             return
         name, more, value = match.groups()
+        before = self.origins.get(name, frozenset()) if more else frozenset()
         if value.startswith("("):
-            listed = tuple(
-                each
-                for _, raw, *_ in Quoting(value[1:-1].replace("\n", " \\\n")).simple_commands()
-                for part in raw
-                for each in self._quoting.expanded(part, variables)
-            )
+            parts = Quoting(value[1:-1].replace("\n", " \\\n")).simple_commands()
+            listed = tuple(self._expanded(part for _, raw, *_ in parts for part in raw))
             found = variables.get(name, ()) + listed if more else listed
         else:
-            text = " ".join(self._quoting.expanded(value, variables, split=False))
+            text = " ".join(self._expanded([value], split=False))
             old = variables.get(name, ("",)) or ("",)
+            if name in variables and _OF_CALLER.search(text) and "$" not in old[-1]:
+                return  # what an option of the script changes is what it is without it
             found = (*old[:-1], old[-1] + text) if more else (text,)
+        self._set(name, found, before | self._read())
+
+    def _set(self, name: str, found: tuple[str, ...], origins: frozenset[str]) -> None:
         if sum(map(len, found)) + len(found) <= LONGEST:
-            variables[name] = found
+            self.variables[name] = found
+            self.origins[name] = origins
 
 
 def _assigns(word: str, *, declares: bool) -> bool:

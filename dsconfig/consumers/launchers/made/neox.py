@@ -30,12 +30,14 @@ _BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumu
 
 
 def config(data: Mapping[str, Json]) -> JsonObject | None:
-    """The config of a job; None where it has no batch, and is one of several files that are put together."""
-    written = _plain(data)
-    if all(written.get(key) is None for key in _BATCH[:2]):
+    """The config of a job; None where there is none, see `why_none`."""
+    if why_none(data):
         return None
+    written = _plain(data)
     made = {key: written.get(key, default) for key, default in _DEFAULTS.items()}
     made |= dict(zip(_BATCH, _batch(made, world_size(data)), strict=True))
+    if _kind(made["optimizer"]) in _OWN_OPTIMIZERS:
+        made["optimizer"] = None
     precision = written.get("precision")
     extra = written.get("deepspeed_extra_args")
     extra = dict(extra) if isinstance(extra, Mapping) else {}
@@ -49,6 +51,16 @@ def config(data: Mapping[str, Json]) -> JsonObject | None:
     return {key: value for key, value in made.items() if value != _DEFAULTS[key]} | extra
 
 
+def why_none(data: Mapping[str, Json]) -> str:
+    """Why no run has a config of this file alone, as the end of a clause; empty where one has."""
+    written = _plain(data)
+    if all(written.get(key) is None for key in _BATCH[:2]):
+        return "without a batch, as one of several that are put together"
+    zero = written.get("zero_optimization")
+    stage = zero.get("stage") if isinstance(zero, Mapping) else None
+    return "for DeepSpeed's autotuner" if written.get("autotuning") and isinstance(stage, list) else ""
+
+
 def world_size(data: Mapping[str, Json]) -> int | None:
     """The ranks that share the batch: all, by the parallel sizes; None where the file does not say."""
     written = _plain(data)
@@ -59,6 +71,15 @@ def world_size(data: Mapping[str, Json]) -> int | None:
             return None
         ranks //= max(1, size)
     return ranks if type(ranks) is int and ranks > 0 else None
+
+
+_OWN_OPTIMIZERS = frozenset(("cpu_adam", "cpu_torch_adam", "sm3", "madgrad_wd"))
+"""Those that NeoX builds itself, and whose names say nothing to DeepSpeed: training.py, get_optimizer."""
+
+
+def _kind(optimizer: Json) -> str:
+    kind = optimizer.get("type") if isinstance(optimizer, Mapping) else None
+    return kind.lower() if isinstance(kind, str) else ""
 
 
 def _plain(data: Mapping[str, Json]) -> JsonObject:
