@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dsconfig.checking.circumstances import circumstances
+from dsconfig.checking.held import held
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.document import Document, read_text
 from dsconfig.document.pretty import pretty_config
+from dsconfig.fixing.lifted import lifted
 from dsconfig.fixing.migrate import Migration
 from dsconfig.fixing.migrate import migrate as carry
 from dsconfig.releases import Target, resolve
@@ -22,6 +24,8 @@ def migrate(
 ) -> Migration:
     """Take a config from one release to a later one, and say what became of it: `.text`, `.decisions`.
 
+    Of a launch file that holds its config, `.text` is the launch file with the config in it migrated.
+
     Args:
         source: a path, text, bytes, a dict or a `Config`; see `check`.
         to: the release that is to read it; None: the installed one, else the latest known.
@@ -36,6 +40,23 @@ def migrate(
         ValueError: `origin` is not known, or not earlier than `to`, or an argument is impossible.
     """
     document = _as_text(read(source))
+    inside = held(document)
+    if inside is None or inside.place is None:
+        return _carried(document, to, origin, world_size, consumer, keep=keep)
+    reader = consumer or inside.reader.spec
+    done = _carried(inside.document, to, origin, world_size or inside.world_size, reader, keep=keep)
+    return lifted(done, inside.place)
+
+
+def _carried(
+    document: Document,
+    to: str | Target | None,
+    origin: str | Target | None,
+    world_size: int | None,
+    consumer: str | None,
+    *,
+    keep: bool,
+) -> Migration:
     under = circumstances(document, origin, world_size, consumer)
     if origin is None and under.target.origin in ("installed", "latest"):
         raise ValueError("which release was the config written for? give `origin`")

@@ -152,9 +152,7 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
     if found is None:
         return report
     if found.document is None:
-        tried = found.place.folders or "here"
-        note = f"{document.name}: {found.written} is not found from {tried}, and not checked"
-        return report.replaced(notes=(note,))
+        return report.replaced(notes=(found.note(document.name),))
     note = f"{document.name}: Accelerate reads {found.document.name}, found from {found.place.folder}"
     who = found.reader._replace(known=reader.known.over(found.reader.known))
     said = _as_it_says(found.document, target, world_size, who)

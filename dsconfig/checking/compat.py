@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import circumstances
+from dsconfig.checking.held import leads_nowhere
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers.reader import Reader
 from dsconfig.diagnostic import Diagnostic, Effect
@@ -42,11 +43,13 @@ def compat(
         consumer: who reads the file; see `check`.
 
     Raises:
-        OSError: the path cannot be read.
+        OSError: the path cannot be read, or leads to no config, which the text says.
         UnknownReleaseError: the target names no release.
         ValueError: the consumer or the world size is impossible.
     """
     document = source if isinstance(source, Document) else read(source)
+    if why := leads_nowhere(document):
+        raise FileNotFoundError(why)
     target = resolve(target, "argument") if isinstance(target, str) else target or EVERY
     said = None if isinstance(consumer, Reader) else consumer
     _, size, found_out = circumstances(document, target, world_size, said)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.checking.places import Place, place_of, value_at
+from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.consumers.launchers.arguments import with_version
 from dsconfig.consumers.launchers.follow import jobs_of
 from dsconfig.consumers.launchers.table import SCRIPTS
+from dsconfig.consumers.named import named
 from dsconfig.document import Document, read_text
 
 if TYPE_CHECKING:
@@ -39,6 +41,22 @@ def held(launch: Document) -> Held | None:
     found = [each for job in jobs_of(launch) if (each := _of(job)) is not None]
     configs = {(each.document.name, each.document.text, each.place and each.place.span) for each in found}
     return found[0] if len(configs) == 1 else None
+
+
+def leads_nowhere(document: Document) -> str | None:
+    """Why there is no config to judge, where a document is a launch file of one that is not there; else None.
+
+    Raises:
+        OSError: a config cannot be read.
+    """
+    for job in (jobs := list(jobs_of(document))):
+        if job.document is not None:
+            return leads_nowhere(job.document) if not job.is_held else None
+    if jobs:
+        return jobs[0].note
+    if is_launch_file(document.value()) and (found := named(document)) and found.document is None:
+        return found.note(document.name)
+    return None
 
 
 def _of(job: Job) -> Held | None:

@@ -46,8 +46,11 @@ def is_made(found: Diagnostic, job: Job) -> bool:
 
 
 def _is_added(found: Diagnostic, job: Job) -> bool:
-    made = job.document is not None and job.document.is_data and job.format.makes == _SAME_KEYS
-    return made and bool(found.path) and _written(job.launch, found.path) is None
+    if job.document is None or not job.document.is_data or not found.path:
+        return False
+    if job.format.makes == _SAME_KEYS:
+        return _written(job.launch, found.path) is None
+    return job.format.makes in _OWN_ARGUMENTS and found.severity != "error"
 
 
 def _can_be_edited(job: Job, fix: Fix) -> bool:
@@ -63,6 +66,8 @@ def _can_be_edited(job: Job, fix: Fix) -> bool:
 _SAME_KEYS = "neox"
 """The program whose own files have the keys of the config at their root, or under `EXTRA`."""
 EXTRA = "deepspeed_extra_args"
+_OWN_ARGUMENTS = ("lightning", "openrlhf")
+"""Programs that make the whole config of a few arguments: of the rest of it nobody can change anything."""
 
 
 def _places(job: Job) -> Place:

@@ -98,12 +98,22 @@ def _as_a_string(job: Job, text: str) -> Place | None:
         start = span.start + raw.find(as_lines(text))
         within = Span(start, start + len(as_lines(text)))
         return Place(launch, within, path, launch.position(start).line, by_line=True, written=as_lines)
+    if raw.count(encoded := _base64("")(text)) == 1 and job.encoded == "base64":
+        start = span.start + raw.find(encoded)
+        within = Span(start, start + len(encoded))
+        line = launch.position(start).line
+        return Place(launch, within, path, line, by_line=False, written=_base64(""))
     first = launch.position(span.start).line
-    writers: tuple[Writer, ...] = (json.dumps, _json_as_it_is, *map(_base64, ("", '"', "'")))
+    writers: tuple[Writer, ...] = (
+        json.dumps,
+        _json_as_it_is,
+    )
     for writer in writers:
         if writer(text) == raw:
             return Place(launch, span, path, first, by_line=False, written=writer)
     block = _block_scalar(raw)
+    if launch.format == "yaml" and raw[:1] in ("'", '"'):  # over several lines, perhaps
+        return Place(launch, span, path, first, by_line=False, written=_in_single_quotes)
     if block is None or block(text) != raw:
         return None
     return Place(launch, span, path, first + 1, by_line=True, written=block)
@@ -117,6 +127,10 @@ def _with_ends_of(raw: str) -> Writer:
 
 def _json_as_it_is(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+def _in_single_quotes(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _base64(quote: str) -> Writer:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_circumstances, add_color, add_file, add_settings
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.files import read
+from dsconfig.cli.files import read, reason
 from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ def run(args: argparse.Namespace) -> int:
         refuse(str(error))
     document = read(args.file)
     under = in_force(args, document)
-    stretches = compat(document, target, world_size=under.world_size, consumer=under.reader)
+    try:
+        stretches = compat(document, target, world_size=under.world_size, consumer=under.reader)
+    except OSError as error:
+        refuse(str(error) if error.filename is None else f"{error.filename}: {reason(error)}")
     if args.output_format == "json":
         sys.stdout.write(_json(document.name, stretches))
     else:

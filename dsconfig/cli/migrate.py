@@ -51,7 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Migrate the file."""
-    from dsconfig.cli.migration import lifted, told, way_of
+    from dsconfig.cli.migration import told, way_of
+    from dsconfig.fixing.lifted import lifted
     from dsconfig.render.style import style_of
 
     _refuse_same(args)

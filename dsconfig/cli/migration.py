@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.errors import refuse
 from dsconfig.cli.options import in_force
 from dsconfig.diagnostic import clipped, dotted
 from dsconfig.fixing.migrate import OWN, Migration, migrate
-from dsconfig.fixing.stops import Stop
 from dsconfig.releases import UnknownReleaseError, resolve
 from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
     from dsconfig.checking.held import Held
-    from dsconfig.checking.places import Place
     from dsconfig.consumers.reader import Reader
     from dsconfig.document import Document
     from dsconfig.fixing.changes import Change, Decision
@@ -102,17 +100,6 @@ def _read_by(reader: Reader) -> str:
     if reader.origin in ("argument", "default"):
         return f"read by {reader.name}"
     return f"{'probably ' * reader.likely}read by {reader.name} ({reader.why})"
-
-
-def lifted(done: Migration, place: Place) -> Migration:
-    """A migration of a config that stands in a launch file, as one of the launch file."""
-    text = place.put_back(done.text)
-    changes = tuple(replace(each, line=place.line(each.line)) for each in done.changes)
-    decisions = tuple(replace(each, line=place.line(each.line)) for each in done.decisions)
-    if text is None and done.stopped is None:
-        done = replace(done, stopped=Stop("what comes out cannot be written back into the launch file"))
-    text = place.launch.text if text is None or done.stopped is not None else text
-    return replace(done, text=text, changes=changes, decisions=decisions)
 
 
 # -- what is told ------------------------------------------------------------------------------------------

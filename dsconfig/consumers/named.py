@@ -23,6 +23,11 @@ class Named(NamedTuple):
     place: Place
     """Where it was searched."""
 
+    def note(self, launch: str) -> str:
+        """What is to be said where there is no such file."""
+        tried = self.place.folders or "here"
+        return f"{launch}: {self.written} is not found from {tried}, and not checked"
+
 
 def named(launch: Document, consumer: str | None = None) -> Named | None:
     """The config that a launch file names; None where it names none. `consumer`: who is said to read it.

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Literal
 from dsconfig.checking.affordable import affordable
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import circumstances
+from dsconfig.checking.patches import again
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import ConfigSource, is_text, read
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, Format, read_text
 from dsconfig.document.pretty import pretty_config
 from dsconfig.fixing.apply_fixes import MOST_TRIALS, Judge, Pass
+from dsconfig.fixing.within import Within, within
 from dsconfig.releases import Target
 
 if TYPE_CHECKING:
@@ -103,9 +105,21 @@ def _read(source: ConfigSource, format: Format) -> tuple[Literal["file", "text",
     return "text" if document.name.startswith("<") else "file", document
 
 
+def _fixed_within(document: Document, judge: Judge, inside: Within, report: Report, *, unsafe: bool) -> Fixed:
+    """Fix the config that stands in a launch file as a text, and write it back."""
+    done = fix_document(inside.text, inside.judge, unsafe=unsafe)
+    text = inside.place.put_back(done.text) if done.applied else None
+    if text is None:
+        return Fixed(document.text, (), report, cut=done.cut)
+    applied = tuple(found._replace(path=(*report.base, *found.path)) for found in done.applied)
+    return Fixed(text, applied, judge(again(document, text)), cut=done.cut)
+
+
 def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> Fixed:
     """Fix a document, as far as the findings of `judge` have fixes."""
     report = judge(document)
+    if (inside := within(document, report)) is not None:
+        return _fixed_within(document, judge, inside, report, unsafe=unsafe)
     applied: list[Diagnostic] = []
     seen = {document.text}
     withdrawn: set[tuple[str, KeyPath, str]] = set()

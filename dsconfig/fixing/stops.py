@@ -8,6 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from dsconfig.checking.compat import compat
+from dsconfig.checking.held import leads_nowhere
 from dsconfig.diagnostic import Diagnostic, Effect, Replace, dotted
 from dsconfig.fixing.changes import Choice, Decision
 from dsconfig.fixing.elasticity import KEY
@@ -34,15 +35,15 @@ class Stop:
 def not_taken(way: Transition) -> Stop | None:
     """Where the release that it was written for does not take the file, nothing says what the file means."""
     report = way.report(way.document, way.origin)
-    if report.children:
-        return Stop(f"it is a launch file; the config is {report.children[0].name}: migrate that")
-    if report.is_held:
-        place = (
-            f"the config is its `{dotted(report.base)}`"
-            if report.base
-            else "a program makes the config of it"
-        )
-        return Stop(f"it is a launch file; {place}: migrate that as a file")
+    if why := leads_nowhere(way.document):
+        return Stop(f"it is a launch file; {why}")
+    config = report.children[0] if report.children else None
+    if config is not None and not (config.document is not None and config.document.is_data):
+        return Stop(f"it is a launch file; the config is {config.name}: migrate that")
+    if report.is_held and report.base:
+        return Stop(f"it is a launch file; the config is its `{dotted(report.base)}`: migrate that as a file")
+    if report.is_held or config is not None:
+        return Stop("it is a launch file; a program makes the config of what stands there: change that")
     errors = [found for found in report if found.severity == "error"]
     if not errors:
         return None

@@ -79,8 +79,12 @@ def _compat(judged: Judged, _: list[Json]) -> Told:
     from dsconfig.render.style import Style
 
     report = judged.report
-    stretches = compat(judged.text.document, world_size=report.world_size, consumer=report.reader)
-    return Told(f"{_name(judged)}: releases", table(stretches, Style()))
+    title = f"{_name(judged)}: releases"
+    try:
+        stretches = compat(judged.text.document, world_size=report.world_size, consumer=report.reader)
+    except OSError as error:
+        return Told(title, f"{error}\n")
+    return Told(title, table(stretches, Style()))
 
 
 def _memory(judged: Judged, arguments: list[Json]) -> Told:

@@ -1,116 +1,90 @@
-"""`dsconfig fix LAUNCH` fixes the config that the job reads, and leaves the launch file alone."""
+"""Every verb on launch files: the config is where its job finds it, or the answer says why there is none."""
 
 from __future__ import annotations
 
+import json
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
 
+from dsconfig import check, fix, migrate
+from dsconfig.checking.compat import compat
 from dsconfig.cli import main
+from tests.cli.test_migrate_launch_files import FORMS, JOB, LAUNCH, NEW, OLD, of_yaml
 
-CONFIG = """\
-{
-  "train_micro_batch_size_per_gpu": "auto",
-  "gradient_accumulation_steps": 2,
-  "prescale_gradients": 0,
-  "zero_optimization": {"stage": 2, "overlap_com": true}
-}
-"""
-SAFE = CONFIG.replace(": 0", ": false").replace("overlap_com", "overlap_comm")
-UNSAFE = SAFE.replace('steps": 2', 'steps": "auto"')
-STEPS = "deepspeed: ds/z.json\ngradient_accumulation_steps:"
-RECIPES = {
-    "jobs/four.yaml": f"model_name_or_path: m\nstage: sft\n{STEPS} 4\n",
-    "jobs/two.yaml": f"base_model: m\nmicro_batch_size: 1\n{STEPS} 2\n",
-    "jobs/run.sh": "deepspeed t.py --deepspeed ds/z.json --gradient_accumulation_steps 4\n",
-    "jobs/acc.yaml": "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: ds/z.json\n",
+ENCODED = urlsafe_b64encode(json.dumps(OLD).encode()).decode()
+FOLDED = json.dumps(OLD).replace(", ", ",\n    ")
+MORE = {
+    **FORMS,
+    "folded text": ("a.yaml", LAUNCH.format(config=f" '{FOLDED}'"), of_yaml),
+    "base64 of a script": ("run.sh", JOB.format(before="", config=ENCODED), None),
 }
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a config and the jobs that read it."""
-    (tmp_path / ".git").mkdir()
-    for name, text in {**RECIPES, "ds/z.json": CONFIG}.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
-def texts(project: Path) -> dict[str, str]:
-    return {name: (project / name).read_text() for name in (*RECIPES, "ds/z.json")}
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_the_config_is_fixed(project: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["fix", name])
-    out = capsys.readouterr().out
-    assert texts(project) == {**RECIPES, "ds/z.json": SAFE}
-    assert "ds/z.json: zero_optimization.overlap_com: rename to `overlap_comm` (DSC102" in out
-    assert "Fixed 2 findings in 1 file" in out
-
-
-@pytest.mark.parametrize("verb", [["fix"], ["check", "--fix"]], ids=" ".join)
-def test_in_the_circumstances_of_the_job(project: Path, verb: list[str]) -> None:
-    assert main([*verb, "--unsafe-fixes", "jobs/four.yaml"]) == 0
-    assert texts(project)["ds/z.json"] == UNSAFE
-
-
-def test_what_one_of_two_jobs_needs_is_left(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A fix that another job does not ask for may take from it what it reads."""
-    assert main(["fix", "--unsafe-fixes", "jobs/four.yaml", "jobs/two.yaml", "ds/z.json"]) == 1
-    assert texts(project)["ds/z.json"] == SAFE
-    out = capsys.readouterr().out
-    assert "Fixed 2 findings in 1 file; 1 finding left" in out
-    assert out.count("overlap_com`") == 0
-
-
-def test_a_folder_counts_each_file_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["check", "--fix", "--output-format", "concise", "."])
-    said = "".join(capsys.readouterr())
-    assert said.count("Fixed 2 findings in 1 file") == 1
-    assert "Checked 4 files" in said
-    assert said.count("ds/z.json:3:34: ") == said.count(" error: ") == 1
-    assert texts(project)["ds/z.json"] == SAFE
-
-
-def test_a_diff_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["fix", "--diff", "jobs/four.yaml", "jobs/two.yaml"])
-    said = capsys.readouterr()
-    assert texts(project) == {**RECIPES, "ds/z.json": CONFIG}
-    assert said.out.count("+++ b/ds/z.json") == 1
-    assert said.out.count('\n+  "prescale_gradients": false,') == 1
-    assert "Would fix 2 findings in 1 file" in said.out + said.err
-
-
-def test_what_is_excluded_or_elsewhere_stays(
-    project: Path, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("form", MORE)
+def test_fixed_and_migrated_where_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
-    away = tmp_path_factory.mktemp("away") / "z.json"
-    away.write_text(CONFIG)
-    job = project / "jobs" / "four.yaml"
-    job.write_text(job.read_text().replace("ds/z.json", str(away)))
-    assert main(["fix", "jobs/four.yaml"]) == 1
-    assert away.read_text() == CONFIG
-    assert "stands outside of this repository, and is not changed" in capsys.readouterr().err
-    (project / "dsconfig.toml").write_text('exclude = ["ds"]\n')
-    assert main(["fix", "jobs/two.yaml"]) == 0
-    assert texts(project)["ds/z.json"] == CONFIG
-    assert main(["check", "jobs/two.yaml"]) == 0
-    assert "ds/z.json, which jobs/two.yaml names, is excluded by dsconfig.toml" in capsys.readouterr().out
+    name, text, read = MORE[form]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(text)
+    migrated = migrate(name, "0.19.8", "0.9.5")
+    assert migrated.stopped is None
+    main(["fix", "--unsafe-fixes", "--target", "0.19.8", name])
+    fixed = (tmp_path / name).read_text()
+    for made in (migrated.text, fixed):
+        if read is None:
+            assert urlsafe_b64encode(json.dumps(NEW).encode()).decode() in made
+        else:
+            assert (list(read(made)), list(read(made)["fp16"])) == (list(NEW), ["enabled"])
+    assert not [found for found in check(name, "0.19.8") if found.code == "DSC101"]
+    assert fix(name, unsafe=True, target="0.19.8") == fixed
 
 
-def test_a_file_that_is_not_there_is_said(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (project / "ds" / "z.json").unlink()
-    assert main(["fix", "jobs/four.yaml"]) == 0
-    assert "`ds/z.json` is not found from the current folder, jobs" in capsys.readouterr().out
+def test_what_is_ignored_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dsconfig.toml").write_text('ignore = ["DSC101"]\n')
+    name, text, _ = FORMS["here-document"]
+    (tmp_path / name).write_text(text)
+    main(["fix", "--unsafe-fixes", "--target", "0.9.5", name])
+    assert (tmp_path / name).read_text() == text
 
 
-def test_on_stdin_only_the_text_is_fixed(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import io
-    import sys
+NOWHERE = {
+    "run.sh": ("deepspeed t.py --output_dir o --deepspeed $X/a.json", "known to the job's shell alone"),
+    "acc.yaml": (
+        "distributed_type: DEEPSPEED\ndeepspeed_config: {deepspeed_config_file: no.json}",
+        "no.json is not found from the current folder",
+    ),
+    "job.sh": (
+        "accelerate launch --config_file acc.yaml t.py",
+        "no.json is not found from the current folder",
+    ),
+    "train.yaml": ("output_dir: o\ndeepspeed: no.json", "`no.json` is not found from"),
+}
 
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(RECIPES["jobs/four.yaml"].encode())))
-    main(["fix", "-", "--stdin-filename", "jobs/four.yaml"])
-    assert texts(project) == {**RECIPES, "ds/z.json": CONFIG}
+
+@pytest.mark.parametrize("name", NOWHERE)
+def test_nobody_knows_what_no_one_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for each, (text, _) in NOWHERE.items():
+        (tmp_path / each).write_text(f"{text}\n")
+    assert main(["check", name]) == 0
+    assert NOWHERE[name][1] in capsys.readouterr().out
+    with pytest.raises(FileNotFoundError, match=r"not (found|checked)"):
+        compat(name)
+    for verb, code in (
+        (["compat"], 2),
+        (["migrate", "--from", "0.9.5"], 1),
+        (["resolve", "--world-size", "8"], 1),
+        (["show"], 1),
+        (["memory", "--world-size", "8", "--model", "llama-3-8b"], 1),
+    ):
+        assert main([*verb, name]) == code, verb
+        out, err = capsys.readouterr()
+        said = NOWHERE[name][1] in err.replace("\n", " ")
+        assert said or "no.json, which acc.yaml names, is not found from here" in err, verb
+        assert "taken" not in out
