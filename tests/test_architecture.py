@@ -272,3 +272,9 @@ def says_any(line: str) -> bool:
 
 def test_every_module_says_what_it_is_for() -> None:
     assert [module for module in WRITTEN if not ast.get_docstring(modules()[module].tree)] == []
+
+
+def test_no_merge_is_left_half_done() -> None:
+    marks = ["git", "grep", "-nE", r"^(<{7}|>{7}) "]
+    found = subprocess.run(marks, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (1, ""), found.stderr

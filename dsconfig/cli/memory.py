@@ -50,7 +50,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the run").add_argument
     add("--world-size", type=world_size, metavar="N", help="the number of ranks (default: $WORLD_SIZE)")
     add("--nodes", type=world_size, metavar="A", help="the number of hosts, with --gpus-per-node")
-    told = "ranks that share a host (default: 8, or all of fewer)"
+    told = "ranks that share a host (default: as settings say, else 8, or all of fewer)"
     add("--gpus-per-node", type=world_size, metavar="B", help=told)
     told = "tokens of a sequence (default: as a launch file says, else 2048)"
     add("--sequence-length", type=count, metavar="S", help=told)
@@ -73,7 +73,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _add_result(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("result").add_argument
     add("--gpu", type=amount, metavar="SIZE", help="the memory of a GPU: exit code 1 where it is not enough")
-    told = "the memory of a host: exit code 1 where it is not enough"
+    told = "the memory of a host: exit code 1 where it is not enough (default: as settings say)"
     add("--host", type=amount, metavar="SIZE", help=told)
     told = f"kept free on a GPU (default: 2GiB and 1/{PART} of its memory)"
     add("--margin", type=amount, metavar="SIZE", help=told)
@@ -94,7 +94,8 @@ def _consumers() -> tuple[str, ...]:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the model").add_argument
-    told = "its config.json, its folder, or a name such as llama-3-8b (default: what a launch file names)"
+    told = "its config.json, its folder, or a name such as llama-3-8b"
+    told += " (default: as the config's own block, settings or a launch file say)"
     add("--model", metavar="MODEL", help=told)
     add("--params", type=count, metavar="N", help="instead: parameters, as 7e9, with --hidden and --layers")
     add("--hidden", type=count, metavar="N", help="the hidden size")
@@ -138,7 +139,8 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
 
     document = read(args.file)
     target, configured, reader = in_force(args, document)
-    size = args.world_size
+    size, known = args.world_size, reader.known
+    args.host, args.gpus_per_node = args.host or known.host_memory, args.gpus_per_node or known.gpus_per_node
     if args.nodes is not None:
         if size is not None:
             refuse("--nodes and --world-size exclude each other")
@@ -149,7 +151,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
         refuse("--output goes with --fit")
     names = ("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init")
     return document, Options(
-        _model(args),
+        _model(args) or (known.model and known.model.named),
         size if size is not None else configured,
         target,
         reader.said,

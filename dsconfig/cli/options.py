@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dsconfig.checking.asked import Asked
 from dsconfig.checking.circumstances import Circumstances, foreign
 from dsconfig.checking.nearest import Nearest
-from dsconfig.checking.options import Options, judged_under, options, reader_of, target_of
+from dsconfig.checking.options import Options, judged_under, known_of, options, reader_of, target_of
 from dsconfig.cli.errors import note, refuse
 from dsconfig.consumers.versions import parted
 from dsconfig.document import Document
@@ -62,7 +62,9 @@ def in_force(args: argparse.Namespace, document: Document) -> Circumstances:
         target = target_of(asked, said)
     except UnknownReleaseError as error:
         refuse(str(error))
-    return judged_under(document, target, args.world_size, said.world_size, reader_of(asked, said))
+    # The verb itself opens the model that is asked for.
+    known = known_of(asked._replace(model=None), said)
+    return judged_under(document, target, args.world_size, said.world_size, reader_of(asked, said), known)
 
 
 def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:

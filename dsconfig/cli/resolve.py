@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _resolve(args: argparse.Namespace) -> Run:
     from dsconfig.cli.options import in_force
-    from dsconfig.resolving.reading import processes
+    from dsconfig.resolving.reading import known_config, processes
     from dsconfig.resolving.resolve import resolve
     from dsconfig.resolving.runtime import WORLD_SIZE
 
@@ -92,7 +92,7 @@ def _resolve(args: argparse.Namespace) -> Run:
         **{name: getattr(args, name) for name, _ in DEGREES},
         set=dict(args.set or ()),
         training_args=mapping(args.training_args),
-        model_config=mapping(args.model_config),
+        model_config=mapping(args.model_config) or known_config(reader.known),
     )
 
 

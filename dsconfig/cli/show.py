@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.render.style import style_of
     from dsconfig.resolving.effective import effective
     from dsconfig.resolving.errors import ResolveError
+    from dsconfig.resolving.reading import known_config
 
     document = read(args.file)
     target, size, reader = in_force(args, document)
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             target,
             reader.said,
             training_args=mapping(args.training_args),
-            model_config=mapping(args.model_config),
+            model_config=mapping(args.model_config) or known_config(reader.known),
             every=args.all,
             keys=args.keys,
         )

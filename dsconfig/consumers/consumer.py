@@ -39,6 +39,11 @@ class Consumer(NamedTuple):
     former: tuple[Fill, ...] = ()
     """What earlier versions filled."""
 
+    @property
+    def arguments(self) -> frozenset[str]:
+        """The names of the training arguments that it fills from."""
+        return frozenset({"per_device_train_batch_size", *self.defaults})
+
     def does(self, word: str) -> bool:
         """Whether this version does what a change of `versions` brought."""
         return does(word, self.name, self.version)

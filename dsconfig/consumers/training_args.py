@@ -92,11 +92,11 @@ class Arguments:
             raise ValueError(_wrong(name, value, "true or false"))
         return value
 
-    def text(self, name: str) -> str:
-        """A word."""
+    def text(self, name: str) -> str | None:
+        """A word; None where it is neither written nor has a default."""
         value = self._value(name)
         # `mixed_precision: no` is false to YAML.
-        return "no" if value is False and name == "mixed_precision" else str(value)
+        return "no" if value is False and name == "mixed_precision" else None if value is None else str(value)
 
     def steps(self) -> int | None:
         """The number of training steps; None where it depends on the data."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.consumers.known import of_file
 from dsconfig.releases import NUMBERS
 from dsconfig.resolving.effective import effective
 from dsconfig.resolving.launched import Told, told
@@ -87,7 +88,8 @@ def ask(document: Document, options: Options) -> Question:
     """The question in full; see `memory` for what it raises."""
     options.refuse()
     said = told(document)
-    source = said.model if options.model is None else options.model
+    own = of_file(document.value(), document.name).model
+    source = options.model or (own.named if own else said.model)
     if source is None:
         raise NotModelledError("no model", "give its config.json, or a name such as llama-3-8b")
     model = model_of(source)

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 
 from dsconfig import releases
 from dsconfig.checking.source import ConfigSource, read
+from dsconfig.consumers.by_name import consumer_of
 from dsconfig.consumers.filling.record import Message
+from dsconfig.consumers.filling.state import Filling
+from dsconfig.consumers.reader import Given
 from dsconfig.document import Document
 from dsconfig.releases import Target
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.listing import Listing
 from dsconfig.resolving.origins import Origins, Value
-from dsconfig.resolving.reading import processes, reading
-from dsconfig.resolving.resolve import derive_run
+from dsconfig.resolving.reading import Reading, known_config, processes, reading
+from dsconfig.resolving.resolve import derive_run, fill_written
 from dsconfig.resolving.runtime import runtime
 from dsconfig.resolving.written import context, read_written
 
@@ -56,6 +59,7 @@ def effective(
     release = chosen.releases[-1]
     seen = reading(document, release, consumer)
     written = context(seen.document, release, seen.consumer)
+    model_config = model_config or known_config(seen.known)
     run, messages, launched = None, seen.messages, None if world_size else processes(document, consumer)
     size = launched.ranks if launched else world_size
     try:
@@ -66,5 +70,22 @@ def effective(
             messages = run.messages
     except ResolveError as error:
         messages = (*messages, Message("note", f"no batch at world size {size}: {error.reason}"))
-    origins = Origins(written, run, seen.place)
+    made = run or _filled(seen, release, training_args, model_config)
+    origins = Origins(written, made, seen.place)
     return Shown(tuple(Listing(origins, every, tuple(keys)).values()), release, messages)
+
+
+def _filled(
+    seen: Reading,
+    release: str,
+    training_args: Mapping[str, Json] | None,
+    model_config: Mapping[str, Json] | None,
+) -> Filling | None:
+    """What is filled on any number of ranks, as far as the arguments of the job are known."""
+    if seen.given is None and training_args is None:
+        seen = seen._replace(given=Given({}, consumer_of(seen.consumer).arguments))
+    written = read_written(seen.document, release, seen.consumer, {})
+    try:
+        return fill_written(seen, written, None, training_args, model_config)[0]
+    except ResolveError:
+        return None

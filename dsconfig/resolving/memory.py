@@ -40,8 +40,8 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
 
     Args:
         source: a path, text, bytes, a dict or a document that was read; see `check`.
-        model: the model's `config.json` (a path or a mapping), a preset's name, or a `Shape`; None: what a
-            launch file names.
+        model: the model's `config.json` (a path or a mapping), a preset's name, or a `Shape`; None: what the
+            config's own block `"$dsconfig"` or a launch file names.
         world_size: number of ranks, one a GPU; None: the environment's `WORLD_SIZE`.
         target: the release that runs it, of a range the newest; None: as for `check`.
         consumer: who reads the file; None: it is found out.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsconfig.consumers.model_files import CONFIG, config_at
+from dsconfig.consumers.model_files import CONFIG, config_at, read
 from dsconfig.sizing.models.hub import preset_of
 from dsconfig.sizing.models.named import PRESETS
 from dsconfig.sizing.models.shape import Shape
@@ -46,8 +46,6 @@ def model_of(source: ModelSource) -> Model:
             raise NotModelledError(
                 f"there is no model `{name}`", f"give a {CONFIG} or one of {', '.join(PRESETS)}"
             )
-        from dsconfig.consumers.model_files import read
-
         try:
             source = read(path)
         except ValueError as error:

@@ -21,6 +21,7 @@ from dsconfig.resolving.findings import report_on
 from dsconfig.resolving.run import Run
 
 if TYPE_CHECKING:
+    from dsconfig.consumers.filling.state import Filling
     from dsconfig.json_types import Json, JsonObject, KeyPath
 
 ValueOrigin: TypeAlias = Literal[
@@ -40,12 +41,13 @@ class Value(NamedTuple):
 
 
 class Origins:
-    """The origins of one config's values, before a run (None) or in one."""
+    """The origins of one config's values: as written (None), filled on any number of ranks, or in a run."""
 
-    def __init__(self, written: Context, run: Run | None, place: Callable[[_Path], str]) -> None:
+    def __init__(self, written: Context, made: Run | Filling | None, place: Callable[[_Path], str]) -> None:
+        run = made if isinstance(made, Run) else None
         self.written, self.resolved, self.release = written, run, written.release_name
         self.place = place
-        self.data: JsonObject = deepcopy(run.config if run else written.data)
+        self.data: JsonObject = deepcopy(made.config if made else written.data)
         if run is not None:
             self.data |= dict(zip(KEYS, run.triplet, strict=True))
         self.reader = "deepspeed" if run else written.consumer
@@ -54,7 +56,8 @@ class Origins:
         judged: list[Coercion | Refusal] = [*walk.coerced, *walk.refused]
         self.verdicts = {entry.path: entry for entry in judged}
         self.dropped = {event.path for event in walk.autos if event.section.drops_auto}
-        self.filled = {filled.key: filled.origin for filled in run.filled} if run else {}
+        self.filled = {filled.key: filled.origin for filled in made.filled} if made else {}
+        self.unknown = made.unknown if made else None
         self.derivations = derivations(self.seen)
         self._led_to = {
             ".".join(key.split(".")[:length])
@@ -127,7 +130,7 @@ class Origins:
         dotted, place = ".".join(path), self.place(path)
         consumer = self.written.consumer
         origin = consumer_of(consumer).origin(dotted)
-        if self.resolved is None and origin is not None:
+        if origin is not None and (self.unknown is None or dotted in self.unknown):
             return _value(dotted, "auto", "filled", f"{place}, filled by {consumer} from {origin}")
         if path in self.dropped:
             value = self._without_auto(key, path)

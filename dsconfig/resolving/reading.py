@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import find_out
-from dsconfig.consumers import HUGGING_FACE, launch_config, launch_file
+from dsconfig.consumers import HUGGING_FACE, launch_config, launch_file, model_files
 from dsconfig.consumers.filling.record import Message
+from dsconfig.consumers.known import NOTHING, Known, of_file
 from dsconfig.consumers.launchers.arguments import informed, with_version
 from dsconfig.consumers.launchers.follow import job_of
 from dsconfig.consumers.launchers.job import Job
@@ -20,6 +21,8 @@ from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.runtime import Launched
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dsconfig.json_types import Json, JsonObject, KeyPath
 
 
@@ -32,6 +35,8 @@ class Reading(NamedTuple):
     messages: tuple[Message, ...] = ()
     given: Given | None = None
     """The training arguments of the job, where its launch file tells them."""
+    known: Known = NOTHING
+    """The model that it trains, where the file or its job names one."""
 
     def place(self, path: KeyPath) -> str:
         """Where a value stands, in words."""
@@ -44,6 +49,25 @@ class Reading(NamedTuple):
         if document.is_data or not document.located(where):
             return "written"
         return f"line {document.position(document.span(where, 'key').start).line}"
+
+
+def known_config(known: Known) -> Mapping[str, Json] | None:
+    """What a consumer reads of the model that is known to be trained; None where that cannot be told."""
+    if known.model is None:
+        return None
+    named = known.model.named
+    if not isinstance(named, str):
+        return named
+    path = model_files.config_at(named)
+    if path is None:
+        from dsconfig.sizing.models.hub import preset_of
+
+        shape = preset_of(named)
+        return {"hidden_size": shape.hidden} if shape else None
+    try:
+        return model_files.read(path)
+    except (OSError, ValueError):
+        return None
 
 
 def reader_of(document: Document, consumer: str | None) -> Reader:
@@ -88,7 +112,8 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
         reader = reader_of(document, consumer)
         text = f"{document.name} is read with the arguments of {reader.launch}"
         told = (Message("note", text),) if reader.launch else ()
-        return Reading(document, reader.spec, messages=told, given=reader.given)
+        known = of_file(document.value(), document.name).over(reader.known)
+        return Reading(document, reader.spec, messages=told, given=reader.given, known=known)
     found = named(document, consumer)
     if found is None:
         spec = _accelerate(consumer or "accelerate", document)
@@ -117,9 +142,10 @@ def _of_job(job: Job, release: str, consumer: str | None) -> Reading:
         spec = _accelerate(said, job.launch)
         launch = job.config(parted(spec)[1]) or job.document
         inner = reading(launch, release, spec if parted(said)[0] == "accelerate" else said)
-        return inner._replace(messages=(note, *inner.messages), given=job.given)
+        return inner._replace(messages=(note, *inner.messages), given=job.given, known=job.known)
     reader = with_version(given(consumer or job.format.reader), job.document.name)
-    return Reading(job.document, reader.spec, messages=(note,), given=job.given)
+    known = of_file(job.document.value(), job.document.name).over(job.known)
+    return Reading(job.document, reader.spec, messages=(note,), given=job.given, known=known)
 
 
 def _accelerate(spec: str, launch: Document) -> str:

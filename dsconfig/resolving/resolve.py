@@ -21,7 +21,7 @@ from dsconfig.releases import Target
 from dsconfig.resolving.batch import derive_batch
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.findings import refuse_result, refuse_written
-from dsconfig.resolving.reading import Reading, processes, reading
+from dsconfig.resolving.reading import Reading, known_config, processes, reading
 from dsconfig.resolving.run import Run
 from dsconfig.resolving.runtime import Runtime, runtime
 from dsconfig.resolving.written import Written, read_written
@@ -62,7 +62,8 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         ep: ranks that share the experts.
         set: values to write first, by dotted path.
         training_args: what the consumer fills "auto" from, as in `TrainingArguments.to_dict()`.
-        model_config: the model's `config.json`, for its hidden size.
+        model_config: the model's `config.json`, for its hidden size; None: of the model that the config's own
+            block or its launch file names, where that is on disk.
 
     Raises:
         ResolveError: the config cannot be resolved; the text says why, and what to change.
@@ -77,7 +78,8 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     chosen = replace(chosen, consumer=seen.consumer)
     written = read_written(seen.document, chosen.release, seen.consumer, changes)
     silenced = refuse_written(document, seen, written.config, changes, chosen)
-    run = derive_run(seen, written, chosen, mapping(training_args), mapping(model_config))
+    model = mapping(model_config) or known_config(seen.known)
+    run = derive_run(seen, written, chosen, mapping(training_args), model)
     refuse_result(run, silenced)
     return run
 
@@ -90,22 +92,49 @@ def derive_run(
     model_config: Mapping[str, Json] | None,
 ) -> Run:
     """The run of a config, whatever `check` finds in it."""
-    consumer, sp, assumed = consumer_of(seen.consumer), chosen.parallel.sp, Assumed()
+    filling, assumed = fill_written(
+        seen, written, chosen.ranks, training_args, model_config, sp=chosen.parallel.sp
+    )
+    _require_batch(written.config, assumed)
+    return _run(written, filling, chosen, seen)
+
+
+def fill_written(
+    seen: Reading,
+    written: Written,
+    ranks: int | None,
+    training_args: Mapping[str, Json] | None,
+    model_config: Mapping[str, Json] | None,
+    *,
+    sp: int = 1,
+) -> tuple[Filling, Assumed]:
+    """Fill the config as its reader will, from the arguments of its job and from those that are given.
+
+    Raises:
+        ResolveError: the batch is to be filled from training arguments, which are not given.
+        ValueError: a training argument is of the wrong kind.
+    """
+    assumed, notes = Assumed(), list[Message]()
     if seen.given is not None:
-        known = seen.given.on(chosen.ranks)
+        known = seen.given.on(ranks)
         known.complete(written.config)
         training_args = {**known.arguments, **(training_args or {})}
         assumed = Assumed(known.unknown - training_args.keys(), known.likely)
-        if known.note:
-            seen = seen._replace(messages=(*seen.messages, Message("note", known.note)))
+        notes = [Message("note", known.note)] if known.note else []
     try:
         filling = fill(
-            written.config, consumer, chosen.ranks, training_args, model_config, sp=sp, assumed=assumed
+            written.config,
+            consumer_of(seen.consumer),
+            ranks,
+            training_args,
+            model_config,
+            sp=sp,
+            assumed=assumed,
         )
     except MissingArgumentsError as error:
         raise ResolveError(error.reason, error.hints) from None
-    _require_batch(written.config, assumed)
-    return _run(written, filling, chosen, seen)
+    filling.messages[:0] = notes
+    return filling, assumed
 
 
 def _require_batch(config: JsonObject, assumed: Assumed) -> None:
@@ -144,5 +173,6 @@ def _run(written: Written, filling: Filling, chosen: Runtime, seen: Reading) -> 
         messages=(*seen.messages, *chosen.messages, *filling.messages, *batch.messages),
         mismatches=tuple(filling.mismatches),
         filled=tuple(filling.filled),
+        unknown=frozenset(filling.unknown),
         elastic=batch.elastic,
     )

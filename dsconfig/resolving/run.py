@@ -29,6 +29,8 @@ class Run:
     messages: tuple[Message, ...] = ()
     mismatches: tuple[Mismatch, ...] = ()
     filled: tuple[Filled, ...] = ()
+    unknown: frozenset[str] = frozenset()
+    """Keys that stay "auto" here alone: what the reader fills them with is not known."""
     elastic: bool = False
     """Whether the batch is the elastic solver's."""
 

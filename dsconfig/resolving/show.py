@@ -28,7 +28,7 @@ def show(
         target: the release that reads it, of a range the newest; None: as for `check`.
         consumer: who reads the file; see `check`.
         training_args: what the consumer fills "auto" from; see `resolve`.
-        model_config: the model's `config.json`, for its hidden size.
+        model_config: the model's `config.json`, for its hidden size; None: see `resolve`.
         every: whether to list the defaults of sections that are not written, too.
 
     Raises:

@@ -53,7 +53,7 @@ def fill(
     filling = Filling(config, consumer, args, training_args is not None, model_config, likely)
     if not consumer.fills:
         return filling
-    _require_arguments(filling)
+    _require_arguments(filling, assumed)
     if consumer.name == "transformers":
         if filling.given:
             trainer.fill_from_arguments(filling, ranks)
@@ -78,12 +78,13 @@ def _likely(config: JsonObject, assumed: Assumed) -> Mapping[str, Json]:
     return likely
 
 
-def _require_arguments(filling: Filling) -> None:
+def _require_arguments(filling: Filling, assumed: Assumed) -> None:
     """Stop where a value is to be filled, and neither training arguments nor a default say with what."""
     consumer = filling.consumer
     if consumer.name == "accelerate":
         filling.given = True  # every argument but the batch size has a default
-        known = filling.args.number("per_device_train_batch_size") is not None
+        name = "per_device_train_batch_size"
+        known = filling.args.number(name) is not None or name in assumed.unknown
         missing = [] if known or filling.config.get(MICRO) != "auto" else [MICRO]
     else:
         asked = {entry.key for entry in consumer.fills if entry.stage == "arguments"}

@@ -9,6 +9,7 @@ from dsconfig.consumers.filling.buckets import ZERO, fill_buckets
 from dsconfig.consumers.filling.record import Message
 from dsconfig.consumers.filling.state import Filling
 
+_PRECISION = "mixed precision"
 _BATCH = "micro batch × accumulation steps × data-parallel ranks"
 
 
@@ -26,7 +27,10 @@ def make_plugin(filling: Filling, precision: str | None, *, sure: bool = True) -
         if entry.stage == "plugin" and entry.origin in args.defaults:
             value = args.written.get(entry.origin, args.defaults[entry.origin])
             filling.fill(entry.key, value, entry.origin)
-    if precision is not None:
+    if precision is None:
+        filling.fill("fp16.enabled", None, _PRECISION)
+        filling.fill("bf16.enabled", None, _PRECISION)
+    else:
         _set_precision(filling, precision, sure=sure)
     text = "accelerate sets `steps_per_print` to infinity, which JSON has no word for: it is as written here"
     filling.messages.append(Message("note", text, "steps_per_print"))
@@ -44,8 +48,8 @@ def _set_precision(filling: Filling, precision: str, *, sure: bool) -> None:
     for name, on in wanted.items():
         if name not in filling.config:
             block = {"enabled": True, "auto_cast": True} if on and name == "fp16" else {"enabled": on}
-            filling.insert(name, block, f"mixed precision {precision}")
-        filling.fill(f"{name}.enabled", on, f"mixed precision {precision}")
+            filling.insert(name, block, f"{_PRECISION} {precision}")
+        filling.fill(f"{name}.enabled", on, f"{_PRECISION} {precision}")
 
 
 def prepare(filling: Filling, ranks: int | None, sp: int) -> None:
@@ -72,6 +76,8 @@ def prepare(filling: Filling, ranks: int | None, sp: int) -> None:
         filling.fill(TRAIN, batch, _BATCH)
         if sp > 1 and filling.config.get(TRAIN) != batch:
             filling.insert(TRAIN, batch, _BATCH)
+    elif ranks is None:
+        filling.fill(TRAIN, None, _BATCH)
     fill_buckets(filling, all_stages=True)
     if filling.consumer.name == "accelerate":
         _fill_dummies(filling, ranks)

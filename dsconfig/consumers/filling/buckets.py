@@ -6,6 +6,8 @@ from dsconfig.consumers.filling.state import Filling
 from dsconfig.consumers.training_args import hidden_size
 
 ZERO = "zero_optimization"
+REDUCE, PREFETCH = f"{ZERO}.reduce_bucket_size", f"{ZERO}.stage3_prefetch_bucket_size"
+PERSISTENCE = f"{ZERO}.stage3_param_persistence_threshold"
 
 
 def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
@@ -16,13 +18,11 @@ def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
     if model is not None and not does("hidden_sizes"):
         model = {name: value for name, value in model.items() if name != "hidden_sizes"}
     hidden = hidden_size(model, nested=nested) if model is not None else None
-    if hidden is None:
+    if model is not None and hidden is None:
         return
-    square = hidden * hidden
-    filling.fill(f"{ZERO}.reduce_bucket_size", square, f"hidden size {hidden}²")
+    filling.fill(REDUCE, hidden and hidden * hidden, f"hidden size {hidden}²")
     if all_stages:
-        key = f"{ZERO}.stage3_prefetch_bucket_size"
-        bucket = 0.9 * hidden * hidden
-        filling.fill(key, int(bucket) if does("whole_bucket") else bucket, f"0.9 × hidden size {hidden}²")
-        key = f"{ZERO}.stage3_param_persistence_threshold"
-        filling.fill(key, 10 * hidden, f"10 × hidden size {hidden}")
+        bucket = hidden and 0.9 * hidden * hidden
+        whole = bucket and int(bucket)
+        filling.fill(PREFETCH, whole if does("whole_bucket") else bucket, f"0.9 × hidden size {hidden}²")
+        filling.fill(PERSISTENCE, hidden and 10 * hidden, f"10 × hidden size {hidden}")

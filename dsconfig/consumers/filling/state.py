@@ -25,6 +25,8 @@ class Filling:
     filled: list[Filled] = field(default_factory=list)
     mismatches: list[Mismatch] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
+    unknown: set[str] = field(default_factory=set)
+    """Keys that stay "auto" here alone: what the consumer fills them with is not known."""
 
     def fill(self, key: str, value: Json, origin: str, *, must_match: bool = False) -> None:
         """Put `value` where "auto" is written; else, where it must match, compare it with what is written."""
@@ -32,10 +34,12 @@ class Filling:
         here: Json = self.config
         for section in sections:
             here = here.get(section) if isinstance(here, dict) else None
-        if not isinstance(here, dict) or value is None:
+        if not isinstance(here, dict):
             return
         written = here.get(last)
-        if written == "auto":
+        if value is None:
+            self.unknown |= {key} if written == "auto" else set()
+        elif written == "auto":
             here[last] = value
             self.filled.append(Filled(key, value, origin))
         elif must_match and written is not None and written != value:
