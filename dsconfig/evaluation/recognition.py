@@ -52,6 +52,7 @@ _MADE = 3
 _TELLING = tuple(key.encode() for key in UNMISTAKABLE)
 _HINTS = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
 _REMARKS = ("_", "/", "#", "$", "comment", "note", "description")
+"""How keys begin that are written for people."""
 
 
 def may_hold(data: bytes) -> bool:
@@ -144,9 +145,14 @@ def may_be_config(document: Document) -> bool:
     return not document.name.endswith(SCRIPTS) and isinstance(data, dict) and format_of(data) is None
 
 
+def without_remarks(keys: Collection[str]) -> list[str]:
+    """The keys that are not written for people only."""
+    return [key for key in keys if not key.lower().startswith(_REMARKS)]
+
+
 def mostly_foreign(keys: Collection[str]) -> bool:
     """Whether most keys of a root are nobody's, misspelt ones not counted."""
-    own = [key for key in keys if not key.lower().startswith(_REMARKS)]
+    own = without_remarks(keys)
     strangers = _of_no_release(own)
     if not _outweigh(len(strangers), len(own)):
         return False

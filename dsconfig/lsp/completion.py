@@ -23,21 +23,29 @@ if TYPE_CHECKING:
     from dsconfig.lsp.workspace import Workspace
     from dsconfig.model.views import KeyView, SectionView
 
-_SNIPPET, _ADJUST = 2, 2
+_SNIPPET, _AS_IS, _ADJUST = 2, 1, 2
 _HIDDEN = frozenset(("internal", "not_json", "unread"))
-_MORE = re.compile(r"\s*[\"'\w$]")
+_MORE = re.compile(r"(\s*)[\"'\w$]")
+_INDENT = re.compile(r"(?:^|[\r\n])([ \t]*)[^\r\n]*\Z")
 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
     """`textDocument/completion`."""
-    judged = workspace.judged(params["textDocument"]["uri"])
+    judged = workspace.begun(params["textDocument"]["uri"])
     found: list[JsonObject] = []
     if judged is not None:
         lines = judged.text.lines
         at = cursor(judged.text.document, lines.offset(params["position"]))
         item = workspace.client.get("textDocument", {}).get("completion", {}).get("completionItem", {})
-        hand = Hand(judged.text.yaml, _is_bare(judged), bool(item.get("snippetSupport")))
         if at is not None:
+            indent = _INDENT.search(judged.text.text[: at.start])
+            hand = Hand(
+                judged.text.yaml,
+                _is_bare(judged),
+                bool(item.get("snippetSupport")),
+                at.flow,
+                indent[1] if indent else "",
+            )
             found = [_item(judged, at, hand, offer) for offer in _offers(judged, at, hand)]
     return {"isIncomplete": False, "items": found}
 
@@ -56,6 +64,8 @@ def _item(judged: Judged, at: Cursor, hand: Hand, offer: Offer) -> JsonObject:
         found["additionalTextEdits"] = edits
     if hand.snippets:
         found |= {"insertTextFormat": _SNIPPET, "insertTextMode": _ADJUST}
+    elif "\n" in text:
+        found["insertTextMode"] = _AS_IS
     if offer.told:
         found["documentation"] = {"kind": "markdown", "value": offer.told}
     if offer.detail:
@@ -72,18 +82,28 @@ def _is_bare(judged: Judged) -> bool:
 
 
 def _comma(judged: Judged, at: Cursor, hand: Hand) -> str:
-    """The comma before the next entry, where JSON wants one."""
-    if hand.bare or at.has_value:
+    """The comma before the next entry, where one is wanted."""
+    more = _MORE.match(judged.text.text, at.end)
+    if more is None or at.has_value or at.is_open:
         return ""
-    return "," if _MORE.match(judged.text.text, at.end) else ""
+    return "," if _separates(hand, more[1]) else ""
 
 
 def _comma_before(judged: Judged, at: Cursor, hand: Hand) -> list[JsonObject]:
-    """The edit that adds the comma behind the entry before, where JSON wants one and there is none."""
+    """The edit that adds the comma behind the entry before, where one is wanted and there is none."""
     before = judged.text.text[: at.start].rstrip()
-    if hand.bare or at.kind != "key" or before[-1:] in ("{", ",", "", "/"):
+    if at.kind != "key" or before[-1:] in ("{", "[", ",", "", "/"):
+        return []
+    if not _separates(hand, judged.text.text[len(before) : at.start]):
         return []
     return [{"range": judged.text.lines.range(len(before), len(before)), "newText": ","}]
+
+
+def _separates(hand: Hand, gap: str) -> bool:
+    """Whether a comma has to stand in a gap between two entries."""
+    if hand.yaml or not hand.bare:
+        return hand.flow
+    return "\n" not in gap and "\r" not in gap
 
 
 def _offers(judged: Judged, at: Cursor, hand: Hand) -> Iterator[Offer]:
@@ -115,29 +135,28 @@ def _keys(at: Cursor, hand: Hand, seen: Scope, section: SectionView) -> Iterator
             continue
         yield Offer(
             word,
-            hand.key(word, at.quote) + ("" if at.has_value else f": {_first(key, hand, seen)}"),
+            hand.entry(word, at, _first(key, hand, seen)),
             PROPERTY,
             told(word, key, seen.release_name),
             info.unit or "",
             _rank(section, key, at.data),
         )
     if section.name == "Config" and OWN not in at.data:
-        yield Offer(
-            OWN, hand.key(OWN, at.quote), PROPERTY, "What the config says of itself to `dsconfig`.", rank=8
-        )
+        told_of = "What the config says of itself to `dsconfig`."
+        yield Offer(OWN, hand.entry(OWN, at, hand.beneath()), PROPERTY, told_of, rank=8)
 
 
 def _first(key: KeyView, hand: Hand, seen: Scope) -> str:
     """What follows a key that is completed: its likeliest value, to be typed over."""
     if child_section(key.type) is not None:
-        return "" if hand.yaml else f"{{{hand.hole()}}}"
+        return hand.beneath()
     found = candidates(key, seen)
     best = next((each for each in found if each.value == "auto"), None) or next(
-        (each for each in found if each.is_default), found[0] if len(found) == 1 else None
+        (each for each in found if each.is_default), found[0] if found else None
     )
-    if best is None or not hand.snippets:
-        return hand.hole() if best is None else hand.value(best.value)
-    return f"${{1:{hand.literal(hand.value(best.value))}}}"
+    if best is None:
+        return hand.hole(key.type[0])
+    return hand.place(best.value)
 
 
 def _rank(section: SectionView, key: KeyView, data: Json) -> int:

@@ -14,7 +14,10 @@ from dsconfig.document import Document, read_text
 
 if TYPE_CHECKING:
     from dsconfig.document import Node
+    from dsconfig.document.tree import Member
     from dsconfig.json_types import Json, KeyPath
+
+    _Place = tuple[Literal["key", "value"], KeyPath, Json, Node]
 
 _MARK = "zqcursorqz"
 _WORD = re.compile(r"[\w$./-]*$")
@@ -40,6 +43,10 @@ class Cursor(NamedTuple):
     """The text with the mark in it."""
     data: Json
     """The object at `path`, or around it, without the mark."""
+    flow: bool
+    """Whether the object or list around the word has braces or brackets, which YAML does without."""
+    is_open: bool
+    """Whether the brace is not closed yet: what follows stands outside of it."""
 
     @property
     def word(self) -> tuple[int, int]:
@@ -55,8 +62,9 @@ def cursor(document: Document, offset: int) -> Cursor | None:
     gap = " " if document.format == "yaml" and not quote and text[:start].endswith(":") else ""
     for mark in _marks(document, colon=colon, gap=gap):
         marked = read_text(f"{text[:start]}{mark}{text[end:]}", document.name, document.format)
-        for kind, path, data in _found(marked.root, ()):
-            return Cursor(kind, path, start, end, quote, gap, colon, marked, data)
+        for kind, path, data, around in _found(marked.root, ()):
+            flow = marked.text[around.span.start] in "{["
+            return Cursor(kind, path, start, end, quote, gap, colon, marked, data, flow, mark.endswith("}"))
     return None
 
 
@@ -90,21 +98,24 @@ def _word(text: str, offset: int) -> tuple[int, int, str]:
     return line + (before.start() if before else 0), after.end() if after else offset, ""
 
 
-def _found(node: Node | None, path: KeyPath) -> Iterator[tuple[Literal["key", "value"], KeyPath, Json]]:
+def _found(node: Node | None, path: KeyPath) -> Iterator[_Place]:
     """Where the mark is."""
     if node is None:
         return
     for member in node.members:
         if _MARK in member.key:
-            data = {each.key: each.node.value for each in node.members if each is not member}
-            yield "key", path, data
+            yield "key", path, _beside(node, member), node
         elif isinstance(member.node.value, str) and _MARK in member.node.value:
-            data = {each.key: each.node.value for each in node.members if each is not member}
-            yield "value", (*path, member.key), data
+            yield "value", (*path, member.key), _beside(node, member), node
         else:
             yield from _found(member.node, (*path, member.key))
     for index, item in enumerate(node.items):
         if isinstance(item.value, str) and _MARK in item.value:
-            yield "value", (*path, index), {}
+            yield "value", (*path, index), {}, node
         else:
             yield from _found(item, (*path, index))
+
+
+def _beside(node: Node, member: Member) -> Json:
+    """The other entries of an object."""
+    return {each.key: each.node.value for each in node.members if each is not member}

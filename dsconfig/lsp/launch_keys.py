@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers.launch_file import BLOCK, is_launch_file
+from dsconfig.lsp.begun import begins_launch
 from dsconfig.lsp.candidates import Candidate
 from dsconfig.lsp.offer import BLOCK as OFFERED_BLOCK
 from dsconfig.lsp.offer import PROPERTY, Offer, value_offer
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
 
 def offers(data: Json, at: Cursor, hand: Hand) -> Iterator[Offer]:
     """What may be typed at the cursor."""
-    if not is_launch_file(data):
+    if not (is_launch_file(data) or begins_launch(at.document.name, data)):
         return
     if at.kind == "key" and at.path in ((), (BLOCK,)):
         for word, schema in properties(at.path).items():
             if word not in at.data:
-                text = hand.key(word, at.quote) + ("" if at.has_value else ": ")
+                text = hand.entry(word, at, _first(word, schema, hand))
                 yield Offer(word, text, PROPERTY, str(schema.get("description", "")))
     elif at.kind == "value" and at.path:
         schema = properties(at.path[:-1]).get(str(at.path[-1]), {})
@@ -32,6 +33,15 @@ def offers(data: Json, at: Cursor, hand: Hand) -> Iterator[Offer]:
             yield value_offer(Candidate(value), at, hand)
         for each in schema.get("defaultSnippets", ()):
             yield Offer(str(each["label"]), hand.block(each["body"]), OFFERED_BLOCK, detail="block")
+
+
+def _first(word: str, schema: JsonObject, hand: Hand) -> str:
+    """What follows a key that is completed: its likeliest value, to be typed over."""
+    if word == BLOCK:
+        return hand.beneath()
+    likely = "DEEPSPEED" if word == "distributed_type" else schema.get("default")
+    likely = next(_values(schema), None) if likely is None else likely
+    return hand.hole("int") if likely is None else hand.place(likely)
 
 
 def properties(path: KeyPath) -> JsonObject:

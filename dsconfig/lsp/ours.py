@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from dsconfig.checking.circumstances import foreign
@@ -10,13 +11,17 @@ from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.consumers.mentions import launchers_of
 from dsconfig.consumers.own_words import KEY
 from dsconfig.evaluation.recognition import may_be_named
+from dsconfig.lsp import begun
 
 if TYPE_CHECKING:
     from dsconfig.lsp.texts import OpenText
 
 LANGUAGES = "deepspeed"
 """How an editor's names of our languages begin: who chooses one means it."""
-_MEANT = (f'"{KEY}"'.encode(), b"deepspeed.schema.json", b"dsconfig:")
+_MEANT = re.compile(
+    rf"""["']{re.escape(KEY)}["']|dsconfig:|\$schema\b.{{0,3}}[:=].*\b(deepspeed|accelerate)[\w.-]*\.json""".encode()
+)
+"""What a text says of itself: our block, a comment for us, or one of our schemas, wherever that is kept."""
 
 
 def is_ours(text: OpenText) -> bool:
@@ -26,9 +31,7 @@ def is_ours(text: OpenText) -> bool:
     data = text.text.encode("utf-8", "surrogatepass")
     if text.name.endswith(SCRIPTS):
         return b"deepspeed" in data and not foreign(text.document)
-    if any(word in data for word in _MEANT):
-        return True
-    if reads_as_config(text.name, data, yaml=text.yaml):
+    if _MEANT.search(data) or reads_as_config(text.name, data, yaml=text.yaml) or begun.holds_config(text):
         return True
     named = may_be_named(data) and not text.name.startswith("<")
     return named and bool(launchers_of(text.name)) and not foreign(text.document)

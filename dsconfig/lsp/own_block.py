@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dsconfig.lsp.cursor import Cursor
     from dsconfig.lsp.written import Hand
 
+_KINDS = {"world-size": "int", "ignore": "list"}
+"""What is typed as the value of a key, where that is no text."""
+
 
 def offers(path: KeyPath, at: Cursor, hand: Hand) -> Iterator[Offer]:
     """What may stand at a path of the block."""
@@ -24,8 +27,8 @@ def offers(path: KeyPath, at: Cursor, hand: Hand) -> Iterator[Offer]:
         known = {**EXPECTED, "ignore": "the rules that are switched off: a list, or lists by key"}
         for word, expected in known.items():
             if word not in at.data:
-                text = hand.key(word, at.quote) + ("" if at.has_value else ": ")
-                yield Offer(word, text, PROPERTY, expected)
+                hole = hand.hole(_KINDS.get(word, "str"))
+                yield Offer(word, hand.entry(word, at, hole), PROPERTY, expected)
     elif at.kind == "value" and path == ("target",):
         for number, release in enumerate(reversed(RELEASES)):
             offer = value_offer(Candidate(release, f"DeepSpeed {release}"), at, hand)

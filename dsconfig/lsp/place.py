@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.consumers.launchers.table import SCRIPTS, format_of
+from dsconfig.lsp.begun import begins_launch, is_empty
 from dsconfig.lsp.known import key_at
 from dsconfig.releases import NUMBERS
 
@@ -34,8 +35,10 @@ def scope(judged: Judged) -> Scope | None:
     Of a range of releases, those of the newest.
     """
     report, data = judged.report, judged.text.document.value()
-    leads = judged.text.name.endswith(SCRIPTS) or is_launch_file(data) or format_of(data) is not None
-    if report.foreign or (leads and not report.is_held):
+    name = judged.text.name
+    leads = name.endswith(SCRIPTS) or is_launch_file(data) or format_of(data) is not None
+    leads = leads or begins_launch(name, data)
+    if (report.foreign and not is_empty(judged.text)) or (leads and not report.is_held):
         return None
     newest = report.target.releases[-1]
     return Scope(report.base, NUMBERS[newest], newest, report.consumer)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.checking.judge import circumstances, judge
 from dsconfig.consumers import tree
+from dsconfig.lsp.begun import is_empty
 from dsconfig.lsp.judged import Judged
 from dsconfig.lsp.ours import is_ours
 from dsconfig.lsp.settings import Configuration
@@ -92,8 +93,15 @@ class Workspace:
     def judged(self, uri: str) -> Judged | None:
         """What is found in an open text as it is now; None where it is not open, or none of our business."""
         text = self.texts.get(uri)
-        if text is None or not self._is_ours(text):
-            return None
+        return self._judge(text) if text is not None and self._is_ours(text) else None
+
+    def begun(self, uri: str) -> Judged | None:
+        """The same, and of a text, too, that has hardly begun: what may be typed into it is known already."""
+        text = self.texts.get(uri)
+        return self._judge(text) if text is not None and (self._is_ours(text) or is_empty(text)) else None
+
+    def _judge(self, text: OpenText) -> Judged | None:
+        uri = text.uri
         if uri not in self._judged:
             options = self.configuration.of(text.name)
             if options.excludes(text.name):

@@ -8,6 +8,7 @@ import pytest
 
 from dsconfig.releases import RELEASES
 from tests.lsp.client import Editor, edited, position
+from tests.lsp.conftest import Editors
 
 ZERO = {
     "ds_config.json": ("json", '{"zero_optimization": {"stage": 2, |}}'),
@@ -65,7 +66,7 @@ def test_a_completed_key_keeps_its_value(editor: Editor) -> None:
 YAML = "train_batch_size: 8\nzero_optimization: {stage: 2}\n"
 HALF_TYPED = {
     "after the colon": ("fp16:\n  enabled:|\n", "true", "fp16:\n  enabled: true\n"),
-    "before a block": ("optimizer:|\n", "empty", "optimizer:\n  \n"),
+    "before a block": ("optimizer:|\n", "empty", "optimizer:\n  $1\n"),
     "in an open brace": ("fp16: {ena|", "enabled", "fp16: {enabled: ${1:false}"),
     "in an open brace, above others": (
         "fp16: {ena|\nbf16: {}\n",
@@ -164,3 +165,54 @@ def test_hover_tells_unit_default_and_who_fills(editor: Editor) -> None:
 
 def test_nothing_is_told_between_keys(editor: Editor) -> None:
     assert editor.at("hover", "none.json", '{ | "bf16": {"enabled": true}}') is None
+
+
+BEGUN = {
+    "ds_config.json": "|",
+    "zero3.json": "{|}",
+    "zero2.hjson": "{\n  |\n}",
+    "conf/ds_z3_offload.json": '{"|',
+    "ds_config.yaml": "|",
+    "stage2.yml": "# mine\nze|\n",
+    "deepspeed.jsonc": '{\n  // mine\n  "$schema": "x.json",\n  |\n}',
+}
+
+
+@pytest.mark.parametrize("name", BEGUN)
+def test_a_new_file_that_is_named_like_a_config_is_helped_from_the_first_key_on(
+    editors: Editors, name: str
+) -> None:
+    language = name.rpartition(".")[2].replace("yml", "yaml")
+    assert {"zero_optimization", "bf16"} <= offered(editors(), name, BEGUN[name], language).keys()
+
+
+def test_a_new_launch_file_is_helped_from_the_first_key_on(editor: Editor) -> None:
+    found = offered(editor, "accelerate_config.yaml", "compute_environment: LOCAL_MACHINE\n|\n", "yaml")
+    assert "distributed_type" in found
+    assert not {"compute_environment", "zero_optimization"} & found.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "codes"),
+    [
+        ("zero3.json", '{"fp16": {"enabeld": true}}', {"DSC102"}),
+        ("zero3.json", '{"bf16": {"enabled": "maybe"}}', {"DSC115"}),
+        ("ds_config.yaml", "fp16:\n  enabeld: true\n", {"DSC102"}),
+        ("mine.yaml", "train_batch_size: 8\nfp16:\n  enabled: true\n  x: 1\n", set()),
+        ("mine.json", '{"fp16": {"enabled": true}, "train_batch_size": 0}', {"DSC204"}),
+        ("mine.json", "{'$dsconfig': {}, 'fp16': 1}", {"DSC118"}),
+        # Other programs' files, of the same names and with some of the keys.
+        ("stage1.json", '{"accuracy": 0.5, "loss": 1}', None),
+        ("ds.yaml", "services:\n  web: {}\n", None),
+        ("zero.json", "{}", None),
+        ("config.json", '{"optimizer": "adam", "scheduler": "cosine"}', None),
+        ("train.yaml", "fp16: true\ngradient_accumulation_steps: 2\nlearning_rate: 1\n", None),
+        ("package.json", '{"name": "x", "version": "1.0.0"}', None),
+    ],
+)
+def test_findings_begin_with_the_first_key_that_is_told(
+    editors: Editors, name: str, text: str, codes: set[str] | None
+) -> None:
+    language = name.rpartition(".")[2]
+    found = {str(each["code"]) for each in editors().open(name, text, language)}
+    assert not found if codes is None else codes <= found
