@@ -27,15 +27,13 @@ class Silence:
     """Of the membership that was watched: a node that joins again gets another."""
     heartbeat: int
     """The count at which it stopped."""
+    cleared: int = 0
+    """How often it had cleared a suspicion when it was watched."""
 
     def holds(self, state: State) -> bool:
         """Whether this member is still the one there, and has not shown itself since."""
         member = state.member(self.node)
-        return (
-            member is not None
-            and member.join_order == self.join_order
-            and self.heartbeat >= member.cleared_at
-        )
+        return member is not None and (member.join_order, member.cleared) == (self.join_order, self.cleared)
 
 
 @dataclass(frozen=True, slots=True)

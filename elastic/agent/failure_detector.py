@@ -32,7 +32,10 @@ class FailureDetector:
         moment = self._clock()
         step = min(moment - self._last, self._longest_step)
         self._last = moment
-        seen = [Silence(member.node, member.join_order, heartbeats[member.node]) for member in watched]
+        seen = [
+            Silence(member.node, member.join_order, heartbeats[member.node], member.cleared)
+            for member in watched
+        ]
         # What is seen for the first time has lasted for no time.
         self._silent = {one: self._silent[one] + step if one in self._silent else 0.0 for one in seen}
         late = [Delay(node, state.phase, state.round) for node in state.awaited]

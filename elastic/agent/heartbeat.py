@@ -1,12 +1,16 @@
 """`Heartbeat`: the thread that keeps this node in the job, renews the workers' lease and watches others.
 
-Why a node that was removed never trains on: a member is removed in two steps.  It is marked in the state
-first; a node counts its lease from its last heartbeat, and only when it has read, after that, a state in
-which it is a member without a mark; and the mark is followed by removal only if the heartbeat has still not
-changed.  So that heartbeat is older than `heartbeat_timeout` when the removal is written, and the lease is
-shorter. An observer that was itself frozen between looking and writing has old evidence, which does not
-count: a node that clears a mark writes its heartbeat into the state, and one that joins again gets another
-place in the order.
+Why a node that was removed never trains on: a member is removed in three steps, and each observer takes all
+of them.  It sees the mark in the state, or sets it; it alarms the member, by a small key of its own; and it
+looks at the heartbeat once more, which must still not have changed.  A node counts its lease from its last
+heartbeat, and only when it has looked at its alarm after that, and knows a state at least as new as the
+alarm, in which it is a member without a mark.  So after a heartbeat that the observer did not see, the node
+finds the alarm, and does not renew its lease; one that the observer saw is older than `heartbeat_timeout`
+when the removal is written, and the lease is shorter.  An observer that was itself frozen between looking and
+writing has old evidence, which does not count: a node that clears a mark counts that in the state, and one
+that joins again gets another place in the order.
+
+The alarm is there so that a node need not read the whole state after each of its heartbeats.
 """
 
 from __future__ import annotations
@@ -21,11 +25,8 @@ from elastic.agent.failure_detector import FailureDetector, watched_by
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State
-from elastic.agent.state_store import StateStore
+from elastic.agent.state_store import CROWD, Look, StateStore
 from elastic.worker.lease import Lease, now
-
-CROWD = 128
-"""Members from which a job is large: each then looks less often, so that all together do not look more."""
 
 
 class Heartbeat:
@@ -43,6 +44,7 @@ class Heartbeat:
         self._count = 0
         self._sent_at = now()
         self._read_at = 0.0
+        self._alarm = b""
         self._wake = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="dsconfig-heartbeat", daemon=True)
@@ -98,25 +100,39 @@ class Heartbeat:
             self.lost = StoreLostError(f"the job's state cannot be used: {type(error).__name__}: {error}")
 
     def _tick(self) -> None:
-        due = now() - self._sent_at >= self._settings.keep_alive_interval
-        if due:
+        if now() - self._sent_at >= self._settings.keep_alive_interval:
             self._send()
         state = self.state
         watched = watched_by(state, self._node) if state else []
-        hint, heartbeats = self._store.poll([member.node for member in watched])
-        if state is None or due or (hint > state.revision and now() - self._read_at >= self._patience(state)):
-            self._read_at = now()
-            state = self._store.read()
-        self.state = state
+        look = self._store.poll([member.node for member in watched])
+        self.state = state = self._look_closer(look, state)
         self._renew_lease(state)
-        self._detector.observe(state, watched, heartbeats)
+        self._detector.observe(state, watched, look.heartbeats)
         self._remove_lost_members(state)
 
-    def _patience(self, state: State) -> float:
-        """Between two looks at a state that changes all the time, as a large job's does while it forms."""
-        return self._settings.poll_interval * (len(state.members) // CROWD)
+    def _look_closer(self, look: Look, state: State | None) -> State:
+        """The state, read anew where it has changed, and from time to time: a hint may have been lost.
+
+        In a large job each node does that so rarely that all together do it as often as `CROWD` nodes; who
+        finds that the hint was lost mends it for all.
+        """
+        waited, settings = now() - self._read_at, self._settings
+        size = len(state.members) / CROWD if state else 0.0
+        overdue = waited >= settings.keep_alive_interval * max(1.0, size)
+        patience = min(settings.poll_interval * int(size), settings.keep_alive_interval)
+        hinted = state is not None and look.hint > state.revision and waited >= patience
+        if state is not None and look.alarm == self._alarm and not overdue and not hinted:
+            return state
+        self._read_at = now()
+        read = self._store.read()
+        self._alarm = look.alarm
+        if overdue and state is not None and read.revision > look.hint:
+            self._store.hint(read)
+        return read
 
     def _send(self) -> None:
+        if self._count == 0:
+            self._store.listen()
         self._count += 1
         before = now()
         self._store.send_heartbeat(self._count)
@@ -132,8 +148,7 @@ class Heartbeat:
         if state.member(self._node) is None or self._node in state.expelled or decision.over:
             lease.revoke()
         elif self._node in state.suspects:
-            clear = partial(transitions.clear_suspicion, node=self._node, heartbeat=self._count)
-            self._store.update(clear)
+            self.state = self._store.update(partial(transitions.clear_suspicion, node=self._node))
         else:
             self.lapsed = self.lapsed or not lease.valid
             lease.renew(self._sent_at + self._settings.lease_duration)
@@ -150,6 +165,7 @@ class Heartbeat:
             since = self._marked.get(evidence)
             if since is None:
                 self._store.update(partial(transitions.mark, evidence=evidence))
+                self._store.alarm(evidence.node)
             elif now() - since >= self._grace(evidence):
                 self._store.update(partial(transitions.remove_marked, evidence=evidence))
             marked[evidence] = now() if since is None else since

@@ -12,11 +12,15 @@ from elastic.agent.contract import agree
 from elastic.agent.drain import Drain
 from elastic.agent.endings import LATE, Drained, JobSucceeded, raise_if_failed
 from elastic.agent.group_formation import GroupFormation
-from elastic.agent.heartbeat import CROWD, Heartbeat
+from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.local_node import LocalNode
+from elastic.agent.requests import Acknowledgement, Arrival
 from elastic.agent.state import Cause, State
-from elastic.agent.state_store import StateStore
+from elastic.agent.state_store import CROWD, StateStore
 from elastic.worker.lease import Lease, lease_path
+
+_CALM = 4
+"""How many times slower, at most, a node looks at the state while a large group forms."""
 
 
 class Joiner:
@@ -41,37 +45,45 @@ class Joiner:
         with contextlib.closing(reserved):
             while True:
                 self._raise_if_drained()
-                state = self._store.update(partial(self._arrive, port=port, entering=entering, cause=cause))
+                state = self._store.ask(partial(self._arrival, port=port, entering=entering, cause=cause))
                 self._raise_if_ended(state)
                 entering = False
                 if name in state.group and state.phase == "proposed":
-                    state = self._store.update(partial(transitions.acknowledge, node=name))
+                    state = self._store.ask(self._acknowledgement)
                 if name in state.group and state.phase == "running" and self._has_lease(state):
                     return state
                 formation.advance(state)
                 self._pause(state)
 
-    def _arrive(self, state: State, port: int, entering: bool, cause: Cause | None) -> State:
-        """Arrive on entering, and again if this node was removed meanwhile or its new group broke."""
-        member = state.member(self._node.name)
+    def _arrival(self, state: State, port: int, entering: bool, cause: Cause | None) -> Arrival | None:
+        """Wanted on entering, and again if this node was removed meanwhile or its new group broke."""
+        name, host = self._node.name, self._node.host
+        member = state.member(name)
         if member is None:
-            state = agree(state, self._node.name, self._node.job.contract())
-        elif not entering and (member.arrived or state.phase != "forming"):
-            return state
+            contract = self._node.job.contract()
+            agree(state, name, contract)  # raises here, not where another node grants it
+            return Arrival(name, state.revision, state.round, None, host, port, contract=contract)
+        if not entering and (member.arrived or state.phase != "forming"):
+            return None
         cause = cause if entering else None
-        return transitions.arrive(state, self._node.name, self._node.host, port, cause)
+        return Arrival(name, state.revision, state.round, member.join_order, host, port, cause)
+
+    def _acknowledgement(self, state: State) -> Acknowledgement:
+        return Acknowledgement(self._node.name, state.revision, state.round)
 
     def _has_lease(self, state: State) -> bool:
         """Whether workers may start; the first heartbeat as a member may be still to come."""
         lease = Lease(lease_path(self._node.folder, state.round), create=True)
         self._heartbeat.grant(lease)
-        while not lease.valid:
+        while True:
+            time.sleep(self._node.settings.poll_interval / 4)
+            if lease.valid:
+                break
             self._heartbeat.raise_if_lost()
             self._raise_if_drained()
             current = self._store.read()
             if transitions.is_over(current, state.round) or current.member(self._node.name) is None:
                 return False
-            time.sleep(self._node.settings.poll_interval / 4)
         self._heartbeat.begin_round()
         return True
 
@@ -79,7 +91,7 @@ class Joiner:
         """Wait a moment; on standby, until the heartbeat has seen a change."""
         standby = state.phase == "running" and self._node.name in state.standby
         while True:
-            time.sleep(self._node.settings.poll_interval / 2 * (1 + len(state.members) / CROWD))
+            time.sleep(self._node.settings.poll_interval / 2 * (1 + min(len(state.members) / CROWD, _CALM)))
             self._heartbeat.raise_if_lost()
             seen = self._heartbeat.state
             if not standby or self._drain.asked or (seen is not None and seen.revision > state.revision):

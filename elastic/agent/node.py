@@ -23,7 +23,8 @@ from elastic.agent.rank_assignment import RankAssignment, assign_rank, worker_en
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.round_monitor import RoundMonitor
 from elastic.agent.state import State
-from elastic.agent.state_store import StateStore, Store
+from elastic.agent.state_store import StateStore
+from elastic.agent.store_calls import Store
 from elastic.agent.worker_requests import WorkerRequests
 from elastic.agent.worker_server import WorkerServer
 

@@ -38,8 +38,8 @@ class Member:
     """Whether it is waiting for the next round, with no workers running."""
     finished: int = 0
     """The last round in which all of its workers ended well; 0 is none."""
-    cleared_at: int = 0
-    """Its heartbeat count when it last cleared a suspicion: older evidence no longer counts."""
+    cleared: int = 0
+    """How often it has cleared a suspicion: evidence from before no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,8 @@ class State:
     """Every node that is present, in the order of joining."""
     next_join_order: int = 0
     """The `join_order` of the next node that joins."""
+    removed_at: int = 0
+    """The revision at which a member last went: who asked to become one before it may have been that one."""
     suspects: tuple[str, ...] = ()
     """Members that seem silent: one that is alive clears the mark before it renews its lease."""
     expelled: tuple[str, ...] = ()

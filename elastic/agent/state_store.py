@@ -10,14 +10,17 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from elastic.agent.bounded_call import BoundedCaller
 from elastic.agent.errors import SettingsError, StoreLostError
+from elastic.agent.mailbox import Mailbox
+from elastic.agent.requests import Request
 from elastic.agent.state import State, decode
+from elastic.agent.store_calls import Store
 
 _T = TypeVar("_T")
 
@@ -25,23 +28,24 @@ _DOUBLINGS = 5
 """Of the longest pause between two attempts to change the state: 10 ms at first, 0.32 s at the end."""
 
 
-class Store(Protocol):
-    """What is needed of a `torch.distributed.Store`."""
+_ALONE = 3
+"""Attempts of a node to change the state that fail before it leaves its request to others."""
+_PATIENCE = 0.3
+"""Seconds, at most, for which it then looks whether they have granted it."""
 
-    def set(self, key: str, value: str, /) -> None:
-        """Write a key."""
+CROWD = 128
+"""Members from which a job is large: what each does is then spread, or left to others."""
 
-    def get(self, key: str, /) -> bytes:
-        """Read a key; blocks until it exists."""
 
-    def multi_get(self, keys: list[str], /) -> list[bytes]:
-        """Read keys; blocks until all exist."""
+class Look(NamedTuple):
+    """What a node looks at several times a second."""
 
-    def compare_set(self, key: str, expected: str, desired: str, /) -> bytes:
-        """Write `desired` if the key holds `expected`, or is missing and `expected` is empty."""
-
-    def check(self, keys: list[str], /) -> bool:
-        """Whether all keys exist."""
+    hint: int
+    """The revision of the state, or an earlier one."""
+    alarm: bytes
+    """Changes when this node has been marked."""
+    heartbeats: Mapping[str, int]
+    """The last of each of the watched nodes."""
 
 
 class StateStore:
@@ -52,6 +56,8 @@ class StateStore:
         self._store = store
         self._run_id = run_id
         self._writer = writer
+        self._alarms = 0
+        self._mailbox = Mailbox(store, self._key(""), writer)
 
     def create(self) -> None:
         """Write the first state, unless there is one already."""
@@ -65,7 +71,7 @@ class StateStore:
 
     def read(self) -> State:
         """The state now."""
-        return self._decode(self._call(lambda: self._store.get(self._key("state"))))
+        return self._read()[1]
 
     def update(self, transition: Callable[[State], State]) -> State:
         """Apply a transition and return the new state; apply it again if another node wrote first.
@@ -73,28 +79,67 @@ class StateStore:
         An exception that the transition raises ends the attempt.
         """
         for attempt in itertools.count():
-            raw = self._call(lambda: self._store.get(self._key("state")))
-            current = self._decode(raw)
+            raw, current = self._read()
             changed = transition(current)
             if changed is current or changed == current:
                 return current
-            desired = replace(changed, revision=current.revision + 1, writer=self._writer)
-            if self._swap(raw.decode(), desired.encode()):
-                self._call(partial(self._store.set, self._key("hint"), str(desired.revision)))
-                return desired
+            if written := self._write(raw, current, changed):
+                return written
             # Each failure means that more nodes are writing than was thought.
             time.sleep(random.uniform(0.0, 0.01 * 2 ** min(attempt, _DOUBLINGS)))
+        raise AssertionError
+
+    def ask(self, wish: Callable[[State], Request | None]) -> State:
+        """Have a request granted that follows from the state, and return the new state.
+
+        Where many ask at once, whoever changes the state grants what the others have asked for, too.
+        """
+        raw, current = self._read()
+        request = wish(current)
+        posted = False
+        for attempt in itertools.count():
+            changed = current if request is None else request.grant(current)
+            if request is None or changed is current:
+                return current  # granted, or of no use any more
+            crowded = attempt >= _ALONE or len(current.members) >= CROWD
+            if crowded and not posted:
+                posted = True
+                self._call(partial(self._mailbox.post, request, current))
+            else:
+                if crowded:
+                    changed = self._call(partial(self._mailbox.grant_all, changed))
+                if written := self._write(raw, current, changed):
+                    return written
+            time.sleep(random.uniform(0.0, _PATIENCE if crowded else 0.01 * 2**attempt))
+            raw, current = self._read()
         raise AssertionError
 
     def send_heartbeat(self, count: int) -> None:
         """Say that this node is alive."""
         self._call(lambda: self._store.set(self._key(f"heartbeat/{self._writer}"), str(count)))
 
-    def poll(self, nodes: Sequence[str]) -> tuple[int, dict[str, int]]:
-        """The hint, and the last heartbeat of each of these nodes, all of which have sent one."""
-        keys = [self._key("hint"), *(self._key(f"heartbeat/{node}") for node in nodes)]
-        hint, *heartbeats = [int(value) for value in self._call(lambda: self._store.multi_get(keys))]
-        return hint, dict(zip(nodes, heartbeats, strict=True))
+    def poll(self, nodes: Sequence[str]) -> Look:
+        """The small keys, as of one moment; this node and those that it watches have sent a heartbeat."""
+        names = ["hint", f"alarm/{self._writer}", *(f"heartbeat/{node}" for node in nodes)]
+        keys = [self._key(name) for name in names]
+        hint, alarm, *heartbeats = self._call(lambda: self._store.multi_get(keys))
+        return Look(
+            int(hint), alarm, {node: int(count) for node, count in zip(nodes, heartbeats, strict=True)}
+        )
+
+    def listen(self) -> None:
+        """Make the key by which other nodes alarm this one."""
+        self._call(lambda: self._store.compare_set(self._key(f"alarm/{self._writer}"), "", "none"))
+
+    def alarm(self, node: str) -> None:
+        """Tell a node that it bears a mark: it reads the state before it renews its lease again."""
+        self._alarms += 1
+        text = f"{self._writer}/{self._alarms}"  # never one that was there before
+        self._call(lambda: self._store.set(self._key(f"alarm/{node}"), text))
+
+    def hint(self, state: State) -> None:
+        """Tell all nodes that there is such a state."""
+        self._call(lambda: self._store.set(self._key("hint"), str(state.revision)))
 
     def close(self) -> None:
         """End the connection's thread; every later call raises."""
@@ -103,10 +148,20 @@ class StateStore:
     def _key(self, name: str) -> str:
         return f"dsconfig/{self._run_id}/{name}"
 
-    def _swap(self, expected: str, desired: str) -> bool:
+    def _read(self) -> tuple[str, State]:
+        raw = self._call(lambda: self._store.get(self._key("state")))
+        return raw.decode(), self._decode(raw)
+
+    def _write(self, held: str, current: State, changed: State) -> State | None:
+        """The changed state, as it was written; `None` if another node wrote first."""
+        desired = replace(changed, revision=current.revision + 1, writer=self._writer)
+        text = desired.encode()
         # The store answers with what the key holds now; revision and writer make each text unique.
-        held = self._call(lambda: self._store.compare_set(self._key("state"), expected, desired))
-        return held.decode() == desired
+        found = self._call(lambda: self._store.compare_set(self._key("state"), held, text))
+        if found.decode() != text:
+            return None
+        self.hint(desired)
+        return desired
 
     def _call(self, operation: Callable[[], _T]) -> _T:
         try:

@@ -15,7 +15,7 @@ from elastic.agent.endpoint import Endpoint, is_local
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.settings import RendezvousSettings
-from elastic.agent.state_store import Store
+from elastic.agent.store_calls import Store
 from elastic.agent.token_store import TokenServer, TokenStore, asks_for_token
 from elastic.agent.torch_releases import libuv_takes_sockets
 

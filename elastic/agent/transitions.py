@@ -61,7 +61,7 @@ def remove(state: State, node: str, cause: Cause, text: str) -> State:
     if state.member(node) is None:
         return state
     members = tuple(member for member in state.members if member.node != node)
-    state = replace(state, members=members)
+    state = replace(state, members=members, removed_at=state.revision + 1)
     for mark_ in get_args(Mark):
         state = _without(mark_, state, node)
     if state.outcome:
@@ -178,12 +178,12 @@ def ask_to_leave(state: State, node: str) -> State:
     return record(state, node, "asked to leave")
 
 
-def clear_suspicion(state: State, node: str, heartbeat: int) -> State:
-    """The node is not silent: `heartbeat` is its count now."""
+def clear_suspicion(state: State, node: str) -> State:
+    """The node says itself that it is not silent."""
     member = state.member(node)
-    if member is None:
+    if member is None or node not in state.suspects:
         return state
-    return _without("suspects", _with_member(state, replace(member, cleared_at=heartbeat)), node)
+    return _without("suspects", _with_member(state, replace(member, cleared=member.cleared + 1)), node)
 
 
 def _marked(state: State, mark_: Mark) -> tuple[str, ...]:

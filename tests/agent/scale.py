@@ -1,8 +1,9 @@
 """`python -m tests.agent.scale [--nodes 8 64 512 2048] [--lost 1 10]`: large jobs in simulated time.
 
 Whole nodes with the agent's own code and a store that answers in 0.5 to 2 ms, without torch.  All nodes come
-at once and form a group; some of them are lost at once, and the rest form the next.  For each of the two: how
-long it takes until all train, and how often a node calls the store, reads the state and tries to change it.
+at once and form a group; some of them are lost at once, and the rest form the next; then nothing happens
+for 16 s.  For each: how long it takes until all train, how often a node calls the store, reads the state and
+tries to change it, and what it reads.
 """
 
 from __future__ import annotations
@@ -33,7 +34,18 @@ from tests.agent.simulated_time import World
 
 _T = TypeVar("_T")
 SETTINGS = RendezvousSettings()
-OURS = ("heartbeat", "state_store", "node", "joiner", "group_formation", "last_call", "transitions")
+OURS = (
+    "heartbeat",
+    "state_store",
+    "mailbox",
+    "node",
+    "joiner",
+    "group_formation",
+    "last_call",
+    "transitions",
+)
+PER_NODE = 150
+"""Bytes of the state, as JSON."""
 LIMIT = 600.0
 """Simulated seconds after which a group does not form."""
 
@@ -80,7 +92,9 @@ class CountingStore(DictStore):
 
     def get(self, key: str, /) -> bytes:
         self._pass("read")
-        return super().get(key)
+        held = super().get(key)
+        self._simulation.calls["bytes"] += PER_NODE * len(self._simulation.states[held.decode()].members)
+        return held
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
         self._pass("poll")
@@ -105,8 +119,12 @@ class Formed:
         """A row of the table."""
         each = {kind: self.calls[kind] / self.nodes for kind in ("read", "change", "poll", "write")}
         counts = " | ".join(f"{count:.1f}" for count in each.values())
-        share = self.calls["change"] / (self.nodes * max(1.0, log2(self.nodes)))
-        return f"| {self.nodes} | {self.lost} | {self.rounds} | {self.seconds:.1f} | {counts} | {share:.2f} |"
+        every = sum(each.values()) / max(1.0, log2(self.nodes))
+        kilobytes = self.calls["bytes"] / self.nodes / 1000
+        return (
+            f"| {self.nodes} | {self.lost} | {self.rounds} | {self.seconds:.1f} | {counts} | {every:.1f} | "
+            f"{kilobytes:.0f} |"
+        )
 
 
 class Simulation:
@@ -145,6 +163,13 @@ class Simulation:
             assert self.world.clock - began < LIMIT, f"no group of {wanted} in {LIMIT} s"
         seconds = self.world.clock - began
         return Formed(wanted, lost, newest - number, seconds, self.calls - before)
+
+    def rest(self, seconds: float) -> Formed:
+        """Let them train."""
+        before = self.calls.copy()
+        self.world.run(self.world.clock + seconds)
+        present = self._job.max_nodes - len(self._dead)
+        return Formed(present, 0, 0, seconds, self.calls - before)
 
     def _live(self, number: int) -> None:
         local = LocalNode(
@@ -211,14 +236,26 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="*", default=[8, 64, 512, 2048])
     parser.add_argument("--lost", type=int, nargs="*", default=[1, 10])
     options = parser.parse_args()
-    print("| nodes | lost | rounds | s | reads | changes | polls | writes | changes / n log n |", flush=True)
-    print("|---|---|---|---|---|---|---|---|---|", flush=True)
+    columns = (
+        "nodes",
+        "lost",
+        "rounds",
+        "s",
+        "reads",
+        "changes",
+        "polls",
+        "writes",
+        "all / log n",
+        "kB read",
+    )
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|", flush=True)
     for nodes in options.nodes:
         with simulated(nodes) as simulation:
             print(simulation.form().line(), flush=True)
             for lost in options.lost:
                 if lost < nodes // 2:
                     print(simulation.form(lost).line(), flush=True)
+            print(simulation.rest(16.0).line(), flush=True)
 
 
 if __name__ == "__main__":

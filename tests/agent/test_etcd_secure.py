@@ -16,8 +16,8 @@ from elastic.agent.endpoint import parse_endpoint
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.settings import RendezvousSettings
-from elastic.agent.state_store import Store
 from elastic.agent.store import connect_store
+from elastic.agent.store_calls import Store
 from tests.agent.cluster import wait_until
 from tests.agent.conftest import MakeCluster
 from tests.agent.etcd import Etcd

@@ -50,10 +50,11 @@ def test_the_late_are_those_for_whom_a_round_waits() -> None:
 
 def test_old_evidence_neither_marks_nor_removes() -> None:
     """Two observers that were frozen between looking and writing, and a node that has shown itself since."""
-    old, fresh = Silence("b", 1, 4), Silence("b", 1, 5)
+    old, fresh = Silence("b", 1, 4, 0), Silence("b", 1, 4, 1)
     state = transitions.mark(running("a", "b"), old)
     assert state.suspects == ("b",)
-    state = transitions.clear_suspicion(state, "b", 5)
+    state = transitions.clear_suspicion(state, "b")
+    assert transitions.clear_suspicion(state, "b") is state, "not marked"
     assert transitions.mark(state, old) is state
     again = transitions.mark(state, fresh)
     assert again.suspects == ("b",)

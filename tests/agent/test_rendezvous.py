@@ -16,8 +16,9 @@ from elastic.agent.errors import SettingsError
 from elastic.agent.rendezvous import PlanRendezvous
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State
-from elastic.agent.state_store import StateStore, Store
+from elastic.agent.state_store import StateStore
 from elastic.agent.store import connect_store, host_store
+from elastic.agent.store_calls import Store
 from tests.agent.cluster import free_port
 from tests.agent.fakes import job_of
 

@@ -9,11 +9,14 @@ import pytest
 from tests.agent.scale import simulated
 
 
-@pytest.mark.parametrize("nodes", [8, 64])
+@pytest.mark.parametrize("nodes", [8, 64, 256])
 def test_a_group_forms_and_forms_again(nodes: int) -> None:
     with simulated(nodes) as simulation:
-        first, second = simulation.form(), simulation.form(lost=3)
+        first, second, calm = simulation.form(), simulation.form(lost=3), simulation.rest(4)
     assert (first.nodes, first.rounds, second.nodes, second.rounds) == (nodes, 1, nodes - 3, 1)
-    assert first.calls["change"] < 3 * nodes * log2(nodes)
-    assert second.calls["change"] < 2 * nodes * log2(nodes)
-    assert first.calls["read"] < 6 * nodes * log2(nodes)
+    for formed, most in ((first, 10), (second, 22)):
+        calls = sum(formed.calls[kind] for kind in ("read", "change", "poll", "write"))
+        assert calls < most * nodes * log2(nodes)
+    assert first.seconds < 3, "whatever their number"
+    assert second.seconds < 9
+    assert calm.calls["bytes"] < 25_000 * nodes * 4, "and so much is read a second"

@@ -60,8 +60,8 @@ def test_the_published_names_of_the_state_stay() -> None:
 
     shown = published(replace(running("a"), contract=job_of().contract()))
     assert " ".join(shown) == (
-        "incarnation revision writer contract round phase group acked members next_seat suspects expelled "
-        "leaving broken restarts start latest commits changed_at outcome events"
+        "incarnation revision writer contract round phase group acked members next_seat removed_at suspects "
+        "expelled leaving broken restarts start latest commits changed_at outcome events"
     )
     assert " ".join(shown["members"][0]) == "node seat host port arrived finished alive"
     assert shown["contract"]["nproc-per-node"] == 1

@@ -13,8 +13,8 @@ import pytest
 from elastic.agent.endpoint import Endpoint, parse_endpoint
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.settings import RendezvousSettings
-from elastic.agent.state_store import Store
 from elastic.agent.store import connect_store, host_store
+from elastic.agent.store_calls import Store
 from elastic.agent.token_store import TokenStore, read_token
 from tests.agent.etcd import Etcd
 

@@ -21,7 +21,7 @@ _PUBLISHED = {
     "acknowledged": "acked",
     "next_join_order": "next_seat",
     "join_order": "seat",
-    "cleared_at": "alive",
+    "cleared": "alive",
 }
 """What JSON output calls fields of the state that have another name there."""
 

@@ -1,0 +1,58 @@
+"""A node learns of its mark before it renews its lease, whatever else it has not read."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from elastic.agent import transitions
+from elastic.agent.evidence import Silence
+from elastic.agent.heartbeat import Heartbeat
+from elastic.agent.resize_policy import ResizePolicy
+from elastic.agent.settings import RendezvousSettings
+from elastic.agent.state_store import StateStore
+from elastic.worker.lease import Lease
+from tests.agent.fakes import DictStore, job_of
+
+SETTINGS = RendezvousSettings()
+
+
+@pytest.mark.parametrize("alarmed", [False, True])
+def test_an_alarm_is_heard_in_a_large_job_without_any_hint(
+    alarmed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 100.0
+    for module in ("agent.heartbeat", "worker.lease"):
+        monkeypatch.setattr(f"elastic.{module}.now", lambda: clock)
+    monkeypatch.setattr("elastic.agent.heartbeat.CROWD", 0.01)
+    store = DictStore()
+    ours, theirs = (StateStore(store, "job", name) for name in ("a", "b"))
+    theirs.create()
+    for node in ("a", "b"):
+        theirs.update(partial(transitions.arrive, node=node, host="h", port=1))
+    theirs.send_heartbeat(1)
+    heartbeat = Heartbeat(ours, "a", SETTINGS, ResizePolicy(job_of(), "a", SETTINGS))
+    lease = Lease(str(tmp_path / "lease"), create=True)
+    heartbeat._send()
+    heartbeat.grant(lease)
+    heartbeat._tick()
+    assert lease.remaining() == SETTINGS.lease_duration
+    monkeypatch.setattr(StateStore, "hint", lambda *_: None)
+    theirs.update(partial(transitions.mark, evidence=Silence("a", 0, 1)))
+    if alarmed:
+        theirs.alarm("a")
+    clock += 1
+    heartbeat._tick()
+    state = theirs.read()
+    if alarmed:
+        assert (state.suspects, lease.remaining()) == ((), SETTINGS.lease_duration - 1), (
+            "cleared, not renewed"
+        )
+        assert state.members[0].cleared == 1
+    else:
+        assert state.suspects == ("a",), "or this test shows nothing"
+    clock += 0.2
+    heartbeat._tick()
+    assert lease.remaining() == pytest.approx(SETTINGS.lease_duration - 0.2)
