@@ -140,10 +140,9 @@ def hidden_size(model: Mapping[str, Json], *, nested: bool) -> int | None:
     """The hidden size, or the largest of several; `nested` looks into `text_config` too."""
     for name in ("hidden_size", "hidden_sizes", *_OTHER_NAMES):
         value = model.get(name)
-        if isinstance(value, list) and value:
-            value = max(value)
-        if type(value) is int and value > 0:
-            return value
+        sizes = [size for size in (value if isinstance(value, list) else [value]) if type(size) is int]
+        if sizes and 0 < max(sizes) < _LARGEST:
+            return max(sizes)
     inner = model.get("text_config")
     return hidden_size(inner, nested=False) if nested and isinstance(inner, Mapping) else None
 

@@ -90,9 +90,20 @@ def test_the_config_s_own_block_names_the_model(consumer: str) -> None:
     assert shown(own, consumer=consumer)[RATE] == ("auto", "filled")
 
 
-def test_a_model_that_cannot_be_read_fills_nothing() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"hidden_size": 1%s}' % ("0" * 4000),
+        '{"hidden_sizes": ["64", [1]]}',
+        '{"hidden_size": -1}',
+    ],
+)
+def test_a_model_of_no_hidden_size_fills_nothing(text: str) -> None:
     Path("models/own").mkdir(parents=True)
-    Path("models/own/config.json").write_text("{")
+    Path("models/own/config.json").write_text(text)
     own = CONFIG | {"$dsconfig": {"model": "models/own"}}
     assert shown(own, consumer="transformers")[BUCKET] == ("auto", "filled")
 

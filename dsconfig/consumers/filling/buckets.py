@@ -18,8 +18,6 @@ def fill_buckets(filling: Filling, *, all_stages: bool) -> None:
     if model is not None and not does("hidden_sizes"):
         model = {name: value for name, value in model.items() if name != "hidden_sizes"}
     hidden = hidden_size(model, nested=nested) if model is not None else None
-    if model is not None and hidden is None:
-        return
     filling.fill(REDUCE, hidden and hidden * hidden, f"hidden size {hidden}²")
     if all_stages:
         bucket = hidden and 0.9 * hidden * hidden
