@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -159,3 +160,97 @@ def test_what_a_program_writes_itself_is_not_absent(
     (project / "run.sh").write_text("deepspeed src/train.py --config conf/steps.json\n")
     (project / "run2.sh").write_text("deepspeed other/train2.py\n")
     assert ("DSC557" in {found.code for found in check(config)}) is told
+
+
+def test_arctic_replaces_the_batch_of_the_config(project: Path) -> None:
+    batch = {"train_micro_batch_size_per_gpu": 9, "train_batch_size": 44, "gradient_accumulation_steps": 7}
+    job = {
+        **JOBS["ArcticTraining"],
+        "micro_batch_size": 2,
+        "gradient_accumulation_steps": 3,
+        "deepspeed": batch,
+    }
+    assert resolve(launch(project, job), 8, "0.19.8").triplet == (48, 2, 3)
+    assert check(launch(project, job), world_size=8).ok
+
+
+def test_what_determined_puts_over_the_config(project: Path) -> None:
+    over = {"train_micro_batch_size_per_gpu": 4, "zero_optimization": {"stage": 1}}
+    hyper = {
+        "deepspeed_config": {"train_batch_size": 64, "zero_optimization": {"stage": 9, "overlap_comm": True}}
+    }
+    job = {**JOBS["Determined"], "hyperparameters": hyper | {"overwrite_deepspeed_args": over}}
+    run = resolve(launch(project, job), 8, "0.19.8")
+    assert run.triplet == (64, 4, 2)
+    assert run.config["zero_optimization"] == {"stage": 1, "overlap_comm": True}
+
+
+def test_ludwig_gives_arguments_to_the_plugin(project: Path) -> None:
+    job = {"strategy": {"type": "accelerate", "deepspeed_config": {"zero_stage": 3, "zero_stag": 1}}}
+    (child,) = check(launch(project, job)).children
+    assert [found.code for found in child] == ["DSC820"], "no key of a config"
+
+
+def test_swift_takes_the_batch_of_the_elasticity_block(project: Path) -> None:
+    block = {"enabled": True, "max_train_batch_size": 64, "micro_batch_sizes": [2, 4], "version": 0.1}
+    config = {**AUTO, "elasticity": {**block, "ignore_non_elastic_batch_info": True}}
+    job = {**JOBS["ms-swift"], "deepspeed": config, "callbacks": ["deepspeed_elastic"]}
+    run = resolve(launch(project, job), 8, "0.16.9")
+    assert (run.triplet, run.config["checkpoint"]) == ((48, 2, 3), {"load_universal": True})
+    assert "elasticity" in str(next(iter(check(launch(project, job), "0.19.8"))).path)
+
+
+@pytest.mark.parametrize(
+    ("job", "size"),
+    [
+        (
+            {
+                "resources": {"accelerators": {"A100": 4}},
+                "num_nodes": 2,
+                "envs": {"DS": "ds/z.json"},
+                "run": "torchrun --nnodes $SKYPILOT_NUM_NODES --nproc_per_node $SKYPILOT_NUM_GPUS_PER_NODE"
+                " t.py --deepspeed_config $DS",
+            },
+            8,
+        ),
+        (
+            {
+                "command": "python t.py --deepspeed_config ${{inputs.ds}}",
+                "inputs": {"ds": {"type": "uri_file", "path": "ds/z.json"}},
+                "distribution": {"type": "pytorch", "process_count_per_instance": 4},
+                "resources": {"instance_count": 3},
+            },
+            12,
+        ),
+        (
+            {
+                "apiVersion": "v1",
+                "kind": "PyTorchJob",
+                "spec": {
+                    "nprocPerNode": "8",
+                    "pytorchReplicaSpecs": {
+                        "Master": {
+                            "replicas": 1,
+                            "c": [
+                                {"command": ["torchrun", "t.py"], "args": ["--deepspeed_config", "ds/z.json"]}
+                            ],
+                        },
+                        "Worker": {"replicas": 3},
+                    },
+                },
+            },
+            32,
+        ),
+        (
+            {
+                "entrypoint": "torchrun --nproc_per_node $N t.py --deepspeed_config ds/z.json",
+                "runtime_env": {"env_vars": {"N": "4"}},
+            },
+            4,
+        ),
+    ],
+)
+def test_variables_of_manifests(project: Path, job: dict[str, Any], size: int) -> None:
+    report = check(launch(project, job))
+    assert [child.name for child in report.children] == ["ds/z.json"]
+    assert report.children[0].world_size == size

@@ -132,6 +132,8 @@ def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
     """Whether a text is one, which is the file's at `path`, or will be."""
     from dsconfig.evaluation import recognition
 
+    if _OF_AUTOTUNER.search(path.replace(os.sep, "/")):
+        return False
     if yaml and is_launch(data):
         return True
     if recognition.may_hold(data) or recognition.may_lead(data):
@@ -141,6 +143,10 @@ def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
     # A name that cannot mean anything else: what is broken or misspelt in it is worth saying.
     named = not yaml and is_named_config(path)
     return named and not recognition.mostly_foreign(_root(path, data, yaml=False))
+
+
+_OF_AUTOTUNER = re.compile(r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|results))/")
+"""Folders of what DeepSpeed's autotuner makes configs of, and has made: autotuning/constants.py."""
 
 
 def may_be_config(name: str) -> bool:

@@ -96,6 +96,11 @@ def _by_key(launch: Document, path: KeyPath) -> Location | None:
     return None if there is None else location_of(launch, (*there, *path[1:]))
 
 
+def written_at(job: Job, path: KeyPath) -> KeyPath | None:
+    """Where a key of a config that a program makes stands in its launch file; None: it is added."""
+    return _written(job.launch, path) if job.format.makes == _SAME_KEYS else None
+
+
 def _written(launch: Document, path: KeyPath) -> KeyPath | None:
     """Where a key of the config stands in a launch file that has the same keys; None: nowhere."""
     for first in (path[:1], tuple(str(part).replace("_", "-") for part in path[:1])):

@@ -20,6 +20,7 @@ class Written(NamedTuple):
 
     key: str
     value: Json
+    """None: it takes the key out."""
     unless: str = ""
     stage: int | None = None
     """The ZeRO stage of the configs into which it is written; None: of any."""
@@ -67,7 +68,9 @@ class Given(NamedTuple):
             here: Json = config
             for section in sections:
                 here = here.setdefault(section, {}) if isinstance(here, dict) else None
-            if isinstance(here, dict):
+            if isinstance(here, dict) and value is None:
+                here.pop(last, None)
+            elif isinstance(here, dict):
                 here[last] = value
         return added
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.launchers.table import at
+from dsconfig.consumers.launchers.format import at
 from dsconfig.json_types import NamedTuple
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given:
         data = deepcopy(data)
     added = given.complete(data)
     if not consumer.fills:
-        return Job(data, (), (), (), added) if added else None
+        return Job(data, (), (), (), added) if added or given.writes else None
     known = given.on(world_size)
     try:
         assumed = Assumed(known.unknown)

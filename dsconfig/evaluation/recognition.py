@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.consumers.launchers.follow import job_of
-from dsconfig.consumers.launchers.table import SCRIPTS, Format, at, format_of
+from dsconfig.consumers.launchers.format import Format, at
+from dsconfig.consumers.launchers.table import SCRIPTS, format_of
 from dsconfig.model.keyinfo import ROOT, section_keys
 
 if TYPE_CHECKING:

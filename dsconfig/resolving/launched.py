@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.consumers.launchers.follow import job_of
+from dsconfig.consumers.launchers.format import at
 from dsconfig.consumers.launchers.given import plain
 from dsconfig.consumers.launchers.model import ADAPTED, found_from, named, tuning
-from dsconfig.consumers.launchers.table import at
 from dsconfig.resolving.lora import adapter_of
 from dsconfig.sizing.refused import NotModelledError
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import find_out
+from dsconfig.checking.inline import written_at
 from dsconfig.consumers import HUGGING_FACE, launch_config, launch_file, model_files
 from dsconfig.consumers.filling.record import Message
 from dsconfig.consumers.known import NOTHING, Known, of_file
@@ -37,6 +38,8 @@ class Reading(NamedTuple):
     """The training arguments of the job, where its launch file tells them."""
     known: Known = NOTHING
     """The model that it trains, where the file or its job names one."""
+    maker: Job | None = None
+    """The job whose program makes the config, if one does."""
 
     def place(self, path: KeyPath) -> str:
         """Where a value stands, in words."""
@@ -46,6 +49,11 @@ class Reading(NamedTuple):
             if found is None:
                 return "made by accelerate"
             document, where = self.launch, found
+        if self.maker is not None:
+            there = written_at(self.maker, path)
+            if there is None:
+                return f"made by {self.maker.format.name}"
+            document, where = self.maker.launch, there
         if document.is_data or not document.located(where):
             return "written"
         return f"line {document.position(document.span(where, 'key').start).line}"
@@ -145,7 +153,8 @@ def _of_job(job: Job, release: str, consumer: str | None) -> Reading:
         return inner._replace(messages=(note, *inner.messages), given=job.given, known=job.known)
     reader = with_version(given(consumer or job.format.reader), job.document.name)
     known = of_file(job.document.value(), job.document.name).over(job.known)
-    return Reading(job.document, reader.spec, messages=(note,), given=job.given, known=known)
+    maker = job if job.document.is_data and job.format.makes else None
+    return Reading(job.document, reader.spec, None, (note,), job.given, known, maker)
 
 
 def _accelerate(spec: str, launch: Document) -> str:

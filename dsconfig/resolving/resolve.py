@@ -19,6 +19,7 @@ from dsconfig.consumers.filling.state import Filling
 from dsconfig.document import Document
 from dsconfig.releases import Target
 from dsconfig.resolving.batch import derive_batch
+from dsconfig.resolving.elastic_batch import FIRST, LAST, as_released, is_on
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.findings import refuse_result, refuse_written
 from dsconfig.resolving.reading import Reading, known_config, processes, reading
@@ -27,6 +28,7 @@ from dsconfig.resolving.runtime import Runtime, runtime
 from dsconfig.resolving.written import Written, read_written
 
 if TYPE_CHECKING:
+    from dsconfig.consumers.reader import Given
     from dsconfig.json_types import Json, JsonObject
 
 _OF_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
@@ -118,7 +120,7 @@ def fill_written(
     if seen.given is not None:
         known = seen.given.on(ranks)
         known.complete(written.config)
-        training_args = {**known.arguments, **(training_args or {})}
+        training_args = {**known.arguments, **_elastic(known, written, chosen), **(training_args or {})}
         assumed = Assumed(known.unknown - training_args.keys(), known.likely)
         notes = [Message("note", known.note)] if known.note else []
     try:
@@ -135,6 +137,18 @@ def fill_written(
         raise ResolveError(error.reason, error.hints) from None
     filling.messages[:0] = notes
     return filling, assumed
+
+
+def _elastic(known: Given, written: Written, chosen: Runtime) -> dict[str, Json]:
+    """The batch of the elasticity block, where nothing but that decides the arguments of the job."""
+    if not known.unknown.issuperset(_OF_BATCH) or not is_on(written.config):
+        return {}
+    if not FIRST <= chosen.number <= LAST:
+        return {}
+    alone = {key: value for key, value in written.config.items() if key not in KEYS}
+    triplet, _ = as_released(alone, chosen.release, chosen.ranks)
+    _, micro, steps = triplet.values()
+    return dict(zip(_OF_BATCH, (micro, steps), strict=True))
 
 
 def _require_batch(config: JsonObject, assumed: Assumed) -> None:

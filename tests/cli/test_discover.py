@@ -90,9 +90,13 @@ def test_a_name_that_does_not(here: Path, name: str) -> None:
         ("ds_config.json", '{"compilerOptions": {}, "include": [], "exclude": []}', False),
         ("neox.yml", NEOX, False),
         ("exp.json", '{"name": "z0_gas1", "ds_config": {"zero_optimization": {}}, "num_gpus": 8}', False),
+        ("deepspeed/autotuning/config_templates/template_zero2.json", CONFIG, False),
+        ("autotuning_results/z0_gas1/ds_config.json", CONFIG, False),
+        ("my_autotuning/ds_config.json", CONFIG, True),
     ],
 )
 def test_content_decides_otherwise(here: Path, name: str, text: str, found: bool) -> None:
+    (here / name).parent.mkdir(parents=True, exist_ok=True)
     (here / name).write_text(text)
     assert is_config(name) == found
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
+from dsconfig.consumers.launchers.format import Format
 from dsconfig.consumers.launchers.job import text_of
 from dsconfig.consumers.launchers.places import is_name
 from dsconfig.consumers.launchers.ranks import open_of, world_size
 from dsconfig.consumers.launchers.shell import Shell, ShellCommand
-from dsconfig.consumers.launchers.table import FORMATS, Format
+from dsconfig.consumers.launchers.table import FORMATS
 from dsconfig.json_types import Json, NamedTuple
 
 READERS = {

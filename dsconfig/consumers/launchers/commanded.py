@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, is_launch_file
 from dsconfig.consumers.launchers.command import Command, commands_in
+from dsconfig.consumers.launchers.environment import environment, with_inputs
+from dsconfig.consumers.launchers.format import Format, at
 from dsconfig.consumers.launchers.given import given, plain
 from dsconfig.consumers.launchers.job import Job, read, text_of
 from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.shell import Shell
-from dsconfig.consumers.launchers.table import Format, at
-from dsconfig.consumers.launchers.varied import AtRanks, smallest
+from dsconfig.consumers.launchers.varied import AtRanks, script_of, smallest
 from dsconfig.consumers.mentions import reader_of
 from dsconfig.consumers.reader import Reader, of_content
 from dsconfig.document import MAX_SIZE, Document, contents, read_bytes, read_dict
@@ -46,7 +47,8 @@ def jobs_of_commands(found: Format, launch: Document, data: Mapping[str, Json] |
     if data is None:
         shell = Shell(launch.text, "" if launch.name.startswith("<") else os.path.abspath(launch.name))
     else:
-        shell = Shell("\n".join(line for key in found.commands for line in _texts(at(data, key))))
+        text = "\n".join(line for key in found.commands for line in _texts(at(data, key)))
+        shell = Shell(with_inputs(text, data), variables=environment(found, data))
     for command in list(commands_in(shell)):
         job = _job(found, launch, command, shell)
         if job is not None and data is None:
@@ -70,7 +72,7 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
         smallest=smallest(shell, command),
     )
     if job.given is not None and command.varies:
-        job = job._replace(given=job.given._replace(at=AtRanks(shell.text, shell.path, command, told)))
+        job = job._replace(given=job.given._replace(at=AtRanks(script_of(shell), command, told)))
     if not command.path:
         if command.format is None:
             told = told._replace(name="Accelerate", makes="accelerate")

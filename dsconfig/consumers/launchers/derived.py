@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dsconfig.json_types import Json, JsonObject
 
 _BF16, _FP16 = "bf16", "fp16"
+_MICRO = "per_device_train_batch_size"
 _STEPS, _WARMUP, _RATE = "gradient_accumulation_steps", "warmup_steps", "learning_rate"
 
 
@@ -23,8 +24,12 @@ def derive(program: str, written: JsonObject, data: Mapping[str, Json]) -> JsonO
 def _swift(written: JsonObject, data: Mapping[str, Json]) -> JsonObject:
     """The model's type decides the precision, and what is tuned the learning rate.
 
-    Source: ms-swift 4.6 arguments/base_args/model_args.py:_init_mixed_precision; sft_args.py:_init_override.
+    Source: ms-swift 4.6 arguments/base_args/model_args.py:_init_mixed_precision; sft_args.py:_init_override;
+    trainers/utils.py:prepare_deepspeed_elastic_config.
     """
+    callbacks = data.get("callbacks")
+    if "deepspeed_elastic" in (callbacks if isinstance(callbacks, list) else [callbacks]):
+        written[_MICRO] = written[_STEPS] = None  # as the elasticity block has it for the job's ranks
     dtype, likely = data.get("torch_dtype"), {_BF16: True, _FP16: False}
     if isinstance(dtype, str) and dtype in _TYPES:
         likely = {_BF16: dtype == "bfloat16", _FP16: dtype != "bfloat16"}

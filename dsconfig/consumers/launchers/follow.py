@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.launchers.table import SCRIPT, SCRIPTS, Format, at, format_of
+from dsconfig.consumers.launchers.format import Format, at
+from dsconfig.consumers.launchers.table import SCRIPT, SCRIPTS, format_of
 from dsconfig.document import Document, read_bytes, read_dict
 from dsconfig.json_types import Json, JsonObject
 
@@ -53,6 +54,7 @@ def job_of(launch: Document) -> Job | None:
 def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     """The job of a launch file that names its config, or holds it, under a key of its own."""
     # Most configs are no launch file, and pay for none of these.
+    from dsconfig.consumers.launch_file import BLOCK
     from dsconfig.consumers.launchers.given import constant, exponents, given, human
     from dsconfig.consumers.launchers.job import Job, read, text_of
     from dsconfig.consumers.launchers.places import installed, search
@@ -65,11 +67,14 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
         value, place = constant(value), (*place, "val")
     told = None if _own_loop(found, launch) else given(found, data)
     job = Job(found, launch, key, key, None, None, told, _world(found, data))
+    if isinstance(value, dict) and found.makes == "plugin":
+        made: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: value}
+        return job._replace(document=read_dict(made, f"{launch.name}: {key}"))
     if isinstance(value, dict):
         part = read_dict(value, launch.name) if launch.is_data else launch.part(place)
         if found.numbers != "yaml" and part is not None:
             part = part.read_as(human(value) if found.numbers == "human" else exponents(value))
-        return job._replace(document=part, inline=place)
+        return job._replace(document=_overwritten(part, found, data), inline=place)
     if not isinstance(value, str):
         return None
     job = job._replace(written=value)
@@ -79,7 +84,23 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     if preset := installed(found.preset, value):
         return job._replace(document=read(preset))
     where = search(value, launch.name)
-    return job._replace(document=None if where.path is None else read(where.path), place=where)
+    document = None if where.path is None else read(where.path)
+    return job._replace(document=_overwritten(document, found, data), place=where)
+
+
+def _overwritten(config: Document | None, found: Format, data: Mapping[str, Json]) -> Document | None:
+    """The config with what the launch file puts over it."""
+    over = at(data, found.overwrites) if found.overwrites else None
+    if config is None or not isinstance(over, Mapping):
+        return config
+    return config.read_as(_merged(config.value(), over))
+
+
+def _merged(value: Json, over: Mapping[str, Json]) -> Json:
+    if not isinstance(value, dict):
+        return dict(over)
+    inner = {key: _merged(value.get(key), each) for key, each in over.items() if isinstance(each, dict)}
+    return {**value, **over, **inner}
 
 
 def _own_loop(found: Format, launch: Document) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dsconfig.batch.triplet import KEYS
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.launchers.derived import derive
-from dsconfig.consumers.launchers.table import Format, Write, at
+from dsconfig.consumers.launchers.format import Format, Write, at
 from dsconfig.consumers.reader import Given, Written
 from dsconfig.json_types import Json, JsonObject
 
@@ -26,13 +26,17 @@ def given(found: Format, data: Mapping[str, Json]) -> Given:
     known = {name: value for name, value in written.items() if value is not None}
     writes = tuple(each for write in found.writes if (each := _written(data, write)) is not None)
     update = found.update if _STEPS in unknown else None
-    return Given(known, unknown, _sets(found, data), writes, update, likely)
+    sets = _sets(found, data)
+    if found.replaces and sets:
+        writes += tuple(Written(key, sets.get(key)) for key in KEYS)
+        sets = {}
+    return Given(known, unknown, sets, writes, update, likely)
 
 
 def _sets(found: Format, data: Mapping[str, Json]) -> JsonObject:
     if found.makes != "lightning":
         config = next((at(data, key) for key in found.config if at(data, key)), None)
-        alone = isinstance(config, Mapping) and not any(key in config for key in KEYS)
+        alone = isinstance(config, Mapping) and (found.replaces or not any(key in config for key in KEYS))
         return {key: _whole(at(data, own), default) for key, own, default in found.sets} if alone else {}
     from dsconfig.consumers.launchers.made import lightning
 
@@ -51,7 +55,7 @@ def _written(data: Mapping[str, Json], write: Write) -> Written | None:
     value = plain(data.get(write.key))
     if value is None or (write.above is not None and not (_is_number(value) and value > write.above)):
         return None
-    if write.only and value != write.only:
+    if write.only and write.only not in (value if isinstance(value, list) else [value]):
         return None
     return Written(write.place, value if write.value is None else write.value, write.unless, write.stage)
 

@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 from dsconfig.consumers.known import Known, Model
 from dsconfig.consumers.launch_file import BLOCK, LINK, block
+from dsconfig.consumers.launchers.format import Format
 from dsconfig.consumers.launchers.places import Place, is_name
-from dsconfig.consumers.launchers.table import Format
 from dsconfig.consumers.reader import Given, Reader
 from dsconfig.consumers.versions import does
 from dsconfig.document import Document, Span, contents, read_bytes

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dsconfig.consumers.launchers.format import at
 from dsconfig.consumers.launchers.given import plain
 from dsconfig.consumers.launchers.places import search
-from dsconfig.consumers.launchers.table import at
 from dsconfig.consumers.model_files import CONFIG, config_at
 from dsconfig.json_types import Json
 

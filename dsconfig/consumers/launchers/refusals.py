@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.by_name import BY_NAME
+from dsconfig.consumers.launchers.format import at
 from dsconfig.consumers.launchers.given import plain
 from dsconfig.consumers.launchers.job import Job
-from dsconfig.consumers.launchers.table import SCRIPT, at
+from dsconfig.consumers.launchers.table import SCRIPT
 from dsconfig.consumers.versions import does
 from dsconfig.document import Document
 from dsconfig.json_types import Json, NamedTuple

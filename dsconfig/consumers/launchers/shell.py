@@ -78,7 +78,7 @@ class Shell:
     def __init__(
         self, text: str, path: str = "", variables: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        self.text, self.path, self.folder = text, path, ""
+        self.text, self.path, self.told, self.folder = text, path, variables, ""
         own = {"0": path, "BASH_SOURCE": path} if path else {}
         told = {**own, **asked_for(text), **variables}
         self.variables: dict[str, tuple[str, ...]] = {name: (value,) for name, value in told.items()}

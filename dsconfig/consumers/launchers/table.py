@@ -6,69 +6,9 @@ Accelerate's own file has rules of its own, and stands in `dsconfig.consumers.la
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Literal
 
-from dsconfig.json_types import Json, NamedTuple
-
-_NONE: Mapping[str, Json] = MappingProxyType({})
-
-
-class Write(NamedTuple):
-    """A key of the launch file because of which its program writes into the config."""
-
-    key: str
-    place: str
-    """Where in the config, dotted."""
-    value: Json = None
-    """What is written, if not the key's own value."""
-    unless: str = ""
-    """What keeps the config as it is where it is there, dotted."""
-    above: int | None = None
-    """Only a larger number has it written; None: any value has."""
-    only: str = ""
-    """Only this word has it written."""
-    stage: int | None = None
-    """Only into a config with this ZeRO stage."""
-
-
-class Format(NamedTuple):
-    """One format. Signs are dotted keys; `key=a|b` has one of these values, `key~word` this word in it."""
-
-    name: str
-    reader: str
-    signs: tuple[tuple[str, ...], ...]
-    """A file is of the format where all keys of one of these are in it."""
-    config: tuple[str, ...]
-    """Where the config is: its path, a preset's name, or the config itself. The first written counts."""
-    source: str
-    preset: str = ""
-    """The path of a preset within the installed packages, `{}` for its name."""
-    arguments: Mapping[str, str] = MappingProxyType({})
-    """Training arguments that have another name here: this name first, the Trainer's second."""
-    defaults: Mapping[str, Json] = _NONE
-    """Training arguments that are others than the Trainer's where they are not written; None: not known."""
-    world: tuple[str, ...] = ()
-    """Keys whose numbers multiply to the world size."""
-    within: str = ""
-    """The object that holds the training arguments, where it is not the root."""
-    commands: tuple[str, ...] = ()
-    """Where shell commands stand that name the config, for a format that does not itself."""
-    writes: tuple[Write, ...] = ()
-    """What is written into the config because of keys here."""
-    update: int | None = None
-    """The samples of an update, where the accumulation steps are made to come to them."""
-    programs: tuple[str, ...] = ()
-    """Words of a command that run this program, as patterns of file names."""
-    sets: tuple[tuple[str, str, int], ...] = ()
-    """What its program writes into a config without a batch: the key, the launch file's own, its default."""
-    numbers: Literal["yaml", "omegaconf", "human"] = "yaml"
-    """How a config in the launch file may write numbers: OmegaConf reads `1e-5`, people `500m` and `2^20`."""
-    makes: str = ""
-    """What makes the config of the launch file's own keys, where no config is named: a module of `made`."""
-    made_of: str = ""
-    """The key that has it made."""
-
+from dsconfig.consumers.launchers.format import Format, Write, at
+from dsconfig.json_types import Json
 
 _GATHER = "zero_optimization.gather_16bit_weights_on_model_save"
 _STAGES = "stage=pt|sft|rm|ppo|dpo|kto"
@@ -133,6 +73,8 @@ FORMATS: tuple[Format, ...] = (
             Write("zero_hpz_partition_size", "zero_optimization.zero_hpz_partition_size"),
             Write("deepspeed_autotp_size", "tensor_parallel.autotp_size"),
             Write("deepspeed_autotp_size", _GATHER, True),
+            # trainers/utils.py:prepare_deepspeed_elastic_config
+            Write("callbacks", "checkpoint.load_universal", True, only="deepspeed_elastic"),
             # rlhf_trainers/arguments.py:GRPOConfig.__post_init__
             Write("rlhf_type", "zero_optimization.stage3_prefetch_bucket_size", 0, only="grpo", stage=3),
         ),
@@ -177,6 +119,7 @@ FORMATS: tuple[Format, ...] = (
         config=("hyperparameters.deepspeed_config",),
         source="determined pytorch/deepspeed/_deepspeed_context.py:overwrite_deepspeed_config",
         world=("resources.slots_per_trial",),
+        overwrites="hyperparameters.overwrite_deepspeed_args",
     ),
     Format(
         "ArcticTraining",
@@ -188,6 +131,7 @@ FORMATS: tuple[Format, ...] = (
             ("train_micro_batch_size_per_gpu", "micro_batch_size", 1),
             ("gradient_accumulation_steps", "gradient_accumulation_steps", 1),
         ),
+        replaces=True,
         numbers="human",
     ),
     Format(
@@ -205,6 +149,7 @@ FORMATS: tuple[Format, ...] = (
         "accelerate",
         signs=(("strategy.type=accelerate|deepspeed", "strategy.deepspeed_config"),),
         config=("strategy.deepspeed_config",),
+        makes="plugin",  # a mapping there is the arguments of Accelerate's plugin
         source="ludwig distributed/accelerate.py",
     ),
     Format(
@@ -231,6 +176,11 @@ FORMATS: tuple[Format, ...] = (
         config=(),
         source="skypilot examples/deepspeed-multinode/sky.yaml",
         commands=("run",),
+        environment=("envs",),
+        variables={
+            "SKYPILOT_NUM_NODES": "num_nodes",
+            "SKYPILOT_NUM_GPUS_PER_NODE": "resources.accelerators",
+        },
     ),
     Format(
         "Azure ML",
@@ -239,6 +189,7 @@ FORMATS: tuple[Format, ...] = (
         config=(),
         source="azureml-examples cli/jobs/deepspeed/deepspeed-training/job.yml",
         commands=("command",),
+        environment=("environment_variables",),
         world=("distribution.process_count_per_instance", "resources.instance_count"),
     ),
     Format(
@@ -248,6 +199,12 @@ FORMATS: tuple[Format, ...] = (
         config=(),
         source="kubeflow trainer manifests/base/runtimes/deepspeed_distributed.yaml",
         commands=("spec",),
+        # kubeflow training-operator pkg/controller.v1/pytorch/envvar.go
+        variables={
+            "PET_NNODES": "spec.pytorchReplicaSpecs",
+            "WORLD_SIZE": "spec.pytorchReplicaSpecs",
+            "PET_NPROC_PER_NODE": "spec.nprocPerNode",
+        },
         world=("spec.trainer.numProcPerNode", "spec.trainer.numNodes"),
     ),
     Format(
@@ -261,6 +218,7 @@ FORMATS: tuple[Format, ...] = (
         config=(),
         source="ray dashboard/modules/job/cli.py:submit; anyscale job/models.py:JobConfig",
         commands=("entrypoint",),
+        environment=("runtime_env.env_vars",),
     ),
     Format(
         "OpenRLHF",
@@ -333,11 +291,3 @@ def _has(data: Mapping[str, Json], sign: str) -> bool:
     key, tilde, word = sign.partition("~")
     value = at(data, key)
     return isinstance(value, str) and word in value if tilde else value is not None
-
-
-def at(data: Mapping[str, Json], path: str) -> Json:
-    """The value at a dotted path; None where there is none."""
-    value: Json = data
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value

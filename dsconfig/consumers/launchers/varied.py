@@ -7,11 +7,25 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dsconfig.consumers.launchers.command import Command, commands_in
+from dsconfig.consumers.launchers.format import Format
 from dsconfig.consumers.launchers.given import given
 from dsconfig.consumers.launchers.ranks import of_one_node, solved
 from dsconfig.consumers.launchers.shell import Shell
-from dsconfig.consumers.launchers.table import Format
 from dsconfig.consumers.reader import Given
+from dsconfig.json_types import NamedTuple
+
+
+class Script(NamedTuple):
+    """A text of commands, where it stands, and the variables that it is given."""
+
+    text: str
+    path: str
+    variables: tuple[tuple[str, str], ...]
+
+
+def script_of(shell: Shell) -> Script:
+    """What a shell reads."""
+    return Script(shell.text, shell.path, tuple(shell.told.items()))
 
 
 @dataclass(frozen=True)
@@ -21,17 +35,16 @@ class AtRanks:
     With `--nnodes=$N --nproc_per_node=8` sixteen ranks are two nodes, whatever the script reckons from `$N`.
     """
 
-    text: str
-    path: str
+    script: Script
     command: Command
     format: Format
 
     def __repr__(self) -> str:
-        return f"AtRanks({self.path!r}, {self.command.offset})"
+        return f"AtRanks({self.script.path!r}, {self.command.offset})"
 
     def __call__(self, ranks: int) -> Given | None:
         """The arguments; None where no value of the variables makes it so many ranks."""
-        found = _solved(self.text, self.path, self.command.offset, self.command.open, ranks)
+        found = _solved(self.script, self.command.offset, self.command.open, ranks)
         if found is None:
             return None
         command, values = found
@@ -44,22 +57,22 @@ def smallest(shell: Shell, command: Command) -> int | None:
     """The processes of one node, where only the job's shell knows how many nodes there are."""
     if command.world_size is not None or not command.open:
         return None
-    return _of_one_node(shell.text, shell.path, command.offset, command.open)
+    return _of_one_node(script_of(shell), command.offset, command.open)
 
 
 @lru_cache(maxsize=64)
 def _solved(
-    text: str, path: str, offset: int, names: tuple[str, ...], ranks: int
+    script: Script, offset: int, names: tuple[str, ...], ranks: int
 ) -> tuple[Command, dict[str, str]] | None:
-    return solved(lambda values: _read(text, path, offset, values), names, ranks)
+    return solved(lambda values: _read(script, offset, values), names, ranks)
 
 
 @lru_cache(maxsize=64)
-def _of_one_node(text: str, path: str, offset: int, names: tuple[str, ...]) -> int | None:
-    return of_one_node(lambda values: _read(text, path, offset, values), names)
+def _of_one_node(script: Script, offset: int, names: tuple[str, ...]) -> int | None:
+    return of_one_node(lambda values: _read(script, offset, values), names)
 
 
-def _read(text: str, path: str, offset: int, values: Mapping[str, str]) -> Command | None:
+def _read(script: Script, offset: int, values: Mapping[str, str]) -> Command | None:
     """The command that begins there, with such values in the job's shell."""
-    found = commands_in(Shell(text, path, values))
+    found = commands_in(Shell(script.text, script.path, {**dict(script.variables), **values}))
     return next((command for command in found if command.offset == offset), None)

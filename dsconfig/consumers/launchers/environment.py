@@ -1,0 +1,61 @@
+"""The variables that a manifest gives to the commands in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from dsconfig.consumers.launchers.format import Format, at
+from dsconfig.json_types import Json
+
+_INPUT = re.compile(r"\$\{\{\s*([\w.]{1,99})\s*\}\}")
+
+
+def environment(found: Format, data: Mapping[str, Json]) -> dict[str, str]:
+    """The variables by name: those that the manifest writes, and those that its program sets."""
+    holders = (at(data, key) for key in found.environment)
+    written = (each for holder in holders if isinstance(holder, Mapping) for each in holder.items())
+    given = {name: text for name, value in written if (text := _text(value)) is not None}
+    for name, key in found.variables.items():
+        value = at(data, key)
+        count = _count(value) if key.endswith("accelerators") else _replicas(value)
+        if (text := _text(count)) is not None:
+            given.setdefault(name, text)
+    return given
+
+
+def with_inputs(text: str, data: Mapping[str, Json]) -> str:
+    """A command of Azure ML with what `${{inputs.name}}` stands for in it."""
+
+    def value(match: re.Match[str]) -> str:
+        found = at(data, match[1])
+        found = found.get("path") if isinstance(found, Mapping) else found
+        return _text(found) or match[0]
+
+    return _INPUT.sub(value, text)
+
+
+def _text(value: Json) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return str(value) if isinstance(value, str) or abs(value) < _LARGEST else None
+
+
+_LARGEST = 10**9
+
+
+def _count(value: Json) -> Json:
+    """How many devices `A100:8` or `{A100: 8}` is."""
+    if isinstance(value, Mapping):
+        return next(iter(value.values()), None)
+    name, colon, count = value.partition(":") if isinstance(value, str) else ("", "", "")
+    return count if colon else "1" if name else None
+
+
+def _replicas(value: Json) -> Json:
+    """A number, or the sum of the `replicas` of all kinds of a job."""
+    if not isinstance(value, Mapping):
+        return value
+    counts = [each.get("replicas", 1) for each in value.values() if isinstance(each, Mapping)]
+    known = [count for count in counts if type(count) is int]
+    return sum(known) if known and len(known) == len(counts) else None
