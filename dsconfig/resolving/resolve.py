@@ -94,6 +94,8 @@ def derive_run(
     model_config: Mapping[str, Json] | None,
 ) -> Run:
     """The run of a config, whatever `check` finds in it."""
+    if seen.given is not None:
+        training_args = {**_elastic(seen.given, written, chosen), **(training_args or {})}
     filling, assumed = fill_written(
         seen, written, chosen.ranks, training_args, model_config, sp=chosen.parallel.sp
     )
@@ -120,7 +122,7 @@ def fill_written(
     if seen.given is not None:
         known = seen.given.on(ranks)
         known.complete(written.config)
-        training_args = {**known.arguments, **_elastic(known, written, chosen), **(training_args or {})}
+        training_args = {**known.arguments, **(training_args or {})}
         assumed = Assumed(known.unknown - training_args.keys(), known.likely)
         notes = [Message("note", known.note)] if known.note else []
     try:
