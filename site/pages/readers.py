@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.consumers import CONSUMERS
+from dsconfig.consumers.launchers.format import Format
 from dsconfig.consumers.launchers.refusals import OF_PROGRAM
-from dsconfig.consumers.launchers.table import FORMATS, Format
+from dsconfig.consumers.launchers.table import FORMATS
 from pages import markdown, places
 
 
