@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from dsconfig.json_types import Json, JsonObject
     from dsconfig.lsp.texts import OpenText
 
-_CONFIG = re.compile(r"deepspeed|(?<![a-z])(ds\d*|zero[-_.]?\d?|z\d|stage[-_.]?\d)(?![a-z])")
+CONFIG = r"deepspeed|(?<![a-z])(ds\d*|zero[-_.]?\d?|z\d|stage[-_.]?\d)(?![a-z])"
 """What the name of a config has in it: `zero3.json`, `ds_z3_offload.yaml`, `stage2.hjson`."""
-_LAUNCH = re.compile(r"accelerate")
+LAUNCH = "accelerate"
+"""What the name of a launch file of Accelerate has in it."""
 _NUMBERS = frozenset((
     "train_batch_size",
     "train_micro_batch_size_per_gpu",
@@ -37,14 +38,17 @@ _ANYBODYS = frozenset(("optimizer", "scheduler"))
 """Sections that other programs have, too, of the same form."""
 _TOLD = 2
 _LARGEST = 1 << 14
-"""Characters of a text that has hardly begun."""
+"""Bytes of a text that has hardly begun."""
 
 
 def holds_config(text: OpenText) -> bool:
     """Whether what stands in a text so far is DeepSpeed's, though it may be a single key."""
-    if len(text.text) > _LARGEST or not may_be_named(text.text.encode("utf-8", "surrogatepass")):
-        return len(text.text) <= _LARGEST and is_launch_file(_root(text))
+    data = text.text.encode("utf-8", "surrogatepass")
+    if len(data) > _LARGEST or not (may_be_named(data) or b"DEEPSPEED" in data):
+        return False
     root = _root(text)
+    if is_launch_file(root):
+        return True
     if is_named(text.name) and not _known().isdisjoint(root):
         return not mostly_foreign(root.keys())
     return _known() >= root.keys() and sum(_weight(key, value) for key, value in root.items()) >= _TOLD
@@ -58,13 +62,16 @@ def is_empty(text: OpenText) -> bool:
 
 def is_named(name: str) -> bool:
     """Whether a file may be a config by its name."""
-    return name.lower().endswith(SUFFIXES) and _CONFIG.search(os.path.basename(name).lower()) is not None
+    return _has(name, CONFIG)
 
 
 def begins_launch(name: str, root: Json) -> bool:
     """Whether a file is a launch file of Accelerate by its name, and by what stands in it so far."""
-    named = name.lower().endswith(SUFFIXES) and _LAUNCH.search(os.path.basename(name).lower()) is not None
-    return named and (not isinstance(root, dict) or len(root.keys() - ROOT_KEYS) <= 1)
+    return _has(name, LAUNCH) and (not isinstance(root, dict) or len(root.keys() - ROOT_KEYS) <= 1)
+
+
+def _has(name: str, pattern: str) -> bool:
+    return name.lower().endswith(SUFFIXES) and re.search(pattern, os.path.basename(name).lower()) is not None
 
 
 def _root(text: OpenText) -> JsonObject:

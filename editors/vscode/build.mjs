@@ -14,10 +14,17 @@ const python = process.argv[2] ?? "python3";
 const ASKED = `
 import json
 from dsconfig import __version__
+from dsconfig.diagnostic import SITE
 from dsconfig.evaluation.file_names import CONFIGS
+from dsconfig.evaluation.recognition import TYPICAL, UNMISTAKABLE
+from dsconfig.lsp.begun import CONFIG, LAUNCH
 from dsconfig.releases import RELEASES
 from dsconfig.sizing.models.named import PRESETS
-print(json.dumps({"version": __version__, "patterns": CONFIGS, "releases": RELEASES, "models": [*PRESETS]}))
+words = "|".join(["deepspeed", "[$]dsconfig", "dsconfig:", LAUNCH, *sorted(UNMISTAKABLE | TYPICAL)])
+print(json.dumps({
+    "version": __version__, "site": SITE, "patterns": CONFIGS, "releases": RELEASES, "models": [*PRESETS],
+    "names": f"{CONFIG}|{LAUNCH}", "words": words,
+}))
 `;
 const facts = JSON.parse(execFileSync(python, ["-c", ASKED], { encoding: "utf8" }));
 
@@ -25,6 +32,7 @@ const facts = JSON.parse(execFileSync(python, ["-c", ASKED], { encoding: "utf8" 
 function manifest() {
   const made = JSON.parse(readFileSync(`${here}package.json`, "utf8"));
   made.version = facts.version.match(/^\d+\.\d+\.\d+/)[0];
+  made.homepage = facts.site;
   made.contributes.languages[0].filenamePatterns = facts.patterns;
   return made;
 }
@@ -35,7 +43,9 @@ cpSync(`${here}media`, `${out}media`, { recursive: true });
 for (const name of ["worker.js", "worker.cjs", "pyodide.asm.wasm", "python.archive"]) {
   copyFileSync(`${dist}${name}`, `${out}dist/${name}`);
 }
-copyFileSync(`${here}README.md`, `${out}README.md`);
+for (const name of ["README.md", "CHANGELOG.md"]) {
+  copyFileSync(`${here}${name}`, `${out}${name}`);
+}
 copyFileSync(`${root}LICENSE`, `${out}LICENSE.txt`);
 const made = manifest();
 writeFileSync(`${out}package.json`, `${JSON.stringify(made, null, 2)}\n`);
@@ -49,6 +59,8 @@ const shared = {
   define: {
     __RELEASES__: JSON.stringify([...facts.releases].reverse()),
     __MODELS__: JSON.stringify(facts.models),
+    __NAMES__: JSON.stringify(facts.names),
+    __WORDS__: JSON.stringify(facts.words),
   },
 };
 await Promise.all([

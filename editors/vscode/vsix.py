@@ -28,6 +28,7 @@ STORED = (".archive", ".png")
 ASSETS = {
     "Microsoft.VisualStudio.Code.Manifest": "package.json",
     "Microsoft.VisualStudio.Services.Content.Details": "README.md",
+    "Microsoft.VisualStudio.Services.Content.Changelog": "CHANGELOG.md",
     "Microsoft.VisualStudio.Services.Content.License": "LICENSE.txt",
     "Microsoft.VisualStudio.Services.Icons.Default": "media/icon.png",
 }
@@ -35,7 +36,7 @@ ASSETS = {
 
 def manifest(package: dict) -> str:
     """`extension.vsixmanifest`: what a gallery, and VS Code itself, read first."""
-    tags = ",".join([*package["keywords"], *(f"__ext_{each}" for each in ("json", "hjson", "yaml"))])
+    tags = ",".join([*package["keywords"], "__web_extension", "__ext_hjson"])
     assets = "".join(
         f'<Asset Type="{kind}" Path="extension/{path}" Addressable="true"/>' for kind, path in ASSETS.items()
     )
@@ -49,11 +50,15 @@ def manifest(package: dict) -> str:
 <Description xml:space="preserve">{escape(package["description"])}</Description>
 <Tags>{escape(tags)}</Tags>
 <Categories>{escape(",".join(package["categories"]))}</Categories>
+<GalleryFlags>Public</GalleryFlags>
 <License>extension/LICENSE.txt</License>
 <Icon>extension/media/icon.png</Icon>
 <Properties>
 <Property Id="Microsoft.VisualStudio.Code.Engine" Value={engine}/>
 <Property Id="Microsoft.VisualStudio.Code.ExtensionKind" Value="workspace,web"/>
+<Property Id="Microsoft.VisualStudio.Services.Links.Learn" Value={quoteattr(package["homepage"])}/>
+<Property Id="Microsoft.VisualStudio.Services.Links.Source" Value={quoteattr(package["repository"]["url"])}/>
+<Property Id="Microsoft.VisualStudio.Services.Links.Support" Value={quoteattr(package["bugs"]["url"])}/>
 </Properties>
 </Metadata>
 <Installation><InstallationTarget Id="Microsoft.VisualStudio.Code"/></Installation>

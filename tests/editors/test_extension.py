@@ -13,6 +13,9 @@ import pytest
 
 from dsconfig import __version__
 from dsconfig.evaluation.file_names import CONFIGS
+from dsconfig.lsp.begun import is_empty
+from dsconfig.lsp.ours import is_ours
+from dsconfig.lsp.texts import opened
 from dsconfig.releases import RELEASES
 from tests.parity.browser import command
 from tests.source import ROOT
@@ -20,6 +23,17 @@ from tests.source import ROOT
 VSCODE = ROOT / "editors" / "vscode"
 VSIX = ROOT / "editors" / "dist" / "dsconfig.vsix"
 LARGEST = 10_000_000
+BEGUN = {
+    "ds_config.yaml": "",
+    "Zero3.json": "{}",
+    "accelerate_config.yaml": "",
+    "a.json": '{"$dsconfig": {}}',
+    "b.json": '{"bf16": {"enabled": true}}',
+    "c.yaml": "train_batch_size: 8\nsteps_per_print: 2\n",
+    "d.yaml": "distributed_type: DEEPSPEED\n",
+    "e.yaml": "# yaml-language-server: $schema=https://www.schemastore.org/accelerate.json\n",
+}
+"""Texts that are the server's business, or about to be."""
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +69,32 @@ def test_the_releases_to_choose_from_are_all_of_them(vsix: zipfile.ZipFile) -> N
 
 def test_configs_are_associated_by_the_one_list_of_names(manifest: dict) -> None:
     assert tuple(manifest["contributes"]["languages"][0]["filenamePatterns"]) == CONFIGS
+
+
+def test_what_a_gallery_shows_is_there(vsix: zipfile.ZipFile, manifest: dict) -> None:
+    listed = vsix.read("extension.vsixmanifest").decode()
+    for path in ("README.md", "CHANGELOG.md", "LICENSE.txt"):
+        assert vsix.read(f"extension/{path}")
+        assert f'Path="extension/{path}"' in listed
+    for address in (manifest["repository"]["url"], manifest["bugs"]["url"], manifest["homepage"]):
+        assert f'Value="{address}"' in listed
+    assert all(
+        re.match("https?:", link)
+        for link in re.findall(r"]\(([^)]+)\)", vsix.read("extension/README.md").decode())
+    )
+
+
+def test_a_server_is_wanted_for_all_that_it_takes_for_its_business(
+    manifest: dict, vsix: zipfile.ZipFile
+) -> None:
+    code = vsix.read("extension/dist/web.cjs").decode()
+    names, words = re.findall(r'new RegExp\("(deepspeed[^"]*)","i"\)', code)
+    told = json.loads(f'"{names}"'), json.loads(f'"{words}"')
+    for name, text in BEGUN.items():
+        item = {"uri": f"file:///{name}", "text": text, "languageId": name.rpartition(".")[2]}
+        begun = opened(item, "utf-16")
+        assert is_ours(begun) or is_empty(begun)
+        assert re.search(told[0], name, re.IGNORECASE) or re.search(told[1], text, re.IGNORECASE), name
 
 
 def test_every_command_is_registered_and_every_setting_read(manifest: dict) -> None:

@@ -87,6 +87,7 @@ async function tell(extension: Extension, command: string, ...args: unknown[]): 
 
 async function asked(extension: Extension, command: string, ...args: unknown[]): Promise<Told | undefined> {
   const document = window.activeTextEditor?.document;
+  await extension.ready();
   if (!extension.client || !document) {
     return undefined;
   }

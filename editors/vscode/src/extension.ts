@@ -13,13 +13,11 @@ import type { BaseLanguageClient } from "vscode-languageclient/browser";
 import type { Ran } from "../../worker/client";
 import { BundledClient } from "./bundled";
 import { registerCommands, shown, withModel } from "./commands";
+import { isFile, LANGUAGES, whenWanted } from "./interest";
 import { Mirror } from "./mirror";
 import type { Platform } from "./platform";
 import { Status } from "./status";
 
-const LANGUAGES = ["deepspeed-json", "json", "jsonc", "hjson", "yaml", "shellscript"];
-/** Documents of other kinds are not files: a comparison's other side, a server's output. */
-const VIEWS = new Set(["git", "output", "vscode", "vscode-scm", "search-editor", "dsconfig"]);
 /** Milliseconds within which a server that fell is not started a second time. */
 const PATIENCE = 60_000;
 
@@ -32,6 +30,8 @@ export class Extension {
   private readonly log: LogOutputChannel;
   private readonly status: Status;
   private running: Disposable[] = [];
+  /** Settled once the server runs, or cannot; undefined: nobody wanted it yet. */
+  private started: Promise<void> | undefined;
   private mirror: Mirror | undefined;
   /** When the extension's own server fell last. */
   private fell = Number.NEGATIVE_INFINITY;
@@ -45,15 +45,29 @@ export class Extension {
     context.subscriptions.push(this.log, this.status, ...registerCommands(this));
     context.subscriptions.push(
       workspace.onDidChangeConfiguration(async (change) => {
-        if (change.affectsConfiguration("dsconfig.server") || change.affectsConfiguration("dsconfig.python")) {
+        const isOther = change.affectsConfiguration("dsconfig.server") || change.affectsConfiguration("dsconfig.python");
+        if (isOther && this.started) {
           await this.restart();
         }
       }),
-      workspace.onDidGrantWorkspaceTrust(() => this.restart()),
+      workspace.onDidGrantWorkspaceTrust(() => this.started && this.restart()),
+      whenWanted(({ uri }) => {
+        this.log.info(`started for ${uri}`);
+        return this.ready();
+      }),
     );
+    if (!this.started) {
+      this.log.info("no document is a config so far; the server starts with the first one");
+    }
   }
 
-  async start(): Promise<void> {
+  /** The server, started by the first document that may be a config, or by a command. */
+  ready(): Promise<void> {
+    this.started ??= this.start();
+    return this.started;
+  }
+
+  private async start(): Promise<void> {
     const began = Date.now();
     try {
       this.client = (await this.ownServer()) ?? (await this.bundledServer());
@@ -77,7 +91,8 @@ export class Extension {
 
   async restart(): Promise<void> {
     await this.stop();
-    await this.start();
+    this.started = this.start();
+    await this.started;
   }
 
   /** Tells the server of a file that was written here. */
@@ -150,7 +165,7 @@ export class Extension {
       synchronize: { configurationSection: "dsconfig" },
       outputChannel: this.log,
       middleware: {
-        didOpen: async (document, next) => (VIEWS.has(document.uri.scheme) ? undefined : next(document)),
+        didOpen: async (document, next) => (isFile(document) ? next(document) : undefined),
         // Asked again whenever something around a config changes, its settings file among it.
         provideDiagnostics: (document, previous, token, next) => {
           this.status.refresh();

@@ -17,6 +17,7 @@ interface Offered extends QuickPickItem {
 
 /** A model's name, or the path of its file as the server sees it; undefined: none is chosen. */
 export async function askModel(extension: Extension): Promise<string | undefined> {
+  await extension.ready();
   const named = await namedModel(extension);
   const offered: Offered[] = [
     ...(named ? [{ label: named, description: "named for this config", model: named }] : []),

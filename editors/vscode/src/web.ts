@@ -21,9 +21,8 @@ const platform: Platform = {
 
 let extension: Extension | undefined;
 
-export async function activate(context: ExtensionContext): Promise<void> {
+export function activate(context: ExtensionContext): void {
   extension = new Extension(context, platform);
-  await extension.start();
 }
 
 export async function deactivate(): Promise<void> {

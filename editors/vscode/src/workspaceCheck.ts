@@ -49,6 +49,7 @@ export class WorkspaceCheck {
 
   async run(): Promise<void> {
     this.collection.clear();
+    await this.extension.ready();
     let files = 0;
     let findings = 0;
     for (const folder of workspace.workspaceFolders ?? []) {

@@ -50,6 +50,8 @@ mkdirSync(join(work, "data/User"), { recursive: true });
 writeFileSync(join(folder, "ds_config.json"), CONFIG);
 writeFileSync(join(folder, "ds_config_two.json"), TWO);
 writeFileSync(join(folder, "train.sh"), LAUNCH);
+writeFileSync(join(folder, "package.json"), '{ "name": "nobody-s-config" }\n');
+writeFileSync(join(folder, "zero3.json"), "");
 if (kind === "own" || kind === "poor") {
   environment();
 }
@@ -186,6 +188,10 @@ async function tour() {
     }
   }
   await page.waitForSelector(".monaco-workbench", { timeout: PATIENCE });
+  if (kind === "poor") {
+    await page.locator(".explorer-folders-view").getByText("package.json").dblclick({ timeout: PATIENCE });
+    await logged(/no document is a config so far/);
+  }
   await page.locator(".explorer-folders-view").getByText("ds_config.json").dblclick({ timeout: PATIENCE });
   await see("first finding", page.locator(".squiggly-warning, .squiggly-error, .squiggly-inline-unnecessary"));
   await see("status bar", page.getByText(/DeepSpeed \d+\.\d+\.\d+ · /));
@@ -197,6 +203,7 @@ async function tour() {
   }
   if (kind !== "poor") {
     await edits();
+    await beginning();
     await verbs();
     await choices();
   }
@@ -221,6 +228,18 @@ async function edits() {
   await open("completion", ["Control+Space"], page.locator(".suggest-widget").getByText("overlap_comm"));
   await press("Enter");
   await written('"overlap_comm"');
+}
+
+/** A new file, of which nothing but the name says what it is to be. */
+async function beginning() {
+  await page.locator(".explorer-folders-view").getByText("zero3.json").dblclick();
+  await page.locator(".tab.active").getByText("zero3.json").waitFor();
+  await page.keyboard.type("{");
+  await press("Enter");
+  await page.keyboard.type('"bf');
+  await open("first key of a new file", ["Control+Space"], page.locator(".suggest-widget").getByText("bf16"));
+  await press("Enter");
+  await written('"bf16": {}', "zero3.json");
 }
 
 /** The commands, on a second config. */
