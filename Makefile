@@ -146,9 +146,13 @@ fuzz: $(VENV)/.dev
 		--only-binary atheris -c constraints.txt -e '.[fuzz]' || echo 'there is no wheel of atheris for this Python'
 	nice $(BIN)/python -m tests.fuzz.run --minutes $(MINUTES)
 
-# How long an elastic job stands still after a fault, compared with stock torchrun; about half an hour.
+# How long an elastic job stands still after a fault, beside stock torchrun and lm-resiliency; about ten minutes.
+REPEAT ?= 2
+RESILIENCY := .torch/lm-resiliency
 latency: $(VENV)/.dev
-	$(BIN)/python -m tests.agent.latency
+	@test -d $(RESILIENCY) || $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--target $(RESILIENCY) lm-resiliency==0.2.0
+	$(BIN)/python -m tests.agent.latency --repeat $(REPEAT) --resiliency $(RESILIENCY)
 
 # How time and memory grow with hostile input, for every kind, verb and format; about half an hour.
 growth: $(VENV)/.dev

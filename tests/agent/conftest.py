@@ -32,6 +32,11 @@ SCENARIOS = {
     "member_dies_before_its_workers_start",
     "the_audit_finds_a_skipped_step",
     "the_audit_finds_two_groups",
+    # test_faults.py
+    "straggler",
+    "full_disk",
+    "clocks_that_jump",
+    "damaged_commit_file",
     # test_orderly.py
     "node_joins",
     "standby_and_promotion",

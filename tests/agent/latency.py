@@ -1,8 +1,11 @@
-"""How long a job stands still: event to first step of the next group, beside stock torchrun in one run.
+"""How long a job stands still: event to first step of the next group, beside others' agents in one run.
 
-`python -m tests.agent.latency [--repeat 5] [--cases ...] [--agents ...]` prints a table of medians with their
+`python -m tests.agent.latency [--repeat 2] [--cases ...] [--agents ...]` prints a table of medians with their
 ranges. The time that the slowest worker takes to import torch is part of a restart with any agent; it is
 measured in the worker and shown apart. A case in which most jobs do not go on says how they ended.
+
+Agents of others are measured once, several jobs at a time, since most of them wait; ours one after the other.
+lm-resiliency is measured with `--resiliency FOLDER`, into which pip has put it (`--no-deps --target FOLDER`).
 """
 
 from __future__ import annotations
@@ -14,35 +17,65 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.agent.cluster import DOZEN, Cluster, Process
+from tests.agent.cluster import DOZEN, ROOT, Cluster, Process
 from tests.agent.links import Links
 
 STOCK_WORKER = str(Path(__file__).with_name("stock_worker.py"))
 TUNED = "is_host=0,last_call_timeout=2,keep_alive_interval=1,keep_alive_max_attempt=3"
 OURS = "stall_timeout=2,stall_restart=5"
 """The defaults, but for workers that make no steps: those are left to themselves for ever."""
-LIMIT = 120.0
+LIMIT = 100.0
 """Seconds after which a job counts as standing still for good."""
-
-LINKS: list[Links] = []
-"""Each node's way to the store."""
+AT_ONCE = 4
+"""Jobs of others' agents."""
+RESILIENCY_RUN = str(Path(__file__).with_name("resiliency_run.py"))
 
 Outcome = tuple[float, float] | str
 """Seconds of stand-still and, of these, of import; or how it failed."""
+
+
+class Job(Cluster):
+    """A job whose nodes have links of their own to the store."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, DOZEN, STEPS="100000", STEP_SECONDS="0.05", EVERY="5")
+        self.links: list[Links] = []
+
+    def close(self) -> None:
+        super().close()
+        for links in self.links:
+            links.close()
 
 
 def start_ours(job: Cluster, nodes: str) -> Process:
     return job.start_node("--max-restarts", "5", nnodes=nodes, conf=OURS)
 
 
-def start_stock(job: Cluster, nodes: str, conf: str) -> Process:
-    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", nodes, "--nproc-per-node", "1"]
-    command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{job.port}", "--rdzv-id", "plain"]
+def start_stock(job: Cluster, nodes: str, conf: str, *run: str, backend: str = "c10d") -> Process:
+    run = run or ("-m", "torch.distributed.run")
+    command = [sys.executable, *run, "--nnodes", nodes, "--nproc-per-node", "1"]
+    command += ["--rdzv-backend", backend, "--rdzv-endpoint", f"127.0.0.1:{job.port}", "--rdzv-id", "plain"]
     return job.start_agent([*command, "--rdzv-conf", conf, "--max-restarts", "5", STOCK_WORKER])
+
+
+def start_resiliency(folder: str, job: Cluster, _nodes: str) -> Process:
+    """It wants a spare node, and to know each machine by its name."""
+    number = len(job.nodes)
+    machine, context = job.folder / f"machine-{number}", job.folder / f"context-{number}"
+    machine.write_text(f"{number:032x}\n")
+    context.mkdir(mode=0o700)
+    job.environment |= {
+        "LM_RESILIENCY_MACHINE_ID_PATH": str(machine),
+        "PYTHONPATH": f"{Path(folder).absolute()}:{ROOT}",
+    }
+    conf = "store_type=tcp,is_host=0,read_timeout=30,lm_resiliency_restart_context_path="
+    return start_stock(job, "2:3", f"{conf}{context}/context.json", RESILIENCY_RUN, backend="lm_resiliency")
 
 
 AGENTS: dict[str, Callable[[Cluster, str], Process]] = {
@@ -50,43 +83,53 @@ AGENTS: dict[str, Callable[[Cluster, str], Process]] = {
     "torchrun tuned": lambda job, nodes: start_stock(job, nodes, TUNED),
     "torchrun": lambda job, nodes: start_stock(job, nodes, "is_host=0"),
 }
+OTHERS = {
+    "torchrun": ("worker crash", "node lost", "node joins", "rank 0 of 3 lost"),
+    "torchrun tuned": ("worker crash", "node lost", "node joins", "rank 0 of 3 lost"),
+    "lm-resiliency": ("worker crash", "node lost"),
+}
+"""What is measured of them; all else they leave to the time-outs of collectives, half an hour."""
 
 
-def owner(job: Cluster, rank: int) -> tuple[Process, int]:
+def owner(job: Job, rank: int) -> tuple[Process, int]:
     """The node and the worker that has a rank in the newest group."""
     row = [row for row in job.rows() if row["rank"] == rank][-1]
     return next(node for node in job.nodes if row["pid"] in node.workers()), row["pid"]
 
 
-def crash(job: Cluster, _start: Callable[[], Process]) -> None:
+def crash(job: Job, _start: Callable[[], Process]) -> None:
     os.kill(owner(job, 1)[1], signal.SIGKILL)
 
 
-def lose(job: Cluster, _start: Callable[[], Process]) -> None:
+def lose(job: Job, _start: Callable[[], Process]) -> None:
     owner(job, 1)[0].signal(signal.SIGKILL, workers=True)
 
 
-def lose_first(job: Cluster, _start: Callable[[], Process]) -> None:
+def lose_first(job: Job, _start: Callable[[], Process]) -> None:
     owner(job, 0)[0].signal(signal.SIGKILL, workers=True)
 
 
-def freeze(job: Cluster, _start: Callable[[], Process]) -> None:
+def freeze(job: Job, _start: Callable[[], Process]) -> None:
     owner(job, 1)[0].signal(signal.SIGSTOP, workers=True)
 
 
-def cut(job: Cluster, _start: Callable[[], Process]) -> None:
-    LINKS[job.nodes.index(owner(job, 1)[0])].cut()
+def cut(job: Job, _start: Callable[[], Process]) -> None:
+    job.links[job.nodes.index(owner(job, 1)[0])].cut()
 
 
-def hang(job: Cluster, _start: Callable[[], Process]) -> None:
+def hang(job: Job, _start: Callable[[], Process]) -> None:
     os.kill(owner(job, 1)[1], signal.SIGSTOP)
 
 
-def join(job: Cluster, start: Callable[[], Process]) -> None:
+def fill(job: Job, _start: Callable[[], Process]) -> None:
+    (job.ledger / "disk-full").touch()
+
+
+def join(_job: Job, start: Callable[[], Process]) -> None:
     start()
 
 
-CASES: dict[str, tuple[int, Callable[[Cluster, Callable[[], Process]], None]]] = {
+CASES: dict[str, tuple[int, Callable[[Job, Callable[[], Process]], None]]] = {
     "worker crash": (2, crash),
     "node lost": (2, lose),
     "node joins": (1, join),
@@ -94,34 +137,35 @@ CASES: dict[str, tuple[int, Callable[[Cluster, Callable[[], Process]], None]]] =
     "node frozen": (2, freeze),
     "node cut off": (2, cut),
     "worker hangs": (2, hang),
+    "disk full": (2, fill),
 }
 
 
 def measure(agent: str, case: str) -> Outcome:
     nodes, event = CASES[case]
     with tempfile.TemporaryDirectory() as folder:
-        job = Cluster(Path(folder), DOZEN, STEPS="100000", STEP_SECONDS="0.05", EVERY="5")
+        job = Job(Path(folder))
         try:
             job.start_store()
             store = job.port
 
             def start() -> Process:
-                LINKS.append(Links([("127.0.0.1", store)]))
-                job.port = LINKS[-1].ports[0]
+                job.links.append(Links([("127.0.0.1", store)]))
+                job.port = job.links[-1].ports[0]
                 job.endpoint = f"127.0.0.1:{job.port}"
                 return AGENTS[agent](job, "1:4")
 
-            for _ in range(nodes):
+            for _ in range(nodes + (agent == "lm-resiliency")):
                 start()
-            job.wait_for_step(5, world=nodes, seconds=120)
+            job.wait_for_step(5, world=nodes, seconds=LIMIT)
             before = {row["pid"] for row in job.rows()}
             began = time.monotonic()
             event(job, start)
             return await_next(job, before, began)
+        except AssertionError:
+            return "does not start"
         finally:
             job.close()
-            while LINKS:
-                LINKS.pop().close()
 
 
 def await_next(job: Cluster, before: set[int], began: float) -> Outcome:
@@ -159,20 +203,34 @@ def repeated(agent: str, case: str, repeat: int) -> list[Outcome]:
     return outcomes
 
 
-def table(agents: Iterable[str], cases: Iterable[str], repeat: int) -> None:
-    print("| event → first step, s | " + " | ".join(agents) + " |", flush=True)
-    print("|---|" + "---|" * len(list(agents)), flush=True)
+def of_others(agents: Iterable[str], cases: Iterable[str]) -> dict[tuple[str, str], list[Outcome]]:
+    """What is measured of others, by agent and case."""
+    wanted = [(agent, case) for agent in agents for case in OTHERS.get(agent, ()) if case in cases]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(zip(wanted, pool.map(lambda one: [measure(*one)], wanted), strict=True))
+
+
+def table(agents: Sequence[str], cases: Sequence[str], repeat: int) -> None:
+    print(f"| event → first step, s | {' | '.join(agents)} |\n|---{'|---' * len(agents)}|", flush=True)
+    others = of_others(agents, cases)
     for case in cases:
-        cells = [show(repeated(agent, case, repeat)) for agent in agents]
-        print(f"| {case} | " + " | ".join(cells) + " |", flush=True)
+        cells = []
+        for agent in agents:
+            outcomes = others.get((agent, case), []) if agent in OTHERS else repeated(agent, case, repeat)
+            cells.append(show(outcomes) if outcomes else "")
+        print(f"| {case} | {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--agents", nargs="*", default=list(AGENTS), choices=list(AGENTS))
+    parser.add_argument("--agents", nargs="*", default=["dsconfig", "torchrun"], choices=list(AGENTS))
+    parser.add_argument("--resiliency", help="measure lm-resiliency too, which lies in this folder")
     options = parser.parse_args()
+    if options.resiliency:
+        AGENTS["lm-resiliency"] = partial(start_resiliency, options.resiliency)
+        options.agents.append("lm-resiliency")
     table(options.agents, options.cases, options.repeat)
 
 

@@ -152,6 +152,38 @@ def test_an_open_store_says_so() -> None:
     assert len(said.splitlines()) == 1
 
 
+GARBAGE = (
+    b"GET / HTTP/1.1\r\n\r\n",
+    b"\0" * 9999,
+    b"\1" * 9999,
+    b"\xff" * 9999,
+    b"dsconfig-token 0",
+    b"\n" * 9999,
+)
+
+
+@pytest.mark.parametrize("token", [None, "of sixteen letters"])
+def test_garbage_and_idle_connections_do_a_store_no_harm(tmp_path: Path, token: str | None) -> None:
+    endpoint, options = f"127.0.0.1:{free_port()}", list[str]()
+    if token is not None:
+        (tmp_path / "token").write_text(token)
+        options = ["--token", str(tmp_path / "token")]
+    command = [*DSCONFIG, "elastic", "store", "--listen", endpoint, *options]
+    store = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+    assert store.stdout is not None
+    store.stdout.readline()
+    host, _, port = endpoint.partition(":")
+    idle = [socket.create_connection((host, int(port))) for _ in range(400)]
+    for one, text in zip(idle, GARBAGE, strict=False):
+        one.sendall(text)
+    code, line = outcome_of_process("status", "--rdzv-endpoint", endpoint, *options)
+    assert (code, "knows no job" in line) == (2, True), line
+    for one in idle:
+        one.close()
+    store.terminate()
+    assert store.communicate(timeout=20)[0] == "", "not a word about them"
+
+
 def test_an_event_log_that_is_a_pipe(tmp_path: Path, config: str, outcome: Outcome) -> None:
     os.mkfifo(tmp_path / "events")
     ended, line = outcome("run", "--event-log", str(tmp_path / "events"), config, script(config))

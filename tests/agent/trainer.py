@@ -42,11 +42,19 @@ def once(name: str) -> bool:
     return True
 
 
+def told(name: str) -> str | None:
+    """What a file in the ledger's folder says, for whoever takes it away first; `None` for the others."""
+    with contextlib.suppress(FileNotFoundError):
+        said = (FOLDER / name).read_text()
+        (FOLDER / name).unlink()
+        return said
+    return None
+
+
 def misbehave(session: elastic.Session, step: int) -> None:
     """The fault of this test, where its step has come, or one that the ledger's folder asks for."""
-    with contextlib.suppress(FileNotFoundError):
-        (FOLDER / "hang-one").unlink()
-        time.sleep(3600)
+    if (wanted := told("hang-one")) is not None:
+        time.sleep(float(wanted or 3600))
     if FAULT == "fail" and step >= int(FAULT_STEP):
         sys.exit(3)
     if step == int(FAULT_STEP or -1) and session.rank == session.world_size - 1:
@@ -77,7 +85,8 @@ class Training:
         folder.mkdir(parents=True, exist_ok=FAULT == "split")
         state = {"step": self.step, "weight": self.weight, "parent": self._parent}
         state |= {"round": self._session.round, "incarnation": self._session.incarnation}
-        (folder / "state.json").write_text(json.dumps(state))
+        full = told("disk-full") is not None
+        (Path("/dev/full") if full else folder / "state.json").write_text(json.dumps(state))
         self._session.check()
         if FAULT == "freeze" and self.step == int(FAULT_STEP) and once("frozen"):
             ledger.write("frozen")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -51,6 +52,8 @@ def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -
     waited = {signal.SIGTERM, signal.SIGINT}
     # Blocked before torch and the store start threads, which inherit it: then only this thread takes them.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, waited)
+    # torch's server logs a warning with a C++ stack for each line of garbage that somebody sends.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         store = with_torch("elastic.agent.store")
         server = store.host_store(endpoint, RendezvousSettings())

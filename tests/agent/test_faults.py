@@ -1,0 +1,99 @@
+"""Faults that other projects inject: a straggler, a full disk, clocks that jump, a damaged checkpoint."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from tests.agent.cluster import FAST, ROOT, Cluster, wait_until
+from tests.agent.conftest import MakeCluster
+
+SHIM = ROOT / "tests" / "soak" / "shim"
+MONTH = 30 * 24 * 3600
+
+
+def steps(job: Cluster) -> int:
+    return max((row["step"] for row in job.rows() if row["event"] == "step"), default=0)
+
+
+def stalls(job: Cluster) -> list[str]:
+    logged = "".join(file.read_text() for file in job.folder.glob("*.events"))
+    events = [json.loads(line) for line in logged.splitlines()]
+    return [event["stacks"] for event in events if event["event"] == "stalled"]
+
+
+def test_straggler(cluster: MakeCluster) -> None:
+    """A step that takes far longer than those before it is shown, and the job goes on."""
+    job = cluster()
+    job.start_store()
+    for _ in range(2):
+        job.start_node(nnodes="2", conf=f"{FAST},stall_timeout=2")
+    job.wait_for_step(8, world=2)
+    (job.ledger / "hang-one").write_text("6")
+    wait_until(lambda: len(stalls(job)) == 2, 20, "both nodes show their workers", job)
+    job.wait_for_step(steps(job) + 3, world=2)
+    assert any("in misbehave" in one for one in stalls(job)), "the one who is slow"
+    assert any("in all_reduce" in one for one in stalls(job)), "and the one who waits for it"
+    assert job.finish() == [0, 0]
+    assert (job.status()["round"], job.status()["restarts"]) == (1, 0)
+    job.assert_clean(batch=16)
+
+
+def test_full_disk(cluster: MakeCluster) -> None:
+    """A checkpoint that cannot be written ends its worker; all go on from the one before."""
+    job = cluster()
+    job.begin(step=4)
+    (job.ledger / "disk-full").touch()
+    job.wait_for_step(steps(job) + 3, world=2, round_=2)
+    assert job.finish() == [0, 0]
+    assert job.status()["restarts"] == 1
+    assert any("No space left on device" in node.text() for node in job.nodes)
+    job.assert_clean(batch=16)
+
+
+def test_clocks_that_jump(cluster: MakeCluster) -> None:
+    """A month ahead on one host, a month back on the other: nothing happens; the next fault is survived."""
+    job = cluster()
+    job.start_store()
+    hosts = [job.folder / f"host-{number}" for number in range(2)]
+    for host in hosts:
+        host.mkdir()
+        job.environment |= {"DISTURBED": str(host), "PYTHONPATH": f"{SHIM}:{ROOT}"}
+        job.start_node()
+    job.wait_for_step(4, world=2)
+    for host, months in zip(hosts, (1, -1), strict=True):
+        (host / "clock").write_text(str(months * MONTH))
+    job.wait_for_step(steps(job) + 10, world=2)
+    assert job.status()["round"] == 1
+    os.kill(job.rows()[-1]["pid"], signal.SIGKILL)
+    job.wait_for_step(steps(job) + 3, world=2, round_=2)
+    assert job.finish() == [0, 0]
+    assert job.status()["restarts"] == 1
+    job.assert_clean(batch=16)
+
+
+def newest_commit(job: Cluster) -> Path:
+    return max((job.ledger / "commits").iterdir())
+
+
+def test_damaged_commit_file(cluster: MakeCluster) -> None:
+    """It is named in one line; without it the job goes on from the commit before."""
+    job = cluster()
+    store = job.start_store()
+    job.start_node()
+    job.wait_for_step(8)
+    store.signal(signal.SIGKILL)
+    assert job.exit_codes(30) == [4]
+    newest = newest_commit(job)
+    newest.write_bytes(newest.read_bytes()[:20])
+    job.start_store()
+    node = job.start_node("--max-restarts", "0")
+    assert node.wait(60) == 1
+    said = [line for line in node.text().splitlines() if f"commit file {newest} is broken" in line]
+    assert said[0].endswith("remove it, and the job goes on from the commit before it")
+    newest.unlink()
+    job.start_node("--rdzv-id", "again")
+    wait_until(lambda: steps(job) > 8 and newest_commit(job) > newest, 60, "the job goes on", job)
+    assert job.finish() == [4, 1, 0]
