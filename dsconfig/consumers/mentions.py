@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 
 from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.consumers.reader import Reader
@@ -165,15 +166,14 @@ def _known(path: str, top: str, deep: bool, _: tuple[int, ...]) -> tuple[Mention
 
 def _mentions(path: str, top: str, *, deep: bool) -> Iterator[Mention]:
     base = os.path.basename(path)
-    written = rf"[^\s\"'=`(),;:\[\]{{}}<>|]*{re.escape(base)}(?![\w.-])"
     for script, data in texts(top, path, deep=deep):
         if script == path or base.encode() not in data:
             continue
         text = data.decode("latin-1").replace('\\"', '"')
         near = len(os.path.commonpath([path, script]))
-        for match in re.finditer(written, text):
-            start, line = _start(text, match.start())
-            if not may_be(text[start : match.end()], path) or _is_remark(line):
+        for at, end in islice(_places(text, base), _MOST):
+            start, line = _start(text, at)
+            if not may_be(text[start:end], path) or _is_remark(line):
                 continue
             found = _at(text, start, script, top)
             if found is not None:
@@ -183,9 +183,27 @@ def _mentions(path: str, top: str, *, deep: bool) -> Iterator[Mention]:
                 yield Mention(1 if doc else rank, near, reader, told, script)
 
 
+_MOST = 200
+"""So many places of one text tell who reads the file; nobody names it more often."""
+_LETTERS = r"[^\s\"'=`(),;:\[\]{}<>|]*"
+"""Of a path. It is searched backwards from the name: a word may be the data of a picture in a notebook."""
+
+
+def _places(text: str, base: str) -> Iterator[tuple[int, int]]:
+    """Where paths with this last part begin and end."""
+    letters, at = re.compile(_LETTERS), text.find(base)
+    while at >= 0:
+        end = at + len(base)
+        if not re.match(r"[\w.-]", text[end : end + 1]):
+            before = letters.match(text[max(0, at - _BEFORE) : at][::-1])
+            yield at - (before.end() if before else 0), end
+        at = text.find(base, end)
+
+
 def _start(text: str, at: int) -> tuple[int, str]:
     """Where a path begins of which the last word stands here, and the line before it: it may have spaces."""
-    line = text[text.rfind("\n", 0, at) + 1 : at]
+    first = max(0, at - _BEFORE)
+    line = text[max(first, text.rfind("\n", first, at) + 1) : at]
     if (quoted := re.search(_SPACED, line)) is not None:
         at -= len(line) - quoted.start(1)
     return at, line
