@@ -122,6 +122,7 @@ def ask(document: Document, options: Options) -> Question:
 
 def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bool) -> Work:
     checks = by_arguments if said.checkpointing is None else said.checkpointing
+    adapter = said.adapter if options.lora is None else adapter_of(options.lora)
     return Work(
         int(str(run.train_micro_batch_size_per_gpu)),
         options.sequence_length or said.length or LENGTH,
@@ -130,7 +131,7 @@ def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bo
         options.attention or said.attention or ATTENTION[0],
         checks if options.checkpointing is None else options.checkpointing,
         keeps_inputs=setup.own_linear,
-        adapter=said.adapter if options.lora is None else adapter_of(options.lora),
+        adapter=adapter and adapter._replace(full=setup.full_adapters),
         tensor=setup.tensor,
     )
 

@@ -52,7 +52,8 @@ def _eager(tape: Tape, heads: Heads, query: Tensor, key: Tensor, value: Tensor, 
     scaled = tape.step([scores], tape.tensor(count, width))
     masked = tape.step([scaled], tape.tensor(count, width), shares=True)
     full = tape.tensor(count, 4)
-    tape.step([masked], full, [full], back=0)
+    copy = 4 * count if width != 4 else 0  # ATen's `softmax` casts first
+    tape.step([masked], full, [full], temporary=copy)
     narrow = cast(tape, full, width)
     mixed = tape.step([narrow, value], tape.tensor(query.elements, width), [narrow, value])
     return tape.step([mixed], tape.tensor(query.elements, width))

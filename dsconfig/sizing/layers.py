@@ -19,7 +19,7 @@ def linear(tape: Tape, module: Module, x: Tensor, rows: int, out: int, label: st
     if module.adapted is not None:
         return _adapted(tape, module, module.adapted, x, rows, out)
     with tape.inside(module):
-        width = 2 if tape.autocast else tape.width
+        width = 2 if tape.autocast else 4 if module.weights[0].full else tape.width
         x = cast(tape, x, width)
         made = tape.tensor(rows * out, width, label=label)
         return tape.step([x], made, kept(tape, x, module.weights), module.weights)
@@ -36,12 +36,13 @@ def _adapted(tape: Tape, module: Module, parts: Adapted, x: Tensor, rows: int, o
     assert tape.adapter is not None
     with tape.inside(module):
         straight = linear(tape, parts.base, x, rows, out)
+        y = cast(tape, x, 4) if tape.adapter.full else x
         with tape.inside(parts.dropout):
-            y = dropout(tape, x, tape.adapter.dropout)
+            y = dropout(tape, y, tape.adapter.dropout)
         narrow = linear(tape, parts.first, y, rows, tape.adapter.rank)
         wide = linear(tape, parts.second, narrow, rows, out)
         scaled = tape.step([wide], tape.tensor(wide.elements, wide.width))
-        return add(tape, straight, scaled)
+        return cast(tape, add(tape, straight, scaled), straight.width)
 
 
 def add(tape: Tape, x: Tensor, y: Tensor) -> Tensor:

@@ -17,6 +17,9 @@ class Hooks(Protocol):
 
     gathers: bool
 
+    def again(self, number: int | None) -> None:
+        """Steps are computed again, for this module, or are no more."""
+
     def enter(self, number: int, forward: bool) -> None:
         """Before a module computes, forward or backward."""
 
@@ -150,7 +153,9 @@ class Pass:
         )
         segment.source.references += reads
         self.known = segment.output
+        self.hooks.again(_asking(segment))
         self._forward(segment.steps, saving=True)
+        self.hooks.again(None)
         self.known = None
         self._forget()
         self._backward(segment.steps)
@@ -172,9 +177,10 @@ class Pass:
             weights = [weight for weight in operation.weights if weight.trains]
             for fresh in flows:
                 ledger.take(FLOWING, fresh.bytes)
-            width = self.gradient_width
-            for weight in weights:
-                ledger.take("gradients", weight.elements * width)
+            sizes = [
+                weight.elements * (4 if weight.full else self.gradient_width) for weight in weights
+            ]
+            ledger.take("gradients", sum(sizes))
             if operation.back:
                 ledger.touch("temporaries", operation.back)
             if flow is not None:
@@ -182,8 +188,8 @@ class Pass:
             self._release(operation)
             for tensor, fresh in zip(arriving, flows, strict=True):
                 self._arrive(tensor, fresh)
-            for weight in weights:
-                self._accumulate(weight, weight.elements * width)
+            for weight, size in zip(weights, sizes, strict=True):
+                self._accumulate(weight, size)
             return
         self._release(operation)
 
@@ -240,3 +246,14 @@ class Pass:
             for part in self.partial.pop(weight)[alone:]:
                 self.ledger.give("gradients", part)
             self.hooks.gradient(weight, count)
+
+
+def _asking(segment: Segment) -> int | None:
+    """The last module that is entered on the way back before something is missing."""
+    found = None
+    for step in reversed(segment.steps):
+        if isinstance(step, Leave) and step.needs:
+            found = step.module.number
+        elif isinstance(step, Operation) and (step.saved or any(weight.viewed for weight in step.weights)):
+            break
+    return found

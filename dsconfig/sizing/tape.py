@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 class Weight:
     """A parameter; `number` is its place among `named_parameters()`."""
 
-    __slots__ = ("casts", "elements", "linear", "module", "name", "number", "trains", "uses", "viewed")
+    __slots__ = ("casts", "elements", "full", "linear", "module", "name", "number", "trains", "uses", "viewed")
 
     def __init__(self, number: int, name: str, elements: int, trains: bool, casts: bool) -> None:
         self.number, self.name, self.elements = number, name, elements
@@ -19,6 +19,8 @@ class Weight:
         """Whether autocast's type is the one that it is sent in: that of linear layers alone."""
         self.viewed = casts
         """Whether products keep a view of it, which holds its memory even where it is given another."""
+        self.full = False
+        """Whether it stays in fp32, though the model is in half precision."""
         self.module = 0
         """Where it was made."""
         self.uses = 0
@@ -32,6 +34,8 @@ class Adapter(NamedTuple):
     targets: frozenset[str]
     """Last parts of modules' names; all linear layers but the head where it is empty."""
     dropout: float = 0.0
+    full: bool = False
+    """Whether it stays in fp32 though the model is not (`cast_adapter_dtype`)."""
 
 
 class Adapted(NamedTuple):
@@ -149,6 +153,8 @@ class Tape:
         self.steps: list[Step] = []
         self.extra = 0
         """Bytes of inputs that are there during the whole pass."""
+        self.started = 0
+        """Bytes of a frozen embedding's output where gradients begin at it."""
         self.parts = 1
         """Ranks that share each linear layer."""
         self.exchanged: list[tuple[str, str, int, int]] = []
@@ -184,6 +190,8 @@ class Tape:
         first = self.module(f"{name}.lora_A.default", adapter.rank * into, returns=returns, casts=True)
         second = self.module(f"{name}.lora_B.default", out * adapter.rank, casts=True)
         self.adapter = adapter
+        for weight in (*first.weights, *second.weights):
+            weight.full = adapter.full
         made.adapted = Adapted(base, dropout, first, second)
         return made
 
@@ -218,6 +226,11 @@ class Tape:
         for tensor in tensors:
             tensor.readers += 1
         self.steps.append(Done(tensors))
+
+    def start(self, embedded: Tensor) -> None:
+        """Let gradients begin at the output of a frozen embedding."""
+        if not embedded.needs:
+            embedded.needs, self.started = True, embedded.bytes
 
     @contextmanager
     def inside(self, module: Module) -> Iterator[None]:

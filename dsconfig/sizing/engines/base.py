@@ -129,6 +129,9 @@ class Engine:
     def leave(self, number: int, forward: bool) -> None:
         """After it has."""
 
+    def again(self, number: int | None) -> None:
+        """What is computed from here on is computed again, for this module, or is not."""
+
     def hold(self, weight: Weight) -> None:
         """The graph keeps a view of a weight."""
 

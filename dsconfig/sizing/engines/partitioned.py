@@ -41,7 +41,7 @@ class Partitioned(Engine):
         self.kept = self._persistent()
         self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send)
         self.groups = self._sub_groups()
-        self.shards = sum(self.shard(weight) for weight in tape.weights)
+        self.bytes = sum(map(self.bytes_of, tape.weights))
         self.shards_trained = sum(map(sum, self.groups))
         sent = setup.sent if setup.ways.typed_buckets else setup.width
         kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {sent}
@@ -52,6 +52,14 @@ class Partitioned(Engine):
     def shard(self, weight: Weight) -> int:
         """Elements of a rank's part (`_aligned_size`)."""
         return -(-weight.elements // self.setup.world)
+
+    def width_of(self, weight: Weight) -> int:
+        """Bytes of an element: adapters may be in fp32."""
+        return 4 if weight.full else self.setup.width
+
+    def bytes_of(self, weight: Weight) -> int:
+        """Bytes of a rank's part."""
+        return self.width_of(weight) * self.shard(weight)
 
     def _persistent(self) -> set[Weight]:
         """Small parameters that stay whole (`mark_persistent_parameters`)."""
@@ -103,19 +111,19 @@ class Partitioned(Engine):
             if setup.optimizer.doubled:
                 ledger.take(STATES, setup.optimizer.states * sum(group), host=host)
         largest = max(map(sum, self.groups), default=0)
-        ledger.touch(TEMPORARY, setup.master * largest, host=setup.offloads)
-        if setup.offloads:
+        ledger.take(TEMPORARY, setup.master * largest, host=setup.offloads)
+        if setup.offloads:  # beside the gradient that is large enough for each
             for index, group in enumerate(self.groups):
                 if not (setup.swapping.optimizer and self.on_host(index)):
                     ledger.take(OFFLOADED, setup.master * sum(group), host=self.on_host(index))
+        ledger.give(TEMPORARY, setup.master * largest, host=setup.offloads)
         self._take_swap_buffers()
         ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
         if setup.contiguous:
             for kind in self.buckets:
                 ledger.take(BUCKET, kind * setup.bucket)
-        if setup.world > 1:
-            biggest = max((self.shard(weight) * setup.world for weight in self.trained), default=0)
-            ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.early_buckets else 1))
+        biggest = max((self.shard(weight) * setup.world for weight in self.trained), default=0)
+        ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.early_buckets else 1))
 
     def _cut(self) -> None:
         """Each parameter becomes a shard, one after the other (`_convert_to_zero_parameters`)."""
@@ -130,11 +138,12 @@ class Partitioned(Engine):
         if setup.secondary > 1:
             aligned = sum(self.shard(weight) * setup.world for weight in self.tape.weights)
             ledger.take(SECONDARY, setup.width * aligned // setup.secondary, host=setup.offloads_parameters)
-        ledger.touch(WEIGHTS, setup.width * self.shards_trained, host=not setup.offloads_parameters)
+        moved = sum(map(self.bytes_of, self.trained))
+        ledger.touch(WEIGHTS, moved, host=not setup.offloads_parameters)
         if setup.offloads_parameters:
-            ledger.give(WEIGHTS, setup.width * self.shards)
+            ledger.give(WEIGHTS, self.bytes)
             if not setup.swapping.parameters:
-                ledger.take(WEIGHTS, setup.width * self.shards, host=True)
+                ledger.take(WEIGHTS, self.bytes, host=True)
 
     def _take_swap_buffers(self) -> None:
         """Of `swap_tensor`: read in its source, not measured."""
@@ -149,7 +158,7 @@ class Partitioned(Engine):
             (sum(weight.elements for weight in module.weights) for module in self.tape.modules), default=0
         )
         most = max(most, self.tape.untied)
-        self.ledger.take(WEIGHTS, width * self.shards)
+        self.ledger.take(WEIGHTS, self.bytes)
         self.ledger.touch(BUILT, (built + (width if width != built else 0)) * most)
 
     # ------------------------------------------------------------ at rest
@@ -157,7 +166,7 @@ class Partitioned(Engine):
         """Shards of weights, masters, states and gradients; the bucket and what persists."""
         setup, ledger = self.setup, self.ledger
         if not setup.swapping.parameters:
-            ledger.take(WEIGHTS, setup.width * self.shards, host=setup.offloads_parameters)
+            ledger.take(WEIGHTS, self.bytes, host=setup.offloads_parameters)
         self._take_swap_buffers()
         for index, group in enumerate(self.groups):
             host, count = self.on_host(index), sum(group)
@@ -178,8 +187,7 @@ class Partitioned(Engine):
     def _gather_persistent(self) -> None:
         self.persisting = 0
         if self.setup.world > 1:
-            world = self.setup.world
-            self.persisting = sum(self.shard(weight) * world for weight in self.kept) * self.setup.width
+            self.persisting = sum(map(self.bytes_of, self.kept)) * self.setup.world
         self.ledger.take(PERSISTENT, self.persisting)
 
     def save(self) -> None:
@@ -192,12 +200,12 @@ class Partitioned(Engine):
         whole = 0
         for module in self.tape.modules:
             own = [weight for weight in module.weights if weight.module == module.number]  # none that is tied
-            count = sum(map(self.shard, module.weights)) * setup.world if setup.world > 1 else 0
-            ledger.take(GATHERED, setup.width * count)
+            count = sum(map(self.bytes_of, module.weights)) * setup.world if setup.world > 1 else 0
+            ledger.take(GATHERED, count)
             if not setup.rank:
                 ledger.take(CONSOLIDATED, setup.width * sum(weight.elements for weight in own), host=True)
                 whole += setup.width * sum(weight.elements for weight in own)
-            ledger.give(GATHERED, setup.width * count)
+            ledger.give(GATHERED, count)
         ledger.give(CONSOLIDATED, whole, host=True)
         self._gather_persistent()
 
@@ -213,6 +221,10 @@ class Partitioned(Engine):
     def leave(self, number: int, forward: bool) -> None:  # noqa: ARG002
         """Release."""
         self.coordinator.release(number)
+
+    def again(self, number: int | None) -> None:
+        """What is gathered now goes with this module."""
+        self.coordinator.owner = number if self.setup.ways.frees_recomputed else None
 
     def hold(self, weight: Weight) -> None:
         """What is gathered now stays, though it is released."""
@@ -248,7 +260,7 @@ class Partitioned(Engine):
         whole = setup.contiguous and total <= setup.bucket and not setup.reduce_scatter
         sent = kind if setup.ways.typed_buckets else setup.sent
         self.send("all_reduce" if whole else "reduce_scatter", total if whole else shards * world, sent)
-        copy = 0
+        copy = flat = 0
         if whole:
             copy = setup.gradient * total if setup.gradient != kind else 0
         else:
@@ -257,15 +269,18 @@ class Partitioned(Engine):
             elif kind != setup.width:  # what lies in the bucket has its type
                 copy += kind * sum(weight.elements for weight in weights if weight in self.there)
             if len(weights) > 1 or total % world:
-                copy += sent * shards * world
+                flat = sent * shards * world
+                copy += flat
             if setup.gradient != sent:
                 copy += setup.gradient * shards
         ledger.touch(FLATTENED, copy)
+        ledger.take(FLATTENED, flat)  # the shards are views of it
         for weight in weights:
             if setup.offloads and self.boundary:  # its norm, in fp64 (`_constant_buffered_norm2`)
                 ledger.touch(TEMPORARY, 8 * min(self.shard(weight), NORMED))
             if weight in self.there:
                 ledger.give(GRADIENTS, self.there.pop(weight))
+        ledger.give(FLATTENED, flat)
         self.buckets[kind], self.filled[kind] = [], 0
 
     def _is_vector(self, weight: Weight) -> bool:
@@ -307,6 +322,8 @@ class Partitioned(Engine):
     def step(self) -> None:
         """One sub-group at a time, with nothing gathered."""
         setup, ledger = self.setup, self.ledger
+        left = 2 * self.tape.started  # the output that gradients began at, and its own (measured)
+        ledger.touch("activations", left)
         self.coordinator.partition()
         ledger.give(PERSISTENT, self.persisting)
         if setup.overflows:
@@ -331,4 +348,4 @@ class Partitioned(Engine):
         self._gather_persistent()
         if setup.world > 1:
             for weight in self.kept:
-                self.send("all_gather", self.shard(weight) * setup.world, setup.width)
+                self.send("all_gather", self.shard(weight) * setup.world, self.width_of(weight))

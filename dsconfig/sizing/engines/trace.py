@@ -77,6 +77,9 @@ class Coordinator:
         """What the graph keeps views of, the oldest first."""
         self.flying: dict[Weight, Batch] = {}
         self.active: dict[Weight, set[int]] = {}
+        self.owner: int | None = None
+        self.owned: dict[int, set[Weight]] = {}
+        """Frozen weights that are gathered to compute again what a module on the way back needs."""
         self.secondary: dict[Weight, int] = {}
         """Parts of a copy among the ranks of a node, in bytes: made as a parameter is partitioned again."""
         self.reset()
@@ -96,7 +99,11 @@ class Coordinator:
         needed = [weight for weight in own if weight not in self.there and weight not in self.flying]
         self._gather([weight for weight in needed if weight not in self.kept])
         for weight in own:
-            self.active.setdefault(weight, set()).add(module)
+            active = self.active.setdefault(weight, set())
+            active.add(module)
+            if self.owner is not None and not weight.trains:
+                self.owned.setdefault(self.owner, set()).add(weight)
+                active.add(self.owner)
             if weight in self.flying:
                 self._wait(weight)
         missing = {weight for weight in own if self.recent.get(weight, -1) < self.number}
@@ -152,7 +159,10 @@ class Coordinator:
     def _width_sent(self, weight: Weight) -> int:
         if self.setup.quantised:
             return 1
-        return 2 if self.setup.autocast and weight.linear else self.setup.width
+        return 2 if self.setup.autocast and weight.linear else self._width(weight)
+
+    def _width(self, weight: Weight) -> int:
+        return 4 if weight.full else self.setup.width
 
     def _wait(self, weight: Weight) -> None:
         """The first that is waited for cuts the buffer into copies; the last lets go of it."""
@@ -164,11 +174,12 @@ class Coordinator:
             self.ledger.give(RECEIVE, batch.buffer)
 
     def _cut(self, batch: Batch) -> None:
-        width, one = self.setup.width, self.setup.world == 1
+        one = self.setup.world == 1
         if self.setup.quantised and len(batch.weights) > 1:  # all of them in fp16 (`dequantize`)
             self.ledger.take(RECEIVE, 2 * batch.buffer)
             batch.buffer *= 3
         for weight in batch.weights:
+            width = self._width(weight)
             size = 0 if one else weight.elements * width
             if len(batch.weights) > 1 or self._width_sent(weight) != width:
                 self.ledger.take(GATHERED, size)
@@ -185,11 +196,11 @@ class Coordinator:
         if self.setup.quantised:
             return 0 if self.setup.half == "fp16" else 2
         sent = self._width_sent(weight)
-        return sent if sent != self.setup.width else 0
+        return sent if sent != self._width(weight) else 0
 
     # ------------------------------------------------------------ release
     def release(self, module: int) -> None:
-        """Let go of what is not needed again soon."""
+        """Let go of what is not needed again soon, and of what was gathered for this module alone."""
         if module in self.inner:
             return
         own = self.weights_of[module]
@@ -206,6 +217,10 @@ class Coordinator:
         for weight in own:
             self.active.get(weight, set()).discard(module)
             if weight in going:
+                self.drop(weight)
+        for weight in () if self.owner is not None else self.owned.pop(module, ()):
+            self.active[weight].discard(module)
+            if weight not in self.kept:
                 self.drop(weight)
 
     def drop(self, weight: Weight) -> None:
@@ -254,6 +269,7 @@ class Coordinator:
         for weight in list(self.flying):
             self._wait(weight)
         self.active.clear()
+        self.owned.clear()
         for weight in list(self.there):
             self.drop(weight)
 

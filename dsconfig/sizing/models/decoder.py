@@ -78,7 +78,8 @@ def build(shape: Shape, work: Work) -> Tape:
         with tape.inside(model):
             with tape.inside(embedding):
                 x = tape.step([], tape.tensor(rows * shape.hidden), weights=embedding.weights)
-                x.needs = x.needs or work.starts_gradients
+                if work.starts_gradients:
+                    tape.start(x)
             with tape.inside(turning):
                 turns = tape.step([], tape.tensor(2 * work.length * shape.head_size, needs=False))
             for layer in layers:

@@ -49,7 +49,8 @@ def build(shape: Shape, work: Work) -> Tape:
         with tape.inside(model):
             with tape.inside(words):
                 x = tape.step([], tape.tensor(rows * hidden), weights=words.weights)
-                x.needs = x.needs or work.starts_gradients
+                if work.starts_gradients:
+                    tape.start(x)
             with tape.inside(places):
                 y = tape.step([], tape.tensor(work.length * hidden), weights=places.weights)
             x = tape.step([x, y], tape.tensor(rows * hidden), shares=work.micro == 1)

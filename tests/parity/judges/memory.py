@@ -62,14 +62,13 @@ def rule(trial: dict[str, Any], stage: int) -> Rule:
     return Rule(name, states, 0 if alone else temporary, temporary if alone else 0)
 
 
-def adapter(lora: dict[str, Any] | None) -> Adapter | None:
+def adapter(lora: dict[str, Any] | None, full: bool) -> Adapter | None:
     """The adapter of a trial."""
     if lora is None:
         return None
     targets = lora["target_modules"]
-    return Adapter(
-        lora["r"], frozenset() if targets == "all-linear" else frozenset(targets), lora["lora_dropout"]
-    )
+    names = frozenset() if targets == "all-linear" else frozenset(targets)
+    return Adapter(lora["r"], names, lora["lora_dropout"], full)
 
 
 def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
@@ -87,7 +86,7 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
         model.get("attention", "sdpa"),
         bool(model.get("checkpointing")),
         setup.own_linear,
-        adapter(model.get("lora")),
+        adapter(model.get("lora"), setup.full_adapters),
         setup.tensor,
     )
     return simulate(setup, shape(model), work)
