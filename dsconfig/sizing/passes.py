@@ -177,9 +177,7 @@ class Pass:
             weights = [weight for weight in operation.weights if weight.trains]
             for fresh in flows:
                 ledger.take(FLOWING, fresh.bytes)
-            sizes = [
-                weight.elements * (4 if weight.full else self.gradient_width) for weight in weights
-            ]
+            sizes = [weight.elements * (4 if weight.full else self.gradient_width) for weight in weights]
             ledger.take("gradients", sum(sizes))
             if operation.back:
                 ledger.touch("temporaries", operation.back)

@@ -129,7 +129,6 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         quantised_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
         tensor=tensor,
         saves=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
-        full_adapters=stage == 3 and zero_init and half is not None and ways.keeps_adapters,
         own_linear=stage == 3 and (zero_init or ways.patches_linear) and _thrifty(values),
     )
 

@@ -10,7 +10,18 @@ from typing import NamedTuple, TypeAlias
 class Weight:
     """A parameter; `number` is its place among `named_parameters()`."""
 
-    __slots__ = ("casts", "elements", "full", "linear", "module", "name", "number", "trains", "uses", "viewed")
+    __slots__ = (
+        "casts",
+        "elements",
+        "full",
+        "linear",
+        "module",
+        "name",
+        "number",
+        "trains",
+        "uses",
+        "viewed",
+    )
 
     def __init__(self, number: int, name: str, elements: int, trains: bool, casts: bool) -> None:
         self.number, self.name, self.elements = number, name, elements

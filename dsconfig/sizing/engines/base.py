@@ -97,7 +97,10 @@ class Engine:
             self.after()
             self.ledger.enter("step")
             if self.boundary:
+                left = 2 * self.tape.started  # the output that gradients began at, and its own (measured)
+                self.ledger.take("activations", left)
                 self.step()
+                self.ledger.give("activations", left)
             self.ledger.give("inputs", self.tape.extra)
         self.save()
         self.ledger.enter("at rest")

@@ -13,8 +13,8 @@ from dsconfig.sizing.engines.base import (
     STATES,
     TEMPORARY,
     WEIGHTS,
-    Engine,
 )
+from dsconfig.sizing.engines.quantised import Quantised
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.engines.trace import GATHERED, SECONDARY, Coordinator
 from dsconfig.sizing.ledger import Ledger
@@ -27,7 +27,7 @@ NORMED = 250_000_000
 SWAPPED = "staging buffers of NVMe"
 
 
-class Partitioned(Engine):
+class Partitioned(Quantised):
     """`DeepSpeedZeroOptimizer_Stage3` with its parameter coordinator."""
 
     gathers = True
@@ -45,13 +45,9 @@ class Partitioned(Engine):
         self.shards_trained = sum(map(sum, self.groups))
         sent = setup.sent if setup.ways.typed_buckets else setup.width
         kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {sent}
-        self.buckets: dict[int, list[Weight]] = {kind: [] for kind in kinds}
+        self.buckets = {kind: [] for kind in kinds}
         self.filled = dict.fromkeys(kinds, 0)
-        self.there: dict[Weight, int] = {}
-
-    def shard(self, weight: Weight) -> int:
-        """Elements of a rank's part (`_aligned_size`)."""
-        return -(-weight.elements // self.setup.world)
+        self.there = {}
 
     def width_of(self, weight: Weight) -> int:
         """Bytes of an element: adapters may be in fp32."""
@@ -206,6 +202,10 @@ class Partitioned(Engine):
                 ledger.take(CONSOLIDATED, setup.width * sum(weight.elements for weight in own), host=True)
                 whole += setup.width * sum(weight.elements for weight in own)
             ledger.give(GATHERED, count)
+            for weight in own:
+                self.coordinator.keep_second(weight)
+        if setup.ways.forgets_second:
+            self.coordinator.expire()
         ledger.give(CONSOLIDATED, whole, host=True)
         self._gather_persistent()
 
@@ -255,7 +255,7 @@ class Partitioned(Engine):
         total, world = self.filled[kind], setup.world
         shards = sum(self.shard(weight) for weight in weights)
         if setup.quantised_gradients and world > setup.node > 0:
-            self._reduce_quantised(kind)
+            self.reduce_quantised(kind)
             return
         whole = setup.contiguous and total <= setup.bucket and not setup.reduce_scatter
         sent = kind if setup.ways.typed_buckets else setup.sent
@@ -283,34 +283,6 @@ class Partitioned(Engine):
         ledger.give(FLATTENED, flat)
         self.buckets[kind], self.filled[kind] = [], 0
 
-    def _is_vector(self, weight: Weight) -> bool:
-        """A bias, or the weight of a norm."""
-        first = self.tape.modules[weight.module].weights[0]
-        return (
-            (weight is not first and weight.linear == weight.viewed)
-            or ".ln_" in (name := weight.name)
-            or "norm" in name
-        )
-
-    def _reduce_quantised(self, kind: int) -> None:
-        """`all_to_all_quant_reduce`: as int4 in a node, then between nodes, one gradient after the other."""
-        setup, ledger, world, held = self.setup, self.ledger, self.setup.world, 0
-        for weight in self.buckets[kind]:
-            count, shard = weight.elements, self.shard(weight)
-            if count % (2 * world) or self._is_vector(weight):
-                self.send("reduce_scatter", shard * world, kind)
-                ledger.touch(FLATTENED, kind * shard * world if count % world else 0)
-            else:
-                self.send("all_to_all", count // 2, 1, setup.node)
-                self.send("all_to_all", count // 2 // setup.node, 1, world // setup.node)
-                ledger.touch(FLATTENED, count)
-            ledger.take(FLATTENED, setup.gradient * shard)
-            held += setup.gradient * shard
-            if weight in self.there:
-                ledger.give(GRADIENTS, self.there.pop(weight))
-        ledger.give(FLATTENED, held)
-        self.buckets[kind], self.filled[kind] = [], 0
-
     def after(self) -> None:
         """The epilogue of a backward pass."""
         for kind in sorted(self.buckets):
@@ -322,8 +294,6 @@ class Partitioned(Engine):
     def step(self) -> None:
         """One sub-group at a time, with nothing gathered."""
         setup, ledger = self.setup, self.ledger
-        left = 2 * self.tape.started  # the output that gradients began at, and its own (measured)
-        ledger.touch("activations", left)
         self.coordinator.partition()
         ledger.give(PERSISTENT, self.persisting)
         if setup.overflows:

@@ -72,8 +72,10 @@ class Ways(NamedTuple):
     """Offloaded gradients are accumulated on the host at stage 1 too, though they are sent once."""
     patches_linear: bool
     """Linear layers are stage 3's own though the model was built whole (`_enable_mem_efficient_linear`)."""
+    forgets_second: bool
+    """A model that was put together leaves no second copy behind (`checkpoint_event_epilogue`)."""
     frees_recomputed: bool
-    """What is gathered to compute a segment again goes with the module that asks (`ds_recompute_parameters`)."""
+    """What is gathered to compute a segment again goes with who asks (`ds_recompute_parameters`)."""
     keeps_adapters: bool
     """A model that was built in shards is not cast again (`_cast_module_mixed_precision`)."""
     names_leaves: bool
@@ -92,6 +94,7 @@ def ways_of(release: int) -> Ways:
         frees_gradients=release < 16000,
         accumulates_on_host=release < 19000,
         patches_linear=release >= 19004,
+        forgets_second=release >= 18003,
         frees_recomputed=release >= 19003,
         keeps_adapters=release >= 19002,
         names_leaves=release >= 18000,
@@ -148,8 +151,11 @@ class Setup(NamedTuple):
     """Ranks that share each linear layer (`tensor_parallel.autotp_size`); `world` are those that do not."""
     saves: bool = False
     """Whether rank 0 puts the model together to save it (`stage3_gather_16bit_weights_on_model_save`)."""
-    full_adapters: bool = False
-    """Whether adapters stay in fp32 beside weights in half precision."""
     rank: int = 0
     built: int = 4
     """Bytes of a weight as the script builds or loads the model."""
+
+    @property
+    def full_adapters(self) -> bool:
+        """Whether adapters stay in fp32 beside weights in half precision."""
+        return self.stage == 3 and self.zero_init and self.half is not None and self.ways.keeps_adapters

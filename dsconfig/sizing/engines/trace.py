@@ -226,7 +226,7 @@ class Coordinator:
     def drop(self, weight: Weight) -> None:
         """Partition a parameter again, unless a module is at work with it."""
         if weight in self.there and not self.active.get(weight):
-            self._keep_second(weight)
+            self.keep_second(weight)
             self._let_go(self.there.pop(weight))
             self.available -= weight.elements
 
@@ -246,7 +246,7 @@ class Coordinator:
         if not block.owners:
             self.ledger.give(GATHERED, block.bytes)
 
-    def _keep_second(self, weight: Weight) -> None:
+    def keep_second(self, weight: Weight) -> None:
         """`_partition_param_sec`."""
         ranks, world = self.setup.secondary, self.setup.world
         if ranks > 1 and world > 1 and weight not in self.secondary:
@@ -257,7 +257,7 @@ class Coordinator:
         """The step partitions what is whole (`_partition_all_parameters`)."""
         self.finish()
         for weight in self.kept:
-            self._keep_second(weight)
+            self.keep_second(weight)
 
     def expire(self) -> None:
         """The second copy is forgotten (`invalidate_secondary_tensor`)."""

@@ -1,0 +1,48 @@
+"""Gradients that stage 3 sends as int4, in a node and then between nodes (`zero_quantized_gradients`)."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.engines.base import FLATTENED, GRADIENTS, Engine
+from dsconfig.sizing.tape import Weight
+
+
+class Quantised(Engine):
+    """The part of stage 3 that sends gradients so."""
+
+    buckets: dict[int, list[Weight]]
+    """Gradients that wait, by the width of their type."""
+    filled: dict[int, int]
+    there: dict[Weight, int]
+    """Those that have blocks of their own, in bytes."""
+
+    def shard(self, weight: Weight) -> int:
+        """Elements of a rank's part (`_aligned_size`)."""
+        return -(-weight.elements // self.setup.world)
+
+    def reduce_quantised(self, kind: int) -> None:
+        """`all_to_all_quant_reduce`: the gradients of a bucket, one after the other."""
+        setup, ledger, world, held = self.setup, self.ledger, self.setup.world, 0
+        for weight in self.buckets[kind]:
+            count, shard = weight.elements, self.shard(weight)
+            if count % (2 * world) or self._is_vector(weight):
+                self.send("reduce_scatter", shard * world, kind)
+                ledger.touch(FLATTENED, kind * shard * world if count % world else 0)
+            else:
+                self.send("all_to_all", count // 2, 1, setup.node)
+                self.send("all_to_all", count // 2 // setup.node, 1, world // setup.node)
+                ledger.touch(FLATTENED, count)
+            ledger.take(FLATTENED, setup.gradient * shard)
+            held += setup.gradient * shard
+            if weight in self.there:
+                ledger.give(GRADIENTS, self.there.pop(weight))
+        ledger.give(FLATTENED, held)
+        self.buckets[kind], self.filled[kind] = [], 0
+
+    def _is_vector(self, weight: Weight) -> bool:
+        """A bias, or the weight of a norm."""
+        first = self.tape.modules[weight.module].weights[0]
+        return (
+            (weight is not first and weight.linear == weight.viewed)
+            or ".ln_" in (name := weight.name)
+            or "norm" in name
+        )
