@@ -62,11 +62,11 @@ def _alias(judged: Judged, params: JsonObject) -> Alias | None:
     if key is None:
         return None
     info = key.info
-    name = (
-        info.replaced_by if info.rewrite and info.rewrite[0] == "rename" and info.replaced_by else info.name
-    )
+    is_renamed = info.rewrite is not None and info.rewrite[0] == "rename"
+    # What a key is renamed to stands beside it.
+    name = info.replaced_by.rpartition(".")[2] if is_renamed and info.replaced_by else info.name
     new = (*path[:-1], name)
-    if name == path[-1] or document.located(new) or "." in name:
+    if name == path[-1] or document.located(new) or key_of(judged, new) is None:
         return None
     quoted = document.text[span.start] in "\"'"
     return Alias(path, span.start + quoted, span.end - quoted, name)

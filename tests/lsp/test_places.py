@@ -92,20 +92,31 @@ def test_the_schema_is_a_link(editor: Editor) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("name", "text", "old", "new"),
     [
-        ("ds_config_rename.json", '{"train_batch_size": 8, "bflo|at16": {"enabled": true}}'),
-        ("rename.hjson", "{\n zero_optimization: {}\n bflo|at16: {enabled: true}\n}"),
-        ("rename.yaml", "zero_optimization:\n  stage: 1\nbflo|at16:\n  enabled: true\n"),
+        (
+            "ds_config_rename.json",
+            '{"train_batch_size": 8, "bflo|at16": {"enabled": true}}',
+            "bfloat16",
+            "bf16",
+        ),
+        ("rename.hjson", "{\n zero_optimization: {}\n bflo|at16: {enabled: true}\n}", "bfloat16", "bf16"),
+        ("rename.yaml", "zero_optimization:\n  stage: 1\nbflo|at16:\n  enabled: true\n", "bfloat16", "bf16"),
+        (
+            "inside.yaml",
+            "zero_optimization:\n  stage: 3\n  stage3_gather_f|p16_weights_on_model_save: true\n",
+            "stage3_gather_fp16_weights_on_model_save",
+            "stage3_gather_16bit_weights_on_model_save",
+        ),
     ],
 )
-def test_an_alias_becomes_the_keys_own_name(editor: Editor, name: str, text: str) -> None:
+def test_an_alias_becomes_the_keys_own_name(editor: Editor, name: str, text: str, old: str, new: str) -> None:
     plain = text.replace("|", "")
     prepared = editor.at("prepareRename", name, text, name.rpartition(".")[2])
-    assert prepared["placeholder"] == "bf16"
-    edit = editor.at("rename", name, text, newName="bf16")
-    assert edited(plain, edit["changes"][editor.uri(name)]) == plain.replace("bfloat16", "bf16")
-    with pytest.raises(RefusedError, match="the key is called `bf16`"):
+    assert prepared["placeholder"] == new
+    edit = editor.at("rename", name, text, newName=new)
+    assert edited(plain, edit["changes"][editor.uri(name)]) == plain.replace(old, new)
+    with pytest.raises(RefusedError, match=f"the key is called `{new}`"):
         editor.at("rename", name, text, newName="other")
 
 
