@@ -108,17 +108,15 @@ def _memory(judged: Judged, arguments: list[Json]) -> Told:
 
 
 def _show(judged: Judged, arguments: list[Json]) -> Told:
+    from dsconfig.lsp.nested import nested
     from dsconfig.lsp.values import shown
-    from dsconfig.words import quoted
 
     title = f"{_name(judged)}: effective values"
     found = shown(judged, every=bool(arguments and arguments[0]))
     if found is None:
         return Told(title, "the release refuses the config\n")
-    rows = [(each.key, quoted(each.value).strip("`"), each.note) for each in found.values]
-    key, value = (max((len(row[at]) for row in rows), default=0) for at in (0, 1))
-    lines = [f"{row[0]:{key}}  {row[1]:{min(value, 40)}}  {row[2]}\n" for row in rows]
-    return Told(title, "".join([*lines, *(f"{each.kind}: {each.text}\n" for each in found.messages)]))
+    remarks = "".join(f"// {each.kind}: {each.text}\n" for each in found.messages)
+    return Told(title, remarks + nested(found.values), "jsonc")
 
 
 def _fix(judged: Judged, arguments: list[Json]) -> Told:

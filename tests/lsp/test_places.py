@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -148,7 +149,7 @@ COMMANDS: list[tuple[str, list[Any], str]] = [
     ("dsconfig.resolve", [8], "32 samples a step = 4 (micro batch) × 1 (accumulation steps) × 8 ranks"),
     ("dsconfig.compat", [], "0.8.1 to 0.19.8"),
     ("dsconfig.memory", [8, "llama-3-8b"], "parameters, 8 ranks"),
-    ("dsconfig.show", [], "zero_optimization.stage"),
+    ("dsconfig.show", [], '    "stage": 2,'),
     ("dsconfig.fix", [], '"bf16": {"enabled": true}'),
 ]
 
@@ -160,6 +161,25 @@ def test_commands_tell_what_the_command_line_tells(
     editor.open("commands.jsonc", TEXT)
     params = {"command": command, "arguments": [editor.uri("commands.jsonc"), *arguments]}
     assert told in editor.request("workspace/executeCommand", params)["text"]
+
+
+def test_effective_values_are_a_config_with_remarks(editor: Editor) -> None:
+    editor.open("values.jsonc", TEXT)
+    params = {"command": "dsconfig.show", "arguments": [editor.uri("values.jsonc")]}
+    told = editor.request("workspace/executeCommand", params)
+    assert told["language"] == "jsonc"
+    remarks = dict(re.findall(r'"(\w+)": .*?\s+// (.*)', told["text"]))
+    assert remarks["stage"] == "line 9"
+    assert remarks["overlap_comm"].startswith("derived from")
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        assert len(dict(pairs)) == len(pairs)
+        return dict(pairs)
+
+    values = json.loads(re.sub(r"\s*// .*", "", told["text"]), object_pairs_hook=once)
+    assert values["train_batch_size"] == 32
+    assert values["zero_optimization"]["overlap_comm"] is False
+    assert values["comet"]["api_key"] != "hush"
 
 
 def test_lenses_lead_to_commands_that_work(editor: Editor) -> None:

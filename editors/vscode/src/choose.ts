@@ -2,6 +2,7 @@
 
 import { type QuickPickItem, Uri, window, workspace, WorkspaceEdit, Range, type WorkspaceFolder } from "vscode";
 import type { Extension } from "./extension";
+import { type Circumstances, sizeOf } from "./status";
 import { withSetting } from "./toml";
 
 const FILE = "dsconfig.toml";
@@ -14,7 +15,7 @@ export async function choose(extension: Extension): Promise<void> {
     window.showInformationMessage("Open a folder first: the choice is kept in its dsconfig.toml.");
     return;
   }
-  const [key, value] = (await asked()) ?? [];
+  const [key, value] = (await asked(extension.status.told)) ?? [];
   if (key && value !== undefined) {
     const file = Uri.joinPath(folder.uri, FILE);
     await write(file, key, value);
@@ -28,9 +29,16 @@ function folderOf(): WorkspaceFolder | undefined {
 }
 
 /** A key of the settings file and its value in TOML; an empty value takes the key out. */
-async function asked(): Promise<[string, string] | undefined> {
-  const what = await window.showQuickPick(["Release", "World size", "Reader"], { title: "Check for which …?" });
-  switch (what) {
+async function asked(now: Circumstances | null): Promise<[string, string] | undefined> {
+  const what = await window.showQuickPick(
+    [
+      { label: "Release", description: now ? `${now.target} (${now.targetOrigin})` : "" },
+      { label: "World size", description: now ? sizeOf(now) : "" },
+      { label: "Reader", description: now ? `${now.reader} (${now.readerWhy})` : "" },
+    ],
+    { title: "Check for which …?" },
+  );
+  switch (what?.label) {
     case "Release": {
       const release = await among("Release, or a range such as >=0.14,<0.19.8", RELEASES);
       return release === undefined ? undefined : ["target", release && JSON.stringify(release)];

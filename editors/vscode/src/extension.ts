@@ -28,7 +28,7 @@ export class Extension {
   /** Settled once the extension's own server sees the workspace's files. */
   mirrored: Promise<void> = Promise.resolve();
   private readonly log: LogOutputChannel;
-  private readonly status: Status;
+  readonly status: Status;
   private running: Disposable[] = [];
   /** Settled once the server runs, or cannot; undefined: nobody wanted it yet. */
   private started: Promise<void> | undefined;

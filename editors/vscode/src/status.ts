@@ -17,6 +17,8 @@ export interface Circumstances {
 const QUIET = 300;
 
 export class Status implements Disposable {
+  /** What is shown; null: the document is no config. */
+  told: Circumstances | null = null;
   private readonly item: StatusBarItem = window.createStatusBarItem("dsconfig", StatusBarAlignment.Right, 90);
   private readonly listeners: Disposable[];
   private due: ReturnType<typeof setTimeout> | undefined;
@@ -57,13 +59,18 @@ export class Status implements Disposable {
   }
 
   private async show(told: Circumstances | null): Promise<void> {
+    this.told = told;
     await commands.executeCommand("setContext", "dsconfig.isConfig", told !== null);
     if (!told) {
       return this.item.hide();
     }
-    const size = told.worldSize === null ? "any world size" : `${told.worldSize} GPU${told.worldSize === 1 ? "" : "s"}`;
-    this.item.text = `DeepSpeed ${told.target} · ${size} · ${told.reader}`;
+    this.item.text = `DeepSpeed ${told.target} · ${sizeOf(told)} · ${told.reader}`;
     this.item.tooltip = `Release: ${told.targetOrigin}\nReader: ${told.readerWhy}\n\nClick to change`;
     this.item.show();
   }
+}
+
+/** The world size in words. */
+export function sizeOf({ worldSize }: Circumstances): string {
+  return worldSize === null ? "any world size" : `${worldSize} GPU${worldSize === 1 ? "" : "s"}`;
 }
