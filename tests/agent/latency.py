@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import statistics
 import sys
@@ -32,6 +33,7 @@ OURS = "stall_timeout=2,stall_restart=5"
 """The defaults, but for workers that make no steps: those are left to themselves for ever."""
 LIMIT = 100.0
 """Seconds after which a job counts as standing still for good."""
+FOLDER = "DSCONFIG_ELASTIC_AGENT="
 AT_ONCE = 4
 """Jobs of others' agents."""
 RESILIENCY_RUN = str(Path(__file__).with_name("resiliency_run.py"))
@@ -125,6 +127,14 @@ def fill(job: Job, _start: Callable[[], Process]) -> None:
     (job.ledger / "disk-full").touch()
 
 
+def spoil(job: Job, _start: Callable[[], Process]) -> None:
+    """The agent finds that it cannot write when it starts its worker anew."""
+    worker = owner(job, 1)[1]
+    variables = Path(f"/proc/{worker}/environ").read_bytes().decode().split("\0")
+    shutil.rmtree(next(one for one in variables if one.startswith(FOLDER)).removeprefix(FOLDER))
+    os.kill(worker, signal.SIGKILL)
+
+
 def join(_job: Job, start: Callable[[], Process]) -> None:
     start()
 
@@ -138,6 +148,7 @@ CASES: dict[str, tuple[int, Callable[[Job, Callable[[], Process]], None]]] = {
     "node cut off": (2, cut),
     "worker hangs": (2, hang),
     "disk full": (2, fill),
+    "host not writable": (2, spoil),
 }
 
 
