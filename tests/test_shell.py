@@ -288,3 +288,15 @@ def test_one_node_where_the_shell_of_the_job_knows_how_many(
     said = "world size 8 is that of one node: run.sh leaves the number of nodes to the shell of its job"
     assert {said, "on 8 ranks `WORLD_SIZE` is 1 in the job's shell"} <= {each.text for each in run.messages}
     assert check("run.sh").world_size is None  # nobody said so
+
+
+def test_what_nobody_writes_ends_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ds.json").write_text(json.dumps(AUTO))
+    (tmp_path / "picture.ipynb").write_text("a" * 300_000 + " ds.json")
+    unclosed = "".join(f"cat > c <<E{at}\n" for at in range(3000))
+    nested = f"S={'$((1+' * 2000}1{'))' * 2000}\n"
+    line = "torchrun --nnodes=$N --nproc_per_node=$P t.py --output_dir o --max_steps $S --deepspeed ds.json\n"
+    (tmp_path / "run.sh").write_text(f"{unclosed}{nested}S=$S$A\nA=$S$S\n{line * 2000}")
+    report = check("run.sh")
+    assert [child.name for child in report.children] == ["ds.json"]

@@ -92,10 +92,11 @@ def processes(document: Document, consumer: str | None) -> Launched | None:
             return Launched(job.world_size, f"that of {document.name}")
         if (ranks := _asked_for(named_by_it)) is not None:
             return Launched(ranks, "the launch file's `num_processes`")
-        if job.smallest is None:
+        ranks = job.one_node() if job.one_node else None
+        if ranks is None:
             return None
         said = f"that of one node: {document.name} leaves the number of nodes to the shell of its job"
-        return Launched(job.smallest, said)
+        return Launched(ranks, said)
     if launch_file.is_launch_file(data):
         ranks = launch_file.processes(data)
         return None if ranks is None else Launched(ranks, "the launch file's `num_processes`")

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, is_launch_file
@@ -17,13 +18,15 @@ from dsconfig.consumers.launchers.given import given, plain
 from dsconfig.consumers.launchers.job import Job, read, text_of
 from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.shell import Shell
-from dsconfig.consumers.launchers.varied import AtRanks, script_of, smallest
+from dsconfig.consumers.launchers.varied import AtRanks, one_node, script_of
 from dsconfig.consumers.mentions import reader_of
 from dsconfig.consumers.reader import Reader, of_content
 from dsconfig.document import MAX_SIZE, Document, contents, read_bytes, read_dict
 from dsconfig.json_types import Json, JsonObject
 
 _KUBERNETES = re.compile(r"\$\((\w+)\)")
+_MOST = 200
+"""So many commands of a script are jobs; nobody writes more."""
 _UNKNOWN = re.compile(r"\$[\w({]|`")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^${}]*))?\})")
 """A variable in a here-document, perhaps with what takes its place where it is not set."""
@@ -49,7 +52,7 @@ def jobs_of_commands(found: Format, launch: Document, data: Mapping[str, Json] |
     else:
         text = "\n".join(line for key in found.commands for line in _texts(at(data, key)))
         shell = Shell(with_inputs(text, data), variables=environment(found, data))
-    for command in list(commands_in(shell)):
+    for command in list(islice(commands_in(shell), _MOST)):
         job = _job(found, launch, command, shell)
         if job is not None and data is None:
             job = job._replace(line=launch.position(command.offset).line)
@@ -69,7 +72,7 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
         given(told._replace(within=""), command.arguments),
         command.world_size,
         arguments=command.arguments,
-        smallest=smallest(shell, command),
+        one_node=one_node(shell, command),
     )
     if job.given is not None and command.varies:
         job = job._replace(given=job.given._replace(at=AtRanks(script_of(shell), command, told)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from dsconfig.consumers.known import Known, Model
@@ -45,8 +45,8 @@ class Job(NamedTuple):
     """Flags of its command that are keys of the block in Accelerate's launch file, which it names."""
     is_written_by_script: bool = False
     """Whether the job's script writes the config itself."""
-    smallest: int | None = None
-    """The processes of one node, where only the job's shell knows how many nodes there are."""
+    one_node: Callable[[], int | None] | None = None
+    """What finds the processes of one node, where only the job's shell knows how many nodes there are."""
 
     @property
     def is_held(self) -> bool:

@@ -18,6 +18,8 @@ _PARAMETER = re.compile(r"\{(#?)(\w+)(?:\[([@*\w]+)\])?(?:(:?)[-=](.*)|([%#/].+)
 _BARE = re.compile(r"(?<![\w$])[A-Za-z_]\w*")
 _SUM = re.compile(r"[\d\s+*/%()-]{1,60}")
 
+_UNCLOSED = 50
+"""Nobody forgets the end of more here-documents; further ones are not searched."""
 LONGEST = 10_000
 """Nobody writes longer words, or keeps longer values; they stay as they are."""
 Variables = Mapping[str, tuple[str, ...]]
@@ -74,7 +76,7 @@ class Quoting:
 
     def _body(self, at: int, end: str) -> tuple[str, int]:
         """The lines of a here-document, and where they end."""
-        if end in self._open:
+        if end in self._open or len(self._open) > _UNCLOSED or self.text.find(end, at) < 0:
             return "", at
         match = re.compile(rf"^[ \t]*{re.escape(end)}[ \t\r]*$", re.MULTILINE).search(self.text, at)
         if match is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from dsconfig.consumers.launchers.command import Command, commands_in
 from dsconfig.consumers.launchers.format import Format
@@ -53,11 +53,11 @@ class AtRanks:
         return given(self.format._replace(within=""), command.arguments)._replace(note=note)
 
 
-def smallest(shell: Shell, command: Command) -> int | None:
-    """The processes of one node, where only the job's shell knows how many nodes there are."""
+def one_node(shell: Shell, command: Command) -> Callable[[], int | None] | None:
+    """What finds the processes of one node, where only the job's shell knows how many nodes there are."""
     if command.world_size is not None or not command.open:
         return None
-    return _of_one_node(script_of(shell), command.offset, command.open)
+    return partial(_of_one_node, script_of(shell), command.offset, command.open)
 
 
 @lru_cache(maxsize=64)
