@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 _SNIPPET, _AS_IS, _ADJUST = 2, 1, 2
 _HIDDEN = frozenset(("internal", "not_json", "unread"))
 _MORE = re.compile(r"(\s*)[\"'\w$]")
+_QUIET = re.compile(
+    r"""//[^\r\n]*|\#[^\r\n]*|/\*.*?\*/|"(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*'""", re.DOTALL
+)
+"""Comments and texts in quotes, in which braces are no braces."""
+_LARGEST = 1 << 16
+"""Characters of a text in which braces are counted: hostile ones take the square of their length."""
 _INDENT = re.compile(r"(?:^|[\r\n])([ \t]*)[^\r\n]*\Z")
 
 
@@ -46,12 +52,31 @@ def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
                 at.flow,
                 indent[1] if indent else "",
             )
-            found = [_item(judged, at, hand, offer) for offer in _offers(judged, at, hand)]
+            around = _around(judged, at)
+            if around is not None:
+                found = [_item(judged, at, hand, offer, around) for offer in _offers(judged, at, hand)]
     return {"isIncomplete": False, "items": found}
 
 
-def _item(judged: Judged, at: Cursor, hand: Hand, offer: Offer) -> JsonObject:
+def _around(judged: Judged, at: Cursor) -> tuple[str, str] | None:
+    """What has to stand around a key for the whole to be an object; None where none may stand at all.
+
+    A new JSON file has no braces yet; before or behind them there is nothing to be typed.
+    """
+    text = judged.text.text
+    is_elsewhere = bool(at.path) or at.kind != "key" or len(text) > _LARGEST
+    if judged.text.yaml or judged.text.name.endswith(".hjson") or is_elsewhere:
+        return "", ""
+    if "{" not in text:
+        return "{\n  ", "\n}"
+    before = _QUIET.sub("", text[: at.start])
+    return ("", "") if before.count("{") > before.count("}") else None
+
+
+def _item(judged: Judged, at: Cursor, hand: Hand, offer: Offer, around: tuple[str, str]) -> JsonObject:
     text = offer.text + _comma(judged, at, hand)
+    if around[0]:
+        text = around[0] + text.replace("\n", "\n  ") + around[1]
     text = text if text.startswith("\n") else at.gap + text
     found: JsonObject = {
         "label": offer.label,

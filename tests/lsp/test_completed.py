@@ -207,6 +207,20 @@ def test_any_value_completed_anywhere(typist: Typist, form: str) -> None:
                 assert unharmed(data, source), new
 
 
+@pytest.mark.parametrize("source", ["|", '"|', "ze|", "// mine\n|\n"])
+def test_any_key_begins_a_new_file(typist: Typist, source: str) -> None:
+    text, items = typist.offered("ds_config.json", source)
+    assert len(items) > 30
+    for item in items:
+        new = accepted(text, item)
+        assert json.loads(new.replace("// mine", "")).keys() == {item["label"]}, new
+
+
+@pytest.mark.parametrize("source", ["|{}", '{"bf16": {}}\n|\n', '{"x": "}"} |'])
+def test_nothing_is_offered_beside_the_braces(typist: Typist, source: str) -> None:
+    assert typist.offered("ds_config.json", source)[1] == []
+
+
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_our_block_and_launch_files(typist: Typist, form: str) -> None:
     own = Section(("$dsconfig",), {}, "")
