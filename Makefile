@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
 
-.PHONY: docs serve site-test canary dist schemastore news address growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
+.PHONY: packages docs serve site-test canary dist schemastore news address growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
 
 # Checks realistic configs with the ten most common mistakes.
 demo: $(VENV)/.installed
@@ -16,6 +16,13 @@ test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest --durations=15
+
+# Debian's packages that tests drive where they are installed: editors and browsers. Needs apt, and root or sudo.
+PACKAGES := neovim emacs-nox elpa-eglot chromium firefox-esr
+AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo --non-interactive)
+packages:
+	$(AS_ROOT) apt-get --quiet update
+	$(AS_ROOT) env DEBIAN_FRONTEND=noninteractive apt-get --quiet install --yes --no-install-recommends $(PACKAGES)
 
 # Repairs what ruff can repair.
 lint: $(VENV)/.dev
