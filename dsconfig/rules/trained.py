@@ -98,17 +98,22 @@ def weights(ctx: Context) -> tuple[Weight, ...]:
     return _weights(shape(ctx))
 
 
+def largest(ctx: Context) -> Weight:
+    """The largest of its parameters, but for experts: they are one tensor in Transformers 5, and many before.
+
+    Raises:
+        SkipRule: its sizes are not known.
+    """
+    return _largest(shape(ctx))
+
+
 def elements(ctx: Context) -> int:
     """The number of its parameters.
 
     Raises:
         SkipRule: its sizes are not known.
     """
-    return ctx.once(_total)
-
-
-def _total(ctx: Context) -> int:
-    return sum(weight.elements for weight in weights(ctx))
+    return _total(shape(ctx))
 
 
 def _model(ctx: Context) -> Model | None:
@@ -181,8 +186,16 @@ def _of_name(name: str) -> Model:
 
 @lru_cache(maxsize=8)
 def _weights(found: Shape) -> tuple[Weight, ...]:
-    from dsconfig.sizing.models.families import record
-    from dsconfig.sizing.models.shape import Work
+    from dsconfig.sizing.models.families import weights_of
 
-    tape = record(found, Work(1, 1, 2))
-    return tuple(Weight(weight.name, weight.elements) for weight in tape.weights)
+    return tuple(Weight(weight.name, weight.elements) for weight in weights_of(found, 2, False).weights)
+
+
+@lru_cache(maxsize=8)
+def _total(found: Shape) -> int:
+    return sum(weight.elements for weight in _weights(found))
+
+
+@lru_cache(maxsize=8)
+def _largest(found: Shape) -> Weight:
+    return max(_weights(found), key=lambda each: 0 if ".experts" in each.name else each.elements)

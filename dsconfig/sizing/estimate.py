@@ -161,8 +161,8 @@ def simulate(setup: Setup, shape: Shape, work: Work) -> tuple[Ledger, Engine]:
     return ledger, engine
 
 
-def side(place: Place, largest: int, gathers: bool = False, times: int = 1) -> Side:
-    """What one memory holds, of so many ranks; see `bound`."""
+def side(place: Place, engine: Engine | None = None, times: int = 1) -> Side:
+    """What the memory of a rank holds, or that of a host with so many; see `bound`."""
     phases = [*PHASES, *([SAVE] if SAVE in place.peaks else [])]
     parts = {AT_REST: {name: count for name, count in place.held.items() if count}}
     parts |= {phase: dict(place.peaks[phase].held) for phase in phases if phase in place.peaks}
@@ -182,21 +182,21 @@ def side(place: Place, largest: int, gathers: bool = False, times: int = 1) -> S
     return Side(
         place.total * times,
         peaks,
-        {phase: bound(count, phase, largest * times, gathers) for phase, count in peaks.items()},
+        {phase: bound(count, phase, engine) for phase, count in peaks.items()},
         tuple(terms),
     )
 
 
-def bound(count: int, phase: str, largest: int, gathers: bool) -> int:
+def bound(count: int, phase: str, engine: Engine | None = None) -> int:
     """What a peak stays below: nothing that is not there grows.
 
-    `largest`: bytes of the largest gradient. There may be one more of it in a step, and where parameters are
-    gathered in the passes too.
+    There may be one more of the largest gradient in a step, and where parameters are gathered in the passes
+    too: on the rank, not on the host.
     """
     if not count:
         return 0
-    more = phase == "step" or (gathers and phase != "load")
-    return count + count // SLACK + SMALL + (largest if more else 0)
+    more = engine is not None and (phase == "step" or (engine.gathers and phase != "load"))
+    return count + count // SLACK + SMALL + (engine.largest_in(phase) if engine is not None and more else 0)
 
 
 def estimate(
@@ -208,7 +208,6 @@ def estimate(
         ledger, engine = simulate(setup._replace(rank=number), shape, work)
         found.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
     _, number, ledger, engine = max(found, key=lambda entry: entry[0])
-    largest = setup.width * max((weight.elements for weight in engine.trained), default=0)
     calls = tuple(
         Collective(phase, name, count, elements, width, ranks)
         for (phase, name, width, ranks), (count, elements) in engine.calls.items()
@@ -219,8 +218,8 @@ def estimate(
         number * setup.tensor,
         engine.whole,
         engine.elements,
-        side(ledger.rank, largest, engine.gathers),
-        side(ledger.host, 0, times=ranks_of_host),
+        side(ledger.rank, engine),
+        side(ledger.host, times=ranks_of_host),
         calls,
         assumptions,
         remarks(engine, ledger),

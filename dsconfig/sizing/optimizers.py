@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.sizing.engines.setup import Rule
-from dsconfig.sizing.refused import NotModelledError
+from dsconfig.sizing.refused import NotModelledError, reason
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json
@@ -49,7 +49,7 @@ def of_config(kind: str, params: Mapping[str, Json], offloads: bool) -> Rule:
         return Rule(name, 4 if momentum else 0, 0)
     if name == "adagrad":
         return Rule(name, 4, 0) if offloads else CLIENTS["adagrad"]
-    raise NotModelledError(f"the optimizer `{kind}` is not modelled")
+    raise NotModelledError(f"the optimizer `{kind}` is not modelled: {reason(name)}")
 
 
 def of_client(name: str, offloads: bool) -> Rule:

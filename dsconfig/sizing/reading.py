@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.sizing.engines.setup import Rule, Setup, Swapping, Third, ways_of
 from dsconfig.sizing.optimizers import of_client, of_config
-from dsconfig.sizing.refused import NotModelledError
+from dsconfig.sizing.refused import NotModelledError, reason
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json
@@ -197,19 +197,23 @@ def refuse(values: Values, release: int, world: int) -> None:
     _refuse_old(values, release)
     for switch in SWITCHES:
         if values.flag(ZERO + switch):
-            raise NotModelledError(f"`{ZERO}{switch}` is not modelled")
+            raise _unknown(ZERO + switch)
     if values.written(f"{ZERO}zenflow"):
-        raise NotModelledError(f"`{ZERO}zenflow` is not modelled")
+        raise _unknown(f"{ZERO}zenflow")
     for switch in ("compile.deepcompile", "expert_parallel.enabled", "hybrid_engine.enabled"):
         if values.flag(switch):
-            raise NotModelledError(f"`{switch}` is not modelled")
+            raise _unknown(switch)
     if values.count(f"{ZERO}mics_shard_size", 0) > 0:
-        raise NotModelledError(f"`{ZERO}mics_shard_size` is not modelled")
+        raise _unknown(f"{ZERO}mics_shard_size")
     for key in (f"{ZERO}leaf_module.names", f"{ZERO}leaf_module.name_suffixes"):
         if values.count(f"{ZERO}stage") == 3 and values.values.get(key):
             why = "names of modules differ between releases of Transformers"
             raise NotModelledError(f"`{key}` is not modelled: {why}", "give `leaf_module.classes`")
     _refuse_parallel(values, release)
+
+
+def _unknown(key: str) -> NotModelledError:
+    return NotModelledError(f"`{key}` is not modelled: {reason(key)}")
 
 
 def _refuse_old(values: Values, release: int) -> None:
@@ -221,7 +225,8 @@ def _refuse_old(values: Values, release: int) -> None:
 
 def _refuse_parallel(values: Values, release: int) -> None:
     if values.count("sequence_parallel_size", 1) > 1:
-        raise NotModelledError("`sequence_parallel_size` above 1 is not modelled")
+        why = reason("sequence_parallel_size")
+        raise NotModelledError(f"`sequence_parallel_size` above 1 is not modelled: {why}")
     tensor = "tensor_parallel.autotp_size"
     if values.count(tensor, 1) > 1:
         if release < 19008:

@@ -1,6 +1,30 @@
-"""What is not modelled: refused by name, never guessed."""
+"""What is not modelled: refused by name, with the reason, never guessed."""
 
 from __future__ import annotations
+
+_APART = "its optimizer runs in a process of its own, whose memory the engines on a CPU do not show"
+_KERNELS = "its kernels are for GPUs alone, so that no engine on a CPU could be measured"
+_UNMEASURED = "no engine was measured with it"
+REASONS = {
+    "zenflow": f"{_APART}, and what is chosen of the gradients changes from step to step",
+    "offload_optimizer.super_offload": _APART,
+    "mics_shard_size": "shards of a group of ranks were not measured",
+    "compile.deepcompile": "the compiler decides when weights are gathered and let go",
+    "expert_parallel.enabled": "how many tokens reach a rank's experts is known in training alone",
+    "hybrid_engine.enabled": "its second copy of the weights, for generation, has layouts of its kernels",
+    "sequence_parallel_size": "the script, not the config, divides sequences and exchanges heads",
+    "lamb": _KERNELS,
+    "onebitadam": "its compressed messages need a backend that no engine on a CPU has",
+    "onebitlamb": "its compressed messages need a backend that no engine on a CPU has",
+    "zerooneadam": "its compressed messages need a backend that no engine on a CPU has",
+    "muon": "it partitions matrices apart from the rest, and puts them together for an update",
+}
+"""Why a key, or an optimizer of the config, is not modelled."""
+
+
+def reason(name: str) -> str:
+    """Why a key, or an optimizer by its lower-case name, is not modelled."""
+    return REASONS.get(name.removeprefix("zero_optimization."), _UNMEASURED)
 
 
 class NotModelledError(ValueError):

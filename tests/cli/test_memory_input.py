@@ -20,7 +20,12 @@ def config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"resid_pdrop": [1], "model_type": "gpt2"}, ""),
+        ({"resid_pdrop": 1, "model_type": "gpt2"}, ""),
+        (
+            {"resid_pdrop": [1], "model_type": "gpt2"},
+            "`resid_pdrop` of the model is `[1]`; give a number from 0",
+        ),
+        ({"embd_pdrop": -3, "model_type": "gpt2"}, "`embd_pdrop` of the model is `-3`"),
         ({"model_type": "llava", "text_config": {"model_type": "llama"}}, "`llava` is not modelled"),
         ({"model_type": ["llama"]}, "the model type `['llama']` is not modelled"),
         (

@@ -58,9 +58,9 @@ def test_sizes_that_contradict_each_other_are_refused() -> None:
         ({"model_type": "mamba"}, "the model type `mamba` is not modelled"),
         ({"model_type": None}, "a model without `model_type` is not modelled"),
         ({"model_type": ["llama"]}, "is not modelled"),
-        ({"hidden_size": None}, "`hidden_size` of the model is `None`"),
+        ({"hidden_size": None}, "`hidden_size` of the model is `null`"),
         ({"hidden_size": "64"}, "`hidden_size` of the model is `64`"),
-        ({"vocab_size": True}, "`vocab_size` of the model is `True`"),
+        ({"vocab_size": True}, "`vocab_size` of the model is `true`"),
         ({"num_hidden_layers": -1}, "`num_hidden_layers` of the model is `-1`"),
     ],
 )

@@ -11,7 +11,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json
 from dsconfig.rules._offload import OPTIMIZER, PARAM, asked_for, device, device_place
 from dsconfig.rules._stage import stage
-from dsconfig.rules.trained import is_known, model, shape, weights
+from dsconfig.rules.trained import is_known, largest, model, shape
 
 if TYPE_CHECKING:
     from dsconfig.sizing.engines.setup import Setup
@@ -70,7 +70,7 @@ def _held(ctx: Context) -> int:
     return ctx.once(_of_rank)
 
 
-BORDERS = ("0.16.0", "0.17.0", "0.18.0", "0.19.0", "0.19.4", "0.19.8")
+BORDERS = ("0.16.0", "0.17.0", "0.18.0", "0.18.3", "0.19.0", "0.19.2", "0.19.3", "0.19.4", "0.19.8")
 """Releases from which on engines hold other things than before (sizing/engines/setup.py, `ways_of`)."""
 
 
@@ -88,11 +88,10 @@ def _of_rank(ctx: Context) -> int:
 def _at_rest(found: Shape, setup: Setup) -> int:
     from dsconfig.sizing.engines.choose import engine_of
     from dsconfig.sizing.ledger import Ledger
-    from dsconfig.sizing.models.families import record
-    from dsconfig.sizing.models.shape import Work
+    from dsconfig.sizing.models.families import weights_of
 
-    ledger, tape = Ledger(), record(found, Work(1, 1, setup.width, setup.autocast))
-    engine_of(setup, tape, ledger).rest()
+    ledger = Ledger()
+    engine_of(setup, weights_of(found, setup.width, setup.autocast), ledger).rest()
     return ledger.host.total
 
 
@@ -160,14 +159,13 @@ def nvme_buffer_smaller_than_parameter(ctx: Context) -> Iterator[Finding]:
     if device(ctx, PARAM) != "nvme" or stage(ctx) != 3:
         return
     size = ctx.value(path)
-    # Those of experts are one tensor in Transformers 5, and many before.
-    largest = max(weights(ctx), key=lambda each: 0 if ".experts" in each.name else each.elements)
-    part = -(-largest.elements // ctx.world_size)
+    most = largest(ctx)
+    part = -(-most.elements // ctx.world_size)
     if isinstance(size, int | float) and (part > size or (part == size and ctx.before("0.17.0"))):
         unit = 10 ** max(0, len(str(part)) - 2)
         yield ctx.at(
             path,
             f"`buffer_size` is {size:,.0f}{'' if ctx.has(path) else ' by default'}, and a rank's part of"
-            f" `{largest.name}` in {model(ctx).shown} has {part:,} elements",
+            f" `{most.name}` in {model(ctx).shown} has {part:,} elements",
             help=f"set `{path}` to {(part // unit + 1) * unit}",
         )

@@ -74,6 +74,11 @@ class Engine:
             parts * weight.elements for weight in self.tape.weights if weight.linear
         ) * bool(parts)
 
+    def largest_in(self, phase: str) -> int:
+        """Bytes of the largest gradient; of the largest parameter, where all are put together."""
+        weights = self.tape.weights if phase == SAVE else self.trained
+        return self.setup.width * max((weight.elements for weight in weights), default=0)
+
     def rest(self) -> None:
         """Hold what is held at rest."""
         raise NotImplementedError

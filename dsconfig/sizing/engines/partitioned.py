@@ -77,11 +77,13 @@ class Partitioned(Quantised):
             return [shards]
         found: list[list[int]] = []
         group: list[int] = []
+        count = 0
         for shard in shards:
             group.append(shard)
-            if sum(group) >= self.setup.third.sub_group:
+            count += shard
+            if count >= self.setup.third.sub_group:
                 found.append(group)
-                group = []
+                group, count = [], 0
         return [*found, group] if group else found
 
     def on_host(self, index: int) -> bool:

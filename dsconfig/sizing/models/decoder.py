@@ -73,6 +73,8 @@ def build(shape: Shape, work: Work) -> Tape:
     if shape.tied:
         head.weights = embedding.weights
     tape.extra, tape.untied = 8 * rows, shape.vocabulary * shape.hidden if shape.tied else 0
+    if not work.computes:
+        return tape
     heads = Heads(shape.heads, shape.key_heads, shape.head_size, work.micro, work.length)
     with tape.inside(root):
         with tape.inside(model):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.refused import NotModelledError
 from dsconfig.sizing.tape import Tape
@@ -24,6 +26,12 @@ def record(shape: Shape, work: Work) -> Tape:
     else:
         from dsconfig.sizing.models.decoder import build
     return build(shape, work)
+
+
+@lru_cache(maxsize=4)
+def weights_of(shape: Shape, width: int, autocast: bool) -> Tape:
+    """The modules and their parameters alone, without a pass."""
+    return record(shape, Work(1, 1, width, autocast, computes=False))
 
 
 def shared(shape: Shape, work: Work) -> Tape:

@@ -44,6 +44,8 @@ def build(shape: Shape, work: Work) -> Tape:
     if shape.tied:
         head.weights = words.weights
     tape.extra, tape.untied = 8 * rows, shape.vocabulary * hidden if shape.tied else 0
+    if not work.computes:
+        return tape
     heads = Heads(shape.heads, shape.heads, hidden // shape.heads, work.micro, work.length)
     with tape.inside(root):
         with tape.inside(model):

@@ -105,7 +105,7 @@ def _decoder(config: Mapping[str, Json], kind: str) -> Shape:
 
 def _gpt2(config: Mapping[str, Json]) -> Shape:
     hidden = _count(config, "n_embd", 768)
-    rates = [config.get(key, 0.1) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop")]
+    rates = [_rate(config, key) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop")]
     return Shape(
         "gpt2",
         hidden,
@@ -137,11 +137,25 @@ def _vit(config: Mapping[str, Json]) -> Shape:
     )
 
 
+def _rate(config: Mapping[str, Json], key: str) -> float:
+    value = config.get(key, 0.1)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise NotModelledError(f"`{key}` of the model is `{str(value)[:40]}`", "give a number from 0 to 1")
+    return value
+
+
+def _is_word(value: Json) -> bool:
+    return value is None or isinstance(value, bool)
+
+
 def _count(config: Mapping[str, Json], key: str, default: int = 0) -> int:
     value = config.get(key)
     if value is None and default:
         return default
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        said = f"is `{str(value)[:40]}`" if key in config else "is missing"
+        shown = (
+            {None: "null", True: "true", False: "false"}.get(value) if _is_word(value) else str(value)[:40]
+        )
+        said = f"is `{shown}`" if key in config else "is missing"
         raise NotModelledError(f"`{key}` of the model {said}", "give a whole number above 0")
     return value

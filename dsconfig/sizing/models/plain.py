@@ -19,6 +19,8 @@ def build(shape: Shape, work: Work) -> Tape:
         up = tape.module(f"{index}.up", hidden * wide, wide, returns=index > 0, trains=trains, casts=True)
         down = tape.module(f"{index}.down", hidden * wide, hidden, trains=trains, casts=True)
         blocks.append((whole, up, down))
+    if not work.computes:
+        return tape
     tape.extra = rows * hidden * work.width
     x = tape.tensor(0, needs=False)  # the batch: its script holds it
     with tape.inside(root):

@@ -58,6 +58,9 @@ class Work(NamedTuple):
     tensor: int = 1
     """Ranks that share each layer (`tensor_parallel.autotp_size`)."""
 
+    computes: bool = True
+    """Whether there is a pass at all, or only the parameters are asked for."""
+
     @property
     def starts_gradients(self) -> bool:
         """Whether a frozen embedding's output takes gradients (PEFT's `enable_input_require_grads`)."""

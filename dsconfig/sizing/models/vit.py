@@ -44,6 +44,8 @@ def build(shape: Shape, work: Work) -> Tape:
     layers = [Layer(tape, shape, f"vit.layers.{index}") for index in range(shape.layers)]
     norm = tape.module("vit.layernorm", hidden, hidden)
     head = tape.module("classifier", shape.labels * hidden, shape.labels, casts=True)
+    if not work.computes:
+        return tape
     heads = Heads(shape.heads, shape.heads, hidden // shape.heads, work.micro, length)
     tape.extra = pixels * work.width + 8 * work.micro
     image = tape.tensor(0 if not tape.autocast else pixels, needs=False)  # the batch: its script holds it

@@ -92,19 +92,13 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
     return simulate(setup, shape(model), work)
 
 
-def largest(engine: Engine) -> int:
-    """Bytes of the largest gradient."""
-    return engine.setup.width * max((weight.elements for weight in engine.trained), default=0)
-
-
 def predict(trial: dict[str, Any], release: str) -> Prediction:
     """What this engine should hold."""
     ledger, engine = simulated(trial, release)
     phases = [*PHASES, *([SAVE] if SAVE in ledger.both.peaks else [])]
     peak = {phase: ledger.both.peaks[phase].bytes for phase in phases}
     device = {phase: ledger.rank.peaks[phase].bytes for phase in phases}
-    most = largest(engine)
-    bounds = {phase: bound(count, phase, most, engine.gathers) for phase, count in peak.items()}
+    bounds = {phase: bound(count, phase, engine) for phase, count in peak.items()}
     calls: dict[tuple[str, str, int], tuple[int, int]] = {}
     for (phase, name, width, _), (count, elements) in engine.calls.items():
         if engine.setup.world > 1 and elements > SCALARS * count:
