@@ -97,6 +97,7 @@ dist: $(BIN)/python
 
 # SchemaStore's files of ours, written into a checkout of theirs, and their own checks: `make schemastore CHECKOUT=DIR`.
 schemastore: $(VENV)/.dev
+	@test -n "$(CHECKOUT)" || { echo 'make schemastore CHECKOUT=DIR, a checkout of SchemaStore'; exit 2; }
 	$(BIN)/python -m schema.schemastore $(CHECKOUT) > $(CHECKOUT)/.ours
 	cd $(CHECKOUT) && npm ci --silent --ignore-scripts --no-audit --no-fund && while read name; do \
 		node cli.js check --schema-name=$$name || exit 1; done < .ours
