@@ -14,12 +14,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.source import ROOT
 
 WORKER = ROOT / "editors" / "dist" / "stdio.mjs"
 CHECK = ("check", "--output-format", "json", "--quiet")
 COMMAND = str(Path(sys.executable).with_name("dsconfig"))
+
+
+Message = dict[str, Any]
 
 
 class Worker:
@@ -34,7 +38,7 @@ class Worker:
         result = self.ask("dsconfig/run", params)
         return result["code"], result["stdout"], result["stderr"]
 
-    def ask(self, method: str, params: object) -> dict:
+    def ask(self, method: str, params: object) -> Message:
         """The result of a request."""
         self.count += 1
         message = {"jsonrpc": "2.0", "id": self.count, "method": method, "params": params}
@@ -42,18 +46,20 @@ class Worker:
         while (answer := self.hear()).get("id") != self.count:
             pass
         assert "error" not in answer, answer["error"]
-        return answer["result"]
+        result: Message = answer["result"]
+        return result
 
-    def tell(self, message: dict) -> None:
+    def tell(self, message: Message) -> None:
         assert self.process.stdin
         self.process.stdin.write(json.dumps(message) + "\n")
         self.process.stdin.flush()
 
-    def hear(self) -> dict:
+    def hear(self) -> Message:
         assert self.process.stdout
         line = self.process.stdout.readline()
         assert line, "the worker has ended"
-        return json.loads(line)
+        message: Message = json.loads(line)
+        return message
 
 
 @contextmanager

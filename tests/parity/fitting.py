@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from dsconfig.sizing.estimate import bound
 from tests.parity import environment
 from tests.parity.generators.fits import Problem, changed, problem
-from tests.parity.judges.memory import largest, simulated
+from tests.parity.judges.memory import simulated
 from tests.parity.memory import measured
 
 Case = dict[str, Any]
@@ -75,7 +75,7 @@ class Tally:
             verdict = "does not fit"
         else:
             engine = simulated(posed.trial, release)[1]
-            slack = bound(most, phase, largest(engine), engine.gathers)
+            slack = bound(most, phase, engine)
             verdict = "does not fit with the slack" if slack > room else "FITS"
         self.counts[f"{posed.kind}: {verdict}"] += 1
         if verdict.isupper():
@@ -105,7 +105,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--write", type=Path, help=told)
     options = parser.parse_args(arguments)
     try:
-        environment.build(RELEASES)
+        environment.build(list(RELEASES))
         environment.build_transformers()
     except (environment.BuildError, OSError) as error:
         sys.exit(f"parity: {error}")

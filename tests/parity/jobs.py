@@ -78,7 +78,8 @@ def differs(theirs: Config, hidden: int, case: Config = _NONE, reader: str | Non
     assert child.document is not None
     micro = "train_micro_batch_size_per_gpu"
     batch, model = case.get("batch"), {"hidden_size": hidden}
-    given = {micro: batch} if batch and micro not in child.document.value() else {}
+    written = child.document.value()
+    given = {micro: batch} if batch and isinstance(written, dict) and micro not in written else {}
     try:
         run = resolve("train.yaml", RANKS, "0.19.8", reader, model_config=model, set=given)
     except ResolveError as error:

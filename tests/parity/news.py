@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from dsconfig.releases import LATEST, NUMBERS, number
-from tests.parity import environment
+from tests.parity import environment, loading
 
 FILLED = 2000
 """Configs of the Trainer, and of Accelerate, that are filled by both."""
@@ -37,9 +37,14 @@ def main() -> int:
     """Compare, and say what is new."""
     release, readers = newest("deepspeed"), {name: newest(name) for name in ("transformers", "accelerate")}
     print(f"DeepSpeed {release} (known: {LATEST}), {', '.join(f'{n} {v}' for n, v in readers.items())}")
-    held = done("schema.release", release) and done("tests.parity.environment", release, "--loaders")
+    try:
+        loading.build(loading.LIBRARIES)
+    except environment.BuildError as error:
+        print(f"parity: {error}", file=sys.stderr)
+        return 2
+    held = done("schema.release", release) and done("tests.parity.environment", release)
     held &= done("tests.parity.census", release, "--check")
-    held &= done("tests.parity.filling", str(FILLED), python=str(environment.loaders_python()))
+    held &= done("tests.parity.filling", str(FILLED), python=str(loading.python(loading.LIBRARIES)))
     if held and number(release) > NUMBERS[LATEST]:
         print(f"\nDeepSpeed {release} is new and reads what {LATEST} reads: `make census RELEASE={release}`")
         return 1

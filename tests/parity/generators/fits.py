@@ -104,13 +104,13 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
         return None
     low, rungs, chosen = first.rank.most, list[tuple[int, int]](), list[Change]()
     for change in changes:
-        found = search.estimate([*chosen, change], first.world_size)
-        if found is None:
+        rung = search.estimate([*chosen, change], first.world_size)
+        if rung is None:
             continue
         chosen.append(change)
-        if found.rank.most_bound < low:
-            rungs.append((found.rank.most_bound, low))
-        low = min(low, found.rank.most)
+        if rung.rank.most_bound < low:
+            rungs.append((rung.rank.most_bound, low))
+        low = min(low, rung.rank.most)
     if not rungs:
         return None
     least, most = source.choice(rungs)

@@ -35,7 +35,7 @@ def trial(source: random.Random, number: int, release: tuple[int, ...]) -> Dict:
     case: Dict = {"id": str(number), "world_size": world}
     case["rank"] = source.choice((0, world - 1, world - 1, source.randrange(world)))
     case["model"], case["length"] = model(source)
-    config = {"train_micro_batch_size_per_gpu": source.choice((1, 1, 2, 3, 4))}
+    config: Dict = {"train_micro_batch_size_per_gpu": source.choice((1, 1, 2, 3, 4))}
     config["gradient_accumulation_steps"] = source.choice((1, 1, 1, 2, 3))
     case["config"] = config
     stage = source.choice((0, 1, 1, 2, 2, 2, 3, 3, 3, 3))

@@ -109,7 +109,7 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
     "torch.float32": ("fp32", "float32", "float"),
     "torch.float16": ("fp16", "float16", "half"),
     "torch.bfloat16": ("bf16", "bfloat16", "bfp16"),
-    "torch.int8": "int8",
+    "torch.int8": ("int8",),
 }
 """torch's types by the words that DeepSpeed understands (runtime/config.py, DtypeEnum)."""
 _SENTINEL = "object"

@@ -10,7 +10,7 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from functools import partialmethod
-from typing import Any, TypeAlias
+from typing import Any
 
 from dsconfig.consumers.by_name import BY_NAME
 from tests.parity.generators.auto import Config
@@ -18,11 +18,9 @@ from tests.parity.workers.loaders.hand_over import hand_over, stand_in
 from tests.parity.workers.loaders.serve import RANKS
 
 __all__ = ["RANKS", "by_accelerate", "by_transformers", "disagreements", "stand_in"]
-Case: TypeAlias = "tuple[Config, Config, int]"
-"""A config, the training arguments, and the hidden size of the model."""
 
 
-def disagreements(label: str, cases: Sequence[Case], differs: Callable[..., str | None]) -> int:
+def disagreements(label: str, cases: Sequence[tuple[Any, ...]], differs: Callable[..., str | None]) -> int:
     """How many cases `differs` says something of; prints the figure under `label`, and the first of them."""
     found = [(case, text) for case in cases if (text := differs(*case)) is not None]
     print(f"{label}: {len(cases) - len(found)} of {len(cases)} are alike")

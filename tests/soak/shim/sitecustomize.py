@@ -8,6 +8,10 @@ import os
 import time
 from collections.abc import Callable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _typeshed import HasFileno
+
 _FOLDER = os.environ["DISTURBED"]
 _fsync = os.fsync
 
@@ -28,7 +32,7 @@ def _shifted_ns(clock: Callable[[], int]) -> Callable[[], int]:
     return lambda: clock() + int(_told("clock") * 1e9)
 
 
-def _slow_fsync(file: int) -> None:
+def _slow_fsync(file: "int | HasFileno") -> None:
     time.sleep(_told("slow-disk"))
     _fsync(file)
 
