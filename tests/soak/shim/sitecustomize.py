@@ -32,9 +32,9 @@ def _shifted_ns(clock: Callable[[], int]) -> Callable[[], int]:
     return lambda: clock() + int(_told("clock") * 1e9)
 
 
-def _slow_fsync(file: "int | HasFileno") -> None:
+def _slow_fsync(fd: "int | HasFileno") -> None:
     time.sleep(_told("slow-disk"))
-    _fsync(file)
+    _fsync(fd)
 
 
 time.time = _shifted(time.time)
