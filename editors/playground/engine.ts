@@ -14,8 +14,8 @@ export interface Circumstances {
   readonly consumer: string;
 }
 
-/** How a text is read: JSON is Hjson to DeepSpeed, too. */
-export type Format = "json" | "yaml";
+/** How a text is read: JSON is Hjson to DeepSpeed, too; a shell script starts a job, and may hold its config. */
+export type Format = "json" | "yaml" | "sh";
 
 /** A place: line and UTF-16 unit, from 0. */
 export interface Position {
@@ -160,7 +160,7 @@ export class Engine {
         this.tell("textDocument/didClose", this.here());
       }
       this.format = format;
-      const textDocument = { uri: this.uri, languageId: `deepspeed-${format}`, version: ++this.version, text };
+      const textDocument = { uri: this.uri, languageId: format === "sh" ? "shellscript" : `deepspeed-${format}`, version: ++this.version, text };
       this.tell("textDocument/didOpen", { textDocument });
     }
     this.text = text;
@@ -168,7 +168,7 @@ export class Engine {
   }
 
   private get path(): string {
-    return `/project/ds_config.${this.format}`;
+    return this.format === "sh" ? "/project/train.sh" : `/project/ds_config.${this.format}`;
   }
 
   private get uri(): string {

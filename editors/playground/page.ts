@@ -5,9 +5,11 @@ import { json } from "@codemirror/lang-json";
 import { yaml } from "@codemirror/lang-yaml";
 import { type Diagnostic, linter, lintGutter } from "@codemirror/lint";
 import { Compartment, EditorState, type Text } from "@codemirror/state";
-import { EditorView, hoverTooltip } from "@codemirror/view";
+import { EditorView, hoverTooltip, type ViewUpdate } from "@codemirror/view";
 import { basicSetup } from "codemirror";
+import type { Ran } from "../worker/client";
 import { type Circumstances, Engine, type Finding, type Format, type Position, type TextEdit } from "./engine";
+import { guessed } from "./format";
 import { read, write } from "./link";
 
 const EXAMPLE = `{
@@ -40,7 +42,7 @@ function circumstances(): Circumstances {
   };
 }
 
-const format = (): Format => (control("format").value === "yaml" ? "yaml" : "json");
+const format = (): Format => control("format").value as Format;
 
 function offset(text: Text, { line, character }: Position): number {
   const at = text.line(Math.min(line + 1, text.lines));
@@ -113,12 +115,19 @@ function later(): void {
 }
 
 const MOST = 2000;
+/** What the command says of a file that a launch file names and that is not there. */
+const ELSEWHERE = /is not found from the current folder, and not checked: .*/g;
+
+/** For eight processes, where neither the page nor a launch file says how many. */
+async function resolved(asked: Engine): Promise<Ran> {
+  const ran = await asked.verb("resolve");
+  return ran.stderr.includes("no world size") ? asked.verb("resolve", "--world-size", "8") : ran;
+}
 
 async function show(): Promise<void> {
   if (!engine) {
     return;
   }
-  const size = circumstances().worldSize ?? 8;
   const shown = element("output");
   if (tab === "compat") {
     const { stdout, stderr } = await engine.verb("compat", "--output-format", "json");
@@ -128,11 +137,16 @@ async function show(): Promise<void> {
   const { stdout, stderr } = await (tab === "show"
     ? engine.verb("show")
     : tab === "resolve"
-      ? engine.verb("resolve", ...(circumstances().worldSize ? [] : ["--world-size", String(size)]))
+      ? resolved(engine)
       : tab === "migrate"
         ? engine.verb("migrate", "--diff", "--from", control("from").value, "--to", control("to").value)
         : engine.verb("fix", "--diff"));
-  shown.replaceChildren(...coloured([stdout, stderr].filter(Boolean).join("\n").split("\n").slice(0, MOST)));
+  const told = [stdout, stderr].filter(Boolean).join("\n").replaceAll("/project/", "");
+  const here = told.replaceAll(ELSEWHERE, "is not on this page: paste or open that file to check it");
+  if (here !== told && element("summary").textContent === summary([])) {
+    element("summary").textContent = "the config that the launch file names is not on this page";
+  }
+  shown.replaceChildren(...coloured(here.split("\n").slice(0, MOST)));
 }
 
 function* coloured(lines: readonly string[]): Generator<HTMLElement | string> {
@@ -197,6 +211,16 @@ async function complete(context: CompletionContext): Promise<CompletionResult | 
   return { from: word && word.text.startsWith('"') ? word.from + 1 : (word?.from ?? context.pos), options };
 }
 
+/** What replaces the whole text is read as what it looks like. */
+function pasted({ transactions, changes: made, state }: ViewUpdate): void {
+  let inserted = 0;
+  made.iterChanges((_from, _to, from, to) => (inserted += to - from));
+  if (inserted && inserted === state.doc.length && transactions.some((each) => each.isUserEvent("input.paste"))) {
+    control("format").value = guessed(state.doc.toString());
+    setTimeout(() => control("format").dispatchEvent(new Event("change")));
+  }
+}
+
 async function main(): Promise<void> {
   const given = await read(location.hash);
   for (const [id, value] of Object.entries({
@@ -209,7 +233,7 @@ async function main(): Promise<void> {
       control(id).value = String(value);
     }
   }
-  const syntax = () => language.reconfigure(format() === "yaml" ? yaml() : json());
+  const syntax = () => language.reconfigure(format() === "yaml" ? yaml() : format() === "sh" ? [] : json());
   const lint = linter(findings, { delay: DELAY });
   const rules = new Compartment();
   const view = new EditorView({
@@ -222,6 +246,7 @@ async function main(): Promise<void> {
         rules.of(lint),
         lintGutter(),
         hover,
+        EditorView.updateListener.of(pasted),
         autocompletion({ override: [complete] }),
         EditorView.contentAttributes.of({ "aria-label": "the config", tabindex: "0" }),
       ],
@@ -237,8 +262,9 @@ async function main(): Promise<void> {
   control("file").addEventListener("change", async () => {
     const [file] = control("file").files ?? [];
     if (file) {
-      control("format").value = /\.ya?ml$/.test(file.name) ? "yaml" : "json";
-      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: await file.text() } });
+      const text = await file.text();
+      control("format").value = guessed(text, file.name);
+      view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
       again();
     }
   });

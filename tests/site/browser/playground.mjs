@@ -130,6 +130,35 @@ async function firstVisit() {
   await page.close();
 }
 
+/** Pastes over the whole text. */
+async function paste(page, words) {
+  await page.focus(".cm-content");
+  await page.keyboard.down("Control");
+  await page.keyboard.press("a");
+  await page.keyboard.up("Control");
+  await page.evaluate((pasted) => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData("text/plain", pasted);
+    const firefox = { data: pasted, dataType: "text/plain" }; // which makes its own clipboardData of these
+    const event = new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true, ...firefox });
+    document.querySelector(".cm-content").dispatchEvent(event);
+  }, words);
+}
+
+async function launchFiles() {
+  const { page } = await opened(visitor);
+  await paste(page, "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\nnum_processes: 8\n");
+  await says(page, "#output", "made by accelerate");
+  must((await page.$eval("#format", (each) => each.value)) === "yaml", "a config of Accelerate is read as YAML");
+  await paste(page, "cat > ds.json <<E\n{\"fp16\": {\"enabeld\": true}}\nE\ndeepspeed train.py --deepspeed ds.json\n");
+  await until("the finding", async () => (await marked(page)).some(([line, words]) => line === 2 && words.includes("enabeld")));
+  must(true, "a script's config is judged where it stands");
+  await paste(page, "model_name_or_path: gpt2\nstage: sft\ndeepspeed: ds_z3.json\n");
+  await says(page, "#output", "`ds_z3.json` is not on this page");
+  must((await text(page, "#summary")).includes("is not on this page"), "a config that is elsewhere is asked for");
+  await page.close();
+}
+
 async function laterVisit() {
   const { page, ready, memory } = await opened(visitor);
   console.log(`ready, warm: ${ready} ms`);
@@ -190,7 +219,7 @@ async function offline() {
   must(true, "it works without the server");
 }
 
-await run(Object.entries({ firstVisit, sharedLink, laterVisit, damagedMemory, planner, offline }).filter(([each]) => !only || only.split(",").includes(each)));
+await run(Object.entries({ firstVisit, sharedLink, laterVisit, launchFiles, damagedMemory, planner, offline }).filter(([each]) => !only || only.split(",").includes(each)));
 await run([
   [
     "nothing is sent",
