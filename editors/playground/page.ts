@@ -11,6 +11,7 @@ import type { Ran } from "../worker/client";
 import { type Circumstances, Engine, type Finding, type Format, type Position, type TextEdit } from "./engine";
 import { guessed } from "./format";
 import { read, write } from "./link";
+import { listed } from "./list";
 
 const EXAMPLE = `{
   "train_batch_size": 64,
@@ -75,7 +76,7 @@ async function findings(view: EditorView): Promise<readonly Diagnostic[]> {
   const fixes = found.length
     ? await engine.fixes({ start: { line: 0, character: 0 }, end: position(text, text.length) })
     : [];
-  return found.map((each) => ({
+  const made = found.map((each) => ({
     from: offset(text, each.range.start),
     to: Math.max(offset(text, each.range.end), offset(text, each.range.start)),
     severity: SEVERITIES[each.severity] ?? "info",
@@ -90,6 +91,10 @@ async function findings(view: EditorView): Promise<readonly Diagnostic[]> {
         apply: (target: EditorView) => target.dispatch({ changes: changes(target.state.doc, edits) }),
       })),
   }));
+  if (view.state.doc.eq(text)) {
+    element("found").replaceChildren(...listed(view, made));
+  }
+  return made;
 }
 
 function message(found: Finding): HTMLElement {

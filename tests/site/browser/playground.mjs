@@ -102,9 +102,11 @@ async function firstVisit() {
   await says(page, "#output", "zero_optimization");
   await picture(page, "first");
   await page.hover(".cm-lintRange-error");
-  await page.waitForSelector(".cm-diagnosticAction");
+  await page.waitForSelector(".cm-tooltip .cm-diagnosticAction");
   await picture(page, "finding");
-  await page.click(".cm-diagnosticAction");
+  await page.mouse.move(0, 0);
+  await says(page, "#found", "is not a DeepSpeed key");
+  await page.click("#found .error button:last-of-type");
   await says(page, ".cm-content", "reduce_bucket_size");
   must(true, "a click makes the fix");
   await page.type("#size", "8");
