@@ -26,7 +26,7 @@ class Within(NamedTuple):
 
 
 def within(launch: Document, report: Report) -> Within | None:
-    """The text of the config in a launch file, of which there is this report; None where it is no text."""
+    """The config that the reported launch file holds as a string; None where it holds none as one."""
     inside = held(launch) if report.is_held and not launch.is_data else None
     if inside is None or inside.place is None:
         return None

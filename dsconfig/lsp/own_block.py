@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dsconfig.lsp.written import Hand
 
 _KINDS = {"world-size": "int", "ignore": "list"}
-"""What is typed as the value of a key, where that is no text."""
+"""What a user types as the value of a key that takes something other than a string."""
 
 
 def offers(path: KeyPath, at: Cursor, hand: Hand) -> Iterator[Offer]:

@@ -113,8 +113,8 @@ class Heartbeat:
     def _look_closer(self, look: Look, state: State | None) -> State:
         """The state, read anew where it has changed, and from time to time: a hint may have been lost.
 
-        In a large job each node does that so rarely that all together do it as often as `CROWD` nodes; who
-        finds that the hint was lost mends it for all.
+        In a large job each node does that so rarely that all together do it as often as `CROWD` nodes; the
+        first node that finds a lost hint writes it again for all the others.
         """
         waited, settings = now() - self._read_at, self._settings
         size = len(state.members) / CROWD if state else 0.0
