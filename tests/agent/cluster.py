@@ -137,12 +137,12 @@ class Cluster:
         ]
         return self.start_agent([*command, *options, str(config or self.config), script])
 
-    def begin(self, step: int) -> Process:
-        """Start a store and two nodes, and wait until both have come to a step; returns the store."""
+    def begin(self, step: int, nodes: int = 2) -> Process:
+        """Start a store and nodes, and wait until all have come to a step; returns the store."""
         store = self.start_store()
-        for _ in range(2):
+        for _ in range(nodes):
             self.start_node()
-        self.wait_for_step(step, world=2)
+        self.wait_for_step(step, world=nodes)
         return store
 
     def start_agent(self, command: Sequence[str]) -> Process:

@@ -81,9 +81,7 @@ def newest_commit(job: Cluster) -> Path:
 def test_damaged_commit_file(cluster: MakeCluster) -> None:
     """It is named in one line; without it the job goes on from the commit before."""
     job = cluster()
-    store = job.start_store()
-    job.start_node()
-    job.wait_for_step(8)
+    store = job.begin(step=8, nodes=1)
     store.signal(signal.SIGKILL)
     assert job.exit_codes(30) == [4]
     newest = newest_commit(job)

@@ -71,9 +71,7 @@ def test_store_lost(cluster: MakeCluster) -> None:
 def test_job_goes_on_with_a_new_store(cluster: MakeCluster) -> None:
     """What the store knew is gone; the commits are files as well."""
     job = cluster()
-    store = job.start_store()
-    job.start_node()
-    job.wait_for_step(8)
+    store = job.begin(step=8, nodes=1)
     store.signal(signal.SIGKILL)
     assert job.exit_codes(30) == [4]
     saved = int(job.last_checkpoint().rpartition("-")[2])
