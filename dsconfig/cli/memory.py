@@ -52,6 +52,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--nodes", type=world_size, metavar="A", help="the number of hosts, with --gpus-per-node")
     told = "ranks that share a host (default: as settings say, else 8, or all of fewer)"
     add("--gpus-per-node", type=world_size, metavar="B", help=told)
+    told = "ranks that share one sequence (Ulysses; default: `sequence_parallel_size`, else 1)"
+    add("--sp", type=world_size, metavar="N", help=told)
     told = "tokens of a sequence (default: as a launch file says, else 2048)"
     add("--sequence-length", type=count, metavar="S", help=told)
     told = "samples of a micro batch (default: as the config says)"
@@ -155,7 +157,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
         size if size is not None else configured,
         target,
         reader.said,
-        **{name: getattr(args, name) for name in (*names, "gpus_per_node")},
+        **{name: getattr(args, name) for name in (*names, "gpus_per_node", "sp")},
         set=dict(args.set or ()),
         training_args=mapping(args.training_args),
     )

@@ -18,6 +18,7 @@ from dsconfig.sizing.estimate import Estimate, estimate
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.reading import OFFLOADED, SECTIONS, Values, setup_of
 from dsconfig.sizing.refused import NotModelledError
+from dsconfig.sizing.ulysses import KEY as SEQUENCE
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
@@ -53,12 +54,13 @@ class Options(NamedTuple):
     gpus_per_node: int | None = None
     set: Mapping[str, Json] | None = None
     training_args: MappingSource = None
+    sp: int | None = None
 
     def refuse(self) -> None:
         """Refuse what is impossible."""
         if self.attention not in (None, *ATTENTION):
             raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
-        for name in ("sequence_length", "micro_batch", "gpus_per_node"):
+        for name in ("sequence_length", "micro_batch", "gpus_per_node", "sp"):
             value = getattr(self, name)
             if type(value) is int and value > LONGEST:
                 raise ValueError(f"{name} {str(value)[:20]}: expected at most {LONGEST}")
@@ -96,16 +98,18 @@ def ask(document: Document, options: Options) -> Question:
     changes = dict(options.set or {})
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
     args = mapping(options.training_args)
+    shared = options.sp or _shared(document, changes)
     run = resolve(
         document,
         options.world_size,
         options.target,
         options.consumer,
+        sp=shared,
         set=changes,
         training_args=args,
         model_config=model.config,
     )
-    values = _values(run)
+    values = _values(run, shared)
     in_shards = run.consumer == "transformers" if options.zero_init is None else options.zero_init
     node = min(options.gpus_per_node or NODE, run.world_size)
     setup = _setup(run, values, options.optimizer, in_shards)._replace(node=node)
@@ -118,6 +122,13 @@ def ask(document: Document, options: Options) -> Question:
             )
         work = work._replace(length=places)
     return Question(run, values, setup, model.shape, work, node, said)
+
+
+def _shared(document: Document, changes: Mapping[str, Json]) -> int:
+    """Ranks that share each sequence, as the config says; they divide the batch."""
+    data = document.value()
+    written = changes.get(SEQUENCE, data.get(SEQUENCE) if isinstance(data, dict) else None)
+    return written if type(written) is int and written > 1 else 1
 
 
 def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bool) -> Work:
@@ -133,6 +144,7 @@ def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bo
         keeps_inputs=setup.own_linear,
         adapter=adapter and adapter._replace(full=setup.full_adapters),
         tensor=setup.tensor,
+        sequence=setup.sequence,
     )
 
 
@@ -144,11 +156,12 @@ def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> 
     return setup_of(values, run.world_size, client, in_shards, NUMBERS[run.release])
 
 
-def _values(run: Run) -> Values:
+def _values(run: Run, shared: int) -> Values:
     """Every value that counts, those that are not written among them."""
     shown = effective(run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS)
     given = {found.key for found in shown.values if found.origin == "written"}
-    return Values({found.key: found.value for found in shown.values}, given)
+    values = {found.key: found.value for found in shown.values}
+    return Values(values | ({SEQUENCE: shared} if shared > 1 else {}), given)
 
 
 def _assumptions(asked: Question) -> list[str]:
@@ -163,6 +176,9 @@ def _assumptions(asked: Question) -> list[str]:
         f"{node} {'ranks share' if node > 1 else 'rank has'} a host",
         "not counted: the CUDA context, NCCL's buffers, fragmentation, kernels' workspaces",
     ]
+    if work.sequence > 1:
+        part = f"{work.part} tokens of it each"
+        found.append(f"{work.sequence} ranks share a sequence, by `UlyssesSPAttentionHF`, {part}")
     if setup.quantised or setup.quantised_gradients:
         found.append("what quantised weights and gradients hold was read in DeepSpeed's source")
     if asked.run.release not in MEASURED:

@@ -86,12 +86,13 @@ def search_of(
     def compute(changes: Sequence[Change], ranks: int) -> Estimate:
         values = {key: value for change in changes for key, value in change.values.items()}
         if ranks != first.run.world_size and "train_batch_size" in first.run.config:  # it grows with them
+            groups = ranks // first.setup.sequence
             triplet = {
                 MICRO: first.run.train_micro_batch_size_per_gpu,
                 STEPS: first.setup.accumulation,
                 **values,
             }
-            values = {**triplet, BATCH: int(str(triplet[MICRO])) * int(str(triplet[STEPS])) * ranks}
+            values = {**triplet, BATCH: int(str(triplet[MICRO])) * int(str(triplet[STEPS])) * groups}
         return ask(document, _changed(options, changes, {**written, **values}, ranks)).answer()
 
     checkpoints, in_shards = first.work.checkpointing, first.setup.zero_init

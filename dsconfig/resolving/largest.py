@@ -27,7 +27,7 @@ class Largest:
     bound: int | None
     """What a rank holds at most with it."""
     next_bound: int | None
-    """What it would hold with one more; None where there is no more."""
+    """What it would hold with one more, or one token more of each rank; None where there is no more."""
     parameters: int
 
     def to_dict(self) -> JsonObject:
@@ -46,18 +46,19 @@ def largest(document: Document, options: Options, kind: str, room: int) -> Large
     asked = ask(document, options)
     if kind == "sequence" and asked.shape.image:
         raise NotModelledError("a model of images has no sequence length")
+    step = asked.work.sequence if kind == "sequence" else 1  # ranks that share one have equal parts
     most = {"micro-batch": LONGEST, "sequence": asked.shape.positions or LONGEST, "model": MOST_LAYERS}[kind]
 
     def bound(value: int) -> int:
         return changed(asked, kind, value).answer().rank.most_bound
 
-    value = _most(lambda value: bound(value) <= room, most)
+    value = step * _most(lambda value: bound(step * value) <= room, most // step)
     with_it = changed(asked, kind, value).answer() if value else None
     return Largest(
         kind,
         value,
         with_it.rank.most_bound if with_it else None,
-        bound(value + 1) if value < most else None,
+        bound(value + step) if value + step <= most else None,
         with_it.parameters if with_it else 0,
     )
 

@@ -33,6 +33,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     optimizer: str | None = None,
     zero_init: bool | None = None,
     gpus_per_node: int | None = None,
+    sp: int | None = None,
     set: Mapping[str, Json] | None = None,
     training_args: MappingSource = None,
 ) -> Estimate:
@@ -54,6 +55,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         optimizer: what the script hands to DeepSpeed, where the config names no optimizer; see `CLIENTS`.
         zero_init: whether the model is built in shards at stage 3; None: if Transformers reads the file.
         gpus_per_node: ranks that share a host; None: 8, or all of fewer.
+        sp: ranks that share each sequence (Ulysses); None: as `sequence_parallel_size` of the config says.
         set: values to write first, by dotted path.
         training_args: what the consumer fills "auto" from; see `resolve`.
 
@@ -62,5 +64,5 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         ResolveError, OSError, UnknownReleaseError, ValueError: as `resolve` does.
     """
     given = (sequence_length, micro_batch, attention, checkpointing, lora, optimizer, zero_init)
-    options = Options(model, world_size, target, consumer, *given, gpus_per_node, set, training_args)
+    options = Options(model, world_size, target, consumer, *given, gpus_per_node, set, training_args, sp)
     return ask(source if isinstance(source, Document) else read(source), options).answer()

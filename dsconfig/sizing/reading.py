@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from dsconfig.sizing.engines.setup import Rule, Setup, Swapping, Third, ways_of
 from dsconfig.sizing.optimizers import of_client, of_config
 from dsconfig.sizing.refused import NotModelledError, reason
+from dsconfig.sizing.ulysses import KEY as SEQUENCE
+from dsconfig.sizing.ulysses import SINCE as ULYSSES
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json
@@ -22,6 +24,7 @@ SECTIONS = (
     "torch_autocast",
     "data_types",
     "communication_data_type",
+    "seq_parallel_communication_data_type",
     "tensor_parallel",
     "sequence_parallel_size",
     "compile",
@@ -91,12 +94,8 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
     tensor = max(1, values.count("tensor_parallel.autotp_size", 1))
     half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
     stage, width = values.count(f"{ZERO}stage"), 2 if half else 4
-    pure = bool(half) and values.flag(f"{half}.{half}_master_weights_and_grads")
     offloads = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
-    if pure and (offloads or not values.flag(f"{half}.{half}_optimizer_states")):
-        raise NotModelledError(
-            f"`{half}.{half}_master_weights_and_grads` with states in fp32 is not modelled"
-        )
+    pure = _pure(values, half, offloads)
     ways = ways_of(release)
     return Setup(
         stage=stage,
@@ -107,7 +106,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         autocast=values.flag("torch_autocast.enabled"),
         master=2 if pure else 4,
         gradient=_accumulated(values, width, stage, half, release),
-        sent=values.width("communication_data_type", width),
+        sent=_sent(values, width),
         optimizer=_optimizer(values, client, offloads),
         overflows=half == "fp16",
         offloads=offloads,
@@ -128,9 +127,20 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         quantised=stage == 3 and values.flag(f"{ZERO}zero_quantized_weights"),
         quantised_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
         tensor=tensor,
+        sequence=sequence_of(values),
         saves=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
         own_linear=stage == 3 and (zero_init or ways.patches_linear) and _thrifty(values),
     )
+
+
+def _pure(values: Values, half: str | None, offloads: bool) -> bool:
+    """Whether masters and their gradients are in half precision."""
+    pure = bool(half) and values.flag(f"{half}.{half}_master_weights_and_grads")
+    if pure and (offloads or not values.flag(f"{half}.{half}_optimizer_states")):
+        raise NotModelledError(
+            f"`{half}.{half}_master_weights_and_grads` with states in fp32 is not modelled"
+        )
+    return pure
 
 
 THIRD = (
@@ -151,6 +161,19 @@ def _accumulated(values: Values, width: int, stage: int, half: str | None, relea
     return values.width(
         "data_types.grad_accum_dtype", 4 if release < 17000 and not stage and half == "bf16" else width
     )
+
+
+def _sent(values: Values, width: int) -> int:
+    """Bytes of a gradient as it is sent: of ranks that share sequences by a key of its own, fp32 at first."""
+    key = "communication_data_type"
+    if sequence_of(values) > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
+        return values.width(f"seq_parallel_{key}", 4)
+    return width if sequence_of(values) > 1 else values.width(key, width)
+
+
+def sequence_of(values: Values) -> int:
+    """Ranks that share each sequence (`ulysses`)."""
+    return max(1, values.count(SEQUENCE, 1))
 
 
 def _swapping(values: Values) -> Swapping:
@@ -224,9 +247,9 @@ def _refuse_old(values: Values, release: int) -> None:
 
 
 def _refuse_parallel(values: Values, release: int) -> None:
-    if values.count("sequence_parallel_size", 1) > 1:
-        why = reason("sequence_parallel_size")
-        raise NotModelledError(f"`sequence_parallel_size` above 1 is not modelled: {why}")
+    if sequence_of(values) > 1 and release < ULYSSES:
+        why = "`UlyssesSPAttentionHF` came with it"
+        raise NotModelledError(f"`{SEQUENCE}` above 1 is not modelled before 0.17.0: {why}")
     tensor = "tensor_parallel.autotp_size"
     if values.count(tensor, 1) > 1:
         if release < 19008:

@@ -12,7 +12,6 @@ REASONS = {
     "compile.deepcompile": "the compiler decides when weights are gathered and let go",
     "expert_parallel.enabled": "how many tokens reach a rank's experts is known in training alone",
     "hybrid_engine.enabled": "its second copy of the weights, for generation, has layouts of its kernels",
-    "sequence_parallel_size": "the script, not the config, divides sequences and exchanges heads",
     "lamb": _KERNELS,
     "onebitadam": "its compressed messages need a backend that no engine on a CPU has",
     "onebitlamb": "its compressed messages need a backend that no engine on a CPU has",

@@ -29,7 +29,7 @@ class Remark(NamedTuple):
 
 def remarks(engine: Engine, ledger: Ledger) -> tuple[Remark, ...]:
     """All of them."""
-    return (*_bucket(engine), *_third(engine, ledger), *_experts(engine))
+    return (*_bucket(engine), *_third(engine, ledger), *_experts(engine), *_sequences(engine))
 
 
 def _bucket(engine: Engine) -> Iterator[Remark]:
@@ -67,3 +67,12 @@ def _experts(engine: Engine) -> Iterator[Remark]:
         else:
             call = f"deepspeed.utils.set_z3_leaf_modules(model, [{names}])"
             yield Remark(f"{ZERO}stage", f"make {names} a leaf, with `{call}` in the script: {why}")
+
+
+def _sequences(engine: Engine) -> Iterator[Remark]:
+    """Gradients of ranks that share sequences are sent in fp32 unless this key says another type."""
+    setup = engine.setup
+    if setup.sequence > 1 and setup.stage in (0, 3) and setup.sent > setup.width:
+        text = "gradients are sent in fp32 where ranks share sequences"
+        more = f", and the bucket takes {setup.sent} bytes an element" if setup.stage == 3 else ""
+        yield Remark("seq_parallel_communication_data_type", f"{text}{more}: say bf16 or fp16 for half of it")

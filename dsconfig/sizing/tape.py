@@ -146,6 +146,18 @@ class Done:
         self.tensors = tensors
 
 
+class Exchange(NamedTuple):
+    """What ranks that share a model, or a sequence, send each other in a micro batch."""
+
+    name: str
+    phase: str
+    calls: int
+    elements: int
+    """Of each call."""
+    width: int
+    ranks: int
+
+
 Step: TypeAlias = "Operation | Enter | Leave | Segment | Done"
 
 
@@ -168,8 +180,7 @@ class Tape:
         """Bytes of a frozen embedding's output where gradients begin at it."""
         self.parts = 1
         """Ranks that share each linear layer."""
-        self.exchanged: list[tuple[str, str, int, int]] = []
-        """What they send each other in a micro batch: phase, collective, calls, elements of each."""
+        self.exchanged: list[Exchange] = []
         self.untied = 0
         """Elements of parameters that are built, then replaced by others that they are tied to."""
 

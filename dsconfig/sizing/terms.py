@@ -57,6 +57,10 @@ MEANINGS = {
     ),
     "gradients of activations": Meaning("train_micro_batch_size_per_gpu", "of tensors on the way back, ∝ T"),
     "logits and loss": Meaning("train_micro_batch_size_per_gpu", "(b + 8)·T·V"),
+    "exchanged heads": Meaning(
+        "sequence_parallel_size",
+        "b·h·T for queries, keys, values and what attention makes, each sent from a copy",
+    ),
     "autocast's copies of weights": Meaning("torch_autocast.enabled", "2·n of each weight of a linear layer"),
     "temporaries": Meaning("train_micro_batch_size_per_gpu", "inside one operation"),
     "temporaries of the step": Meaning(

@@ -25,6 +25,7 @@ from typing import Any
 from dsconfig.sizing.refused import NotModelledError
 from tests.parity import environment
 from tests.parity.generators.memory import trial
+from tests.parity.generators.parts import PARTS
 from tests.parity.judges import engines, worker
 from tests.parity.judges.estimators import estimates
 from tests.parity.judges.memory import Prediction, predict, sent
@@ -144,6 +145,7 @@ def main(arguments: list[str] | None = None) -> int:
     add("--release", default="0.19.8")
     add("--cases", type=int, default=500)
     add("--seed", type=int, default=0)
+    add("--part", choices=tuple(PARTS), help="engines that all have this")
     add("--write", type=Path, help="keep trials and measurements in this file")
     add("--read", type=Path, action="append", default=[], help="compare with measurements that were kept")
     options = parser.parse_args(arguments)
@@ -162,10 +164,11 @@ def fresh(options: argparse.Namespace) -> Iterator[Case]:
     except (environment.BuildError, OSError) as error:
         sys.exit(f"parity: {error}")
     release = environment.order(options.release)
-    asked = [
-        trial(random.Random(f"{options.seed}-{number}"), number, release) for number in range(options.cases)
-    ]
-    for case in asked:
+    asked = []
+    for number in range(options.cases):
+        source = random.Random(f"{options.seed}-{number}")
+        case = trial(source, number, release)
+        asked.append(PARTS[options.part](source, case) if options.part else case)
         case["id"] = f"{options.seed}-{case['id']}"
     before = list(read([options.write])) if options.write and options.write.exists() else []
     before = [case for case in before if case["release"] == options.release and case["trial"] in asked]

@@ -111,9 +111,9 @@ class Engine:
         self.ledger.enter("at rest")
 
     def _exchange(self, phase: str) -> None:
-        for when, name, calls, elements in self.tape.exchanged:
-            for _ in range(calls if when == phase else 0):
-                self.send(name, elements, self.setup.width, self.tape.parts)
+        for found in self.tape.exchanged:
+            for _ in range(found.calls if found.phase == phase else 0):
+                self.send(found.name, found.elements, found.width, found.ranks)
 
     def save(self) -> None:
         """Put the whole model together, where weights are partitioned and that is wanted."""

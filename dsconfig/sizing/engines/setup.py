@@ -149,6 +149,8 @@ class Setup(NamedTuple):
     """Ranks of a node."""
     tensor: int = 1
     """Ranks that share each linear layer (`tensor_parallel.autotp_size`); `world` are those that do not."""
+    sequence: int = 1
+    """Ranks that share each sequence (`sequence_parallel_size`)."""
     saves: bool = False
     """Whether rank 0 puts the model together to save it (`stage3_gather_16bit_weights_on_model_save`)."""
     rank: int = 0

@@ -177,6 +177,8 @@ class Sharded(Engine):
         if self.compact and not self.compact_held and self.mine & set(weights):
             self.compact_held = 4 * self.cut.size
             ledger.take(COMPACT, self.compact_held)
+        if setup.sequence > 1 and (setup.reduce_scatter or not setup.contiguous):
+            kind = 4  # `allreduce_bucket`
         if not setup.reduce_scatter or not setup.contiguous:
             self.send("all_reduce", total, kind)
             if not setup.contiguous and len(weights) > 1:

@@ -46,7 +46,8 @@ class Whole(Engine):
         """At the boundary all gradients are flattened, chunk by chunk, and averaged."""
         if not self.boundary:
             return
-        self.ledger.touch(FLATTENED, self.setup.width * min(self.elements, CHUNK))
+        sent = self.setup.sent if self.setup.sent != self.setup.width else 0
+        self.ledger.touch(FLATTENED, (self.setup.width + sent) * min(self.elements, CHUNK))
         chunk = 0
         for weight in self.trained:
             chunk += weight.elements

@@ -7,6 +7,7 @@ from dsconfig.sizing.layers import activation, add, cast, kept, linear, multiply
 from dsconfig.sizing.models.head import language_loss
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.tape import Module, Tape, Tensor
+from dsconfig.sizing.ulysses import attend_shared
 
 
 class Layer:
@@ -59,7 +60,7 @@ class Layer:
 def build(shape: Shape, work: Work) -> Tape:
     """The modules and the pass of a model."""
     tape = work.tape()
-    rows = work.micro * work.length
+    rows, shares = work.micro * work.part, work.sequence > 1
     root, model = tape.module("", returns=False), tape.module("model", returns=False)
     embedding = tape.module(
         "model.embed_tokens", shape.vocabulary * shape.hidden, returns=False, casts=shape.tied
@@ -72,10 +73,11 @@ def build(shape: Shape, work: Work) -> Tape:
     )
     if shape.tied:
         head.weights = embedding.weights
-    tape.extra, tape.untied = 8 * rows, shape.vocabulary * shape.hidden if shape.tied else 0
+    tape.extra = (24 if shares else 8) * rows  # places, and labels that are shifted
+    tape.untied = shape.vocabulary * shape.hidden if shape.tied else 0
     if not work.computes:
         return tape
-    heads = Heads(shape.heads, shape.key_heads, shape.head_size, work.micro, work.length)
+    heads = Heads(shape.heads, shape.key_heads, shape.head_size, work.micro, work.part)
     with tape.inside(root):
         with tape.inside(model):
             with tape.inside(embedding):
@@ -83,7 +85,8 @@ def build(shape: Shape, work: Work) -> Tape:
                 if work.starts_gradients:
                     tape.start(x)
             with tape.inside(turning):
-                turns = tape.step([], tape.tensor(2 * work.length * shape.head_size, needs=False))
+                turned = work.part * (work.micro if shares else 1)
+                turns = tape.step([], tape.tensor(2 * turned * shape.head_size, needs=False))
             for layer in layers:
                 with tape.segment(x, work.checkpointing):
                     x = decoder_layer(tape, shape, layer, heads, work, x)
@@ -107,8 +110,13 @@ def decoder_layer(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Wo
                 key = rms_norm(tape, layer.norms[1], key, rows * heads.keys)
             value = linear(tape, layer.value, y, rows, heads.keys * heads.size)
             query, key = turn(tape, query, key)
-            mixed = attend(tape, work.attention, heads, query, key, value)
+            if work.sequence > 1:
+                mixed = attend_shared(tape, work, heads, query, key, value)
+            else:
+                mixed = attend(tape, work.attention, heads, query, key, value)
             y = linear(tape, layer.output, mixed, rows, shape.hidden)
+            if work.sequence > 1:
+                tape.hold(query, key, value)
         x = add(tape, x, y)
         y = rms_norm(tape, layer.after, x, rows)
         with tape.inside(layer.mlp):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from dsconfig.sizing import ulysses
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.refused import NotModelledError
-from dsconfig.sizing.tape import Tape
+from dsconfig.sizing.tape import Exchange, Tape
 
 
 def record(shape: Shape, work: Work) -> Tape:
@@ -15,6 +16,8 @@ def record(shape: Shape, work: Work) -> Tape:
     Raises:
         NotModelledError: ranks are to share layers of a model for which that is not modelled.
     """
+    if work.sequence > 1:
+        ulysses.refuse(shape, work)
     if work.tensor > 1:
         return shared(shape, work)
     if shape.family == "gpt2":
@@ -57,9 +60,12 @@ def shared(shape: Shape, work: Work) -> Tape:
     rows, layers = work.micro * work.length, shape.layers
     back = layers * (6 if work.checkpointing else 5) + 1
     tape.exchanged = [
-        ("forward", "all_reduce", 2 * layers, rows * shape.hidden),
-        ("forward", "all_gather", 1, rows * shape.vocabulary),
-        ("backward", "all_reduce", back, rows * shape.hidden),
-        ("backward", "all_reduce", 2 * layers if shape.head_norms else 0, shape.head_size),
+        Exchange(name, phase, calls, elements, work.width, parts)
+        for phase, name, calls, elements in (
+            ("forward", "all_reduce", 2 * layers, rows * shape.hidden),
+            ("forward", "all_gather", 1, rows * shape.vocabulary),
+            ("backward", "all_reduce", back, rows * shape.hidden),
+            ("backward", "all_reduce", 2 * layers if shape.head_norms else 0, shape.head_size),
+        )
     ]
     return tape

@@ -58,8 +58,15 @@ class Work(NamedTuple):
     tensor: int = 1
     """Ranks that share each layer (`tensor_parallel.autotp_size`)."""
 
+    sequence: int = 1
+    """Ranks that share each sequence (Ulysses); `length` is that of a whole one."""
     computes: bool = True
     """Whether there is a pass at all, or only the parameters are asked for."""
+
+    @property
+    def part(self) -> int:
+        """Tokens of a sequence that are this rank's."""
+        return self.length // self.sequence
 
     @property
     def starts_gradients(self) -> bool:

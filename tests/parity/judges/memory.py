@@ -17,11 +17,13 @@ from dsconfig.sizing.reading import SECTIONS, Values, setup_of
 from dsconfig.sizing.tape import Adapter
 
 NAMES = {
+    "all_gather": "all_gather",
+    "all_to_all_single": "all_to_all",
     "all_gather_into_tensor": "all_gather",
     "reduce_scatter_tensor": "reduce_scatter",
     "all_reduce": "all_reduce",
 }
-TYPES = {"int8": 1, "bfloat16": 2, "float16": 2, "float32": 4}
+TYPES = {"int8": 1, "bfloat16": 2, "float16": 2, "float32": 4, "int64": 8}
 SCALARS = 16
 """Elements of a collective that carries norms and flags: those are not counted."""
 
@@ -73,7 +75,8 @@ def adapter(lora: dict[str, Any] | None, full: bool) -> Adapter | None:
 
 def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
     """The engine of this trial on paper, after a step."""
-    shown = effective(trial["config"], trial["world_size"], release, "deepspeed", keys=SECTIONS)
+    sequence = {"sequence_parallel_size": trial["sequence_parallel"]} if "sequence_parallel" in trial else {}
+    shown = effective(trial["config"] | sequence, trial["world_size"], release, "deepspeed", keys=SECTIONS)
     values = Values({found.key: found.value for found in shown.values})
     model = trial["model"]
     setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")), NUMBERS[release])
@@ -88,6 +91,7 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
         setup.own_linear,
         adapter(model.get("lora"), setup.full_adapters),
         setup.tensor,
+        setup.sequence,
     )
     return simulate(setup, shape(model), work)
 

@@ -71,7 +71,11 @@ def wrap_collectives() -> None:
             cell = calls.setdefault(phase, {}).setdefault(f"{name} {kind}", [0, 0])
             cell[0] += 1
             cell[1] += elements
-            return function(*args, **named)
+            said = function(*args, **named)
+            if name == "all_to_all_single":  # what comes back has to be numbers
+                into, out_of = (*args, *(named[part] for part in ("output", "input") if part in named))[:2]
+                into.copy_(out_of)
+            return said
 
         return inner
 
@@ -166,6 +170,10 @@ def build(trial: dict[str, Any]) -> tuple[Any, list[tuple[int, bool]]]:
     whole = [(getattr(p, "ds_numel", p.numel()), p.requires_grad) for p in model.parameters()]
     trained = [p for p in model.parameters() if p.requires_grad]
     extra = {}
+    if trial.get("sequence_parallel"):
+        micro = config["train_micro_batch_size_per_gpu"]
+        ranks, length = int(trial["sequence_parallel"]), int(trial["length"])
+        extra["mpu"] = memory_models.share_sequences(model, ranks, length, micro)
     if trial.get("client_optimizer"):
         name, options = trial["client_optimizer"]
         package, _, name = name.rpartition(":")
@@ -186,7 +194,10 @@ def train(trial: dict[str, Any], engine: Any) -> None:
         if step == steps - 1:
             calls.clear()
         for _ in range(accumulate):
-            batch = memory_models.batch_of(spec, micro, int(trial.get("length", 128)), kind)
+            length = int(trial.get("length", 128)) // int(trial.get("sequence_parallel", 1))
+            batch = memory_models.batch_of(spec, micro, length, kind)
+            if trial.get("sequence_parallel"):
+                batch = memory_models.shared(batch)
             mark(f"forward {step}")
             loss = memory_models.loss_of(engine, batch)
             mark(f"backward {step}")

@@ -92,3 +92,30 @@ def loss_of(engine: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         return torch.Tensor.mean(engine(batch["input"]).float().pow(2))
     found: torch.Tensor = engine(**batch).loss
     return found
+
+
+def share_sequences(model: torch.nn.Module, ranks: int, length: int, micro: int) -> Any:
+    """Let ranks share each sequence (Ulysses); gives the groups that the engine is told of."""
+    import inspect
+
+    import deepspeed
+    from deepspeed.runtime.sequence_parallel.ulysses_sp import UlyssesSPAttentionHF
+
+    deepspeed.init_distributed(verbose=False)
+    register = UlyssesSPAttentionHF.register_with_transformers
+    name = "seq_length" if "seq_length" in inspect.signature(register).parameters else "max_length"
+    return register(
+        model_name_or_path=model,
+        core_attn_implementation="sdpa",
+        sequence_parallel_size=ranks,
+        micro_batch_size=micro,
+        **{name: length},
+    )
+
+
+def shared(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """A rank's part of a batch, as `UlyssesSPDataLoaderAdapter` and the Trainer hand it to the model."""
+    ids = batch["input_ids"]
+    places = torch.arange(ids.shape[1]).repeat(ids.shape[0], 1)
+    labels = ids.clone()
+    return {"input_ids": ids, "position_ids": places, "labels": labels, "shift_labels": labels}

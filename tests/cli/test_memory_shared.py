@@ -1,0 +1,128 @@
+"""`dsconfig memory` where ranks share sequences (Ulysses): who says so, what it changes, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsconfig
+from tests.cli.conftest import Runs
+
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 1,
+    "bf16": {"enabled": True},
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
+    "zero_optimization": {"stage": 3},
+}
+RUN = ("memory", "ds.json", "--model", "llama-3-8b", "--world-size", "16", "--sequence-length", "65536")
+
+
+@pytest.fixture(autouse=True)
+def files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    (here / "ds.json").write_text(json.dumps(CONFIG))
+
+
+def estimated(run: Runs, *argv: str) -> dict[str, Any]:
+    code, out, err = run(*RUN, "--target", "0.19.8", "--output-format", "json", *argv)
+    assert (code, err) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def held(found: dict[str, Any], name: str, phase: str) -> int:
+    terms = {term["name"]: term["phases"] for term in found["rank"]["terms"]}
+    count: int = terms[name][phase]
+    return count
+
+
+def test_a_rank_has_a_part_of_the_tokens_and_the_same_part_of_the_weights(run: Runs) -> None:
+    alone, shared = estimated(run), estimated(run, "--sp", "8")
+    for name in ("parameters", "master weights", "optimizer states"):
+        assert held(shared, name, "at_rest") == held(alone, name, "at_rest")
+    logits = "logits and loss"
+    assert held(alone, logits, "forward") == pytest.approx(8 * held(shared, logits, "forward"), rel=1e-3)
+    assert held(shared, "activations", "forward") < held(alone, "activations", "forward") / 7
+
+
+def test_each_layer_exchanges_heads_four_times_there_and_back(run: Runs) -> None:
+    found = estimated(run, "--sp", "8", "--checkpointing")
+    calls = {
+        (call["phase"], call["name"]): call["calls"]
+        for call in found["communication"]["collectives"]
+        if call["name"] == "all_to_all"
+    }
+    assert calls == {("forward", "all_to_all"): 32 * 4, ("backward", "all_to_all"): 2 * 32 * 4}
+    assert {
+        call["ranks"] for call in found["communication"]["collectives"] if call["name"] == "all_to_all"
+    } == {8}
+
+
+def test_the_key_of_the_config_says_it_too_and_divides_the_batch(run: Runs, here: Path) -> None:
+    by_option = estimated(run, "--sp", "4")
+    (here / "ds.json").write_text(json.dumps({**CONFIG, "sequence_parallel_size": 4, "train_batch_size": 4}))
+    by_key = estimated(run)
+    assert by_key["rank"] == by_option["rank"]
+    said = dsconfig.memory(
+        here / "ds.json", "llama-3-8b", 16, "0.19.8", sequence_length=65536, sp=4
+    ).to_dict()
+    assert said["rank"] == by_key["rank"]
+
+
+def test_gradients_are_sent_in_fp32_unless_their_own_key_says_another_type(run: Runs) -> None:
+    wide = estimated(run, "--sp", "4")
+    narrow = estimated(run, "--sp", "4", "--set", "seq_parallel_communication_data_type=bf16")
+    assert held(wide, "reduce bucket", "at_rest") == 2 * held(narrow, "reduce bucket", "at_rest")
+    assert [found["key"] for found in wide["findings"]] == ["seq_parallel_communication_data_type"]
+    assert narrow["findings"] == []
+
+
+def test_the_longest_sequence_is_one_that_the_ranks_can_share(run: Runs) -> None:
+    code, out, _ = run(
+        *RUN, "--sp", "8", "--checkpointing", "--gpu", "80GiB", "--max", "sequence", "--output-format", "json"
+    )
+    assert code == 0
+    found = json.loads(out)["max"]
+    assert found["value"] % 8 == 0
+    assert found["bound"] <= (80 - 4.5) * 2**30 < found["next_bound"]
+
+
+def test_changes_that_fit_keep_the_batch_of_ranks_that_share(run: Runs, here: Path) -> None:
+    (here / "ds.json").write_text(
+        json.dumps({**CONFIG, "train_batch_size": 2, "zero_optimization": {"stage": 0}})
+    )
+    code, out, _ = run(*RUN, "--sp", "8", "--fit", "40GiB", "--output-format", "json")
+    found = json.loads(out)["fit"]
+    assert code == 0
+    assert found["changes"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("--target", "0.16.9"), "is not modelled before 0.17.0: `UlyssesSPAttentionHF` came with it"),
+        (("--attention", "eager"), "`UlyssesSPAttentionHF` refuses `eager` attention"),
+        (
+            ("--model", "gpt2", "--sequence-length", "1024"),
+            "`UlyssesSPAttentionHF` reads `num_key_value_heads`",
+        ),
+        (("--sequence-length", "1001"), "1001 tokens cannot be shared by 4 ranks; give a multiple of 4"),
+        (("--world-size", "64", "--sp", "64"), "refuses 32 heads for 64 ranks"),
+        (("--set", "tensor_parallel.autotp_size=2", "--set", "zero_optimization.stage=2"), "together with"),
+        (("--sp", "0"), "expected a whole number above 0"),
+    ],
+)
+def test_what_ulysses_cannot_do_is_refused_by_name(run: Runs, argv: tuple[str, ...], said: str) -> None:
+    target = () if "--target" in argv else ("--target", "0.19.8")
+    code, out, err = run(*RUN, "--sp", "4", *target, *argv)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+def test_ranks_that_do_not_divide_are_refused_as_everywhere_else(run: Runs) -> None:
+    code, out, err = run(*RUN, "--sp", "3", "--target", "0.19.8")
+    assert (code, out) == (1, "")
+    assert "16 ranks cannot be shared out in groups of 3 (3 sequence parallel)" in err
