@@ -30,6 +30,7 @@ SECTIONS = (
     "compile",
     "expert_parallel",
     "hybrid_engine",
+    "aio",
 )
 """What is read of a config."""
 WIDTHS = {"fp32": 4, "float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2, "half": 2, "float": 4}
@@ -113,7 +114,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         offloads_parameters=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
         ratio=_ratio(values),
         leaves=_leaves(values),
-        swapping=_swapping(values) if stage == 3 else Swapping(),
+        swapping=_swapping(values, release) if stage == 3 else Swapping(),
         secondary=min(world, values.count(f"{ZERO}zero_hpz_partition_size", 1)) if stage == 3 else 1,
         zero_init=zero_init,
         bucket=values.count(f"{ZERO}reduce_bucket_size"),
@@ -176,15 +177,20 @@ def sequence_of(values: Values) -> int:
     return max(1, values.count(SEQUENCE, 1))
 
 
-def _swapping(values: Values) -> Swapping:
-    """What is offloaded to NVMe."""
+def _swapping(values: Values, release: int) -> Swapping:
+    """What is offloaded to NVMe; `thread_count` was all of the parallelism before 0.16."""
     optimizer, parameters = (
         values.text(f"{ZERO}{section}.device") == "nvme" for section in ("offload_optimizer", "offload_param")
     )
-    count = values.count(f"{ZERO}offload_param.buffer_count", 5)
+    threads = "aio.thread_count" if release < 16000 else "aio.intra_op_parallelism"
     return Swapping(
         values.count(f"{ZERO}offload_optimizer.buffer_count", 4) if optimizer else 0,
-        count * values.count(f"{ZERO}offload_param.buffer_size", 10**8) if parameters else 0,
+        values.count(f"{ZERO}offload_param.buffer_size", 10**8) if parameters else 0,
+        values.count(f"{ZERO}offload_param.buffer_count", 5) if parameters else 0,
+        values.count(f"{ZERO}offload_param.max_in_cpu", 10**9),
+        max(1 << 20, values.count("aio.block_size", 1 << 20)),
+        values.flag(f"{ZERO}offload_optimizer.pipeline_write"),
+        1024 * max(1, values.count(threads, 1)),
     )
 
 

@@ -32,7 +32,12 @@ MEANINGS = {
     ),
     "staging buffers of NVMe": Meaning(
         f"{ZERO}offload_optimizer.buffer_count",
-        "4·buffer_count·largest sub-group, and b·buffer_count·buffer_size of offload_param",
+        "4·buffer_count·largest sub-group; b·buffer_count·buffer_size of offload_param, "
+        "and b·n of a sub-group where max_in_cpu leaves some on the drive",
+    ),
+    "gradients that wait for NVMe": Meaning(
+        f"{ZERO}offload_optimizer.device",
+        "4·⌈n/W⌉ of each parameter where that is below 1 MiB or no multiple of 1 KiB, up to the step",
     ),
     "receive buffers": Meaning(
         f"{ZERO}stage3_prefetch_bucket_size", "b·Σ n of a prefetched batch, until its last parameter is used"

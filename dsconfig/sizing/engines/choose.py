@@ -10,6 +10,10 @@ from dsconfig.sizing.tape import Tape
 
 def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
     """The engine of this set-up."""
+    if setup.stage == 3 and (setup.swapping.optimizer or setup.swapping.parameters):
+        from dsconfig.sizing.engines.swapped import Swapped
+
+        return Swapped(setup, tape, ledger)
     if setup.stage == 3:
         from dsconfig.sizing.engines.partitioned import Partitioned
 

@@ -16,6 +16,7 @@ from dsconfig.sizing.engines.base import (
 )
 from dsconfig.sizing.engines.quantised import Quantised
 from dsconfig.sizing.engines.setup import Setup
+from dsconfig.sizing.engines.shards import persistent, sub_groups
 from dsconfig.sizing.engines.trace import GATHERED, SECONDARY, Coordinator
 from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.refused import NotModelledError
@@ -24,7 +25,6 @@ from dsconfig.sizing.tape import Tape, Weight
 PERSISTENT, OFFLOADED = "persistent parameters", "gradients of the partition, offloaded"
 NORMED = 250_000_000
 """Elements of a gradient whose norm is taken at once."""
-SWAPPED = "staging buffers of NVMe"
 
 
 class Partitioned(Quantised):
@@ -38,9 +38,9 @@ class Partitioned(Quantised):
         if setup.secondary > 1 and (leaf or len(self.trained) < len(tape.weights)):
             told = "with frozen weights or experts as leaf modules"
             raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not modelled")
-        self.kept = self._persistent()
+        self.kept = persistent(setup.third, tape.weights)
         self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send)
-        self.groups = self._sub_groups()
+        self.groups = sub_groups(setup.third, [self.shard(weight) for weight in self.trained])
         self.bytes = sum(map(self.bytes_of, tape.weights))
         self.shards_trained = sum(map(sum, self.groups))
         sent = setup.sent if setup.ways.typed_buckets else setup.width
@@ -57,54 +57,50 @@ class Partitioned(Quantised):
         """Bytes of a rank's part."""
         return self.width_of(weight) * self.shard(weight)
 
-    def _persistent(self) -> set[Weight]:
-        """Small parameters that stay whole (`mark_persistent_parameters`)."""
-        found: set[Weight] = set()
-        total = 0
-        for weight in self.tape.weights:
-            if (
-                weight.elements + total <= self.setup.third.model_persistence
-                and weight.elements <= self.setup.third.persistence
-            ):
-                found.add(weight)
-                total += weight.elements
-        return found
-
-    def _sub_groups(self) -> list[list[int]]:
-        """`_create_fp16_sub_groups`: a group is closed once it has the size."""
-        shards = [self.shard(weight) for weight in self.trained]
-        if self.setup.third.sub_group >= sum(shards):
-            return [shards]
-        found: list[list[int]] = []
-        group: list[int] = []
-        count = 0
-        for shard in shards:
-            group.append(shard)
-            count += shard
-            if count >= self.setup.third.sub_group:
-                found.append(group)
-                group, count = [], 0
-        return [*found, group] if group else found
-
     def on_host(self, index: int) -> bool:
         """Whether a sub-group is offloaded (`subgroup_to_device`)."""
         return self.setup.offloads and index >= int((1 - self.setup.ratio) * len(self.groups))
+
+    # ------------------------------------------------------------ what lies on NVMe: nothing, here
+    def swapped(self, index: int) -> bool:  # noqa: ARG002
+        """Whether masters and states of a sub-group lie there."""
+        return False
+
+    def make_parameter_buffers(self) -> None:
+        """What parameters are read into, while it is made."""
+
+    def take_parameter_buffers(self) -> None:
+        """And from then on."""
+
+    def take_optimizer_buffers(self) -> None:
+        """What masters, states and gradients are read into."""
+
+    def update_group(self, index: int, count: int, *, host: bool) -> None:  # noqa: ARG002
+        """The update of a sub-group of so many elements."""
+        self.update(count, count, host=host)
+
+    def write_masters(self, index: int, count: int) -> None:
+        """Masters of so many bytes go to the drive."""
 
     # ------------------------------------------------------------ load
     def load(self) -> None:
         """Shards, then masters group by group, each for a moment twice; each parameter gathered once."""
         setup, ledger = self.setup, self.ledger
         if setup.zero_init:
+            self.make_parameter_buffers()
             self._build_in_shards()
         else:
             self.build()
+            self.make_parameter_buffers()
             self._cut()
         self._move_shards()
+        self.take_optimizer_buffers()
         for index, group in enumerate(self.groups):
             host, count = self.on_host(index), setup.master * sum(group)
-            ledger.touch(MASTER, 2 * count, host=host)
-            if setup.swapping.optimizer and host:
+            if self.swapped(index):
+                self.write_masters(index, count)
                 continue
+            ledger.touch(MASTER, 2 * count, host=host)
             ledger.take(MASTER, count, host=host)
             if setup.optimizer.doubled:
                 ledger.take(STATES, setup.optimizer.states * sum(group), host=host)
@@ -112,10 +108,9 @@ class Partitioned(Quantised):
         ledger.take(TEMPORARY, setup.master * largest, host=setup.offloads)
         if setup.offloads:  # beside the gradient that is large enough for each
             for index, group in enumerate(self.groups):
-                if not (setup.swapping.optimizer and self.on_host(index)):
+                if not self.swapped(index):
                     ledger.take(OFFLOADED, setup.master * sum(group), host=self.on_host(index))
         ledger.give(TEMPORARY, setup.master * largest, host=setup.offloads)
-        self._take_swap_buffers()
         ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
         if setup.contiguous:
             for kind in self.buckets:
@@ -140,14 +135,12 @@ class Partitioned(Quantised):
         ledger.touch(WEIGHTS, moved, host=not setup.offloads_parameters)
         if setup.offloads_parameters:
             ledger.give(WEIGHTS, self.bytes)
-            if not setup.swapping.parameters:
-                ledger.take(WEIGHTS, self.bytes, host=True)
+        self.take_shards()
 
-    def _take_swap_buffers(self) -> None:
-        """Of `swap_tensor`: read in its source, not measured."""
-        swapping, largest = self.setup.swapping, max(map(sum, self.groups), default=0)
-        self.ledger.take(SWAPPED, self.setup.master * swapping.optimizer * largest, host=True)
-        self.ledger.take(SWAPPED, self.setup.width * swapping.parameters, host=True)
+    def take_shards(self) -> None:
+        """Where the shards are from then on."""
+        if self.setup.offloads_parameters:
+            self.ledger.take(WEIGHTS, self.bytes, host=True)
 
     def _build_in_shards(self) -> None:
         """`zero.Init`: each module whole for a moment, as it is built and cast."""
@@ -163,12 +156,15 @@ class Partitioned(Quantised):
     def rest(self) -> None:
         """Shards of weights, masters, states and gradients; the bucket and what persists."""
         setup, ledger = self.setup, self.ledger
-        if not setup.swapping.parameters:
-            ledger.take(WEIGHTS, self.bytes, host=setup.offloads_parameters)
-        self._take_swap_buffers()
+        self.take_parameter_buffers()
+        if setup.offloads_parameters:
+            self.take_shards()
+        else:
+            ledger.take(WEIGHTS, self.bytes)
+        self.take_optimizer_buffers()
         for index, group in enumerate(self.groups):
             host, count = self.on_host(index), sum(group)
-            if setup.swapping.optimizer and host:
+            if self.swapped(index):
                 continue
             ledger.take(MASTER, setup.master * count, host=host)
             ledger.take(STATES, setup.optimizer.kept(count) * setup.master // 4, host=host)
@@ -274,16 +270,21 @@ class Partitioned(Quantised):
                 flat = sent * shards * world
                 copy += flat
             if setup.gradient != sent:
-                copy += setup.gradient * shards
+                flat = setup.gradient * shards  # and not views of it
+                copy += flat
         ledger.touch(FLATTENED, copy)
         ledger.take(FLATTENED, flat)  # the shards are views of it
-        for weight in weights:
-            if setup.offloads and self.boundary:  # its norm, in fp64 (`_constant_buffered_norm2`)
-                ledger.touch(TEMPORARY, 8 * min(self.shard(weight), NORMED))
-            if weight in self.there:
-                ledger.give(GRADIENTS, self.there.pop(weight))
+        self.hand_over(weights)
         ledger.give(FLATTENED, flat)
         self.buckets[kind], self.filled[kind] = [], 0
+
+    def hand_over(self, weights: list[Weight]) -> None:
+        """The shards of a bucket go to where the optimizer wants them (`partition_grads`)."""
+        for weight in weights:
+            if self.setup.offloads and self.boundary:  # its norm, in fp64 (`_constant_buffered_norm2`)
+                self.ledger.touch(TEMPORARY, 8 * min(self.shard(weight), NORMED))
+            if weight in self.there:
+                self.ledger.give(GRADIENTS, self.there.pop(weight))
 
     def after(self) -> None:
         """The epilogue of a backward pass."""
@@ -314,7 +315,7 @@ class Partitioned(Quantised):
                     held = 0
                 ledger.take(TEMPORARY, flat + held)
                 ledger.give(TEMPORARY, flat)
-            self.update(count, count, host=host)
+            self.update_group(index, count, host=host)
             ledger.give(TEMPORARY, held)
         self.coordinator.expire()
         self._gather_persistent()

@@ -44,12 +44,31 @@ class Third(NamedTuple):
 
 
 class Swapping(NamedTuple):
-    """Buffers on the host for what lies on NVMe; nothing lies there where both are 0."""
+    """Buffers on the host for what lies on NVMe; nothing lies there where both sizes are 0."""
 
     optimizer: int = 0
-    """Tensors of the largest sub-group (`offload_optimizer.buffer_count`)."""
+    """Buffers, each for the largest sub-group (`offload_optimizer.buffer_count`)."""
     parameters: int = 0
-    """Elements (`offload_param.buffer_count` times `buffer_size`)."""
+    """Elements of a buffer for one shard (`offload_param.buffer_size`)."""
+    buffers: int = 0
+    """How many of these (`offload_param.buffer_count`)."""
+    in_memory: int = 0
+    """Elements of shards that stay on the host for good (`offload_param.max_in_cpu`)."""
+    least: int = 1 << 20
+    """Bytes of what is worth a write (`MIN_AIO_BYTES`, or `aio.block_size`)."""
+    writes_later: bool = False
+    """Whether a sub-group is written while the next is updated (`offload_optimizer.pipeline_write`)."""
+    alignment: int = 1024
+    """Bytes (`AIO_ALIGNED_BYTES`, for each of `aio.intra_op_parallelism`)."""
+
+    def aligned(self, elements: int, width: int) -> int:
+        """Elements of a buffer (`_io_aligned_numel`)."""
+        step = max(1, self.alignment // width)
+        return -(-elements // step) * step
+
+    def is_aligned(self, elements: int, width: int) -> bool:
+        """Whether so many are written as they are."""
+        return self.aligned(elements, width) == elements
 
 
 class Ways(NamedTuple):
@@ -78,6 +97,8 @@ class Ways(NamedTuple):
     """What is gathered to compute a segment again goes with who asks (`ds_recompute_parameters`)."""
     keeps_adapters: bool
     """A model that was built in shards is not cast again (`_cast_module_mixed_precision`)."""
+    locks: bool
+    """Buffers for NVMe are made apart from the tensor that they take the place of, with any accelerator."""
     names_leaves: bool
     """The config can name leaves of stage 3 (`leaf_module`); before, the script alone can."""
 
@@ -97,6 +118,7 @@ def ways_of(release: int) -> Ways:
         forgets_second=release >= 18003,
         frees_recomputed=release >= 19003,
         keeps_adapters=release >= 19002,
+        locks=release >= 19000,
         names_leaves=release >= 18000,
     )
 
@@ -154,6 +176,8 @@ class Setup(NamedTuple):
     saves: bool = False
     """Whether rank 0 puts the model together to save it (`stage3_gather_16bit_weights_on_model_save`)."""
     rank: int = 0
+    apart: bool = True
+    """Whether host and rank are two memories, as with a GPU: what goes from one to the other is a copy."""
     built: int = 4
     """Bytes of a weight as the script builds or loads the model."""
 

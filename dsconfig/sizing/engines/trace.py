@@ -82,7 +82,16 @@ class Coordinator:
         """Frozen weights that are gathered to compute again what a module on the way back needs."""
         self.secondary: dict[Weight, int] = {}
         """Parts of a copy among the ranks of a node, in bytes: made as a parameter is partitioned again."""
+        self.home: frozenset[Weight] = frozenset()
+        """What lies on a drive between its uses."""
+        self.away: set[Weight] = set()
+        """What lies there now."""
+        self.buffers = 0
         self.reset()
+
+    def drive(self, home: frozenset[Weight], buffers: int) -> None:
+        """These lie on a drive, and so many of them can be in memory at once."""
+        self.home, self.away, self.buffers = home, set(home), buffers
 
     def reset(self) -> None:
         """A forward pass begins."""
@@ -119,13 +128,28 @@ class Coordinator:
         most = min(setup.third.live - self.available, setup.third.prefetch) if setup.third.prefetch > 0 else 0
         chosen: dict[Weight, None] = {}
         count = 0
-        while self.queue and count < most:
+        while self.queue and count < most and self.queue[0][0] not in self.away:
             weight, step = self.queue.popleft()
             self.recent[weight] = max(self.recent.get(weight, -1), step)
             if weight not in chosen and self._absent(weight):
                 chosen[weight] = None
                 count += weight.elements
         self._gather(list(chosen))
+        if self.home and setup.third.prefetch > 0:
+            self._read_ahead()
+
+    def _read_ahead(self) -> None:
+        """`__prefetch_nvme_param_partitions`: shards of what comes next, twice what is being gathered."""
+        flying, considered = sum(weight.elements for weight in self.flying), 0
+        chosen: set[Weight] = set()
+        free = self.buffers - len(self.home - self.away)
+        for weight, _ in self.queue:
+            if considered > 2 * flying or len(chosen) >= free:
+                break
+            if weight in self.away:
+                chosen.add(weight)
+            considered += weight.elements
+        self.away -= chosen
 
     def _absent(self, weight: Weight) -> bool:
         return not (weight in self.there or weight in self.flying or weight in self.kept)
@@ -140,6 +164,7 @@ class Coordinator:
             self._gather(second)
             return
         world = self.setup.world
+        self.away.difference_update(weights)
         self.available += sum(weight.elements for weight in weights)
         kinds: dict[int, list[Weight]] = {}
         for weight in sorted(weights, key=lambda found: found.number):
@@ -228,6 +253,8 @@ class Coordinator:
         if weight in self.there and not self.active.get(weight):
             self.keep_second(weight)
             self._let_go(self.there.pop(weight))
+            if weight in self.home:
+                self.away.add(weight)
             self.available -= weight.elements
 
     def hold(self, weight: Weight) -> None:

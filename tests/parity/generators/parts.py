@@ -6,9 +6,10 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from tests.parity.generators.memory import DECODERS, model
+from tests.parity.generators.memory import DECODERS, PLAIN_ADAM, model, zero
 
 Dict = dict[str, Any]
+DRIVE: Dict = {"device": "nvme", "nvme_path": "nvme"}
 WORLDS = (2, 4, 8, 8, 16, 32, 64, 128, 512)
 
 
@@ -33,4 +34,51 @@ def sequence(source: random.Random, case: Dict) -> Dict:
     return case
 
 
-PARTS: dict[str, Callable[[random.Random, Dict], Dict]] = {"sequence": sequence}
+def nvme(source: random.Random, case: Dict) -> Dict:
+    """Stage 3 with its optimizer, its parameters or both on a drive, and shards that are worth a write."""
+    world, heads = source.choice((1, 1, 2, 2, 3, 4, 8, 16)), source.choice((4, 8))
+    spec: Dict = {"kind": source.choice(("llama", "qwen2", "mistral")), "hidden_size": heads * 64}
+    spec |= {"num_attention_heads": heads, "num_key_value_heads": heads}
+    spec |= {"num_hidden_layers": source.choice((1, 2, 4)), "vocab_size": source.choice((1000, 8192, 16384))}
+    spec |= {
+        "intermediate_size": source.choice((1000, 2048, 4 * heads * 64)),
+        "zero_init": source.random() < 0.5,
+    }
+    case |= {"world_size": world, "rank": source.choice((0, world - 1)), "model": spec}
+    case["length"] = source.choice((16, 64, 128))
+    case.pop("client_optimizer", None)
+    config, before = case["config"], case["config"]["zero_optimization"]
+    config |= {"optimizer": PLAIN_ADAM, "zero_force_ds_cpu_optimizer": False}
+    if "bf16" in config:
+        config["bf16"] = {"enabled": True}
+    section = zero(source, 3)
+    for key in ("offload_optimizer", "offload_param", "sub_group_size"):
+        section.pop(key, None)
+    if "contiguous_gradients" not in before:
+        section.pop("contiguous_gradients", None)
+    config["zero_optimization"] = section = section | drives(source)
+    if source.random() < 0.6:
+        section["sub_group_size"] = source.choice((10**5, 5 * 10**5, 10**6, 3 * 10**6))
+    if source.random() < 0.3:
+        config["aio"] = {"block_size": source.choice((2**20, 2**21)), "intra_op_parallelism": 4}
+        config["aio"]["thread_count"] = 4
+    return case
+
+
+def drives(source: random.Random) -> Dict:
+    """What is offloaded, with buffers that are large and many enough."""
+    chosen: Dict = {}
+    if source.random() < 0.5:
+        chosen["offload_param"] = DRIVE | {"buffer_size": 9 * 10**6, "buffer_count": 24}
+        chosen["stage3_max_live_parameters"] = 10**9
+        if source.random() < 0.6:
+            chosen["offload_param"]["max_in_cpu"] = source.choice((0, 10**5, 10**6, 3 * 10**6))
+    if not chosen or source.random() < 0.7:
+        chosen["offload_optimizer"] = DRIVE | {"buffer_count": source.choice((4, 5, 8))}
+        if source.random() < 0.3:
+            chosen["offload_optimizer"] |= {"pipeline_read": True, "pipeline_write": True}
+            chosen["offload_optimizer"]["buffer_count"] = 12
+    return chosen
+
+
+PARTS: dict[str, Callable[[random.Random, Dict], Dict]] = {"sequence": sequence, "nvme": nvme}

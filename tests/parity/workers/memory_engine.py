@@ -29,6 +29,7 @@ warnings.filterwarnings("ignore")
 import forks  # noqa: E402
 import memory_models  # noqa: E402
 import memory_recording  # noqa: E402
+import memory_swapping  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed  # noqa: E402
 import torch.testing._internal.distributed.fake_pg  # noqa: E402  registers the backend
@@ -102,6 +103,7 @@ def prepare() -> None:
     memory_models.import_all()
     tell_places()
     stand_in_for_kernels()
+    memory_swapping.stand_in()
     for module in [found for name, found in sys.modules.items() if name.startswith("deepspeed.")]:
         for name in ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks"):
             if hasattr(module, name):
@@ -237,6 +239,9 @@ def measure(trial: dict[str, Any]) -> dict[str, Any]:
     rows = memory_recording.phases(found, marks, int(trial.get("explain", 0)), hosts)
     peak: dict[str, int] = {"load": 0}
     device: dict[str, int] = {"load": 0}
+    swaps = (
+        section.get("offload_optimizer", {}).get("device") == "nvme"
+    )  # the first step holds more than later ones
     alive: dict[str, Any] = {}
     for row in rows:
         name, _, turn = row["name"].partition(" ")
@@ -244,9 +249,10 @@ def measure(trial: dict[str, Any]) -> dict[str, Any]:
             on_device = name == "placed" or trial["model"].get("zero_init")
             device["load"] = max(device["load"], row["device"] if on_device else 0)
             name, turn = "load", ""
-        elif turn == str(steps - 1):
+        elif turn == str(steps - 1) or (swaps and name == "step"):
             device[name] = max(device.get(name, 0), row["device"])
-        if (name == "load" or turn == str(steps - 1)) and row["peak"] > peak.get(name, -1):
+        counts = name == "load" or turn == str(steps - 1) or (swaps and name == "step")
+        if counts and row["peak"] > peak.get(name, -1):
             peak[name], alive[name] = row["peak"], row.get("alive")
     names = owners.bytes
     return {

@@ -15,11 +15,16 @@ WITH_OPTIMIZER = (
     "temp_grad_buffer_for_cpu_offload",
     "accumulated_grads_in_cpu",
     "grad_partitions_flat_buffer",
+    "optimizer_swapper",
 )
-WITH_PARAMETERS = ("parameter.ds_tensor", "param_groups_fp16_flat_cpu_memory")
+WITH_PARAMETERS = ("parameter.ds_tensor", "param_groups_fp16_flat_cpu_memory", "nvme_swapper")
 """Attributes whose tensors an engine on GPUs keeps on the host where one or the other is offloaded."""
 ON_HOST = ("MARK on host", "Optimizer.step#")
 """Names of blocks of a recording in which an engine that offloads its optimizer allocates on the host."""
+
+
+SWAPPING = "MARK swap buffers"
+"""And of that in which it makes buffers for NVMe, whatever it offloads."""
 
 
 class Event(NamedTuple):
@@ -29,8 +34,8 @@ class Event(NamedTuple):
     bytes: int
     address: int
     trail: Any
-    inside: bool
-    """Whether this happened in one of `ON_HOST`."""
+    inside: str
+    """The block of `ON_HOST` or `SWAPPING` that this happened in."""
 
 
 # ---------------------------------------------------------------- what is kept, by name
@@ -79,6 +84,7 @@ def kept(engine: Any) -> Owners:
         owners.take(parameter.data, "parameter")
         owners.take(getattr(parameter, "ds_tensor", None), "parameter.ds_tensor")
         owners.take(parameter.grad, "parameter.grad")
+        owners.walk(getattr(parameter, "nvme_swapper", None), "nvme_swapper")
     for key, value in list(vars(wrapper).items()):
         if key != "optimizer" and not isinstance(value, torch.nn.Module):
             owners.walk(value, key.replace("_DeepSpeedZeroOptimizer_Stage3", ""))
@@ -94,14 +100,14 @@ def allocations(profiler: Any) -> tuple[list[Event], list[tuple[int, str]]]:
     found: list[Event] = []
     marks: list[tuple[int, str]] = []
 
-    def visit(event: Any, trail: tuple[str, ...], inside: bool) -> None:
+    def visit(event: Any, trail: tuple[str, ...], inside: str) -> None:
         name, extra = event.name, event.extra_fields
         kind = type(extra).__name__
         if "Allocation" in kind:
             found.append(Event(event.start_time_ns, extra.alloc_size, extra.ptr, trail, inside))
             return
-        if name.startswith(ON_HOST):
-            inside = True
+        if name.startswith((*ON_HOST, SWAPPING)):
+            inside = name
         elif name.startswith("MARK "):
             marks.append((event.start_time_ns, name[5:]))
         if kind in ("_ExtraFields_TorchOp", "_ExtraFields_PyCall"):
@@ -111,7 +117,7 @@ def allocations(profiler: Any) -> tuple[list[Event], list[tuple[int, str]]]:
 
     sys.setrecursionlimit(100_000)
     for root in profiler.profiler.kineto_results.experimental_event_tree():
-        visit(root, (), False)
+        visit(root, (), "")
     return sorted(found, key=lambda event: event.time), sorted(marks)
 
 
@@ -120,7 +126,11 @@ def away(found: list[Event], owners: Owners, offloads: tuple[str, ...], inside: 
 
     `offloads`: attributes whose tensors are kept there; `inside`: whether blocks of `ON_HOST` allocate there.
     """
-    hosts = {number for number, event in enumerate(found) if inside and event.inside and event.bytes > 0}
+    hosts = {
+        number
+        for number, event in enumerate(found)
+        if event.bytes > 0 and ((inside and event.inside) or event.inside == SWAPPING)
+    }
     last = {event.address: number for number, event in enumerate(found) if event.bytes > 0}
     return hosts | {
         last[place]

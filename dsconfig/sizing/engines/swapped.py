@@ -1,0 +1,139 @@
+"""Stage 3 with what it keeps on NVMe, and the buffers on the host that this takes (`runtime/swap_tensor`)."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.engines.base import GRADIENTS, STATES, TEMPORARY, WEIGHTS
+from dsconfig.sizing.engines.partitioned import NORMED, Partitioned
+from dsconfig.sizing.engines.setup import Setup
+from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.tape import Tape, Weight
+
+SWAPPED, WAITING = "staging buffers of NVMe", "gradients that wait for NVMe"
+
+
+class Swapped(Partitioned):
+    """`Partitioned` with an `OptimizerSwapper`, an `AsyncPartitionedParameterSwapper`, or both."""
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        self.sizes = [sum(group) for group in self.groups]
+        left = iter(self.trained)
+        self.members = [[next(left) for _ in group] for group in self.groups]
+        self.numbers = {weight: number for number, group in enumerate(self.members) for weight in group}
+        self.away = frozenset(self._on_drive()) if setup.swapping.parameters else frozenset[Weight]()
+        """Parameters whose shards lie on the drive."""
+        self.coordinator.drive(self.away, setup.swapping.buffers)
+        self.waiting = self.unwritten = 0
+        """Bytes of gradients that are too small for a write, or of an odd length; of states to be written."""
+
+    # ------------------------------------------------------------ parameters
+    def _in_memory(self) -> tuple[int, set[Weight]]:
+        """Elements of the flat buffer on the host, and what lies in it (`_create_fp16_partitions`)."""
+        flat = min(self.shards_trained, self.setup.swapping.in_memory)
+        found: set[Weight] = set()
+        offset = 0
+        for members, size in zip(self.members, self.sizes, strict=True):
+            offset += size
+            if offset <= flat:
+                found.update(members)
+        return flat, found
+
+    def _on_drive(self) -> list[Weight]:
+        """What is large enough, and not in memory for good."""
+        _, there = self._in_memory()
+        least = self.setup.swapping.least
+        return [
+            weight
+            for weight in self.tape.weights
+            if weight not in there and self.setup.width * self.shard(weight) >= least
+        ]
+
+    def make_parameter_buffers(self) -> None:
+        """What they are pinned from is there beside them for a moment."""
+        if self.setup.apart or self.setup.ways.locks:
+            self.ledger.touch(SWAPPED, 2 * self._parameter_buffers(), host=True)
+        self.take_parameter_buffers()
+
+    def _parameter_buffers(self) -> int:
+        """`AsyncPartitionedParameterSwapper`: bytes of some buffers, each for one shard."""
+        swapping, width = self.setup.swapping, self.setup.width
+        return width * swapping.buffers * swapping.aligned(swapping.parameters, width)
+
+    def take_parameter_buffers(self) -> None:
+        """They stay."""
+        self.ledger.take(SWAPPED, self._parameter_buffers(), host=True)
+
+    def take_shards(self) -> None:
+        """A flat buffer, and shards that are neither in it nor large enough for the drive."""
+        setup, swapping = self.setup, self.setup.swapping
+        if not swapping.parameters:
+            super().take_shards()
+            return
+        flat, there = self._in_memory()
+        self.ledger.take(WEIGHTS, setup.width * flat, host=True)
+        for weight in self.tape.weights:
+            if weight not in there and weight not in self.away:
+                self.ledger.take(WEIGHTS, self.bytes_of(weight), host=weight not in self.kept)
+        if len(there) < len(self.trained):  # what the step writes is put together first: of whole parameters
+            largest = self.members[self.sizes.index(max(self.sizes))]
+            elements = sum(swapping.aligned(weight.elements, setup.width) for weight in largest)
+            self.ledger.take(SWAPPED, setup.width * elements, host=True)
+
+    # ------------------------------------------------------------ masters, states and gradients
+    def swapped(self, index: int) -> bool:
+        """`_swappable_optimizer_subgroup`; it does not ask for `ratio`."""
+        swapping = self.setup.swapping
+        return swapping.optimizer > 0 and self.setup.master * self.sizes[index] >= swapping.least
+
+    def take_optimizer_buffers(self) -> None:
+        """`SwapBufferManager`: some buffers, each for the largest sub-group."""
+        swapping = self.setup.swapping
+        if swapping.optimizer:
+            elements = swapping.optimizer * swapping.aligned(max(self.sizes, default=0), self.setup.master)
+            self.ledger.take(SWAPPED, self.setup.master * elements, host=True)
+
+    def write_masters(self, index: int, count: int) -> None:
+        """Through a buffer; what lies on the drive itself is put together first."""
+        if self.away.intersection(self.members[index]):
+            self.ledger.touch(TEMPORARY, count, host=True)
+
+    def hand_over(self, weights: list[Weight]) -> None:
+        """In fp32, all of a bucket; those that cannot be written stay up to the step."""
+        setup, ledger, written = self.setup, self.ledger, 0
+        if not (setup.swapping.optimizer and self.boundary):
+            super().hand_over(weights)
+            return
+        for weight in weights:
+            shard = self.shard(weight)
+            ledger.touch(TEMPORARY, 8 * min(shard, NORMED))
+            if weight in self.there:
+                ledger.give(GRADIENTS, self.there.pop(weight))
+            if not self.swapped(self.numbers[weight]):
+                continue
+            count = setup.master * shard if setup.apart or setup.gradient != setup.master else 0
+            ledger.take(WAITING, count)
+            if setup.master * shard >= setup.swapping.least and setup.swapping.is_aligned(
+                shard, setup.master
+            ):
+                written += count
+            else:
+                self.waiting += count
+        ledger.give(WAITING, written)
+
+    def update_group(self, index: int, count: int, *, host: bool) -> None:
+        """What is read lies in the buffers; the first step makes states beside them, and writes them then."""
+        if not self.swapped(index):
+            super().update_group(index, count, host=host)
+            return
+        states, later = self.setup.optimizer.states * self.setup.master // 4 * count, self.unwritten
+        self.ledger.take(STATES, states, host=True)
+        self.update(count, count, host=True)
+        self.unwritten = states if self.setup.swapping.writes_later else 0
+        self.ledger.give(STATES, later + states - self.unwritten, host=True)
+
+    def step(self) -> None:
+        """As without a drive."""
+        super().step()
+        self.ledger.give(WAITING, self.waiting)
+        self.ledger.give(STATES, self.unwritten, host=True)
+        self.waiting = self.unwritten = 0
