@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.sizing.engines.base import CONSOLIDATED, SAVE
 from dsconfig.sizing.engines.choose import engine_of
+from dsconfig.sizing.engines.pinned import PINNED
 from dsconfig.sizing.ledger import Ledger, Place
 from dsconfig.sizing.models.families import record
 from dsconfig.sizing.refused import NotModelledError
@@ -154,8 +155,11 @@ def simulate(setup: Setup, shape: Shape, work: Work) -> tuple[Ledger, Engine]:
         )
     engine = engine_of(setup, tape, ledger)
     engine.load()
+    rounded = engine.rounding() if setup.apart else 0
+    ledger.touch(PINNED, rounded, host=True)
     ledger.clear()
     ledger.enter(AT_REST)
+    ledger.take(PINNED, rounded, host=True)
     engine.rest()
     engine.run()
     return ledger, engine

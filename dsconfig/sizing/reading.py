@@ -129,6 +129,8 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         quantised_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
         tensor=tensor,
         sequence=sequence_of(values),
+        pins_optimizer=values.flag(f"{ZERO}offload_optimizer.pin_memory"),
+        pins_parameters=values.flag(f"{ZERO}offload_param.pin_memory"),
         saves=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
         own_linear=stage == 3 and (zero_init or ways.patches_linear) and _thrifty(values),
     )

@@ -52,6 +52,10 @@ MEANINGS = {
         f"{ZERO}offload_optimizer.device",
         "b·p and b·n of the largest parameter on the host, the latter on the rank too",
     ),
+    "rounding of pinned memory": Meaning(
+        f"{ZERO}offload_optimizer.pin_memory",
+        "2^⌈log₂ bytes⌉ less the bytes, of each pinned tensor; and blocks of shards that zero.Init pinned",
+    ),
     "reduce bucket": Meaning(
         f"{ZERO}reduce_bucket_size",
         "b·bucket, twice with overlap_comm at stages 1 and 2; always there at stage 3",

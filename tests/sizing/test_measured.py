@@ -24,6 +24,13 @@ def test_every_stage_type_and_family_is_there() -> None:
     assert {key for config in configs for key in config} >= {"bf16", "fp16", "torch_autocast", "data_types"}
 
 
+def test_what_lies_on_a_drive_is_there() -> None:
+    sections = [case["trial"]["config"]["zero_optimization"] for case in MEASURED]
+    devices = [(name, found[name]["device"]) for found in sections for name in found if "offload" in name]
+    assert {("offload_optimizer", "nvme"), ("offload_param", "nvme")} <= set(devices)
+    assert {case["release"] for case in MEASURED if "nvme" in case["trial"]["id"]} == {"0.19.8", "0.16.9"}
+
+
 @pytest.mark.parametrize("case", MEASURED, ids=[case["trial"]["id"] for case in MEASURED])
 def test_estimates_are_what_engines_hold(case: dict[str, Any]) -> None:
     trial, seen = case["trial"], case["measured"]

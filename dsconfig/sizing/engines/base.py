@@ -83,6 +83,10 @@ class Engine:
         """Hold what is held at rest."""
         raise NotImplementedError
 
+    def rounding(self) -> int:
+        """Bytes on the host that pinned tensors take beyond what they hold; see `pinned`."""
+        return 0
+
     def run(self) -> None:
         """A step: all its micro batches, the backward pass at the boundary last."""
         steps = self.setup.accumulation

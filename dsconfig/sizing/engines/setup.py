@@ -98,7 +98,9 @@ class Ways(NamedTuple):
     keeps_adapters: bool
     """A model that was built in shards is not cast again (`_cast_module_mixed_precision`)."""
     locks: bool
-    """Buffers for NVMe are made apart from the tensor that they take the place of, with any accelerator."""
+    """Buffers for NVMe are locked by DeepSpeed (`new_cpu_locked_tensor`), and not pinned by torch."""
+    pins_masters: bool
+    """Stages 1 and 2 pin offloaded masters though `pin_memory` is off."""
     names_leaves: bool
     """The config can name leaves of stage 3 (`leaf_module`); before, the script alone can."""
 
@@ -119,6 +121,7 @@ def ways_of(release: int) -> Ways:
         frees_recomputed=release >= 19003,
         keeps_adapters=release >= 19002,
         locks=release >= 19000,
+        pins_masters=release < 18003,
         names_leaves=release >= 18000,
     )
 
@@ -176,6 +179,10 @@ class Setup(NamedTuple):
     saves: bool = False
     """Whether rank 0 puts the model together to save it (`stage3_gather_16bit_weights_on_model_save`)."""
     rank: int = 0
+    pins_optimizer: bool = False
+    """Whether what is offloaded of the optimizer is in pinned memory (`offload_optimizer.pin_memory`)."""
+    pins_parameters: bool = False
+    """Whether shards that `zero.Init` builds on the host are (`offload_param.pin_memory`)."""
     apart: bool = True
     """Whether host and rank are two memories, as with a GPU: what goes from one to the other is a copy."""
     built: int = 4

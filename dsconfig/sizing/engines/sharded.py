@@ -13,6 +13,7 @@ from dsconfig.sizing.engines.base import (
     Engine,
 )
 from dsconfig.sizing.engines.partition import partition, slices
+from dsconfig.sizing.engines.pinned import rounding
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.tape import Tape, Weight
@@ -92,12 +93,27 @@ class Sharded(Engine):
             ledger.take(OFFLOADED, setup.master * size, host=True)
             ledger.take(STAGING, self._staged(), host=True)
             ledger.take(STAGING, setup.width * self.largest)
-            if (
-                (setup.stage == 2 or setup.ways.accumulates_on_host)
-                and setup.accumulation > 1
-                and not self.compact
-            ):
+            if self._accumulates_on_host:
                 ledger.take(OFFLOADED, setup.width * self.cut.whole, host=True)
+
+    def rounding(self) -> int:
+        """Masters, their gradients, and what stages them."""
+        setup, size = self.setup, self.cut.size
+        if not setup.offloads:
+            return 0
+        blocks = [setup.master * size] * (setup.pins_optimizer or setup.ways.pins_masters)
+        if setup.pins_optimizer:
+            blocks += [setup.master * size, setup.width * self.largest]
+            blocks += [setup.width * size] * setup.ways.typed_buckets
+        if setup.pins_optimizer and self._accumulates_on_host:
+            blocks += [setup.width * weight.elements for weight in self.cut.own]
+        return rounding(blocks)
+
+    @property
+    def _accumulates_on_host(self) -> bool:
+        setup = self.setup
+        sends = setup.stage == 2 or setup.ways.accumulates_on_host
+        return sends and setup.accumulation > 1 and not self.compact
 
     # ------------------------------------------------------------ backward
     def begin(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dsconfig.sizing.engines.base import GRADIENTS, STATES, TEMPORARY, WEIGHTS
 from dsconfig.sizing.engines.partitioned import NORMED, Partitioned
+from dsconfig.sizing.engines.pinned import rounding
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.tape import Tape, Weight
@@ -27,37 +28,66 @@ class Swapped(Partitioned):
         """Bytes of gradients that are too small for a write, or of an odd length; of states to be written."""
 
     # ------------------------------------------------------------ parameters
-    def _in_memory(self) -> tuple[int, set[Weight]]:
-        """Elements of the flat buffer on the host, and what lies in it (`_create_fp16_partitions`)."""
-        flat = min(self.shards_trained, self.setup.swapping.in_memory)
+    @property
+    def flat(self) -> int:
+        """As much as the config wants in memory for good."""
+        most = self.setup.swapping.in_memory if self.setup.swapping.parameters else self.shards_trained
+        return min(self.shards_trained, most)
+
+    def _in_memory(self) -> set[Weight]:
+        """What lies there: sub-groups that end before it does (`_create_fp16_partitions…`)."""
         found: set[Weight] = set()
         offset = 0
         for members, size in zip(self.members, self.sizes, strict=True):
             offset += size
-            if offset <= flat:
+            if offset <= self.flat:
                 found.update(members)
-        return flat, found
+        return found
 
     def _on_drive(self) -> list[Weight]:
         """What is large enough, and not in memory for good."""
-        _, there = self._in_memory()
-        least = self.setup.swapping.least
+        there = self._in_memory()
         return [
-            weight
-            for weight in self.tape.weights
-            if weight not in there and self.setup.width * self.shard(weight) >= least
+            weight for weight in self.tape.weights if weight not in there and self.first_home(weight) is None
         ]
+
+    def first_home(self, weight: Weight) -> bool | None:
+        """The drive, if it is large enough, whether it stays there or not."""
+        swapping = self.setup.swapping
+        if swapping.parameters and self.setup.width * self.shard(weight) >= swapping.least:
+            return None
+        return super().first_home(weight)
+
+    def _parameter_buffers(self) -> int:
+        """`AsyncPartitionedParameterSwapper`: bytes of some buffers, each for one shard."""
+        swapping, width = self.setup.swapping, self.setup.width
+        return width * swapping.buffers * swapping.aligned(swapping.parameters, width)
+
+    def _written_together(self) -> int:
+        """What a step writes of sub-groups on the drive is put together, in a buffer for whole parameters."""
+        setup = self.setup
+        if not setup.swapping.parameters or self.flat == self.shards_trained:
+            return 0
+        largest = self.members[self.sizes.index(max(self.sizes))]
+        return setup.width * sum(setup.swapping.aligned(weight.elements, setup.width) for weight in largest)
+
+    def _optimizer_buffer(self) -> int:
+        """`SwapBufferManager`: bytes of one of its buffers, for the largest sub-group."""
+        return self.setup.master * self.setup.swapping.aligned(max(self.sizes, default=0), self.setup.master)
+
+    def rounding(self) -> int:
+        """Buffers too, where torch pins them."""
+        found = super().rounding()
+        if self.setup.ways.locks:
+            return found
+        blocks = [self._optimizer_buffer()] * self.setup.swapping.optimizer
+        return found + rounding([*blocks, self._parameter_buffers(), self._written_together()])
 
     def make_parameter_buffers(self) -> None:
         """What they are pinned from is there beside them for a moment."""
         if self.setup.apart or self.setup.ways.locks:
             self.ledger.touch(SWAPPED, 2 * self._parameter_buffers(), host=True)
         self.take_parameter_buffers()
-
-    def _parameter_buffers(self) -> int:
-        """`AsyncPartitionedParameterSwapper`: bytes of some buffers, each for one shard."""
-        swapping, width = self.setup.swapping, self.setup.width
-        return width * swapping.buffers * swapping.aligned(swapping.parameters, width)
 
     def take_parameter_buffers(self) -> None:
         """They stay."""
@@ -69,15 +99,12 @@ class Swapped(Partitioned):
         if not swapping.parameters:
             super().take_shards()
             return
-        flat, there = self._in_memory()
-        self.ledger.take(WEIGHTS, setup.width * flat, host=True)
+        there = self._in_memory()
+        self.ledger.take(WEIGHTS, setup.width * self.flat, host=True)
         for weight in self.tape.weights:
             if weight not in there and weight not in self.away:
                 self.ledger.take(WEIGHTS, self.bytes_of(weight), host=weight not in self.kept)
-        if len(there) < len(self.trained):  # what the step writes is put together first: of whole parameters
-            largest = self.members[self.sizes.index(max(self.sizes))]
-            elements = sum(swapping.aligned(weight.elements, setup.width) for weight in largest)
-            self.ledger.take(SWAPPED, setup.width * elements, host=True)
+        self.ledger.take(SWAPPED, self._written_together(), host=True)
 
     # ------------------------------------------------------------ masters, states and gradients
     def swapped(self, index: int) -> bool:
@@ -86,11 +113,8 @@ class Swapped(Partitioned):
         return swapping.optimizer > 0 and self.setup.master * self.sizes[index] >= swapping.least
 
     def take_optimizer_buffers(self) -> None:
-        """`SwapBufferManager`: some buffers, each for the largest sub-group."""
-        swapping = self.setup.swapping
-        if swapping.optimizer:
-            elements = swapping.optimizer * swapping.aligned(max(self.sizes, default=0), self.setup.master)
-            self.ledger.take(SWAPPED, self.setup.master * elements, host=True)
+        """`SwapBufferManager`."""
+        self.ledger.take(SWAPPED, self.setup.swapping.optimizer * self._optimizer_buffer(), host=True)
 
     def write_masters(self, index: int, count: int) -> None:
         """Through a buffer; what lies on the drive itself is put together first."""

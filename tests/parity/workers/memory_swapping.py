@@ -6,12 +6,14 @@ the kernels themselves an engine holds the same: their buffers are as long, and 
 """
 
 import types
+import weakref
 from typing import Any
 
 import torch
 
 FILES: dict[str, bytes] = {}
 LOCKED: list[torch.Tensor] = []
+PINNED: list[weakref.ref[torch.Tensor]] = []
 
 
 class StandIn:
@@ -34,7 +36,8 @@ class StandIn:
     def is_pinned(self, tensor: torch.Tensor) -> bool:
         """Whether it lies in a buffer."""
         place = tensor.untyped_storage().data_ptr()
-        return any(found.untyped_storage().data_ptr() == place for found in LOCKED)
+        there = [*LOCKED, *(tensor for found in PINNED if (tensor := found()) is not None)]
+        return any(found.untyped_storage().data_ptr() == place for found in there)
 
     def async_pwrite(self, tensor: torch.Tensor, path: str, _: int = 0) -> int:
         """Write."""
@@ -57,6 +60,12 @@ class StandIn:
         return begun
 
 
+def pinned(tensor: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+    """The same, and known as pinned."""
+    PINNED.append(weakref.ref(tensor))
+    return tensor
+
+
 def on_host(function: Any) -> Any:
     """Mark what makes buffers on the host."""
 
@@ -75,6 +84,9 @@ def stand_in() -> None:
 
     for kind, name in ((AsyncPartitionedParameterSwapper, "_configure_aio"), (SwapBufferManager, "__init__")):
         setattr(kind, name, on_host(getattr(kind, name)))
+    accelerator = deepspeed.accelerator.get_accelerator()
+    accelerator.pin_memory = pinned  # before 0.19 buffers are pinned by it, which a CPU's does not do
+    accelerator.is_pinned = StandIn().is_pinned
     kernels = types.SimpleNamespace(aio_handle=StandIn)
     builder = deepspeed.ops.op_builder.AsyncIOBuilder
     builder.load = lambda self, *_, **__: kernels

@@ -1,0 +1,202 @@
+"""Stage 3 as it is loaded and at rest: where shards, masters and gradients are (`stage3.py`)."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.engines.base import BUCKET, BUILT, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS
+from dsconfig.sizing.engines.pinned import rounding
+from dsconfig.sizing.engines.quantised import Quantised
+from dsconfig.sizing.engines.setup import Setup
+from dsconfig.sizing.engines.shards import persistent, sub_groups
+from dsconfig.sizing.engines.trace import GATHERED, SECONDARY, Coordinator
+from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.refused import NotModelledError
+from dsconfig.sizing.tape import Tape, Weight
+
+PERSISTENT, OFFLOADED = "persistent parameters", "gradients of the partition, offloaded"
+
+
+class Placed(Quantised):
+    """What `DeepSpeedZeroOptimizer_Stage3` has made by the time that training begins."""
+
+    gathers = True
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        leaf = any(module.kind in setup.leaves for module in tape.modules if module.kind)
+        if setup.secondary > 1 and (leaf or len(self.trained) < len(tape.weights)):
+            told = "with frozen weights or experts as leaf modules"
+            raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not modelled")
+        self.kept = persistent(setup.third, tape.weights)
+        self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send)
+        self.groups = sub_groups(setup.third, [self.shard(weight) for weight in self.trained])
+        self.bytes = sum(map(self.bytes_of, tape.weights))
+        self.shards_trained = sum(map(sum, self.groups))
+        sent = setup.sent if setup.ways.typed_buckets else setup.width
+        kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {sent}
+        self.buckets = {kind: [] for kind in kinds}
+        self.filled = dict.fromkeys(kinds, 0)
+        self.there = {}
+
+    def width_of(self, weight: Weight) -> int:
+        """Bytes of an element: adapters may be in fp32."""
+        return 4 if weight.full else self.setup.width
+
+    def bytes_of(self, weight: Weight) -> int:
+        """Bytes of a rank's part."""
+        return self.width_of(weight) * self.shard(weight)
+
+    def on_host(self, index: int) -> bool:
+        """Whether a sub-group is offloaded (`subgroup_to_device`)."""
+        return self.setup.offloads and index >= int((1 - self.setup.ratio) * len(self.groups))
+
+    # ------------------------------------------------------------ what lies on NVMe: nothing, here
+    def swapped(self, index: int) -> bool:  # noqa: ARG002
+        """Whether masters and states of a sub-group lie there."""
+        return False
+
+    def make_parameter_buffers(self) -> None:
+        """What parameters are read into, while it is made."""
+
+    def take_parameter_buffers(self) -> None:
+        """And from then on."""
+
+    def take_optimizer_buffers(self) -> None:
+        """What masters, states and gradients are read into."""
+
+    def update_group(self, index: int, count: int, *, host: bool) -> None:  # noqa: ARG002
+        """The update of a sub-group of so many elements."""
+        self.update(count, count, host=host)
+
+    def write_masters(self, index: int, count: int) -> None:
+        """Masters of so many bytes go to the drive."""
+
+    # ------------------------------------------------------------ load
+    def load(self) -> None:
+        """Shards, then masters group by group, each for a moment twice; each parameter gathered once."""
+        setup, ledger = self.setup, self.ledger
+        if setup.zero_init:
+            self.make_parameter_buffers()
+            self._build_in_shards()
+        else:
+            self.build()
+            self.make_parameter_buffers()
+            self._cut()
+        self._move_shards()
+        self.take_optimizer_buffers()
+        for index, group in enumerate(self.groups):
+            host, count = self.on_host(index), setup.master * sum(group)
+            if self.swapped(index):
+                self.write_masters(index, count)
+                continue
+            ledger.touch(MASTER, 2 * count, host=host)
+            ledger.take(MASTER, count, host=host)
+            if setup.optimizer.doubled:
+                ledger.take(STATES, setup.optimizer.states * sum(group), host=host)
+        largest = max(map(sum, self.groups), default=0)
+        ledger.take(TEMPORARY, setup.master * largest, host=setup.offloads)
+        if setup.offloads:  # beside the gradient that is large enough for each
+            for index, group in enumerate(self.groups):
+                if not self.swapped(index):
+                    ledger.take(OFFLOADED, setup.master * sum(group), host=self.on_host(index))
+        ledger.give(TEMPORARY, setup.master * largest, host=setup.offloads)
+        ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
+        if setup.contiguous:
+            for kind in self.buckets:
+                ledger.take(BUCKET, kind * setup.bucket)
+        biggest = max((self.shard(weight) * setup.world for weight in self.trained), default=0)
+        ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.early_buckets else 1))
+
+    def first_home(self, weight: Weight) -> bool | None:
+        """Where a shard is cut to: True for the host, False for the rank, None for a drive."""
+        return self.setup.offloads_parameters and weight not in self.kept
+
+    def _cut_shard(self, weight: Weight, sign: int = 1) -> None:
+        home = self.first_home(weight)
+        if home is not None:
+            self.ledger.take(WEIGHTS, sign * self.bytes_of(weight), host=home)
+
+    def _cut(self) -> None:
+        """Each parameter becomes a shard, one after the other (`_convert_to_zero_parameters`)."""
+        for weight in self.tape.weights:
+            self._cut_shard(weight)
+            self.ledger.give(WEIGHTS, self.setup.width * weight.elements)
+
+    def _move_shards(self) -> None:
+        """All shards go through a buffer on the host (`defragment`), or to one, where they are offloaded."""
+        setup, ledger = self.setup, self.ledger
+        if setup.secondary > 1:
+            aligned = sum(self.shard(weight) * setup.world for weight in self.tape.weights)
+            ledger.take(SECONDARY, setup.width * aligned // setup.secondary, host=setup.offloads_parameters)
+        ledger.touch(
+            WEIGHTS, sum(map(self.bytes_of, self.trained)) * self.flat // self.shards_trained, host=True
+        )
+        if setup.offloads_parameters:
+            for weight in self.tape.weights:
+                self._cut_shard(weight, -1)
+            self.take_shards()
+
+    def take_shards(self) -> None:
+        """Offloaded, they are here from then on."""
+        self.ledger.take(WEIGHTS, self.bytes, host=True)
+
+    def _build_in_shards(self) -> None:
+        """`zero.Init`: each module whole for a moment, as it is built and cast."""
+        width, built = self.setup.width, self.setup.built
+        most = max(
+            (sum(weight.elements for weight in module.weights) for module in self.tape.modules), default=0
+        )
+        most = max(most, self.tape.untied)
+        for weight in self.tape.weights:
+            self._cut_shard(weight)
+        self.ledger.touch(BUILT, (built + (width if width != built else 0)) * most)
+
+    # ------------------------------------------------------------ at rest
+    def rest(self) -> None:
+        """Shards of weights, masters, states and gradients; the bucket and what persists."""
+        setup, ledger = self.setup, self.ledger
+        self.take_parameter_buffers()
+        if setup.offloads_parameters:
+            self.take_shards()
+        else:
+            ledger.take(WEIGHTS, self.bytes)
+        self.take_optimizer_buffers()
+        for index, group in enumerate(self.groups):
+            host, count = self.on_host(index), sum(group)
+            if self.swapped(index):
+                continue
+            ledger.take(MASTER, setup.master * count, host=host)
+            ledger.take(STATES, setup.optimizer.kept(count) * setup.master // 4, host=host)
+            if setup.offloads:
+                ledger.take(OFFLOADED, setup.master * count, host=host)
+        if setup.optimizer.doubled and not setup.zero_init:
+            ledger.take(STATES, setup.optimizer.states * self.elements)
+        ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
+        if setup.contiguous:
+            for kind in self.buckets:
+                ledger.take(BUCKET, kind * setup.bucket)
+        self.gather_persistent()
+
+    def rounding(self) -> int:
+        """Gradients, those of the masters, and the flat shards, which are pinned whatever the config says."""
+        setup, blocks = self.setup, list[int]()
+        if setup.offloads and setup.pins_optimizer:
+            there = (index for index in range(len(self.groups)) if not self.swapped(index))
+            blocks += [setup.master * sum(self.groups[index]) for index in there if self.on_host(index)]
+            blocks.append(setup.gradient * self.shards_trained)
+        if setup.offloads_parameters:
+            blocks.append(setup.width * self.flat)
+        built = setup.offloads_parameters and setup.pins_parameters and setup.zero_init
+        shards = [self.bytes_of(weight) for weight in self.trained if weight not in self.kept] * built
+        return rounding([*blocks, *shards]) + sum(shards)  # these were moved, and their blocks are kept
+
+    @property
+    def flat(self) -> int:
+        """Elements of the shards that lie in one block on the host (`param_groups_fp16_flat_cpu_memory`)."""
+        return self.shards_trained
+
+    def gather_persistent(self) -> None:
+        """What is small stays whole between steps."""
+        self.persisting = 0
+        if self.setup.world > 1:
+            self.persisting = sum(map(self.bytes_of, self.kept)) * self.setup.world
+        self.ledger.take(PERSISTENT, self.persisting)
