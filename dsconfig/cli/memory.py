@@ -177,7 +177,7 @@ def _fit(args: argparse.Namespace, document: Document, options: Options) -> int:
         sys.stdout.write(json.dumps({"fit": found.to_dict()}, indent=2) + "\n")
     else:
         style = style_of(sys.stdout, args.color)
-        tell(render.fit_lines(found, args.fit, style), style)
+        tell(render.fit_lines(found, args.fit, style, args.host is not None), style)
     if args.output is not None and found.fits:
         write(args.output, written(document, found).encode())
     return CLEAN if found.fits else FINDINGS

@@ -116,13 +116,14 @@ def csv_lines(found: Estimate) -> Iterator[str]:
             yield f"{name},at most,{phase},{count},\n"
 
 
-def fit_lines(found: Fit, room: int, style: Style) -> Iterator[str]:
-    """The changes one after the other, with what a rank holds at most after each."""
+def fit_lines(found: Fit, room: int, style: Style, hosts: bool = False) -> Iterator[str]:
+    """The changes one after the other, with what a rank holds at most after each, and its host."""
     size = f"{room / GIB:.2f} GiB"
     if found.fits and not found.changes:
         yield f"{style.paint('fits', 'good')} {size} as it is\n"
-    for change, bound in found.changes:
-        yield f"{change.told}: at most {bound / GIB:.2f} GiB\n"
+    for change, bound, host in found.changes:
+        more = f", the host {host / GIB:.2f}" if hosts else ""
+        yield f"{change.told}: at most {bound / GIB:.2f} GiB{more}\n"
     if found.fits and found.changes:
         yield f"{style.paint('fits', 'good')} {size} with that\n"
     elif not found.fits:

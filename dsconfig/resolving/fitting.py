@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.resolving.asked import MICRO, Options, ask
+from dsconfig.resolving.asked import MICRO, Options, Question, ask
 from dsconfig.resolving.errors import ResolveError
+from dsconfig.sizing.models.families import record
 from dsconfig.sizing.refused import NotModelledError
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 BATCH, STEPS = "train_batch_size", "gradient_accumulation_steps"
 ZERO = "zero_optimization."
-SMALL_BUCKET, FEW_LIVE = 50_000_000, 100_000_000
-MOST_RANKS, GIB = 4096, 1 << 30
+SMALL_BUCKET, FEW_LIVE, SMALL_GROUP = 50_000_000, 100_000_000, 100_000_000
+MOST_RANKS, GIB, KILO = 4096, 1 << 30, 1024
 LIVE = (f"{ZERO}stage3_max_live_parameters", f"{ZERO}stage3_max_reuse_distance")
 NVME = "/local_nvme"
 """Where nothing says another folder: DeepSpeed's documentation has this one."""
@@ -34,15 +35,24 @@ class Change:
     checkpointing: bool = False
     zero_init: bool = False
 
-    def to_dict(self, bound: int) -> JsonObject:
-        """As JSON has it, with what is held at most after it."""
+    def to_dict(self, bound: int, host: int) -> JsonObject:
+        """As JSON has it, with what a rank and its host hold at most after it."""
         return {
             "told": self.told,
             "set": dict(self.values),
             "checkpointing": self.checkpointing,
             "zero_init": self.zero_init,
             "bound": bound,
+            "host_bound": host,
         }
+
+
+class After(NamedTuple):
+    """A change, and what a rank and its host hold at most with it and those before it, in bytes."""
+
+    change: Change
+    bound: int
+    host: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +63,13 @@ class Fit:
     """
 
     fits: bool
-    changes: tuple[tuple[Change, int], ...] = ()
+    changes: tuple[After, ...] = ()
     ranks: int | None = None
     why: str = ""
 
     def to_dict(self) -> JsonObject:
         """As JSON has it."""
-        changes: list[Json] = [change.to_dict(bound) for change, bound in self.changes]
+        changes: list[Json] = [change.to_dict(bound, host) for change, bound, host in self.changes]
         return {"fits": self.fits, "changes": changes, "world_size": self.ranks, "why": self.why or None}
 
 
@@ -96,7 +106,8 @@ def search_of(
         return ask(document, _changed(options, changes, {**written, **values}, ranks)).answer()
 
     checkpoints, in_shards = first.work.checkpointing, first.setup.zero_init
-    changes = list(ladder(first.values.values, checkpoints, in_shards, nvme=host is not None))
+    part = 0 if host is None else _largest_part(first)
+    changes = list(ladder(first.values.values, checkpoints, in_shards, part))
     return Search(compute, room, host), first.answer(), changes
 
 
@@ -122,7 +133,7 @@ def written(document: Document, found: Fit) -> str:
 
     if job_of(document) is not None or is_launch_file(document.value()):
         raise ValueError(f"{document.name} is a launch file: -o writes the config that is given itself")
-    values = {key: value for change, _ in found.changes for key, value in change.values.items()}
+    values = {key: value for change, *_ in found.changes for key, value in change.values.items()}
     try:
         operations = [Set(tuple(key.split(".")), value) for key, value in values.items()]
         return edited(document, operations).text if operations else document.text
@@ -131,9 +142,12 @@ def written(document: Document, found: Fit) -> str:
 
 
 def ladder(
-    values: Mapping[str, Json], checkpointing: bool, in_shards: bool, nvme: bool = False
+    values: Mapping[str, Json], checkpointing: bool, in_shards: bool, part: int = 0
 ) -> Iterator[Change]:
-    """Changes in the order of what they cost in speed; `values`: what counts today."""
+    """Changes in the order of what they cost in speed; `values`: what counts today.
+
+    `part`: elements of the largest part of a parameter, where the host's memory is short, too.
+    """
     stage = _count(values, f"{ZERO}stage")
     bucket = _count(values, f"{ZERO}reduce_bucket_size") > SMALL_BUCKET
     smaller = _set({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
@@ -150,7 +164,9 @@ def ladder(
             yield smaller
         if higher == 3:
             yield from _of_third(values, in_shards)
-    yield from _offloads(values, nvme)
+    yield from _offloads(values)
+    if part:
+        yield from _for_host(values, part)
 
 
 def _count(values: Mapping[str, Json], key: str) -> int:
@@ -166,15 +182,34 @@ def _of_third(values: Mapping[str, Json], in_shards: bool) -> Iterator[Change]:
         yield _set(dict.fromkeys(LIVE, FEW_LIVE))
 
 
-def _offloads(values: Mapping[str, Json], nvme: bool) -> Iterator[Change]:
-    """The optimizer before the parameters, the host before its disk."""
-    sections = ("offload_optimizer", "offload_param")
-    for section in sections:
-        if values.get(f"{ZERO}{section}.device") in (None, "none"):
-            yield _set({f"{ZERO}{section}": {"device": "cpu"}})
-    for section in sections if nvme else ():
-        if values.get(f"{ZERO}{section}.device") != "nvme":
-            yield _set({f"{ZERO}{section}": {"device": "nvme", "nvme_path": NVME}})
+SECTIONS = (f"{ZERO}offload_optimizer", f"{ZERO}offload_param")
+
+
+def _offloads(values: Mapping[str, Json]) -> Iterator[Change]:
+    """The optimizer before the parameters."""
+    for section in SECTIONS:
+        if values.get(f"{section}.device") in (None, "none"):
+            yield _set({section: {"device": "cpu"}})
+
+
+def _for_host(values: Mapping[str, Json], part: int) -> Iterator[Change]:
+    """Without pinning, which takes more than is held; then its disk, with buffers that are large enough."""
+    for section in SECTIONS:
+        if values.get(f"{section}.pin_memory") is not False:
+            yield _set({f"{section}.pin_memory": False})
+    for section in SECTIONS:
+        if values.get(f"{section}.device") != "nvme":
+            more = {f"{section}.buffer_size": part} if section == SECTIONS[1] else {}
+            yield _set({f"{section}.device": "nvme", f"{section}.nvme_path": NVME, **more})
+    if _count(values, f"{ZERO}sub_group_size") > SMALL_GROUP or f"{ZERO}sub_group_size" not in values:
+        yield _set({f"{ZERO}sub_group_size": SMALL_GROUP})
+
+
+def _largest_part(asked: Question) -> int:
+    """Elements of the largest that a rank has of one parameter, in whole kilobytes."""
+    tape = record(asked.shape, asked.work)
+    largest = max((weight.elements for weight in tape.weights), default=0)
+    return -(-largest // asked.setup.world // KILO) * KILO
 
 
 def _smaller_batches(micro: int, steps: int) -> Iterator[Change]:
@@ -225,7 +260,7 @@ class Search:
             if self.fits(found):
                 chosen = self._needed(chosen, ranks)
                 return Fit(True, tuple(self._after(chosen, ranks)))
-        after, most = tuple(self._after(chosen, ranks)), _reason(self.estimate(chosen, ranks) or first)
+        after, most = tuple(self._after(chosen, ranks)), self._reason(self.estimate(chosen, ranks) or first)
         while (ranks := ranks * 2) <= MOST_RANKS:
             if self.fits(self.estimate(chosen, ranks)):
                 return Fit(False, after, ranks, most)
@@ -239,17 +274,18 @@ class Search:
                 chosen = fewer
         return chosen
 
-    def _after(self, chosen: list[Change], ranks: int) -> Iterator[tuple[Change, int]]:
-        """What a rank holds at most after each change."""
+    def _after(self, chosen: list[Change], ranks: int) -> Iterator[After]:
+        """What is held at most after each change."""
         for number, change in enumerate(chosen):
             found = self.estimate(chosen[: number + 1], ranks)
-            yield change, found.rank.most_bound if found else 0
+            yield After(change, found.rank.most_bound if found else 0, found.host.most_bound if found else 0)
 
-
-def _reason(found: Estimate) -> str:
-    """What takes most at the highest peak."""
-    side = found.rank
-    phase = max(side.bound, key=lambda name: side.bound[name])
-    terms = sorted(side.terms, key=lambda term: -term.phases.get(phase, 0))[:3]
-    named = ", ".join(f"{term.name} {term.phases.get(phase, 0) / GIB:.2f}" for term in terms)
-    return f"in {phase} a rank holds at most {side.bound[phase] / GIB:.2f} GiB: {named}"
+    def _reason(self, found: Estimate) -> str:
+        """What takes most at the highest peak, of a rank, or of its host where that is what does not fit."""
+        holder, side = "a rank", found.rank
+        if side.most_bound <= self.room:
+            holder, side = "the host", found.host
+        phase = max(side.bound, key=lambda name: side.bound[name])
+        terms = sorted(side.terms, key=lambda term: -term.phases.get(phase, 0))[:3]
+        named = ", ".join(f"{term.name} {term.phases.get(phase, 0) / GIB:.2f}" for term in terms)
+        return f"in {phase} {holder} holds at most {side.bound[phase] / GIB:.2f} GiB: {named}"

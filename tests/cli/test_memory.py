@@ -149,58 +149,6 @@ def test_no_torch_and_no_pydantic_for_an_estimate(here: Path) -> None:
     assert not {"torch", "pydantic", "numpy"} & set(done.stdout.split())
 
 
-def bound(run: Runs, *argv: str) -> int:
-    return int(max(estimated(run, *argv)["rank"]["bound"].values()))
-
-
-def settings(changes: list[dict[str, Any]]) -> list[str]:
-    words = []
-    for change in changes:
-        words += [f"--set={key}={json.dumps(value)}" for key, value in change["set"].items()]
-        words += ["--checkpointing"] if change["checkpointing"] else []
-    return words
-
-
-@pytest.mark.parametrize("room", [150, 90, 60, 45, 30, 20])
-def test_changes_that_fit_are_enough_and_none_of_them_is_too_much(run: Runs, room: int) -> None:
-    own = ("--set", "train_micro_batch_size_per_gpu=4", "--sequence-length", "1024")
-    code, out, _ = run(*RUN, *own, "--fit", f"{room}GiB", "--margin", "0GiB", "--output-format", "json")
-    fit = json.loads(out)["fit"]
-    assert (code, fit["fits"]) == (0, True)
-    changes = fit["changes"]
-    assert bound(run, *own, *settings(changes)) <= room * GIB
-    for left_out in changes:
-        fewer = [change for change in changes if change is not left_out]
-        assert bound(run, *own, *settings(fewer)) > room * GIB
-
-
-def test_what_fits_as_it_is_and_what_never_does(run: Runs) -> None:
-    assert run(*RUN, "--fit", "2TiB").out == "fits 2048.00 GiB as it is\n"
-    code, out, _ = run(*RUN, "--fit", "3GiB")
-    assert code == 1
-    assert "does not fit 3.00 GiB with all of that; " in out
-
-
-def test_the_config_is_written_with_the_changes(run: Runs, here: Path) -> None:
-    code, out, _ = run(*RUN, "--fit", "24GiB", "-o", "out.json")
-    assert (code, "fits 24.00 GiB with that" in out) == (0, True)
-    changed = ("memory", "out.json", *RUN[2:])
-    assert run(*changed, "--checkpointing", "--gpu", "24GiB").code == 0
-    assert json.loads((here / "out.json").read_text())["bf16"] == CONFIG["bf16"]
-    assert run(*RUN, "-o", "out.json").code == 2
-
-
-@pytest.mark.parametrize(
-    ("kind", "option"), [("micro-batch", "--micro-batch"), ("sequence", "--sequence-length")]
-)
-def test_the_largest_fits_and_one_more_does_not(run: Runs, kind: str, option: str) -> None:
-    code, out, _ = run(*RUN, "--gpu", "78GiB", "--margin", "0GiB", "--max", kind, "--output-format", "json")
-    found = json.loads(out)["max"]
-    assert code == 0
-    assert bound(run, option, str(found["value"])) == found["bound"] <= 78 * GIB
-    assert bound(run, option, str(found["value"] + 1)) == found["next_bound"] > 78 * GIB
-
-
 def test_the_largest_model_is_told_by_its_layers(run: Runs) -> None:
     assert "layers fits 80.00 GiB" in run(*RUN, "--gpu", "80GiB", "--max", "model").out
     assert run(*RUN, "--gpu", "2GiB", "--max", "model").code == 1

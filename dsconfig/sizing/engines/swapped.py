@@ -7,6 +7,7 @@ from dsconfig.sizing.engines.partitioned import NORMED, Partitioned
 from dsconfig.sizing.engines.pinned import rounding
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.refused import NotModelledError
 from dsconfig.sizing.tape import Tape, Weight
 
 SWAPPED, WAITING = "staging buffers of NVMe", "gradients that wait for NVMe"
@@ -23,11 +24,22 @@ class Swapped(Partitioned):
         self.numbers = {weight: number for number, group in enumerate(self.members) for weight in group}
         self.away = frozenset(self._on_drive()) if setup.swapping.parameters else frozenset[Weight]()
         """Parameters whose shards lie on the drive."""
+        self._refuse_small_buffers()
         self.coordinator.drive(self.away, setup.swapping.buffers)
         self.waiting = self.unwritten = 0
         """Bytes of gradients that are too small for a write, or of an odd length; of states to be written."""
 
     # ------------------------------------------------------------ parameters
+    def _refuse_small_buffers(self) -> None:
+        size = self.setup.swapping.parameters
+        written = (self.shard(weight) for weight in self.tape.weights if self.first_home(weight) is None)
+        if (largest := max(written, default=0)) > size:
+            key = "`zero_optimization.offload_param.buffer_size`"
+            raise NotModelledError(
+                f"DeepSpeed stops where {key} is {size:,}: a part of a parameter has {largest:,} elements",
+                "give at least as many",
+            )
+
     @property
     def flat(self) -> int:
         """As much as the config wants in memory for good."""

@@ -124,7 +124,7 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
 def _cheaper(
     search: Search, found: Fit, chosen: list[Change], first: Estimate
 ) -> tuple[tuple[Change, ...], Estimate]:
-    answer = [change for change, _ in found.changes]
+    answer = [change for change, *_ in found.changes]
     before = tuple(chosen[: chosen.index(answer[-1])])
     return before, search.estimate(answer, first.world_size) or first
 

@@ -1,0 +1,94 @@
+"""`dsconfig memory --fit` and `--max`: changes that are enough, none too many, and the largest that fits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Runs
+from tests.cli.test_memory import CONFIG, GIB, RUN, estimated
+
+
+@pytest.fixture(autouse=True)
+def files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    (here / "ds.json").write_text(json.dumps(CONFIG))
+
+
+def bound(run: Runs, *argv: str) -> int:
+    return int(max(estimated(run, *argv)["rank"]["bound"].values()))
+
+
+def settings(changes: list[dict[str, Any]]) -> list[str]:
+    words = []
+    for change in changes:
+        words += [f"--set={key}={json.dumps(value)}" for key, value in change["set"].items()]
+        words += ["--checkpointing"] if change["checkpointing"] else []
+    return words
+
+
+@pytest.mark.parametrize("room", [150, 90, 60, 45, 30, 20])
+def test_changes_that_fit_are_enough_and_none_of_them_is_too_much(run: Runs, room: int) -> None:
+    own = ("--set", "train_micro_batch_size_per_gpu=4", "--sequence-length", "1024")
+    code, out, _ = run(*RUN, *own, "--fit", f"{room}GiB", "--margin", "0GiB", "--output-format", "json")
+    fit = json.loads(out)["fit"]
+    assert (code, fit["fits"]) == (0, True)
+    changes = fit["changes"]
+    assert bound(run, *own, *settings(changes)) <= room * GIB
+    for left_out in changes:
+        fewer = [change for change in changes if change is not left_out]
+        assert bound(run, *own, *settings(fewer)) > room * GIB
+
+
+def test_what_fits_as_it_is_and_what_never_does(run: Runs) -> None:
+    assert run(*RUN, "--fit", "2TiB").out == "fits 2048.00 GiB as it is\n"
+    code, out, _ = run(*RUN, "--fit", "3GiB")
+    assert code == 1
+    assert "does not fit 3.00 GiB with all of that; " in out
+
+
+@pytest.mark.parametrize("host", [200, 120, 90])
+def test_what_is_offloaded_fits_the_host_as_well(run: Runs, here: Path, host: int) -> None:
+    limits = ("--fit", "12GiB", "--host", f"{host}GiB", "--margin", "0GiB", "--zero-init")
+    code, out, _ = run(*RUN, *limits, "-o", "out.json", "--output-format", "json")
+    changes = json.loads(out)["fit"]["changes"]
+    assert (code, changes[-1]["host_bound"] <= host * GIB) == (0, True)
+    checks = ["--checkpointing"] * any(change["checkpointing"] for change in changes)
+    after = ("memory", "out.json", *RUN[2:], "--zero-init", "--margin", "0GiB", *checks)
+    assert run(*after, "--gpu", "12GiB", "--host", f"{host}GiB").code == 0
+    assert run("check", "out.json").code == 0
+
+
+def test_it_says_of_the_host_that_it_is_too_small(run: Runs) -> None:
+    code, out, _ = run(*RUN, "--fit", "12GiB", "--host", "12GiB", "--margin", "0GiB", "--zero-init")
+    assert (code, " the host holds at most " in out) == (1, True)
+
+
+def test_a_part_that_no_buffer_holds_is_refused(run: Runs) -> None:
+    drive = '{"device": "nvme", "nvme_path": "/x", "buffer_size": 1000000}'
+    stage = ("--set", "zero_optimization.stage=3", "--set", f"zero_optimization.offload_param={drive}")
+    code, _, err = run(*RUN, *stage)
+    assert (code, "`zero_optimization.offload_param.buffer_size` is 1,000,000" in err) == (2, True)
+
+
+def test_the_config_is_written_with_the_changes(run: Runs, here: Path) -> None:
+    code, out, _ = run(*RUN, "--fit", "24GiB", "-o", "out.json")
+    assert (code, "fits 24.00 GiB with that" in out) == (0, True)
+    changed = ("memory", "out.json", *RUN[2:])
+    assert run(*changed, "--checkpointing", "--gpu", "24GiB").code == 0
+    assert json.loads((here / "out.json").read_text())["bf16"] == CONFIG["bf16"]
+    assert run(*RUN, "-o", "out.json").code == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"), [("micro-batch", "--micro-batch"), ("sequence", "--sequence-length")]
+)
+def test_the_largest_fits_and_one_more_does_not(run: Runs, kind: str, option: str) -> None:
+    code, out, _ = run(*RUN, "--gpu", "78GiB", "--margin", "0GiB", "--max", kind, "--output-format", "json")
+    found = json.loads(out)["max"]
+    assert code == 0
+    assert bound(run, option, str(found["value"])) == found["bound"] <= 78 * GIB
+    assert bound(run, option, str(found["value"] + 1)) == found["next_bound"] > 78 * GIB
