@@ -54,8 +54,8 @@ class Pass:
         self.flows: dict[Tensor, Flow] = {}
         self.partial: dict[Weight, list[int]] = {}
         self.copies: dict[Weight, int] = {}
-        self.known: Tensor | None = None
-        """The end of a segment that is computed again: nobody reads it."""
+        self.last: Operation | None = None
+        """Where computing a segment again stops: at the last operation that keeps something."""
 
     # ------------------------------------------------------------ forward
     def forward(self) -> None:
@@ -86,17 +86,19 @@ class Pass:
     def _compute(self, operation: Operation, saving: bool) -> None:
         made = operation.output
         self._cast_weights(operation, made, saving)
-        made.references = 0 if made is self.known else made.readers
-        self.ledger.take(made.label, made.bytes)
-        if operation.temporary:
-            self.ledger.touch("temporaries", operation.temporary)
+        computes = operation is not self.last or made in operation.saved  # else it keeps what it reads
+        made.references = made.readers if computes else 0
+        if computes:
+            self.ledger.take(made.label, made.bytes)
+            if operation.temporary:
+                self.ledger.touch("temporaries", operation.temporary)
         if saving and made.needs:
             for tensor in operation.saved:
                 tensor.references += 1
             self._view(operation, self.hooks.hold)
         for tensor in operation.inputs:
             self._drop(tensor)
-        if not made.references:
+        if computes and not made.references:
             self.ledger.give(made.label, made.bytes)
 
     def _drop(self, tensor: Tensor) -> None:
@@ -147,19 +149,31 @@ class Pass:
                 self._again(step)
 
     def _again(self, segment: Segment) -> None:
-        """Compute a segment once more, and go back through it."""
-        reads = sum(
-            step.inputs.count(segment.source) for step in segment.steps if isinstance(step, Operation)
+        """Go back through a segment, and compute it once more where something is missing."""
+        early, late = segment.parts()
+        self._backward(late)
+        segment.source.references += sum(
+            step.inputs.count(segment.source) for step in early if isinstance(step, Operation)
         )
-        segment.source.references += reads
-        self.known = segment.output
-        self.hooks.again(_asking(segment))
-        self._forward(segment.steps, saving=True)
+        self.hooks.again(_asking(late))
+        self.last = next((step for step in reversed(early) if isinstance(step, Operation)), None)
+        self._forward(early, saving=True)
+        self._leave_off(early, late)
+        self.last = None
         self.hooks.again(None)
-        self.known = None
         self._forget()
-        self._backward(segment.steps)
+        self._backward(early)
         self._drop(segment.source)
+
+    def _leave_off(self, early: Sequence[Step], late: Sequence[Step]) -> None:
+        """Nobody reads on: let go of what is kept for that alone."""
+        operations = [step for step in early if isinstance(step, Operation)]
+        made = {step.output for step in operations if step is not self.last or step.output in step.saved}
+        for step in late:
+            read = step.inputs if isinstance(step, Operation) else ()
+            for tensor in step.tensors if isinstance(step, Done) else read:
+                if tensor in made:
+                    self._drop(tensor)
 
     def _differentiate(self, operation: Operation) -> None:
         made, ledger = operation.output, self.ledger
@@ -246,12 +260,12 @@ class Pass:
             self.hooks.gradient(weight, count)
 
 
-def _asking(segment: Segment) -> int | None:
-    """The last module that is entered on the way back before something is missing."""
-    found = None
-    for step in reversed(segment.steps):
+def _asking(late: Sequence[Step]) -> int | None:
+    """The last module on the way back that is entered, and not left, before something is missing."""
+    found: list[int] = []
+    for step in reversed(late):
         if isinstance(step, Leave) and step.needs:
-            found = step.module.number
-        elif isinstance(step, Operation) and (step.saved or any(weight.viewed for weight in step.weights)):
-            break
-    return found
+            found.append(step.module.number)
+        elif isinstance(step, Enter) and step.module.number in found:
+            found.remove(step.module.number)
+    return found[-1] if found else None

@@ -108,6 +108,13 @@ class Operation:
         self.temporary, self.back, self.shares = temporary, back, shares
         self.made = output.bytes
 
+    @property
+    def keeps(self) -> bool:
+        """Whether it keeps something for the way back: of its inputs, or its weights for their gradients."""
+        return self.output.needs and bool(
+            self.saved or (self.weights and any(tensor.needs for tensor in self.inputs))
+        )
+
 
 class Enter:
     """A module is entered; on the way back it is left, where a gradient flows to what it reads."""
@@ -130,11 +137,18 @@ class Leave:
 class Segment:
     """Steps that are computed again on the way back: only what they read from before them is kept."""
 
-    __slots__ = ("output", "source", "steps")
+    __slots__ = ("source", "steps")
 
     def __init__(self, source: Tensor) -> None:
         self.source, self.steps = source, list[Step]()
-        self.output = source
+
+    def parts(self) -> tuple[list[Step], list[Step]]:
+        """What is computed again, up to what is kept last, and what is not (`_StopRecomputationError`)."""
+        for index in reversed(range(len(self.steps))):
+            step = self.steps[index]
+            if isinstance(step, Operation) and step.keeps:
+                return self.steps[: index + 1], self.steps[index + 1 :]
+        return [], self.steps
 
 
 class Done:
@@ -159,6 +173,15 @@ class Exchange(NamedTuple):
 
 
 Step: TypeAlias = "Operation | Enter | Leave | Segment | Done"
+
+
+def operations(steps: Sequence[Step]) -> Iterator[Operation]:
+    """The operations among these steps, and in segments among them."""
+    for step in steps:
+        if isinstance(step, Operation):
+            yield step
+        elif isinstance(step, Segment):
+            yield from operations(step.steps)
 
 
 class Tape:
@@ -260,7 +283,7 @@ class Tape:
         start, entered = len(self.steps), Enter(module)
         self.steps.append(entered)
         yield
-        made = [step for step in self.steps[start:] if isinstance(step, Operation)]
+        made = list(operations(self.steps[start:]))
         if made and made[0].inputs:
             entered.needs = any(tensor.needs for tensor in made[0].inputs)
         self.steps.append(Leave(module, not made or made[-1].output.needs))
@@ -274,6 +297,5 @@ class Tape:
         outer, made = self.steps, Segment(source)
         self.steps = made.steps
         yield
-        made.output = next(step.output for step in reversed(made.steps) if isinstance(step, Operation))
         self.steps = outer
         self.steps.append(made)

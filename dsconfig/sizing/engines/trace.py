@@ -44,7 +44,8 @@ def visits(steps: Sequence[Step], forward: bool = True) -> list[Module]:
             if forward:
                 found += visits(step.steps)
             else:
-                found += [*visits(step.steps), *visits(step.steps, forward=False)]
+                early, late = step.parts()
+                found += [*visits(late, forward=False), *visits(early), *visits(early, forward=False)]
     return found
 
 
@@ -60,7 +61,8 @@ class Coordinator:
         send: Callable[[str, int, int, int], None],
     ) -> None:
         self.setup, self.ledger, self.kept, self.send = setup, ledger, kept, send
-        self.weights_of, self.inner = _own_weights(tape, setup.leaves)
+        self.leaves, self.inner = _leaves(tape, setup.leaves)
+        self.weights_of = [self.leaves.get(module.number, module.weights) for module in tape.modules]
         visited = [*visits(tape.steps), *visits(tape.steps, forward=False)]
         self.order = [module for module in visited if module.number not in self.inner]
         self.trace = [
@@ -68,9 +70,8 @@ class Coordinator:
             for number, module in enumerate(self.order)
             for weight in sorted(self.weights_of[module.number], key=lambda found: found.number)
         ]
-        self.elements = [
-            sum(weight.elements for weight in self.weights_of[module.number]) for module in self.order
-        ]
+        self.shallow = [module.weights for module in self.order]
+        self.deep = [_below(tape, module) for module in self.order] if self.leaves else []
         self.there: dict[Weight, Block] = {}
         """Gathered and ready."""
         self.held: dict[Weight, list[Block]] = {}
@@ -233,12 +234,13 @@ class Coordinator:
             weight for weight in own if weight not in self.kept and self.recent.get(weight, -1) <= self.number
         }
         if going:
-            traversed = 0
+            # it looks into what comes as deep as into what it lets go of (`__params_to_release`)
+            coming, traversed = self.deep if module in self.leaves else self.shallow, 0
             for number in range(self.number, len(self.order)):
                 if traversed >= self.setup.third.reuse:
                     break
-                going.difference_update(self.weights_of[self.order[number].number])
-                traversed += self.elements[number]
+                going.difference_update(coming[number])
+                traversed += sum(weight.elements for weight in coming[number])
         for weight in own:
             self.active.get(weight, set()).discard(module)
             if weight in going:
@@ -301,12 +303,22 @@ class Coordinator:
             self.drop(weight)
 
 
-def _own_weights(tape: Tape, leaves: Sequence[str]) -> tuple[list[tuple[Weight, ...]], set[int]]:
-    """What each module fetches: its own parameters; a leaf all that are in it, and modules in it nothing."""
-    found, inner = [module.weights for module in tape.modules], set[int]()
+def _leaves(tape: Tape, kinds: Sequence[str]) -> tuple[dict[int, tuple[Weight, ...]], set[int]]:
+    """Leaves fetch all that is in them, and modules in them nothing."""
+    found, inner = dict[int, tuple[Weight, ...]](), set[int]()
     for module in tape.modules:
-        if module.kind and module.kind in leaves:
-            inside = [other for other in tape.modules if f"{other.name}.".startswith(f"{module.name}.")]
-            found[module.number] = tuple(weight for other in inside for weight in other.weights)
-            inner |= {other.number for other in inside if other is not module}
+        if module.kind and module.kind in kinds:
+            found[module.number] = _below(tape, module)
+            inner |= {other.number for other in tape.modules if other.name.startswith(f"{module.name}.")}
     return found, inner
+
+
+def _below(tape: Tape, module: Module) -> tuple[Weight, ...]:
+    """The parameters of a module and of all that are in it."""
+    inside = f"{module.name}." if module.name else ""
+    return tuple(
+        weight
+        for other in tape.modules
+        if other is module or other.name.startswith(inside)
+        for weight in other.weights
+    )

@@ -88,8 +88,7 @@ def build(shape: Shape, work: Work) -> Tape:
                 turned = work.part * (work.micro if shares else 1)
                 turns = tape.step([], tape.tensor(2 * turned * shape.head_size, needs=False))
             for layer in layers:
-                with tape.segment(x, work.checkpointing):
-                    x = decoder_layer(tape, shape, layer, heads, work, x)
+                x = decoder_layer(tape, shape, layer, heads, work, x)
             x = rms_norm(tape, norm, x, rows)
         language_loss(tape, head, head.weights, x, rows, shape.vocabulary, shape.parts)
     tape.hold(turns)
@@ -99,7 +98,7 @@ def build(shape: Shape, work: Work) -> Tape:
 def decoder_layer(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
     """One layer."""
     rows = heads.rows
-    with tape.inside(layer.whole):
+    with tape.inside(layer.whole), tape.segment(x, work.checkpointing):
         y = rms_norm(tape, layer.before, x, rows)
         with tape.inside(layer.attention):
             query = linear(tape, layer.query, y, rows, heads.queries * heads.size)

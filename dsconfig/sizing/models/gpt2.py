@@ -19,11 +19,13 @@ class Layer:
         self.attention = tape.module(f"{prefix}.attn")
         self.joint = tape.projection(f"{prefix}.attn.c_attn", 3 * hidden, hidden, 3 * hidden)
         self.output = tape.projection(f"{prefix}.attn.c_proj", hidden, hidden, hidden)
+        self.kept = tape.module(f"{prefix}.attn.resid_dropout")
         self.after = tape.module(f"{prefix}.ln_2", hidden, hidden)
         self.mlp = tape.module(f"{prefix}.mlp")
         self.up = tape.projection(f"{prefix}.mlp.c_fc", wide, hidden, wide)
         self.down = tape.projection(f"{prefix}.mlp.c_proj", hidden, wide, hidden)
         self.act = tape.module(f"{prefix}.mlp.act")
+        self.mlp_kept = tape.module(f"{prefix}.mlp.dropout")
         for module in (self.joint, self.output, self.up, self.down):
             for (
                 weight
@@ -38,6 +40,7 @@ def build(shape: Shape, work: Work) -> Tape:
     root, model = tape.module("", returns=False), tape.module("transformer", returns=False)
     words = tape.module("transformer.wte", shape.vocabulary * hidden, returns=False, casts=shape.tied)
     places = tape.module("transformer.wpe", shape.positions * hidden, returns=False)
+    kept = tape.module("transformer.drop")
     layers = [Layer(tape, shape, f"transformer.h.{index}") for index in range(shape.layers)]
     norm = tape.module("transformer.ln_f", hidden, hidden)
     head = tape.module("lm_head", *(() if shape.tied else (shape.vocabulary * hidden,)), casts=True)
@@ -56,10 +59,10 @@ def build(shape: Shape, work: Work) -> Tape:
             with tape.inside(places):
                 y = tape.step([], tape.tensor(work.length * hidden), weights=places.weights)
             x = tape.step([x, y], tape.tensor(rows * hidden), shares=work.micro == 1)
-            x = dropout(tape, x, shape.dropout)
+            with tape.inside(kept):
+                x = dropout(tape, x, shape.dropout)
             for layer in layers:
-                with tape.segment(x, work.checkpointing):
-                    x = block(tape, shape, layer, heads, work, x)
+                x = block(tape, shape, layer, heads, work, x)
             x = layer_norm(tape, norm, x, rows)
         language_loss(tape, head, head.weights, x, rows, shape.vocabulary)
     return tape
@@ -68,17 +71,21 @@ def build(shape: Shape, work: Work) -> Tape:
 def block(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
     """One layer."""
     rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole):
+    with tape.inside(layer.whole), tape.segment(x, work.checkpointing):
         y = layer_norm(tape, layer.before, x, rows)
         with tape.inside(layer.attention):
             joint = linear(tape, layer.joint, y, rows, 3 * hidden)
             mixed = attend_joint(tape, work, heads, joint)
-            y = dropout(tape, linear(tape, layer.output, mixed, rows, hidden), shape.dropout)
+            y = linear(tape, layer.output, mixed, rows, hidden)
+            with tape.inside(layer.kept):
+                y = dropout(tape, y, shape.dropout)
         x = add(tape, x, y)
         y = layer_norm(tape, layer.after, x, rows)
         with tape.inside(layer.mlp):
             y = gelu_new(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide))
-            y = dropout(tape, linear(tape, layer.down, y, rows, hidden), shape.dropout)
+            y = linear(tape, layer.down, y, rows, hidden)
+            with tape.inside(layer.mlp_kept):
+                y = dropout(tape, y, shape.dropout)
         return add(tape, x, y)
 
 

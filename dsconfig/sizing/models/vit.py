@@ -28,6 +28,7 @@ class Layer:
         self.act = tape.module(f"{prefix}.mlp.activation_fn")
         self.up = projection("mlp.fc1", wide, hidden)
         self.down = projection("mlp.fc2", hidden, wide)
+        self.kept = tape.module(f"{prefix}.dropout")
 
 
 def build(shape: Shape, work: Work) -> Tape:
@@ -41,6 +42,7 @@ def build(shape: Shape, work: Work) -> Tape:
     patches = tape.module("vit.embeddings.patch_embeddings", returns=False)
     sizes = (hidden * shape.channels * shape.patch**2, hidden)
     convolution = tape.module("vit.embeddings.patch_embeddings.projection", *sizes, returns=False, casts=True)
+    kept = tape.module("vit.embeddings.dropout")
     layers = [Layer(tape, shape, f"vit.layers.{index}") for index in range(shape.layers)]
     norm = tape.module("vit.layernorm", hidden, hidden)
     head = tape.module("classifier", shape.labels * hidden, shape.labels, casts=True)
@@ -61,9 +63,10 @@ def build(shape: Shape, work: Work) -> Tape:
                     x = tape.step([cut], made, [cut], convolution.weights)
                 x = tape.step([x], tape.tensor(rows * hidden), weights=whole.weights[:1])
                 x = tape.step([x], tape.tensor(rows * hidden), weights=whole.weights[1:])
+                with tape.inside(kept):
+                    x = dropout(tape, x, shape.dropout)
             for layer in layers:
-                with tape.segment(x, work.checkpointing):
-                    x = vit_layer(tape, shape, layer, heads, work, x)
+                x = vit_layer(tape, shape, layer, heads, work, x)
             x = layer_norm(tape, norm, x, rows)
         first = tape.step([x], tape.tensor(work.micro * hidden, x.width))
         logits = linear(tape, head, first, work.micro, shape.labels)
@@ -74,15 +77,19 @@ def build(shape: Shape, work: Work) -> Tape:
 def vit_layer(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
     """One layer."""
     rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole):
+    with tape.inside(layer.whole), tape.segment(x, work.checkpointing):
         y = layer_norm(tape, layer.before, x, rows)
         with tape.inside(layer.attention):
             query, key, value = (linear(tape, module, y, rows, hidden) for module in layer.inputs)
             mixed = attend(tape, work.attention, heads, query, key, value)
             y = linear(tape, layer.output, mixed, rows, hidden)
-        x = add(tape, dropout(tape, y, shape.dropout), x)
+        with tape.inside(layer.kept):
+            y = dropout(tape, y, shape.dropout)
+        x = add(tape, y, x)
         y = layer_norm(tape, layer.after, x, rows)
         with tape.inside(layer.mlp):
             y = activation(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide))
             y = linear(tape, layer.down, y, rows, hidden)
-        return add(tape, dropout(tape, y, shape.dropout), x)
+        with tape.inside(layer.kept):
+            y = dropout(tape, y, shape.dropout)
+        return add(tape, y, x)
