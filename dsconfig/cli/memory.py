@@ -13,7 +13,7 @@ from dsconfig.cli.files import mapping, read, reason, write
 from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.pictures import NEEDS_MATPLOTLIB, plotted
 from dsconfig.cli.resolved import assignment, explain, tell
-from dsconfig.cli.sizes import amount, count
+from dsconfig.cli.sizes import amount, count, times
 from dsconfig.render.text import printable
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--gpus-per-node", type=world_size, metavar="B", help=told)
     told = "ranks that share one sequence (Ulysses; default: `sequence_parallel_size`, else 1)"
     add("--sp", type=world_size, metavar="N", help=told)
+    told = "with AutoEP: tokens that reach the busiest rank's experts, in times of the mean (default: 1)"
+    add("--imbalance", type=times, metavar="F", help=told)
     told = "tokens of a sequence (default: as a launch file says, else 2048)"
     add("--sequence-length", type=count, metavar="S", help=told)
     told = "samples of a micro batch (default: as the config says)"
@@ -157,7 +159,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
         size if size is not None else configured,
         target,
         reader.said,
-        **{name: getattr(args, name) for name in (*names, "gpus_per_node", "sp")},
+        **{name: getattr(args, name) for name in (*names, "gpus_per_node", "sp", "imbalance")},
         set=dict(args.set or ()),
         training_args=mapping(args.training_args),
     )

@@ -29,3 +29,14 @@ def count(text: str) -> int:
     if not value >= 1 or value != int(value):
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text[:40]}`")
     return int(value)
+
+
+def times(text: str) -> float:
+    """A number of at least 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 1 <= value < MOST:
+        raise argparse.ArgumentTypeError(f"expected a number of at least 1, got `{text[:40]}`")
+    return value

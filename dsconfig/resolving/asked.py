@@ -33,6 +33,7 @@ LENGTH, NODE = 2048, 8
 CLIENT, CPU_CLIENT = "adamw", "cpu-adam"
 """What a script hands to DeepSpeed where nothing says another optimizer; offloaded, it wants its own."""
 ATTENTION = ("sdpa", "flash", "eager")
+MOST_IMBALANCE = 4096
 LONGEST = 1 << 40
 """No sequence and no micro batch is longer."""
 
@@ -55,11 +56,14 @@ class Options(NamedTuple):
     set: Mapping[str, Json] | None = None
     training_args: MappingSource = None
     sp: int | None = None
+    imbalance: float | None = None
 
     def refuse(self) -> None:
         """Refuse what is impossible."""
         if self.attention not in (None, *ATTENTION):
             raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
+        if self.imbalance is not None and not 1 <= self.imbalance <= MOST_IMBALANCE:
+            raise ValueError(f"imbalance {self.imbalance!r}: expected a number from 1 to {MOST_IMBALANCE}")
         for name in ("sequence_length", "micro_batch", "gpus_per_node", "sp"):
             value = getattr(self, name)
             if type(value) is int and value > LONGEST:
@@ -145,6 +149,8 @@ def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bo
         adapter=adapter and adapter._replace(full=setup.full_adapters),
         tensor=setup.tensor,
         sequence=setup.sequence,
+        experts=setup.experts,
+        imbalance=min(options.imbalance or 1.0, max(1, setup.experts)),  # all tokens of all ranks
     )
 
 
@@ -179,6 +185,10 @@ def _assumptions(asked: Question) -> list[str]:
     if work.sequence > 1:
         part = f"{work.part} tokens of it each"
         found.append(f"{work.sequence} ranks share a sequence, by `UlyssesSPAttentionHF`, {part}")
+    if work.experts:
+        each = f"{asked.shape.experts // work.experts} of {asked.shape.experts} experts on each"
+        tokens = f"{work.imbalance:g} times the tokens" if work.imbalance > 1 else "as many tokens"
+        found.append(f"{work.experts} ranks share experts by AutoEP, {each}, which get {tokens} as it sends")
     if setup.quantised or setup.quantised_gradients:
         found.append("what quantised weights and gradients hold was read in DeepSpeed's source")
     if asked.run.release not in MEASURED:

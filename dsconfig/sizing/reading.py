@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.sizing import experts
 from dsconfig.sizing.engines.setup import Rule, Setup, Swapping, Third, ways_of
 from dsconfig.sizing.optimizers import of_client, of_config
 from dsconfig.sizing.refused import NotModelledError, reason
@@ -131,6 +132,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         sequence=sequence_of(values),
         pins_optimizer=values.flag(f"{ZERO}offload_optimizer.pin_memory"),
         pins_parameters=values.flag(f"{ZERO}offload_param.pin_memory"),
+        experts=experts_of(values),
         saves=stage == 3 and values.flag(f"{ZERO}stage3_gather_16bit_weights_on_model_save"),
         own_linear=stage == 3 and (zero_init or ways.patches_linear) and _thrifty(values),
     )
@@ -231,7 +233,7 @@ def refuse(values: Values, release: int, world: int) -> None:
             raise _unknown(ZERO + switch)
     if values.written(f"{ZERO}zenflow"):
         raise _unknown(f"{ZERO}zenflow")
-    for switch in ("compile.deepcompile", "expert_parallel.enabled", "hybrid_engine.enabled"):
+    for switch in ("compile.deepcompile", "hybrid_engine.enabled"):
         if values.flag(switch):
             raise _unknown(switch)
     if values.count(f"{ZERO}mics_shard_size", 0) > 0:
@@ -241,6 +243,40 @@ def refuse(values: Values, release: int, world: int) -> None:
             why = "names of modules differ between releases of Transformers"
             raise NotModelledError(f"`{key}` is not modelled: {why}", "give `leaf_module.classes`")
     _refuse_parallel(values, release)
+    if experts_of(values):
+        _refuse_experts(values, release, world)
+
+
+def experts_of(values: Values) -> int:
+    """Ranks that share experts by AutoEP; 0 where it is off."""
+    on = values.flag(experts.KEY)
+    return max(1, values.count(f"{experts.SECTION}autoep_size", 1)) if on else 0
+
+
+def _refuse_experts(values: Values, release: int, world: int) -> None:
+    """What AutoEP refuses itself, and what was not measured."""
+    ranks, key = experts_of(values), experts.KEY
+    if release < experts.SINCE:
+        raise NotModelledError(f"`{key}` is not modelled before 0.19.8")
+    if world % ranks:
+        raise NotModelledError(f"AutoEP refuses {world} ranks in groups of {ranks} (`autoep_size`)")
+    for name, known in experts.KNOWN.items():
+        value = values.values.get(experts.SECTION + name, known[0])
+        if value not in known:
+            raise NotModelledError(f"`{experts.SECTION}{name}` {value!r} is not modelled: {reason(name)}")
+    for name, there in (
+        ("tensor_parallel.autotp_size", values.count("tensor_parallel.autotp_size", 1) > 1),
+        (f"{ZERO}zero_hpz_partition_size", values.count(f"{ZERO}zero_hpz_partition_size", 1) > 1),
+        (f"{ZERO}zero_quantized_weights", values.flag(f"{ZERO}zero_quantized_weights")),
+        (f"{ZERO}zero_quantized_gradients", values.flag(f"{ZERO}zero_quantized_gradients")),
+        (f"{ZERO}round_robin_gradients", values.flag(f"{ZERO}round_robin_gradients")),
+        ("torch_autocast.enabled", values.flag("torch_autocast.enabled")),
+    ):
+        if there:
+            raise NotModelledError(f"`{key}` with `{name}` is not modelled: {reason(name)}")
+    for name in ("contiguous_gradients", "reduce_scatter"):
+        if values.count(f"{ZERO}stage") in (1, 2) and values.values.get(ZERO + name) is False:
+            raise NotModelledError(f"`{key}` with `{ZERO}{name}` false is not modelled: {reason(name)}")
 
 
 def _unknown(key: str) -> NotModelledError:

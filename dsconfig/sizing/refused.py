@@ -10,7 +10,6 @@ REASONS = {
     "offload_optimizer.super_offload": _APART,
     "mics_shard_size": "shards of a group of ranks were not measured",
     "compile.deepcompile": "the compiler decides when weights are gathered and let go",
-    "expert_parallel.enabled": "how many tokens reach a rank's experts is known in training alone",
     "hybrid_engine.enabled": "its second copy of the weights, for generation, has layouts of its kernels",
     "lamb": _KERNELS,
     "onebitadam": "its compressed messages need a backend that no engine on a CPU has",

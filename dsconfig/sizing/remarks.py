@@ -29,7 +29,13 @@ class Remark(NamedTuple):
 
 def remarks(engine: Engine, ledger: Ledger) -> tuple[Remark, ...]:
     """All of them."""
-    return (*_bucket(engine), *_third(engine, ledger), *_experts(engine), *_sequences(engine))
+    return (
+        *_bucket(engine),
+        *_third(engine, ledger),
+        *_experts(engine),
+        *_sequences(engine),
+        *_unsaved(engine),
+    )
 
 
 def _bucket(engine: Engine) -> Iterator[Remark]:
@@ -76,3 +82,11 @@ def _sequences(engine: Engine) -> Iterator[Remark]:
         text = "gradients are sent in fp32 where ranks share sequences"
         more = f", and the bucket takes {setup.sent} bytes an element" if setup.stage == 3 else ""
         yield Remark("seq_parallel_communication_data_type", f"{text}{more}: say bf16 or fp16 for half of it")
+
+
+def _unsaved(engine: Engine) -> Iterator[Remark]:
+    """`_zero3_consolidated_16bit_state_dict` raises where experts are partitioned apart (0.19.8)."""
+    setup = engine.setup
+    if setup.experts and setup.stage == 3 and setup.saves:
+        text = "the model cannot be put together with AutoEP at stage 3: DeepSpeed raises as it is saved"
+        yield Remark(f"{ZERO}stage3_gather_16bit_weights_on_model_save", text)

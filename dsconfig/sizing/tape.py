@@ -13,7 +13,9 @@ class Weight:
     __slots__ = (
         "casts",
         "elements",
+        "expert",
         "full",
+        "late",
         "linear",
         "module",
         "name",
@@ -32,6 +34,10 @@ class Weight:
         """Whether products keep a view of it, which holds its memory even where it is given another."""
         self.full = False
         """Whether it stays in fp32, though the model is in half precision."""
+        self.expert = False
+        """Whether it is of experts that ranks share (AutoEP)."""
+        self.late = False
+        """Whether DeepSpeed makes it, after the model is there."""
         self.module = 0
         """Where it was made."""
         self.uses = 0
@@ -203,6 +209,8 @@ class Tape:
         """Bytes of a frozen embedding's output where gradients begin at it."""
         self.parts = 1
         """Ranks that share each linear layer."""
+        self.experts = 1
+        """Ranks that share experts."""
         self.exchanged: list[Exchange] = []
         self.untied = 0
         """Elements of parameters that are built, then replaced by others that they are tied to."""

@@ -66,6 +66,9 @@ MEANINGS = {
     ),
     "gradients of activations": Meaning("train_micro_batch_size_per_gpu", "of tensors on the way back, ∝ T"),
     "logits and loss": Meaning("train_micro_batch_size_per_gpu", "(b + 8)·T·V"),
+    "dispatched tokens": Meaning(
+        "expert_parallel.autoep_size", "b·h·k·T, as they are sent to experts and back; k experts a token"
+    ),
     "exchanged heads": Meaning(
         "sequence_parallel_size",
         "b·h·T for queries, keys, values and what attention makes, each sent from a copy",

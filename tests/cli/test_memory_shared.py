@@ -1,4 +1,4 @@
-"""`dsconfig memory` where ranks share sequences (Ulysses): who says so, what it changes, what is refused."""
+"""`dsconfig memory` where ranks share sequences (Ulysses) or experts (AutoEP), and what of it is refused."""
 
 from __future__ import annotations
 
@@ -126,3 +126,73 @@ def test_ranks_that_do_not_divide_are_refused_as_everywhere_else(run: Runs) -> N
     code, out, err = run(*RUN, "--sp", "3", "--target", "0.19.8")
     assert (code, out) == (1, "")
     assert "16 ranks cannot be shared out in groups of 3 (3 sequence parallel)" in err
+
+
+EXPERTS = ("--model", "mixtral-8x7b", "--sequence-length", "4096", "--set", "zero_optimization.stage=2")
+
+
+def shared(run: Runs, ranks: int, *argv: str) -> dict[str, Any]:
+    section = json.dumps({"enabled": True, "autoep_size": ranks})
+    return estimated(run, *EXPERTS, "--set", f"expert_parallel={section}", *argv)
+
+
+def test_a_rank_has_its_part_of_the_experts_and_a_part_of_all_states(run: Runs) -> None:
+    alone, eighth = shared(run, 1), shared(run, 8)
+    assert alone["parameters"] == eighth["parameters"]
+    experts = 32 * 8 * 3 * 4096 * 14336
+    rest = alone["parameters"] - experts
+    assert held(alone, "parameters", "at_rest") == pytest.approx(2 * (rest + experts), rel=1e-6)
+    assert held(eighth, "parameters", "at_rest") == pytest.approx(2 * (rest + experts / 8), rel=1e-6)
+    for name in ("master weights", "optimizer states"):
+        assert held(eighth, name, "at_rest") == pytest.approx(held(alone, name, "at_rest"), rel=1e-6)
+
+
+def test_tokens_go_to_experts_and_back(run: Runs) -> None:
+    calls = shared(run, 8)["communication"]["collectives"]
+    tokens = [call for call in calls if call["name"] == "all_to_all"]
+    assert [(call["phase"], call["calls"], call["ranks"]) for call in tokens] == [
+        ("forward", 64, 8),
+        ("backward", 64, 8),
+    ]
+    assert {call["elements"] for call in tokens} == {64 * 2 * 4096 * 4096}
+    assert not any(call["name"] == "all_to_all" for call in shared(run, 1)["communication"]["collectives"])
+
+
+def test_a_rank_that_gets_more_tokens_than_the_mean_holds_more(run: Runs) -> None:
+    mean, more, most = (
+        held(shared(run, 8, *argv), "activations", "forward")
+        for argv in ((), ("--imbalance", "1.5"), ("--imbalance", "8"))
+    )
+    assert mean < more < most
+    assert held(shared(run, 8, "--imbalance", "100"), "activations", "forward") == most
+    assert most < 8 * mean
+
+
+def test_what_autoep_cannot_save_is_told(run: Runs) -> None:
+    key = "zero_optimization.stage3_gather_16bit_weights_on_model_save"
+    found = shared(run, 8, "--set", "zero_optimization.stage=3", "--set", f"{key}=true")
+    assert key in {remark["key"] for remark in found["findings"]}
+    assert "save" not in found["rank"]["peak"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("--target", "0.19.6"), "`expert_parallel.enabled` is not modelled before 0.19.8"),
+        (("--model", "llama-3-8b"), "needs a model with experts"),
+        (("--set", "expert_parallel.combine_impl=legacy_bmm"), "`expert_parallel.combine_impl` 'legacy_bmm'"),
+        (("--lora", "r=8,target=q_proj"), "with adapters is not modelled"),
+        (("--sp", "2"), "with sequence parallelism is not modelled"),
+        (("--set", "zero_optimization.round_robin_gradients=true"), "round_robin_gradients` is not modelled"),
+        (("--imbalance", "0.5"), "expected a number of at least 1, got `0.5`"),
+        (("--imbalance", "1e9"), "expected a number from 1 to 4096"),
+    ],
+)
+def test_what_was_not_measured_of_experts_is_refused_by_name(
+    run: Runs, argv: tuple[str, ...], said: str
+) -> None:
+    section = 'expert_parallel={"enabled": true, "autoep_size": 8}'
+    target = () if "--target" in argv else ("--target", "0.19.8")
+    code, out, err = run(*RUN, *EXPERTS, "--set", section, *target, *argv)
+    assert (code, out) == (2, "")
+    assert said in err

@@ -41,8 +41,9 @@ class Engine:
         if self.tape.parts > 1:
             self._build_parts()
             return
-        ledger.take(BUILT, built * self.everything, host=True)
+        ledger.take(BUILT, built * self.whole, host=True)
         ledger.touch(BUILT, built * self.tape.untied, host=True)
+        self._share_experts()
         if self.setup.optimizer.doubled:  # the script's optimizer is made before the engine
             ledger.take(STATES, self.setup.optimizer.kept(self.elements))
         largest = max((weight.elements for weight in self.tape.weights), default=0)
@@ -50,6 +51,21 @@ class Engine:
             ledger.touch(BUILT, width * largest, host=True)
         ledger.give(BUILT, built * self.everything, host=True)
         ledger.take(WEIGHTS, width * self.everything)
+
+    def _share_experts(self) -> None:
+        """This rank's experts are put together layer by layer; all others stay up to the last (AutoEP)."""
+        built, ledger = self.setup.built, self.ledger
+        own = [weight.elements for weight in self.tape.weights if weight.expert]
+        if own:
+            largest = sum(own) // sum(
+                module.weights[0].expert for module in self.tape.modules if module.weights
+            )
+            routers = sum(
+                weight.elements for weight in self.tape.weights if weight.name.endswith("router.gate")
+            )
+            ledger.take(BUILT, built * (sum(own) + routers), host=True)
+            ledger.touch(BUILT, built * largest, host=True)
+            ledger.give(BUILT, built * (sum(own) * self.tape.experts + routers), host=True)
 
     def _build_parts(self) -> None:
         """Linear layers are cut into parts, which go to the device as they were built, and are cast there."""
@@ -68,11 +84,16 @@ class Engine:
 
     @property
     def whole(self) -> int:
-        """Parameters of the model; a rank has a part of linear layers where these are shared."""
-        parts = self.tape.parts - 1
-        return self.everything + sum(
-            parts * weight.elements for weight in self.tape.weights if weight.linear
-        ) * bool(parts)
+        """Parameters of the model; a rank has a part of linear layers, or of experts, that are shared."""
+        parts, experts = self.tape.parts, self.tape.experts
+        return sum(
+            weight.elements * (experts if weight.expert else parts if weight.linear else 1)
+            for weight in self.tape.weights
+        )
+
+    def ranks_of(self, weight: Weight) -> int:
+        """Ranks that share a parameter's gradients and states."""
+        return self.setup.world // (self.tape.experts if weight.expert else 1)
 
     def largest_in(self, phase: str) -> int:
         """Bytes of the largest gradient; of the largest parameter, where all are put together."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dsconfig.sizing.tape import Weight
 
+MOST_EXPERTS = 178_956_971
+"""Elements of a group of experts (`split_params_into_different_moe_groups_for_optimizer`)."""
 ALIGNMENT = 2
 """Elements, for each rank (`nccl_start_alignment_factor`)."""
 
@@ -31,6 +33,37 @@ class Partition(NamedTuple):
         return sum(weight.elements for weight in self.own)
 
 
+def by_kind(weights: Sequence[Weight]) -> list[list[Weight]]:
+    """What all ranks share, then experts, which fewer do."""
+    kinds = ([weight for weight in weights if weight.expert is expert] for expert in (False, True))
+    return [members for members in kinds if members]
+
+
+def groups(weights: Sequence[Weight]) -> list[list[Weight]]:
+    """Groups of the optimizer: all parameters but experts, then these, so many at a time."""
+    found = [[weight for weight in weights if not weight.expert]]
+    count = MOST_EXPERTS
+    for weight in weights:
+        if weight.expert:
+            count += weight.elements
+            if count > MOST_EXPERTS:
+                found.append([])
+                count = weight.elements
+            found[-1].append(weight)
+    return [members for members in found if members]
+
+
+def joined(cuts: Sequence[Partition]) -> Partition:
+    """The pieces of all groups together."""
+    parts, starts = dict[Weight, int](), dict[Weight, int]()
+    for cut in cuts:
+        parts |= cut.parts
+        starts |= cut.starts
+    return Partition(
+        sum(cut.padded for cut in cuts), sum(cut.size for cut in cuts), tuple(parts), parts, starts
+    )
+
+
 def partition(weights: Sequence[Weight], world: int, rank: int, round_robin: bool) -> Partition:
     """The piece of a rank (`DeepSpeedZeroOptimizer.__init__`, `get_partition_info`)."""
     if round_robin:  # `_round_robin_reorder`
@@ -53,20 +86,24 @@ def partition(weights: Sequence[Weight], world: int, rank: int, round_robin: boo
     return Partition(padded, size, tuple(parts), parts, starts)
 
 
-def slices(cut: Partition, weights: Sequence[Weight], merge_all: bool, rank: int) -> list[tuple[int, int]]:
-    """Of each stretch of a bucket the rank that it is for, and its elements (`average_tensor`).
+def slices(
+    cut_of: Callable[[Weight], tuple[Partition, int]], weights: Sequence[Weight], merge_all: bool
+) -> list[tuple[int, int, bool]]:
+    """Of each stretch of a bucket the rank that it is for, its elements, and whether of experts.
 
-    Neighbours for one rank are one stretch, but not those for this rank where fp32 gradients are accumulated.
+    Neighbours for one rank are one stretch (`average_tensor`), but not those for this rank where fp32
+    gradients are accumulated. `cut_of`: the piece of a weight's group, and the rank in the group.
     """
-    found: list[tuple[int, int]] = []
+    found: list[tuple[int, int, bool]] = []
     for weight in weights:
+        cut, rank = cut_of(weight)
         at, end = cut.starts[weight], cut.starts[weight] + weight.elements
         while at < end:
             to = at // cut.size
             stop = min(end, (to + 1) * cut.size)
-            if found and found[-1][0] == to and (merge_all or to != rank):
-                found[-1] = (to, found[-1][1] + stop - at)
+            if found and found[-1][::2] == (to, weight.expert) and (merge_all or to != rank):
+                found[-1] = (to, found[-1][1] + stop - at, weight.expert)
             else:
-                found.append((to, stop - at))
+                found.append((to, stop - at, weight.expert))
             at = stop
     return found

@@ -17,14 +17,14 @@ class Partitioned(Placed):
     def save(self) -> None:
         """Gather each module, and let rank 0 copy it (`_zero3_consolidated_16bit_state_dict`)."""
         setup, ledger = self.setup, self.ledger
-        if not setup.saves:
+        if not setup.saves or setup.experts:  # DeepSpeed raises for those that share experts
             return
         ledger.enter(SAVE)
         ledger.give(PERSISTENT, self.persisting)
         whole = 0
         for module in self.tape.modules:
             own = [weight for weight in module.weights if weight.module == module.number]  # none that is tied
-            count = sum(map(self.bytes_of, module.weights)) * setup.world if setup.world > 1 else 0
+            count = self.gathered(module.weights)
             ledger.take(GATHERED, count)
             if not setup.rank:
                 ledger.take(CONSOLIDATED, setup.width * sum(weight.elements for weight in own), host=True)
@@ -66,7 +66,8 @@ class Partitioned(Placed):
         """`reduce_independent_p_g_buckets_and_remove_grads`."""
         setup = self.setup
         kind = (2 if weight.linear else 4) if setup.autocast else next(iter(self.buckets))
-        if self.filled[kind] + weight.elements > setup.bucket and self.filled[kind]:
+        filled = self.filled[kind] + weight.elements > setup.bucket
+        if self.filled[kind] and (filled or setup.place(self.buckets[kind][-1]) != setup.place(weight)):
             self._reduce(kind)
         if setup.contiguous and self.filled[kind] + weight.elements <= setup.bucket:
             self.ledger.give(GRADIENTS, count)
@@ -80,14 +81,15 @@ class Partitioned(Placed):
         setup, ledger, weights = self.setup, self.ledger, self.buckets[kind]
         if not weights:
             return
-        total, world = self.filled[kind], setup.world
+        total, world = self.filled[kind], self.ranks_of(weights[0])
         shards = sum(self.shard(weight) for weight in weights)
         if setup.quantised_gradients and world > setup.node > 0:
             self.reduce_quantised(kind)
             return
         whole = setup.contiguous and total <= setup.bucket and not setup.reduce_scatter
         sent = kind if setup.ways.typed_buckets else setup.sent
-        self.send("all_reduce" if whole else "reduce_scatter", total if whole else shards * world, sent)
+        name = "all_reduce" if whole else "reduce_scatter"
+        self.send(name, total if whole else shards * world, sent, world)
         copy = flat = 0
         if whole:
             copy = setup.gradient * total if setup.gradient != kind else 0
@@ -102,6 +104,8 @@ class Partitioned(Placed):
             if setup.gradient != sent:
                 flat = setup.gradient * shards  # and not views of it
                 copy += flat
+            if weights[0].expert and self.tape.experts > 1:  # they are divided by the number of all ranks
+                copy += sent * shards
         ledger.touch(FLATTENED, copy)
         ledger.take(FLATTENED, flat)  # the shards are views of it
         self.hand_over(weights)
@@ -151,4 +155,7 @@ class Partitioned(Placed):
         self.gather_persistent()
         if setup.world > 1:
             for weight in self.kept:
-                self.send("all_gather", self.shard(weight) * setup.world, self.width_of(weight))
+                if self.ranks_of(weight) > 1:
+                    self.send(
+                        "all_gather", self.aligned(weight), self.width_of(weight), self.ranks_of(weight)
+                    )

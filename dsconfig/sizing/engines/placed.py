@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dsconfig.sizing.engines.base import BUCKET, BUILT, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS
+from dsconfig.sizing.engines.partition import groups
 from dsconfig.sizing.engines.pinned import rounding
 from dsconfig.sizing.engines.quantised import Quantised
 from dsconfig.sizing.engines.setup import Setup
@@ -28,7 +31,11 @@ class Placed(Quantised):
             raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not modelled")
         self.kept = persistent(setup.third, tape.weights)
         self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send)
-        self.groups = sub_groups(setup.third, [self.shard(weight) for weight in self.trained])
+        self.groups = [
+            found
+            for members in groups(self.trained)
+            for found in sub_groups(setup.third, [self.shard(weight) for weight in members])
+        ]
         self.bytes = sum(map(self.bytes_of, tape.weights))
         self.shards_trained = sum(map(sum, self.groups))
         sent = setup.sent if setup.ways.typed_buckets else setup.width
@@ -103,7 +110,7 @@ class Placed(Quantised):
         if setup.contiguous:
             for kind in self.buckets:
                 ledger.take(BUCKET, kind * setup.bucket)
-        biggest = max((self.shard(weight) * setup.world for weight in self.trained), default=0)
+        biggest = max(map(self.aligned, self.trained), default=0)
         ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.early_buckets else 1))
 
     def first_home(self, weight: Weight) -> bool | None:
@@ -125,7 +132,7 @@ class Placed(Quantised):
         """All shards go through a buffer on the host (`defragment`), or to one, where they are offloaded."""
         setup, ledger = self.setup, self.ledger
         if setup.secondary > 1:
-            aligned = sum(self.shard(weight) * setup.world for weight in self.tape.weights)
+            aligned = sum(map(self.aligned, self.tape.weights))
             ledger.take(SECONDARY, setup.width * aligned // setup.secondary, host=setup.offloads_parameters)
         ledger.touch(
             WEIGHTS, sum(map(self.bytes_of, self.trained)) * self.flat // self.shards_trained, host=True
@@ -196,7 +203,11 @@ class Placed(Quantised):
 
     def gather_persistent(self) -> None:
         """What is small stays whole between steps."""
-        self.persisting = 0
-        if self.setup.world > 1:
-            self.persisting = sum(map(self.bytes_of, self.kept)) * self.setup.world
+        self.persisting = self.gathered(self.kept)
         self.ledger.take(PERSISTENT, self.persisting)
+
+    def gathered(self, weights: Iterable[Weight]) -> int:
+        """Bytes of these parameters, whole: those that are partitioned at all."""
+        return sum(
+            self.width_of(weight) * self.aligned(weight) for weight in weights if self.ranks_of(weight) > 1
+        )

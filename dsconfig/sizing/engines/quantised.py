@@ -17,7 +17,11 @@ class Quantised(Engine):
 
     def shard(self, weight: Weight) -> int:
         """Elements of a rank's part (`_aligned_size`)."""
-        return -(-weight.elements // self.setup.world)
+        return -(-weight.elements // self.ranks_of(weight))
+
+    def aligned(self, weight: Weight) -> int:
+        """Elements of all parts, with what fills up the last."""
+        return self.shard(weight) * self.ranks_of(weight)
 
     def reduce_quantised(self, kind: int) -> None:
         """`all_to_all_quant_reduce`: the gradients of a bucket, one after the other."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from dsconfig.sizing.tape import Weight
 
 
 class Rule(NamedTuple):
@@ -176,6 +179,8 @@ class Setup(NamedTuple):
     """Ranks that share each linear layer (`tensor_parallel.autotp_size`); `world` are those that do not."""
     sequence: int = 1
     """Ranks that share each sequence (`sequence_parallel_size`)."""
+    experts: int = 0
+    """Ranks that share the experts (`expert_parallel.autoep_size`); 0 where AutoEP is off."""
     saves: bool = False
     """Whether rank 0 puts the model together to save it (`stage3_gather_16bit_weights_on_model_save`)."""
     rank: int = 0
@@ -187,6 +192,10 @@ class Setup(NamedTuple):
     """Whether host and rank are two memories, as with a GPU: what goes from one to the other is a copy."""
     built: int = 4
     """Bytes of a weight as the script builds or loads the model."""
+
+    def place(self, weight: Weight) -> tuple[bool, bool]:
+        """What tells groups of ranks apart at stage 3: `zero.Init` has one of its own, of all ranks."""
+        return weight.expert, weight.late and self.zero_init
 
     @property
     def full_adapters(self) -> bool:

@@ -12,7 +12,7 @@ from dsconfig.sizing.engines.base import (
     WEIGHTS,
     Engine,
 )
-from dsconfig.sizing.engines.partition import partition, slices
+from dsconfig.sizing.engines.partition import Partition, groups, joined, partition, slices
 from dsconfig.sizing.engines.pinned import rounding
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
@@ -28,7 +28,9 @@ class Sharded(Engine):
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        self.cut = partition(self.trained, setup.world, setup.rank, setup.round_robin)
+        self.groups = [(members, *self._piece(members)) for members in groups(self.trained)]
+        self.cut = joined([cut for _, cut, _ in self.groups])
+        self.piece_of = {weight: (cut, rank) for members, cut, rank in self.groups for weight in members}
         self.mine = set(self.cut.own)
         self.largest = max((weight.elements for weight in self.trained), default=0)
         raised = setup.gradient == 4 and setup.width != 4
@@ -41,7 +43,15 @@ class Sharded(Engine):
         self.there: dict[Weight, int] = {}
         """Gradients that have blocks of their own, in bytes."""
         self.ready = False
-        self.partial = self.kept = self.compact_held = self.saved = 0
+        self.partial = self.kept = 0
+        self.compact_held: dict[int, int] = {}
+        """Bytes of fp32 gradients of each group's piece, by its place."""
+
+    def _piece(self, members: list[Weight]) -> tuple[Partition, int]:
+        """This rank's piece of a group, and its place among the ranks that share it."""
+        ranks = self.ranks_of(members[0])
+        rank = self.setup.rank // (self.setup.world // ranks)
+        return partition(members, ranks, rank, self.setup.round_robin), rank
 
     # ------------------------------------------------------------ load
     def load(self) -> None:
@@ -56,14 +66,16 @@ class Sharded(Engine):
             ledger.touch(FLATTENED, setup.width * self.cut.padded, host=True)
             ledger.take(FLATTENED, setup.width * self.cut.padded)
         else:
-            ledger.take(FLATTENED, setup.width * self.cut.padded)
-            ledger.give(WEIGHTS, setup.width * self.elements)
-        clone = setup.width * size
-        ledger.take(TEMPORARY, clone)
-        ledger.take(MASTER, setup.master * size if host or setup.width != setup.master else 0, host=host)
-        ledger.give(TEMPORARY, clone)
-        if setup.width == setup.master and not host:
-            ledger.take(MASTER, setup.master * size)
+            for members, cut, _ in self.groups:
+                ledger.take(FLATTENED, setup.width * cut.padded)
+                ledger.give(WEIGHTS, setup.width * sum(weight.elements for weight in members))
+        for _, cut, _ in self.groups:
+            clone = setup.width * cut.size
+            ledger.take(TEMPORARY, clone)
+            cast = host or setup.width != setup.master
+            ledger.take(MASTER, setup.master * cut.size if cast else 0, host=host)
+            ledger.give(TEMPORARY, clone)
+            ledger.take(MASTER, 0 if cast else setup.master * cut.size)
         if host:
             ledger.take(STAGING, self._staged(), host=True)
             ledger.take(STAGING, setup.width * self.largest)
@@ -190,9 +202,10 @@ class Sharded(Engine):
         """`average_tensor`: stretches for several ranks are flattened into one tensor first."""
         setup, ledger = self.setup, self.ledger
         width, total = self.buffer_width, sum(weight.elements for weight in weights)
-        if self.compact and not self.compact_held and self.mine & set(weights):
-            self.compact_held = 4 * self.cut.size
-            ledger.take(COMPACT, self.compact_held)
+        for index, (members, cut, _) in enumerate(self.groups if self.compact else ()):
+            if index not in self.compact_held and self.mine & set(weights) & set(members):
+                self.compact_held[index] = 4 * cut.size
+                ledger.take(COMPACT, 4 * cut.size)
         if setup.sequence > 1 and (setup.reduce_scatter or not setup.contiguous):
             kind = 4  # `allreduce_bucket`
         if not setup.reduce_scatter or not setup.contiguous:
@@ -204,17 +217,19 @@ class Sharded(Engine):
             if not setup.contiguous and len(weights) > 1:
                 ledger.give(FLATTENED, width * total)
             return
-        chunk: list[int] = []
-        found = slices(self.cut, weights, not self.compact, setup.rank)
-        for index, (_, count) in enumerate(found):
-            chunk.append(count)
-            if sum(chunk) > setup.bucket or index == len(found) - 1:
-                self._all_reduce(chunk, kind, width)
-                chunk = []
+        found = slices(self.piece_of.__getitem__, weights, not self.compact)
+        for experts in dict.fromkeys(expert for _, _, expert in found):
+            chunk: list[int] = []
+            counts = [count for _, count, expert in found if expert is experts]
+            for index, count in enumerate(counts):
+                chunk.append(count)
+                if sum(chunk) > setup.bucket or index == len(counts) - 1:
+                    self._all_reduce(chunk, kind, width, experts)
+                    chunk = []
 
-    def _all_reduce(self, chunk: list[int], kind: int, width: int) -> None:
+    def _all_reduce(self, chunk: list[int], kind: int, width: int, experts: bool) -> None:
         total, flat = sum(chunk), len(chunk) > 1
-        self.send("all_reduce", total, kind)
+        self.send("all_reduce", total, kind, self.setup.world // (self.tape.experts if experts else 1))
         self.ledger.take(FLATTENED, (width * total if flat else 0) + (kind * total if kind != width else 0))
         if self.compact:
             self.ledger.touch(FLATTENED, 4 * max(chunk))
@@ -248,7 +263,7 @@ class Sharded(Engine):
         if setup.stage == 1 and not self.boundary:
             return
         if setup.stage == 1 and not setup.overlap:
-            for weight in self.trained:
+            for weight in (weight for members, _, _ in self.groups for weight in members):
                 self._set_up()
                 self._reduce_ready(weight)
         for kind in sorted(self.buckets):
@@ -285,29 +300,29 @@ class Sharded(Engine):
     def step(self) -> None:
         """The norm, one flat gradient in the masters' type, the update."""
         setup, ledger = self.setup, self.ledger
-        self._update()
-        self.send("all_gather", self.cut.padded, setup.width)
+        if setup.norms and not setup.offloads:
+            for count in self.cut.parts.values():
+                ledger.touch(TEMPORARY, 8 * count)
+        last = len(self.groups) - 1  # gradients of all groups are one tensor
+        for index, (_, cut, _) in enumerate(self.groups):
+            self._update(cut, index, self.kept if index == last else 0)
+        self.kept = 0
+        for members, cut, _ in self.groups:
+            if len(self.groups) == 1 or self.ranks_of(members[0]) > 1:
+                self.send("all_gather", cut.padded, setup.width, self.ranks_of(members[0]))
         if self.casts and setup.contiguous:
             ledger.give(BUCKET, self.bucket_bytes)
 
-    def _update(self) -> None:
-        setup, ledger, size = self.setup, self.ledger, self.cut.size
-        if setup.offloads:
-            self.update(size, size, host=True)
-            if self.compact_held:
-                ledger.give(COMPACT, self.compact_held)
-                self.compact_held = 0
-            return
-        if setup.norms:
-            for count in self.cut.parts.values():
-                ledger.touch(TEMPORARY, 8 * count)
-        if self.compact_held:
-            self.update(size, size)
-            ledger.give(COMPACT, self.compact_held)
-            self.compact_held = 0
+    def _update(self, cut: Partition, index: int, kept: int) -> None:
+        """Of one group; `kept`: bytes of its gradients."""
+        setup, ledger, size = self.setup, self.ledger, cut.size
+        compact = self.compact_held.pop(index, 0)
+        if setup.offloads or compact:
+            self.update(size, size, host=setup.offloads)
+            ledger.give(COMPACT, compact)
             return
         flat = setup.gradient * size
-        copies = len(self.cut.parts) > 1 or sum(self.cut.parts.values()) < size
+        copies = len(cut.parts) > 1 or sum(cut.parts.values()) < size
         full = setup.master * size if setup.gradient != setup.master else 0
         held = (full or flat) if copies or full else 0
         ledger.take(TEMPORARY, flat if copies else 0)
@@ -315,9 +330,8 @@ class Sharded(Engine):
             ledger.take(TEMPORARY, full)
             ledger.give(TEMPORARY, flat if copies else 0)
         if held:
-            ledger.give(GRADIENTS, self.kept)
+            ledger.give(GRADIENTS, kept)
         self.update(size, size)
         ledger.give(TEMPORARY, held)
         if not held:
-            ledger.give(GRADIENTS, self.kept)
-        self.kept = 0
+            ledger.give(GRADIENTS, kept)

@@ -19,10 +19,12 @@ SECONDARY = "secondary partition"
 class Batch:
     """Parameters gathered by one call, and the buffer that they arrive in."""
 
-    __slots__ = ("buffer", "left", "weights")
+    __slots__ = ("buffer", "left", "mates", "weights")
 
     def __init__(self, weights: Sequence[Weight], buffer: int) -> None:
         self.weights, self.left, self.buffer = tuple(weights), len(weights), buffer
+        self.mates = [self]
+        """Batches of other groups of ranks that are waited for with it (`MultipleAllGatherHandles`)."""
 
 
 class Block:
@@ -61,6 +63,7 @@ class Coordinator:
         send: Callable[[str, int, int, int], None],
     ) -> None:
         self.setup, self.ledger, self.kept, self.send = setup, ledger, kept, send
+        self.experts = tape.experts
         self.leaves, self.inner = _leaves(tape, setup.leaves)
         self.weights_of = [self.leaves.get(module.number, module.weights) for module in tape.modules]
         visited = [*visits(tape.steps), *visits(tape.steps, forward=False)]
@@ -159,12 +162,20 @@ class Coordinator:
         """`all_gather_coalesced`: of one parameter in place, of several into a buffer for each type."""
         if not weights:
             return
+        places = list(dict.fromkeys(map(self.setup.place, weights)))
+        if len(places) > 1:  # a call for each group of ranks
+            for place in places:
+                self._gather([weight for weight in weights if self.setup.place(weight) == place])
+            mates = list(dict.fromkeys(self.flying[weight] for weight in weights))
+            for batch in mates:
+                batch.mates = mates
+            return
         second = [weight for weight in weights if weight in self.secondary]
         if second and len(second) < len(weights):
             self._gather([weight for weight in weights if weight not in self.secondary])
             self._gather(second)
             return
-        world = self.setup.world
+        world = self.ranks_of(weights[0])
         self.away.difference_update(weights)
         self.available += sum(weight.elements for weight in weights)
         kinds: dict[int, list[Weight]] = {}
@@ -175,12 +186,17 @@ class Coordinator:
             if world == 1:
                 buffer = 0
             if buffer:
-                self.send("all_gather", buffer // width, width, self.setup.secondary if second else 0)
+                ranks = self.setup.secondary if second else world
+                self.send("all_gather", buffer // width, width, ranks)
             alone = len(weights) == 1
             self.ledger.take(GATHERED if alone else RECEIVE, buffer)
             batch = Batch(members, buffer)
             for weight in members:
                 self.flying[weight] = batch
+
+    def ranks_of(self, weight: Weight) -> int:
+        """Ranks among which it is partitioned."""
+        return self.setup.world // (self.experts if weight.expert else 1)
 
     def _width_sent(self, weight: Weight) -> int:
         if self.setup.quantised:
@@ -194,13 +210,14 @@ class Coordinator:
         """The first that is waited for cuts the buffer into copies; the last lets go of it."""
         batch = self.flying.pop(weight)
         if weight not in self.there:
-            self._cut(batch)
+            for mate in batch.mates:
+                self._cut(mate)
         batch.left -= 1
-        if not batch.left and len(batch.weights) > 1:
-            self.ledger.give(RECEIVE, batch.buffer)
+        if not any(mate.left for mate in batch.mates):
+            self.ledger.give(RECEIVE, sum(mate.buffer for mate in batch.mates if len(mate.weights) > 1))
 
     def _cut(self, batch: Batch) -> None:
-        one = self.setup.world == 1
+        one = self.ranks_of(batch.weights[0]) == 1
         if self.setup.quantised and len(batch.weights) > 1:  # all of them in fp16 (`dequantize`)
             self.ledger.take(RECEIVE, 2 * batch.buffer)
             batch.buffer *= 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.sizing.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
+from dsconfig.sizing.engines.partition import by_kind
 from dsconfig.sizing.tape import Weight
 
 CHUNK = 500_000_000
@@ -47,13 +48,15 @@ class Whole(Engine):
         if not self.boundary:
             return
         sent = self.setup.sent if self.setup.sent != self.setup.width else 0
-        self.ledger.touch(FLATTENED, (self.setup.width + sent) * min(self.elements, CHUNK))
-        chunk = 0
-        for weight in self.trained:
-            chunk += weight.elements
-            if chunk > CHUNK or weight is self.trained[-1]:
-                self.send("all_reduce", chunk, self.setup.sent)
-                chunk = 0
+        for members in by_kind(self.trained):
+            count = sum(weight.elements for weight in members)
+            self.ledger.touch(FLATTENED, (self.setup.width + sent) * min(count, CHUNK))
+            chunk = 0
+            for weight in members:
+                chunk += weight.elements
+                if chunk > CHUNK or weight is members[-1]:
+                    self.send("all_reduce", chunk, self.setup.sent, self.ranks_of(weight))
+                    chunk = 0
 
     def step(self) -> None:
         """Half precision: one flat fp32 gradient; else the gradients as they are."""

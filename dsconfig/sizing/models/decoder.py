@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.sizing.attention import Heads, attend, turn
+from dsconfig.sizing.experts import dispatch, grouped
 from dsconfig.sizing.layers import activation, add, cast, kept, linear, multiply, rms_norm
 from dsconfig.sizing.models.head import language_loss
 from dsconfig.sizing.models.shape import Shape, Work
@@ -13,7 +14,7 @@ from dsconfig.sizing.ulysses import attend_shared
 class Layer:
     """The modules of one decoder layer."""
 
-    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
+    def __init__(self, tape: Tape, shape: Shape, work: Work, prefix: str) -> None:
         hidden, size = shape.hidden, shape.head_size
         queries, keys = shape.heads * size, shape.key_heads * size
         bias = shape.query_bias
@@ -32,14 +33,16 @@ class Layer:
             if shape.head_norms
             else []
         )
-        self._mlp(tape, shape, prefix)
+        self._mlp(tape, shape, work, prefix)
         self.before = tape.module(f"{prefix}.input_layernorm", hidden)
         self.after = tape.module(f"{prefix}.post_attention_layernorm", hidden)
 
-    def _mlp(self, tape: Tape, shape: Shape, prefix: str) -> None:
+    def _mlp(self, tape: Tape, shape: Shape, work: Work, prefix: str) -> None:
         count = shape.hidden * shape.wide
         self.mlp = tape.module(f"{prefix}.mlp")
-        if shape.experts:
+        if work.experts:
+            self.grouped = grouped(tape, shape, work, f"{prefix}.mlp")
+        elif shape.experts:
             self.mlp.kind = "MixtralSparseMoeBlock"
             self.gate = tape.module(f"{prefix}.mlp.gate", shape.experts * shape.hidden)
             self.experts = tape.module(
@@ -48,7 +51,10 @@ class Layer:
             for weight in self.experts.weights:
                 weight.linear = False
             self.act = tape.module(f"{prefix}.mlp.experts.act_fn")
-            return
+        else:
+            self._plain(tape, shape, prefix)
+
+    def _plain(self, tape: Tape, shape: Shape, prefix: str) -> None:
         up = (shape.wide, shape.hidden, *([shape.wide] if shape.mlp_bias else []))
         down = (shape.hidden, shape.wide, *([shape.hidden] if shape.mlp_bias else []))
         self.gate = tape.projection(f"{prefix}.mlp.gate_proj", *up)
@@ -65,7 +71,7 @@ def build(shape: Shape, work: Work) -> Tape:
     embedding = tape.module(
         "model.embed_tokens", shape.vocabulary * shape.hidden, returns=False, casts=shape.tied
     )
-    layers = [Layer(tape, shape, f"model.layers.{index}") for index in range(shape.layers)]
+    layers = [Layer(tape, shape, work, f"model.layers.{index}") for index in range(shape.layers)]
     norm = tape.module("model.norm", shape.hidden)
     turning = tape.module("model.rotary_emb", returns=False)
     head = tape.module(
@@ -119,11 +125,12 @@ def decoder_layer(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Wo
         x = add(tape, x, y)
         y = rms_norm(tape, layer.after, x, rows)
         with tape.inside(layer.mlp):
-            y = (
-                _experts(tape, shape, layer, y, rows)
-                if shape.experts
-                else _gated(tape, shape, layer, y, rows)
-            )
+            if work.experts:
+                y = dispatch(tape, shape, work, layer.grouped, y, rows)
+            elif shape.experts:
+                y = _experts(tape, shape, layer, y, rows)
+            else:
+                y = _gated(tape, shape, layer, y, rows)
         return add(tape, x, y)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from dsconfig.sizing import ulysses
+from dsconfig.sizing import experts, ulysses
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.refused import NotModelledError
 from dsconfig.sizing.tape import Exchange, Tape
@@ -18,6 +18,8 @@ def record(shape: Shape, work: Work) -> Tape:
     """
     if work.sequence > 1:
         ulysses.refuse(shape, work)
+    if work.experts:
+        experts.refuse(shape, work)
     if work.tensor > 1:
         return shared(shape, work)
     if shape.family == "gpt2":

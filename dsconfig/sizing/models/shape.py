@@ -60,6 +60,10 @@ class Work(NamedTuple):
 
     sequence: int = 1
     """Ranks that share each sequence (Ulysses); `length` is that of a whole one."""
+    experts: int = 0
+    """Ranks that share the experts by AutoEP; 0 where it is off."""
+    imbalance: float = 1.0
+    """Tokens that this rank's experts get, in times of those that it sends."""
     computes: bool = True
     """Whether there is a pass at all, or only the parameters are asked for."""
 

@@ -10,6 +10,13 @@ from tests.parity.generators.memory import DECODERS, PLAIN_ADAM, model, zero
 
 Dict = dict[str, Any]
 DRIVE: Dict = {"device": "nvme", "nvme_path": "nvme"}
+UNSHARED = (
+    "zero_hpz_partition_size",
+    "zero_quantized_weights",
+    "contiguous_gradients",
+    "stage3_gather_16bit_weights_on_model_save",
+)
+"""Keys below `zero_optimization` with which DeepSpeed refuses AutoEP."""
 WORLDS = (2, 4, 8, 8, 16, 32, 64, 128, 512)
 
 
@@ -81,4 +88,35 @@ def drives(source: random.Random) -> Dict:
     return chosen
 
 
-PARTS: dict[str, Callable[[random.Random, Dict], Dict]] = {"sequence": sequence, "nvme": nvme}
+def experts(source: random.Random, case: Dict) -> Dict:
+    """Ranks that share the experts of a mixture (AutoEP)."""
+    while case["model"]["kind"] != "mixtral":
+        case["model"], case["length"] = model(source)
+    spec, config, world = case["model"], case["config"], source.choice(WORLDS)
+    spec["num_local_experts"] = source.choice((2, 4, 8, 16))
+    if source.random() < 0.3:
+        spec["checkpointing"] = True
+    ranks = source.choice(
+        [size for size in (1, 2, 4, 8) if spec["num_local_experts"] % size == world % size == 0]
+    )
+    config["expert_parallel"] = {"enabled": True, "autoep_size": ranks}
+    if source.random() < 0.5:
+        config["expert_parallel"]["preset_model"] = "mixtral"
+    case |= {"world_size": world, "rank": source.randrange(world)}
+    if ranks > 1 and source.random() < 0.25:
+        case["imbalance"] = 2
+    for key in UNSHARED:
+        config["zero_optimization"].pop(key, None)
+    if "client_optimizer" in case:  # stages 1 and 2 want groups of parameters that its script makes
+        del case["client_optimizer"]
+        config["optimizer"] = PLAIN_ADAM
+    if config.pop("torch_autocast", None):
+        config["bf16"] = {"enabled": True}
+    return case
+
+
+PARTS: dict[str, Callable[[random.Random, Dict], Dict]] = {
+    "sequence": sequence,
+    "experts": experts,
+    "nvme": nvme,
+}

@@ -94,6 +94,8 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
         adapter(model.get("lora"), setup.full_adapters),
         setup.tensor,
         setup.sequence,
+        setup.experts,
+        trial.get("imbalance", 1),
     )
     return simulate(setup, shape(model), work)
 

@@ -27,6 +27,7 @@ logging.disable(logging.WARNING)
 warnings.filterwarnings("ignore")
 
 import forks  # noqa: E402
+import memory_experts  # noqa: E402
 import memory_models  # noqa: E402
 import memory_recording  # noqa: E402
 import memory_swapping  # noqa: E402
@@ -49,7 +50,7 @@ COLLECTIVES = [
 ]
 LOADING = ("build", "initialize", "placed")
 """Marks before the first pass; from `placed` on the model is where the engine has it."""
-phase = "build"
+phase, imbalance = "build", 1
 calls: dict[str, dict[str, list[int]]] = {}
 
 
@@ -75,7 +76,11 @@ def wrap_collectives() -> None:
             said = function(*args, **named)
             if name == "all_to_all_single":  # what comes back has to be numbers
                 into, out_of = (*args, *(named[part] for part in ("output", "input") if part in named))[:2]
-                into.copy_(out_of)
+                times = imbalance if into.dtype == torch.int32 else 1  # how many tokens each expert gets
+                if into.shape == out_of.shape:
+                    into.copy_(out_of * times if times > 1 else out_of)
+                else:
+                    into.zero_()
             return said
 
         return inner
@@ -104,6 +109,7 @@ def prepare() -> None:
     tell_places()
     stand_in_for_kernels()
     memory_swapping.stand_in()
+    memory_experts.stand_in()
     for module in [found for name, found in sys.modules.items() if name.startswith("deepspeed.")]:
         for name in ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks"):
             if hasattr(module, name):
@@ -219,6 +225,8 @@ def measure(trial: dict[str, Any]) -> dict[str, Any]:
     """Build an engine, train, and say what it allocated."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
+    global imbalance  # noqa: PLW0603
+    imbalance = int(trial.get("imbalance", 1))
     world, rank, steps = int(trial["world_size"]), int(trial.get("rank", 0)), int(trial.get("steps", 3))
     os.environ.update(WORLD_SIZE=str(world), RANK=str(rank))
     torch.distributed.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
