@@ -40,6 +40,8 @@ class WorkerRequests:
             return self._commit(round_, str(message["checkpoint"]))
         if request == "finish":
             return self._finish(round_, int(message["local_rank"]))
+        if request == "give-up":
+            return self._give_up(round_, str(message["text"]))
         if request == "state":
             with self._lock:
                 state = self._store.read()
@@ -56,6 +58,13 @@ class WorkerRequests:
         taken = state.round == round_ and state.latest == checkpoint and state.commits > before
         self._log.write("commit" if taken else "commit-refused", round=round_, checkpoint=checkpoint)
         return {"committed": taken, "number": state.commits, "round": state.round}
+
+    def _give_up(self, round_: int, text: str) -> Message:
+        with self._lock:
+            state = self._store.update(
+                partial(transitions.fail, node=self._node.name, round_=round_, text=text)
+            )
+        return {"failed": state.outcome is not None}
 
     def _finish(self, round_: int, local_rank: int) -> Message:
         """Hold back a worker that has ended well until all of its group have; the reply may never come.

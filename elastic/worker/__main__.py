@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the script that the arguments name."""
     from elastic.errors import ElasticityError
+    from elastic.worker.checkpoint_name import DamagedCommitError
     from elastic.worker.session import current
 
     try:
         _run(current())
+    except DamagedCommitError as error:
+        current().give_up(str(error))
+        raise SystemExit(1) from None
     except ElasticityError as error:
         print(f"dsconfig: error: {error}", file=sys.stderr, flush=True)
         raise SystemExit(1) from None

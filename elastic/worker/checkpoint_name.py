@@ -11,6 +11,10 @@ class CheckpointError(ElasticityError):
     """A checkpoint's name or a commit file that cannot be used."""
 
 
+class DamagedCommitError(CheckpointError):
+    """A commit file says nothing that can be used: it will not at the next start either."""
+
+
 def check_name(name: str) -> None:
     """Raise `CheckpointError` for a name that is no plain path below a folder."""
     parts = name.split("/")

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypedDict, cast
 
 from elastic.atomic_write import atomic_write
-from elastic.worker.checkpoint_name import CheckpointError, check_name
+from elastic.worker.checkpoint_name import CheckpointError, DamagedCommitError, check_name
 from elastic.worker.session import Session
 
 KEPT_COMMITS = 8
@@ -89,7 +89,14 @@ class Checkpoints:
         name = self._session.checkpoint
         if name is not None:
             return Saved(self._root, name, self._world_size(name))
-        commit = _read(self._files()[-1]) if self._files() else None
+        files = self._files()
+        try:
+            commit = _read(files[-1]) if files else None
+        except DamagedCommitError as error:
+            # That commit was promised to be the latest: only its owner may say that it never was.
+            before = "from the commit before it" if len(files) > 1 else "from the beginning"
+            again = "remove it and start again, in the same store with another `--rdzv-id`"
+            raise DamagedCommitError(f"{error}; {again}: the job goes on {before}") from None
         return commit and Saved(self._root, commit["name"], commit["world_size"])
 
     def commit(self, tag: str) -> bool:
@@ -119,7 +126,10 @@ class Checkpoints:
         if not files:
             return 1
         last = int(files[-1].name.partition(".")[0])
-        commit = _read(files[-1])
+        try:
+            commit = _read(files[-1])
+        except DamagedCommitError:
+            commit = None  # a life too many hides nothing; `latest` says what is damaged, where it counts
         return last if commit and commit["incarnation"] == self._session.incarnation else last + 1
 
     def _files(self) -> list[Path]:
@@ -128,7 +138,13 @@ class Checkpoints:
 
     def _world_size(self, name: str) -> int:
         check_name(name)
-        if (commit := _read(self._root / name / "elastic.json")) is None:
+        file = self._root / name / "elastic.json"
+        try:
+            commit = _read(file)
+        except DamagedCommitError as error:
+            again = "put a copy back from `commits`, or start again with a new store"
+            raise DamagedCommitError(f"{error}; {again}") from None
+        if commit is None:
             raise CheckpointError(
                 f"checkpoint `{name}` is not in {self._root}: all nodes must see that folder"
             )
@@ -141,14 +157,15 @@ def _read(file: Path) -> Commit | None:
         read = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError, OSError) as error:
-        raise _broken(file, str(error)) from None
+    except OSError as error:  # a disk may answer the next time
+        raise CheckpointError(f"commit file {file} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, str(error)) from None
     for key, kind in _KINDS.items():
         if not isinstance(read, dict) or type(read.get(key)) is not kind:
-            raise _broken(file, f"it has no `{key}` of the right kind")
+            raise _damaged(file, f"it has no `{key}` of the right kind")
     return cast("Commit", read)
 
 
-def _broken(file: Path, why: str) -> CheckpointError:
-    later = "remove it, and the job goes on from the commit before it"
-    return CheckpointError(f"commit file {file} is broken: {why}; {later}")
+def _damaged(file: Path, why: str) -> DamagedCommitError:
+    return DamagedCommitError(f"commit file {file} is damaged: {why}")

@@ -123,6 +123,10 @@ class Session:
         self.end_if_over()
         return int(reply["number"])
 
+    def give_up(self, text: str) -> None:
+        """End the job as failed, with this line on every node: what happened here would happen again."""
+        self._agent.ask("give-up", round=self.round, text=text)
+
     def finish(self) -> None:
         """Wait until all workers of the group have ended well; `python -m elastic.worker` calls it.
 

@@ -37,6 +37,7 @@ SCENARIOS = {
     "full_disk",
     "clocks_that_jump",
     "damaged_commit_file",
+    "damaged_commit_file_under_a_living_store",
     # test_orderly.py
     "node_joins",
     "standby_and_promotion",

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from elastic import Checkpoints, with_universal
-from elastic.worker.checkpoint_name import CheckpointError
+from elastic.worker.checkpoint_name import CheckpointError, DamagedCommitError
 from elastic.worker.checkpoints import KEPT_COMMITS
 
 
@@ -139,11 +139,41 @@ def test_a_broken_commit_file(tmp_path: Path, text: str) -> None:
     assert at(tmp_path, Worker(200)).commit("two")
     file = max((tmp_path / "commits").iterdir())
     file.write_text(text, encoding="latin-1")
-    with pytest.raises(CheckpointError, match=r"commit file \S+ is broken: .*; remove it") as raised:
+    with pytest.raises(DamagedCommitError, match=r"commit file \S+ is damaged: .*; remove it") as raised:
         latest(tmp_path, Worker(300))
     assert "\n" not in str(raised.value)
     file.unlink()
     assert latest(tmp_path, Worker(300)) == ("round-100-1/one", 2)
+
+
+@pytest.mark.parametrize("text", ["", "[]"])
+def test_a_damaged_commit_file_that_does_not_count(tmp_path: Path, text: str) -> None:
+    """The store knows what was committed last; the next commit hides the damaged file for good."""
+    assert at(tmp_path, Worker(100)).commit("one")
+    file = max((tmp_path / "commits").iterdir())
+    file.write_text(text)
+    worker = Worker(100, round=2, checkpoint="round-100-1/one", commits=1)
+    assert latest(tmp_path, worker) == ("round-100-1/one", 2)
+    assert at(tmp_path, worker).commit("two")
+    assert latest(tmp_path, Worker(200)) == ("round-100-2/two", 2)
+
+
+def test_a_damaged_file_beside_a_checkpoint(tmp_path: Path) -> None:
+    assert at(tmp_path, Worker(100)).commit("one")
+    (tmp_path / "round-100-1" / "one" / "elastic.json").write_text("{")
+    with pytest.raises(DamagedCommitError, match=r"elastic\.json is damaged: .*; put a copy back"):
+        latest(tmp_path, Worker(100, round=2, checkpoint="round-100-1/one"))
+
+
+def test_a_disk_that_does_not_answer(tmp_path: Path) -> None:
+    """The next start may read it."""
+    assert at(tmp_path, Worker(100)).commit("one")
+    file = max((tmp_path / "commits").iterdir())
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(CheckpointError, match="cannot be read: Is a directory") as raised:
+        latest(tmp_path, Worker(100))
+    assert not isinstance(raised.value, DamagedCommitError)
 
 
 def test_files_that_are_no_commits(tmp_path: Path) -> None:

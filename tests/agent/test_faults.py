@@ -79,7 +79,7 @@ def newest_commit(job: Cluster) -> Path:
 
 
 def test_damaged_commit_file(cluster: MakeCluster) -> None:
-    """It is named in one line; without it the job goes on from the commit before."""
+    """Where it counts, it ends the job at once; without it the job goes on from the commit before."""
     job = cluster()
     store = job.begin(step=8, nodes=1)
     store.signal(signal.SIGKILL)
@@ -87,11 +87,29 @@ def test_damaged_commit_file(cluster: MakeCluster) -> None:
     newest = newest_commit(job)
     newest.write_bytes(newest.read_bytes()[:20])
     job.start_store()
-    node = job.start_node("--max-restarts", "0")
-    assert node.wait(60) == 1
-    said = [line for line in node.text().splitlines() if f"commit file {newest} is broken" in line]
-    assert said[0].endswith("remove it, and the job goes on from the commit before it")
+    nodes = [job.start_node(nnodes="2") for _ in range(2)]
+    for node in nodes:
+        assert node.wait(60) == 1
+        said = [line for line in node.text().splitlines() if f"commit file {newest} is damaged" in line]
+        assert len(said) == 1
+        assert said[0].startswith("dsconfig: error: ")
+        assert said[0].endswith("with another `--rdzv-id`: the job goes on from the commit before it")
+        assert "Traceback" not in node.text()
+    assert (job.status()["round"], job.status()["restarts"]) == (1, 0)
     newest.unlink()
     job.start_node("--rdzv-id", "again")
     wait_until(lambda: steps(job) > 8 and newest_commit(job) > newest, 60, "the job goes on", job)
-    assert job.finish() == [4, 1, 0]
+    assert job.finish() == [4, 1, 1, 0]
+
+
+def test_damaged_commit_file_under_a_living_store(cluster: MakeCluster) -> None:
+    """The store knows the latest commit: the job goes on from it."""
+    job = cluster()
+    job.begin(step=8)
+    newest = newest_commit(job)
+    newest.write_bytes(newest.read_bytes()[:20])
+    os.kill(job.rows()[-1]["pid"], signal.SIGKILL)
+    job.wait_for_step(steps(job) + 3, world=2, round_=2)
+    assert job.finish() == [0, 0]
+    assert job.status()["restarts"] == 1
+    job.assert_clean(batch=16)
