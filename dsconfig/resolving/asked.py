@@ -199,7 +199,10 @@ def _assumptions(asked: Question) -> list[str]:
         names = ", ".join(sorted(work.adapter.targets)) or "all linear layers"
         found.append(f"adapters of rank {work.adapter.rank} are trained, and nothing else (LoRA: {names})")
     if setup.optimizer.temporary and not setup.offloads:
-        found.append(f"torch runs `{setup.optimizer.name}` on lists of tensors (foreach)")
+        name = "adamw" if setup.optimizer.muon else setup.optimizer.name
+        found.append(f"torch runs `{name}` on lists of tensors (foreach)")
+    if setup.optimizer.muon:
+        found.append("Muon's operations are counted one by one: where torch compiles them they hold less")
     if setup.optimizer.client:
         found.append(f"the script hands `{setup.optimizer.name}` to DeepSpeed")
     return found

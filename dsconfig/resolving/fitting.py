@@ -159,7 +159,8 @@ def ladder(
     if not checkpointing:
         yield Change("checkpoint activations in the script", {}, checkpointing=True)
     for higher in range(stage + 1, 4):
-        yield _set({f"{ZERO}stage": higher})
+        off = {f"{ZERO}reduce_scatter": False} if higher == 3 and _is_muon(values) else {}
+        yield _set({f"{ZERO}stage": higher, **off})
         if bucket and not stage and higher == 1:
             yield smaller
         if higher == 3:
@@ -172,6 +173,10 @@ def ladder(
 def _count(values: Mapping[str, Json], key: str) -> int:
     value = values.get(key)
     return int(value) if isinstance(value, (int, float)) else 0
+
+
+def _is_muon(values: Mapping[str, Json]) -> bool:
+    return str(values.get("optimizer.type")).lower() == "muon"
 
 
 def _of_third(values: Mapping[str, Json], in_shards: bool) -> Iterator[Change]:
@@ -190,6 +195,8 @@ def _offloads(values: Mapping[str, Json]) -> Iterator[Change]:
     for section in SECTIONS:
         if values.get(f"{section}.device") in (None, "none"):
             yield _set({section: {"device": "cpu"}})
+        if section == SECTIONS[0] and _is_muon(values):  # stage 3 puts all matrices of a group together
+            yield _set({f"{ZERO}sub_group_size": SMALL_GROUP})
 
 
 def _for_host(values: Mapping[str, Json], part: int) -> Iterator[Change]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.sizing.engines.halves import GRAM
 from dsconfig.sizing.engines.setup import Rule
 from dsconfig.sizing.refused import NotModelledError, reason
 
@@ -42,6 +43,10 @@ def of_config(kind: str, params: Mapping[str, Json], offloads: bool) -> Rule:
             states, temporary = ADAM[way]
             return Rule(name, states, temporary)
         return Rule(name, *ADAM[FUSED], flat=True)
+    if name == "muon":  # the rest of the model is Adam's, without the word `fused`
+        slow = SINGLE if params.get("foreach") is False or offloads else FOREACH
+        way = slow if params.get("torch_adam") is True else FUSED
+        return Rule(name, *ADAM[way], muon=str(params.get("ns_method", GRAM)))
     if name == "lion":
         return Rule(name, 4, 0)
     if name == "sgd":

@@ -11,6 +11,7 @@ from dsconfig.sizing.optimizers import of_client, of_config
 from dsconfig.sizing.refused import NotModelledError, reason
 from dsconfig.sizing.ulysses import KEY as SEQUENCE
 from dsconfig.sizing.ulysses import SINCE as ULYSSES
+from dsconfig.sizing.with_muon import refuse_muon
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json
@@ -92,7 +93,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
     Raises:
         NotModelledError: something in the config is not modelled.
     """
-    refuse(values, release, world)
+    refuse(values, release, world, client)
     tensor = max(1, values.count("tensor_parallel.autotp_size", 1))
     half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
     stage, width = values.count(f"{ZERO}stage"), 2 if half else 4
@@ -223,7 +224,7 @@ def _optimizer(values: Values, client: str | None, offloads: bool) -> Rule:
     return of_config(kind, params, offloads)
 
 
-def refuse(values: Values, release: int, world: int) -> None:
+def refuse(values: Values, release: int, world: int, client: str | None = None) -> None:
     """Refuse by name what is not modelled."""
     if world > MOST_RANKS:
         raise NotModelledError(f"a run of more than {MOST_RANKS:,} ranks is not modelled")
@@ -245,6 +246,8 @@ def refuse(values: Values, release: int, world: int) -> None:
     _refuse_parallel(values, release)
     if experts_of(values):
         _refuse_experts(values, release, world)
+    if str(values.text("optimizer.type")).lower() == "muon" and client is None:
+        refuse_muon(values.values, release)
 
 
 def experts_of(values: Values) -> int:

@@ -15,7 +15,6 @@ REASONS = {
     "onebitadam": "its compressed messages need a backend that no engine on a CPU has",
     "onebitlamb": "its compressed messages need a backend that no engine on a CPU has",
     "zerooneadam": "its compressed messages need a backend that no engine on a CPU has",
-    "muon": "it partitions matrices apart from the rest, and puts them together for an update",
 }
 """Why a key, or an optimizer of the config, is not modelled."""
 

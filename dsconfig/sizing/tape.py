@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 from typing import NamedTuple, TypeAlias
+
+Sizes: TypeAlias = "int | tuple[int, ...]"
+"""Elements of a vector, or the shape of a parameter with more dimensions."""
 
 
 class Weight:
@@ -20,13 +24,16 @@ class Weight:
         "module",
         "name",
         "number",
+        "shape",
         "trains",
         "uses",
         "viewed",
     )
 
-    def __init__(self, number: int, name: str, elements: int, trains: bool, casts: bool) -> None:
-        self.number, self.name, self.elements = number, name, elements
+    def __init__(self, number: int, name: str, shape: Sizes, trains: bool, casts: bool) -> None:
+        self.number, self.name = number, name
+        self.shape = shape if isinstance(shape, tuple) else (shape,)
+        self.elements = prod(self.shape)
         self.trains, self.casts = trains, casts
         self.linear = casts
         """Whether autocast's type is the one that it is sent in: that of linear layers alone."""
@@ -216,7 +223,7 @@ class Tape:
         """Elements of parameters that are built, then replaced by others that they are tied to."""
 
     def module(
-        self, name: str, *sizes: int, returns: bool = True, trains: bool = True, casts: bool = False
+        self, name: str, *sizes: Sizes, returns: bool = True, trains: bool = True, casts: bool = False
     ) -> Module:
         """A new module with parameters of these sizes; `casts`: autocast computes with a copy of them."""
         trains = trains and self.adapter is None
@@ -235,13 +242,13 @@ class Tape:
         last, adapter = name.rpartition(".")[2], self.adapter
         self.linear[last] = None
         if adapter is None or (adapter.targets and last not in adapter.targets):
-            return self.module(name, out * into, *bias, returns=returns, casts=True)
+            return self.module(name, (out, into), *bias, returns=returns, casts=True)
         made = self.module(name, returns=returns)
-        base = self.module(f"{name}.base_layer", out * into, *bias, returns=returns, casts=True)
+        base = self.module(f"{name}.base_layer", (out, into), *bias, returns=returns, casts=True)
         dropout = self.module(f"{name}.lora_dropout.default", returns=returns)
         self.adapter = None  # these train
-        first = self.module(f"{name}.lora_A.default", adapter.rank * into, returns=returns, casts=True)
-        second = self.module(f"{name}.lora_B.default", out * adapter.rank, casts=True)
+        first = self.module(f"{name}.lora_A.default", (adapter.rank, into), returns=returns, casts=True)
+        second = self.module(f"{name}.lora_B.default", (out, adapter.rank), casts=True)
         self.adapter = adapter
         for weight in (*first.weights, *second.weights):
             weight.full = adapter.full

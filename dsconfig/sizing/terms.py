@@ -61,6 +61,10 @@ MEANINGS = {
         "b·bucket, twice with overlap_comm at stages 1 and 2; always there at stage 3",
     ),
     "flattened bucket": Meaning(f"{ZERO}reduce_bucket_size", "b·elements of a bucket that is sent"),
+    "buffers that put matrices together": Meaning(
+        f"{ZERO}reduce_bucket_size",
+        "Muon at stage 3: gradients and momenta of a bucket of matrices; up to 256 MiB stay",
+    ),
     "activations": Meaning(
         "train_micro_batch_size_per_gpu", "what operations keep for the backward pass, ∝ T"
     ),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dsconfig.sizing.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
-from dsconfig.sizing.engines.partition import partition
-from dsconfig.sizing.tape import Weight
+from dsconfig.sizing.engines.halves import halves
+from dsconfig.sizing.engines.partition import joined, partition
+from dsconfig.sizing.engines.setup import Setup
+from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.tape import Tape, Weight
 
 ACCUMULATED = "fp32 gradients of the model"
 
@@ -12,14 +15,19 @@ ACCUMULATED = "fp32 gradients of the model"
 class Accumulated(Engine):
     """`BF16_Optimizer`."""
 
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        groups = halves(setup, self.trained)
+        self.cuts = [partition(group, setup.world, setup.rank, round_robin=False) for group in groups]
+        self.cut = joined(self.cuts)
+
     def rest(self) -> None:
         """Flat weights, flat fp32 gradients that are never freed, a piece of masters and states."""
         setup, ledger = self.setup, self.ledger
-        self.cut = partition(self.trained, setup.world, setup.rank, round_robin=False)
         ledger.take(WEIGHTS, setup.width * (self.cut.padded + self.everything - self.elements))
         ledger.take(ACCUMULATED, setup.gradient * self.cut.padded)
         ledger.take(MASTER, setup.master * self.cut.size)
-        states = setup.optimizer.kept(self.cut.size)
+        states = self._states()
         ledger.take(
             STATES, states + (setup.optimizer.states * self.elements if setup.optimizer.doubled else 0)
         )
@@ -27,16 +35,20 @@ class Accumulated(Engine):
         self.there = set[Weight](self.trained if self.keeps else ())
         ledger.take(GRADIENTS, setup.width * self.elements if self.keeps else 0)
 
+    def _states(self) -> int:
+        """Bytes of the optimizer's states for the piece."""
+        return self.setup.optimizer.kept(self.cut.size)
+
     def load(self) -> None:
         """The weights are flattened; masters and gradients follow."""
         self.build()
         setup, ledger = self.setup, self.ledger
-        cut = partition(self.trained, setup.world, setup.rank, round_robin=False)
-        ledger.take(FLATTENED, setup.width * cut.padded)
-        ledger.give(WEIGHTS, setup.width * self.elements)
-        ledger.touch(MASTER, (setup.width + setup.master) * cut.size)
-        ledger.take(MASTER, setup.master * cut.size)
-        ledger.take(ACCUMULATED, setup.gradient * cut.padded)
+        for cut in self.cuts:
+            ledger.take(FLATTENED, setup.width * cut.padded)
+            ledger.give(WEIGHTS, setup.width * sum(weight.elements for weight in cut.starts))
+            ledger.touch(MASTER, (setup.width + setup.master) * cut.size)
+            ledger.take(MASTER, setup.master * cut.size)
+            ledger.take(ACCUMULATED, setup.gradient * cut.padded)
 
     def begin(self) -> None:
         """`clear_lp_grads` frees what was kept, or fills it with zeros."""
@@ -56,13 +68,18 @@ class Accumulated(Engine):
         ledger.touch(TEMPORARY, setup.gradient * max((weight.elements for weight in self.trained), default=0))
         if self.boundary:
             cast = setup.sent if setup.sent != setup.gradient else 0
-            ledger.touch(FLATTENED, cast * self.cut.padded)
+            flat = setup.gradient if len(self.cuts) > 1 else 0  # those of both groups in one tensor
+            ledger.touch(FLATTENED, (flat + cast) * self.cut.padded)
             self.send("all_reduce", self.cut.padded, setup.sent)
 
     def step(self) -> None:
         """The piece is updated from its part of the accumulated gradients."""
-        self.update(self.cut.size, self.cut.size)
+        self._update()
         if not self.keeps:
             self.ledger.give(GRADIENTS, self.setup.width * self.elements)
             self.there.clear()
-        self.send("all_gather", self.cut.padded, self.setup.width)
+        for cut in self.cuts:
+            self.send("all_gather", cut.padded, self.setup.width)
+
+    def _update(self) -> None:
+        self.update(self.cut.size, self.cut.size)

@@ -10,6 +10,10 @@ from dsconfig.sizing.tape import Tape
 
 def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
     """The engine of this set-up."""
+    if setup.stage == 3 and setup.optimizer.muon:
+        from dsconfig.sizing.engines.orthogonal_shards import OrthogonalShards
+
+        return OrthogonalShards(setup, tape, ledger)
     if setup.stage == 3 and (setup.swapping.optimizer or setup.swapping.parameters):
         from dsconfig.sizing.engines.swapped import Swapped
 
@@ -19,13 +23,25 @@ def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
 
         return Partitioned(setup, tape, ledger)
     if setup.stage < 2 and setup.half == "bf16" and setup.gradient == 4 and not setup.offloads:
+        if setup.optimizer.muon:
+            from dsconfig.sizing.engines.orthogonal_accumulated import OrthogonalAccumulated
+
+            return OrthogonalAccumulated(setup, tape, ledger)
         from dsconfig.sizing.engines.accumulated import Accumulated
 
         return Accumulated(setup, tape, ledger)
+    if setup.stage and setup.optimizer.muon:
+        from dsconfig.sizing.engines.orthogonal import Orthogonal
+
+        return Orthogonal(setup, tape, ledger)
     if setup.stage:
         from dsconfig.sizing.engines.sharded import Sharded
 
         return Sharded(setup, tape, ledger)
+    if setup.optimizer.muon:
+        from dsconfig.sizing.engines.orthogonal_whole import OrthogonalWhole
+
+        return OrthogonalWhole(setup, tape, ledger)
     from dsconfig.sizing.engines.whole import Whole
 
     return Whole(setup, tape, ledger)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from dsconfig.sizing.tape import Weight
@@ -87,23 +87,31 @@ def partition(weights: Sequence[Weight], world: int, rank: int, round_robin: boo
 
 
 def slices(
-    cut_of: Callable[[Weight], tuple[Partition, int]], weights: Sequence[Weight], merge_all: bool
+    cut_of: Callable[[Weight], tuple[Partition, int]],
+    weights: Sequence[Weight],
+    merge_all: bool,
+    matrices: Collection[Weight] = (),
 ) -> list[tuple[int, int, bool]]:
     """Of each stretch of a bucket the rank that it is for, its elements, and whether of experts.
 
     Neighbours for one rank are one stretch (`average_tensor`), but not those for this rank where fp32
-    gradients are accumulated. `cut_of`: the piece of a weight's group, and the rank in the group.
+    gradients are accumulated. `cut_of`: the piece of a weight's group, and the rank in the group. Every
+    rank that has a part of one of `matrices` gets all of its gradient, for Muon.
     """
     found: list[tuple[int, int, bool]] = []
+    last: tuple[int, int, int, bool] | None = None
     for weight in weights:
         cut, rank = cut_of(weight)
         at, end = cut.starts[weight], cut.starts[weight] + weight.elements
+        first, final = at // cut.size, (end - 1) // cut.size
         while at < end:
             to = at // cut.size
             stop = min(end, (to + 1) * cut.size)
-            if found and found[-1][::2] == (to, weight.expert) and (merge_all or to != rank):
+            whole = weight in matrices
+            wanted = (to, *((first, final) if whole else (to, to)), weight.expert)
+            if wanted == last and (merge_all or whole or to != rank):
                 found[-1] = (to, found[-1][1] + stop - at, weight.expert)
             else:
                 found.append((to, stop - at, weight.expert))
-            at = stop
+            last, at = wanted, stop
     return found

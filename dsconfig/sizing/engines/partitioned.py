@@ -92,7 +92,10 @@ class Partitioned(Placed):
         self.send(name, total if whole else shards * world, sent, world)
         copy = flat = 0
         if whole:
-            copy = setup.gradient * total if setup.gradient != kind else 0
+            cast = sent * total if sent != kind else 0
+            scaled = sent * total if world > 1 else 0  # `mul` by a factor that is 1, mostly
+            raised = setup.gradient * total if setup.gradient != sent else 0
+            copy, flat = max(cast + scaled, (scaled or cast) + raised), raised or scaled or cast
         else:
             if sent != kind:
                 copy += sent * total
@@ -128,6 +131,9 @@ class Partitioned(Placed):
             self.coordinator.finish()
 
     # ------------------------------------------------------------ step
+    def orthogonalise(self) -> None:
+        """What Muon does with gradients before their norm is taken (`orthogonal_shards`)."""
+
     def step(self) -> None:
         """One sub-group at a time, with nothing gathered."""
         setup, ledger = self.setup, self.ledger
@@ -135,6 +141,7 @@ class Partitioned(Placed):
         ledger.give(PERSISTENT, self.persisting)
         if setup.overflows:
             ledger.touch(TEMPORARY, (setup.gradient + 1) * self.shards_trained, host=setup.offloads)
+        self.orthogonalise()
         for group in self.groups:
             if not setup.offloads:
                 for shard in group:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dsconfig.sizing.engines.base import BUCKET, BUILT, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS
+from dsconfig.sizing.engines.halves import halves
 from dsconfig.sizing.engines.partition import groups
 from dsconfig.sizing.engines.pinned import rounding
 from dsconfig.sizing.engines.quantised import Quantised
@@ -31,11 +32,8 @@ class Placed(Quantised):
             raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not modelled")
         self.kept = persistent(setup.third, tape.weights)
         self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send)
-        self.groups = [
-            found
-            for members in groups(self.trained)
-            for found in sub_groups(setup.third, [self.shard(weight) for weight in members])
-        ]
+        found = halves(setup, self.trained) if setup.optimizer.muon else groups(self.trained)
+        self.groups = [group for members in found for group in self.divided(members)]
         self.bytes = sum(map(self.bytes_of, tape.weights))
         self.shards_trained = sum(map(sum, self.groups))
         sent = setup.sent if setup.ways.typed_buckets else setup.width
@@ -43,6 +41,10 @@ class Placed(Quantised):
         self.buckets = {kind: [] for kind in kinds}
         self.filled = dict.fromkeys(kinds, 0)
         self.there = {}
+
+    def divided(self, members: list[Weight]) -> list[list[int]]:
+        """Sub-groups of a group of parameters."""
+        return sub_groups(self.setup.third, [self.shard(weight) for weight in members])
 
     def width_of(self, weight: Weight) -> int:
         """Bytes of an element: adapters may be in fp32."""
@@ -55,6 +57,14 @@ class Placed(Quantised):
     def on_host(self, index: int) -> bool:
         """Whether a sub-group is offloaded (`subgroup_to_device`)."""
         return self.setup.offloads and index >= int((1 - self.setup.ratio) * len(self.groups))
+
+    def states(self, index: int, count: int) -> int:  # noqa: ARG002
+        """Bytes of the optimizer's states for a sub-group."""
+        return self.setup.optimizer.kept(count) * self.setup.master // 4
+
+    def early_states(self, index: int, count: int) -> int:  # noqa: ARG002
+        """Bytes of those that are made before the first step."""
+        return self.setup.optimizer.states * count if self.setup.optimizer.doubled else 0
 
     # ------------------------------------------------------------ what lies on NVMe: nothing, here
     def swapped(self, index: int) -> bool:  # noqa: ARG002
@@ -97,8 +107,7 @@ class Placed(Quantised):
                 continue
             ledger.touch(MASTER, 2 * count, host=host)
             ledger.take(MASTER, count, host=host)
-            if setup.optimizer.doubled:
-                ledger.take(STATES, setup.optimizer.states * sum(group), host=host)
+            ledger.take(STATES, self.early_states(index, sum(group)), host=host)
         largest = max(map(sum, self.groups), default=0)
         ledger.take(TEMPORARY, setup.master * largest, host=setup.offloads)
         if setup.offloads:  # beside the gradient that is large enough for each
@@ -172,7 +181,7 @@ class Placed(Quantised):
             if self.swapped(index):
                 continue
             ledger.take(MASTER, setup.master * count, host=host)
-            ledger.take(STATES, setup.optimizer.kept(count) * setup.master // 4, host=host)
+            ledger.take(STATES, self.states(index, count), host=host)
             if setup.offloads:
                 ledger.take(OFFLOADED, setup.master * count, host=host)
         if setup.optimizer.doubled and not setup.zero_init:

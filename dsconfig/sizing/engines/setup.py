@@ -26,6 +26,8 @@ class Rule(NamedTuple):
     """Whether a script makes it."""
     blocks: int = 0
     """Elements that share a scale of fp32, in each of two quantised states (bitsandbytes)."""
+    muon: str = ""
+    """How DeepSpeed's Muon orthogonalises matrices (`ns_method`); the rest of the rule is its Adam's."""
 
     def kept(self, elements: int) -> int:
         """Bytes of the states of one tensor; bitsandbytes quantises none of fewer than 4,096 elements."""

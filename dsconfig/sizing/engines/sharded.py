@@ -2,130 +2,14 @@
 
 from __future__ import annotations
 
-from dsconfig.sizing.engines.base import (
-    BUCKET,
-    FLATTENED,
-    GRADIENTS,
-    MASTER,
-    STATES,
-    TEMPORARY,
-    WEIGHTS,
-    Engine,
-)
-from dsconfig.sizing.engines.partition import Partition, groups, joined, partition, slices
-from dsconfig.sizing.engines.pinned import rounding
-from dsconfig.sizing.engines.setup import Setup
-from dsconfig.sizing.ledger import Ledger
-from dsconfig.sizing.tape import Tape, Weight
-
-COMPACT = "fp32 gradients of the partition"
-STAGING = "staging buffers of offload"
-OFFLOADED = "gradients of the partition, offloaded"
+from dsconfig.sizing.engines.base import BUCKET, FLATTENED, GRADIENTS, TEMPORARY
+from dsconfig.sizing.engines.flattened import COMPACT, Flattened
+from dsconfig.sizing.engines.partition import Partition, slices
+from dsconfig.sizing.tape import Weight
 
 
-class Sharded(Engine):
+class Sharded(Flattened):
     """`DeepSpeedZeroOptimizer` of stages 1 and 2."""
-
-    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
-        super().__init__(setup, tape, ledger)
-        self.groups = [(members, *self._piece(members)) for members in groups(self.trained)]
-        self.cut = joined([cut for _, cut, _ in self.groups])
-        self.piece_of = {weight: (cut, rank) for members, cut, rank in self.groups for weight in members}
-        self.mine = set(self.cut.own)
-        self.largest = max((weight.elements for weight in self.trained), default=0)
-        raised = setup.gradient == 4 and setup.width != 4
-        self.compact, self.lists = raised and setup.ways.compact, raised and not setup.ways.compact
-        """Gradients in fp32: of the partition, or tensor by tensor."""
-        self.casts = setup.stage == 1 and self.compact
-        """Whether gradients are cast one by one, and keep the bucket that they lie in (`grad_accum`)."""
-        self.buckets: dict[int, list[Weight]] = {}
-        self.filled: dict[int, int] = {}
-        self.there: dict[Weight, int] = {}
-        """Gradients that have blocks of their own, in bytes."""
-        self.ready = False
-        self.partial = self.kept = 0
-        self.compact_held: dict[int, int] = {}
-        """Bytes of fp32 gradients of each group's piece, by its place."""
-
-    def _piece(self, members: list[Weight]) -> tuple[Partition, int]:
-        """This rank's piece of a group, and its place among the ranks that share it."""
-        ranks = self.ranks_of(members[0])
-        rank = self.setup.rank // (self.setup.world // ranks)
-        return partition(members, ranks, rank, self.setup.round_robin), rank
-
-    # ------------------------------------------------------------ load
-    def load(self) -> None:
-        """The weights are flattened beside themselves; the piece is cloned and cast."""
-        self.build()
-        setup, ledger, size, host = self.setup, self.ledger, self.cut.size, self.setup.offloads
-        if setup.ways.flattens_on_host:
-            ledger.take(FLATTENED, setup.width * self.elements, host=True)
-            ledger.give(WEIGHTS, setup.width * self.elements)
-            ledger.touch(FLATTENED, setup.width * self.cut.padded, host=True)
-            ledger.give(FLATTENED, setup.width * self.elements, host=True)
-            ledger.touch(FLATTENED, setup.width * self.cut.padded, host=True)
-            ledger.take(FLATTENED, setup.width * self.cut.padded)
-        else:
-            for members, cut, _ in self.groups:
-                ledger.take(FLATTENED, setup.width * cut.padded)
-                ledger.give(WEIGHTS, setup.width * sum(weight.elements for weight in members))
-        for _, cut, _ in self.groups:
-            clone = setup.width * cut.size
-            ledger.take(TEMPORARY, clone)
-            cast = host or setup.width != setup.master
-            ledger.take(MASTER, setup.master * cut.size if cast else 0, host=host)
-            ledger.give(TEMPORARY, clone)
-            ledger.take(MASTER, 0 if cast else setup.master * cut.size)
-        if host:
-            ledger.take(STAGING, self._staged(), host=True)
-            ledger.take(STAGING, setup.width * self.largest)
-        if setup.optimizer.doubled:
-            ledger.take(STATES, setup.optimizer.states * size, host=host)
-        ledger.touch(TEMPORARY, setup.master * size, host=host)
-
-    def _staged(self) -> int:
-        """Bytes on the host beside masters and states: the piece in half precision came with 0.17."""
-        return self.setup.width * (self.largest + (self.cut.size if self.setup.ways.typed_buckets else 0))
-
-    # ------------------------------------------------------------ at rest
-    def rest(self) -> None:
-        """Flat weights, masters and states; with offload all but the weights is on the host."""
-        setup, ledger, size = self.setup, self.ledger, self.cut.size
-        host = setup.offloads
-        frozen = self.everything - self.elements
-        ledger.take(WEIGHTS, setup.width * (self.cut.padded + frozen))
-        ledger.take(MASTER, setup.master * size, host=host)
-        states = setup.optimizer.kept(size) * setup.master // 4
-        ledger.take(
-            STATES,
-            states + (setup.optimizer.states * self.elements if setup.optimizer.doubled else 0),
-            host=host,
-        )
-        if host:
-            ledger.take(OFFLOADED, setup.master * size, host=True)
-            ledger.take(STAGING, self._staged(), host=True)
-            ledger.take(STAGING, setup.width * self.largest)
-            if self._accumulates_on_host:
-                ledger.take(OFFLOADED, setup.width * self.cut.whole, host=True)
-
-    def rounding(self) -> int:
-        """Masters, their gradients, and what stages them."""
-        setup, size = self.setup, self.cut.size
-        if not setup.offloads:
-            return 0
-        blocks = [setup.master * size] * (setup.pins_optimizer or setup.ways.pins_masters)
-        if setup.pins_optimizer:
-            blocks += [setup.master * size, setup.width * self.largest]
-            blocks += [setup.width * size] * setup.ways.typed_buckets
-        if setup.pins_optimizer and self._accumulates_on_host:
-            blocks += [setup.width * weight.elements for weight in self.cut.own]
-        return rounding(blocks)
-
-    @property
-    def _accumulates_on_host(self) -> bool:
-        setup = self.setup
-        sends = setup.stage == 2 or setup.ways.accumulates_on_host
-        return sends and setup.accumulation > 1 and not self.compact
 
     # ------------------------------------------------------------ backward
     def begin(self) -> None:
@@ -203,7 +87,7 @@ class Sharded(Engine):
         setup, ledger = self.setup, self.ledger
         width, total = self.buffer_width, sum(weight.elements for weight in weights)
         for index, (members, cut, _) in enumerate(self.groups if self.compact else ()):
-            if index not in self.compact_held and self.mine & set(weights) & set(members):
+            if index not in self.compact_held and self.mine & set(weights) & set(members) - self.matrices:
                 self.compact_held[index] = 4 * cut.size
                 ledger.take(COMPACT, 4 * cut.size)
         if setup.sequence > 1 and (setup.reduce_scatter or not setup.contiguous):
@@ -217,7 +101,7 @@ class Sharded(Engine):
             if not setup.contiguous and len(weights) > 1:
                 ledger.give(FLATTENED, width * total)
             return
-        found = slices(self.piece_of.__getitem__, weights, not self.compact)
+        found = slices(self.piece_of.__getitem__, weights, not self.compact, self.matrices)
         for experts in dict.fromkeys(expert for _, _, expert in found):
             chunk: list[int] = []
             counts = [count for _, count, expert in found if expert is experts]
@@ -249,7 +133,7 @@ class Sharded(Engine):
                 if weight in self.there and not self.lists:
                     ledger.give(GRADIENTS, self.there.pop(weight))
             return
-        if self.compact or not setup.contiguous:
+        if (self.compact and weight not in self.matrices) or not setup.contiguous:
             return
         if not self.partial:
             self.partial = setup.width * self.cut.whole
@@ -305,7 +189,7 @@ class Sharded(Engine):
                 ledger.touch(TEMPORARY, 8 * count)
         last = len(self.groups) - 1  # gradients of all groups are one tensor
         for index, (_, cut, _) in enumerate(self.groups):
-            self._update(cut, index, self.kept if index == last else 0)
+            self.update_group(cut, index, self.kept if index == last else 0)
         self.kept = 0
         for members, cut, _ in self.groups:
             if len(self.groups) == 1 or self.ranks_of(members[0]) > 1:
@@ -313,12 +197,12 @@ class Sharded(Engine):
         if self.casts and setup.contiguous:
             ledger.give(BUCKET, self.bucket_bytes)
 
-    def _update(self, cut: Partition, index: int, kept: int) -> None:
-        """Of one group; `kept`: bytes of its gradients."""
+    def update_group(self, cut: Partition, index: int, kept: int, *, steps: bool = True) -> None:
+        """Of one group; `kept`: bytes of its gradients; `steps`: with what the optimizer needs."""
         setup, ledger, size = self.setup, self.ledger, cut.size
         compact = self.compact_held.pop(index, 0)
         if setup.offloads or compact:
-            self.update(size, size, host=setup.offloads)
+            self.update(size * steps, size * steps, host=setup.offloads)
             ledger.give(COMPACT, compact)
             return
         flat = setup.gradient * size
@@ -331,7 +215,7 @@ class Sharded(Engine):
             ledger.give(TEMPORARY, flat if copies else 0)
         if held:
             ledger.give(GRADIENTS, kept)
-        self.update(size, size)
+        self.update(size * steps, size * steps)
         ledger.give(TEMPORARY, held)
         if not held:
             ledger.give(GRADIENTS, kept)

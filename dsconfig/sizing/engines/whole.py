@@ -19,7 +19,7 @@ class Whole(Engine):
         if self.setup.half:
             self.ledger.take(MASTER, self.setup.master * self.elements)
         times = 2 if self.setup.half and self.setup.optimizer.doubled else 1
-        self.ledger.take(STATES, times * self.setup.optimizer.kept(self.elements))
+        self.ledger.take(STATES, times * self._states())
         self.keeps = self.setup.half == "bf16" and 0 in self.setup.ways.keeps_gradients
         self.there = set[Weight](self.trained if self.keeps else ())
         self.ledger.take(GRADIENTS, self.setup.width * self.elements if self.keeps else 0)
@@ -33,9 +33,13 @@ class Whole(Engine):
             self.ledger.take(TEMPORARY, gradients)
             if not self.setup.optimizer.flat:
                 self.ledger.take(GRADIENTS, self.setup.width * self.elements)
-            self.ledger.take(STATES, self.setup.optimizer.kept(self.elements))
+            self.ledger.take(STATES, self._states())
             largest = max((weight.elements for weight in self.trained), default=0)
             self.update(self.elements, self.elements if self.setup.optimizer.flat else largest)
+
+    def _states(self) -> int:
+        """Bytes of the optimizer's states."""
+        return self.setup.optimizer.kept(self.elements)
 
     def gradient(self, weight: Weight, count: int) -> None:
         """It stays, and later ones are added to it."""

@@ -38,16 +38,14 @@ class Layer:
         self.after = tape.module(f"{prefix}.post_attention_layernorm", hidden)
 
     def _mlp(self, tape: Tape, shape: Shape, work: Work, prefix: str) -> None:
-        count = shape.hidden * shape.wide
         self.mlp = tape.module(f"{prefix}.mlp")
         if work.experts:
             self.grouped = grouped(tape, shape, work, f"{prefix}.mlp")
         elif shape.experts:
             self.mlp.kind = "MixtralSparseMoeBlock"
-            self.gate = tape.module(f"{prefix}.mlp.gate", shape.experts * shape.hidden)
-            self.experts = tape.module(
-                f"{prefix}.mlp.experts", 2 * shape.experts * count, shape.experts * count, casts=True
-            )
+            self.gate = tape.module(f"{prefix}.mlp.gate", (shape.experts, shape.hidden))
+            pair = (shape.experts, 2 * shape.wide, shape.hidden), (shape.experts, shape.hidden, shape.wide)
+            self.experts = tape.module(f"{prefix}.mlp.experts", *pair, casts=True)
             for weight in self.experts.weights:
                 weight.linear = False
             self.act = tape.module(f"{prefix}.mlp.experts.act_fn")
@@ -69,13 +67,13 @@ def build(shape: Shape, work: Work) -> Tape:
     rows, shares = work.micro * work.part, work.sequence > 1
     root, model = tape.module("", returns=False), tape.module("model", returns=False)
     embedding = tape.module(
-        "model.embed_tokens", shape.vocabulary * shape.hidden, returns=False, casts=shape.tied
+        "model.embed_tokens", (shape.vocabulary, shape.hidden), returns=False, casts=shape.tied
     )
     layers = [Layer(tape, shape, work, f"model.layers.{index}") for index in range(shape.layers)]
     norm = tape.module("model.norm", shape.hidden)
     turning = tape.module("model.rotary_emb", returns=False)
     head = tape.module(
-        "lm_head", *(() if shape.tied else (shape.vocabulary * shape.hidden // shape.parts,)), casts=True
+        "lm_head", *(() if shape.tied else ((shape.vocabulary // shape.parts, shape.hidden),)), casts=True
     )
     if shape.tied:
         head.weights = embedding.weights

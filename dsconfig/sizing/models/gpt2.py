@@ -31,6 +31,7 @@ class Layer:
                 weight
             ) in module.weights:  # `Conv1D`: DeepSpeed knows it not, and its product takes it as it is
                 weight.linear = weight.viewed = False
+                weight.shape = weight.shape[::-1]
 
 
 def build(shape: Shape, work: Work) -> Tape:
@@ -38,12 +39,12 @@ def build(shape: Shape, work: Work) -> Tape:
     tape = work.tape()
     rows, hidden = work.micro * work.length, shape.hidden
     root, model = tape.module("", returns=False), tape.module("transformer", returns=False)
-    words = tape.module("transformer.wte", shape.vocabulary * hidden, returns=False, casts=shape.tied)
-    places = tape.module("transformer.wpe", shape.positions * hidden, returns=False)
+    words = tape.module("transformer.wte", (shape.vocabulary, hidden), returns=False, casts=shape.tied)
+    places = tape.module("transformer.wpe", (shape.positions, hidden), returns=False)
     kept = tape.module("transformer.drop")
     layers = [Layer(tape, shape, f"transformer.h.{index}") for index in range(shape.layers)]
     norm = tape.module("transformer.ln_f", hidden, hidden)
-    head = tape.module("lm_head", *(() if shape.tied else (shape.vocabulary * hidden,)), casts=True)
+    head = tape.module("lm_head", *(() if shape.tied else ((shape.vocabulary, hidden),)), casts=True)
     if shape.tied:
         head.weights = words.weights
     tape.extra, tape.untied = 8 * rows, shape.vocabulary * hidden if shape.tied else 0

@@ -16,8 +16,8 @@ def build(shape: Shape, work: Work) -> Tape:
     for index in range(shape.layers):
         trains = index < shape.trained * shape.layers
         whole = tape.module(str(index), returns=index > 0)
-        up = tape.module(f"{index}.up", hidden * wide, wide, returns=index > 0, trains=trains, casts=True)
-        down = tape.module(f"{index}.down", hidden * wide, hidden, trains=trains, casts=True)
+        up = tape.module(f"{index}.up", (wide, hidden), wide, returns=index > 0, trains=trains, casts=True)
+        down = tape.module(f"{index}.down", (hidden, wide), hidden, trains=trains, casts=True)
         blocks.append((whole, up, down))
     if not work.computes:
         return tape

@@ -38,14 +38,14 @@ def build(shape: Shape, work: Work) -> Tape:
     length = side * side + 1
     rows, pixels = work.micro * length, work.micro * shape.channels * shape.image**2
     root, model = tape.module("", returns=False), tape.module("vit", returns=False)
-    whole = tape.module("vit.embeddings", hidden, length * hidden, returns=False)
+    whole = tape.module("vit.embeddings", (1, 1, hidden), (1, length, hidden), returns=False)
     patches = tape.module("vit.embeddings.patch_embeddings", returns=False)
-    sizes = (hidden * shape.channels * shape.patch**2, hidden)
+    sizes = (hidden, shape.channels, shape.patch, shape.patch), hidden
     convolution = tape.module("vit.embeddings.patch_embeddings.projection", *sizes, returns=False, casts=True)
     kept = tape.module("vit.embeddings.dropout")
     layers = [Layer(tape, shape, f"vit.layers.{index}") for index in range(shape.layers)]
     norm = tape.module("vit.layernorm", hidden, hidden)
-    head = tape.module("classifier", shape.labels * hidden, shape.labels, casts=True)
+    head = tape.module("classifier", (shape.labels, hidden), shape.labels, casts=True)
     if not work.computes:
         return tape
     heads = Heads(shape.heads, shape.heads, hidden // shape.heads, work.micro, length)

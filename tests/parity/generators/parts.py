@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.parity.generators.memory import DECODERS, PLAIN_ADAM, model, zero
+from tests.parity.generators.muon import with_muon
 
 Dict = dict[str, Any]
 DRIVE: Dict = {"device": "nvme", "nvme_path": "nvme"}
@@ -119,4 +120,5 @@ PARTS: dict[str, Callable[[random.Random, Dict], Dict]] = {
     "sequence": sequence,
     "experts": experts,
     "nvme": nvme,
+    "muon": with_muon,
 }

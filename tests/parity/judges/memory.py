@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from dsconfig.releases import NUMBERS
 from dsconfig.resolving.effective import effective
 from dsconfig.sizing.engines.base import SAVE, Engine
+from dsconfig.sizing.engines.halves import GRAM
 from dsconfig.sizing.engines.setup import Rule
 from dsconfig.sizing.estimate import PHASES, bound, simulate
 from dsconfig.sizing.ledger import Ledger
@@ -61,7 +62,8 @@ def rule(trial: dict[str, Any], stage: int) -> Rule:
     way = FUSED if options.get("fused") else FOREACH if options.get("foreach") else SINGLE
     states, temporary = ADAM[way]
     alone = way == SINGLE and stage == 0
-    return Rule(name, states, 0 if alone else temporary, temporary if alone else 0)
+    muon = options.get("ns_method", GRAM) if name == "Muon" else ""
+    return Rule(name, states, 0 if alone else temporary, temporary if alone else 0, muon=muon)
 
 
 def adapter(lora: dict[str, Any] | None, full: bool) -> Adapter | None:

@@ -22,7 +22,7 @@ from typing import Any
 
 os.environ.update(DS_ACCELERATOR="cpu", MASTER_ADDR="127.0.0.1", MASTER_PORT="29511", DS_SKIP_CUDA_CHECK="1")
 os.environ.update(RANK="0", LOCAL_RANK="0", LOCAL_SIZE="1", WORLD_SIZE="1", KINETO_LOG_LEVEL="5")
-os.environ.update(OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1", HF_HUB_OFFLINE="1")
+os.environ.update(OMP_NUM_THREADS="1", TORCHDYNAMO_DISABLE="1", HF_HUB_OFFLINE="1")
 logging.disable(logging.WARNING)
 warnings.filterwarnings("ignore")
 
@@ -110,6 +110,7 @@ def prepare() -> None:
     stand_in_for_kernels()
     memory_swapping.stand_in()
     memory_experts.stand_in()
+    stand_in_for_products()
     for module in [found for name, found in sys.modules.items() if name.startswith("deepspeed.")]:
         for name in ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks"):
             if hasattr(module, name):
@@ -136,6 +137,32 @@ def stand_in_for_kernels() -> None:
 
     kernels = types.SimpleNamespace(Symmetric=0, quantize=quantize, dequantize=dequantize)
     deepspeed.ops.op_builder.QuantizerBuilder = lambda: types.SimpleNamespace(load=lambda: kernels)
+
+
+def stand_in_for_products() -> None:
+    """Let Muon's products be zeros: in half precision a CPU takes minutes for them, and more memory."""
+    try:
+        from deepspeed.runtime.zero.muon import original_muon
+    except ImportError:
+        return
+
+    def product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        return one.new_zeros(*one.shape[:-1], other.shape[-1])
+
+    def wrapped(function: Any) -> Any:
+        def inner(*args: Any, **named: Any) -> Any:
+            real = torch.Tensor.__matmul__
+            torch.Tensor.__matmul__ = product  # type: ignore[method-assign,assignment]
+            try:
+                return function(*args, **named)
+            finally:
+                torch.Tensor.__matmul__ = real  # type: ignore[method-assign]
+
+        return inner
+
+    for name in ("zeropower_via_newtonschulz5", "zeropower_via_gram_newtonschulz"):
+        if hasattr(original_muon, name):
+            setattr(original_muon, name, wrapped(getattr(original_muon, name)))
 
 
 def tell_places() -> None:

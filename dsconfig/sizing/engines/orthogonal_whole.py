@@ -1,0 +1,38 @@
+"""Stage 0 with Muon: every rank makes every matrix orthogonal."""
+
+from __future__ import annotations
+
+from dsconfig.sizing.engines.base import TEMPORARY
+from dsconfig.sizing.engines.halves import is_muon, needs
+from dsconfig.sizing.engines.setup import Setup
+from dsconfig.sizing.engines.whole import Whole
+from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.tape import Tape
+
+
+class OrthogonalWhole(Whole):
+    """`MuonWithAuxAdam.step`, over gradients in fp32 and with them."""
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        self.matrices = [weight for weight in self.trained if is_muon(weight)]
+        if not setup.zero_init:
+            self.matrices.sort(key=lambda weight: weight.shape, reverse=True)
+        self.others = [weight for weight in self.trained if not is_muon(weight)]
+
+    def _states(self) -> int:
+        """The momentum of matrices, and what Adam keeps of the rest."""
+        rest = sum(weight.elements for weight in self.others)
+        return self.setup.optimizer.kept(rest) + self.setup.master * (self.elements - rest)
+
+    def update(self, elements: int, largest: int, *, host: bool = False) -> None:  # noqa: ARG002
+        """One matrix after the other; Python has a name for the last update up to the next."""
+        made, width = 0, self.setup.master
+        for weight in self.matrices:
+            need = needs(weight, self.setup.optimizer.muon, width, self.setup.half)
+            self.ledger.touch(TEMPORARY, made + need, host=host)
+            made = width * weight.elements
+        self.ledger.take(TEMPORARY, made, host=host)
+        sizes = [weight.elements for weight in self.others]
+        super().update(sum(sizes), max(sizes, default=0), host=host)
+        self.ledger.give(TEMPORARY, made, host=host)
