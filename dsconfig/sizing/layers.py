@@ -22,7 +22,10 @@ def linear(tape: Tape, module: Module, x: Tensor, rows: int, out: int, label: st
         width = 2 if tape.autocast else 4 if module.weights[0].full else tape.width
         x = cast(tape, x, width)
         made = tape.tensor(rows * out, width, label=label)
-        return tape.step([x], made, kept(tape, x, module.weights), module.weights)
+        own = tape.keeps_inputs and module.weights[0].linear and len(module.weights) > 1
+        # the bias in fp32 is added in place: TensorIterator casts what is there, and its result, on a CPU alone
+        both = 8 * made.elements if own and tape.on_cpu and width < tape.width else 0
+        return tape.step([x], made, kept(tape, x, module.weights), module.weights, both)
 
 
 def kept(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:

@@ -201,10 +201,15 @@ class Tape:
     """A model under construction, and the steps of its forward pass."""
 
     def __init__(
-        self, width: int, autocast: bool = False, keeps_inputs: bool = False, adapter: Adapter | None = None
+        self,
+        width: int,
+        autocast: bool = False,
+        keeps_inputs: bool = False,
+        adapter: Adapter | None = None,
+        on_cpu: bool = False,
     ) -> None:
         self.width, self.autocast, self.keeps_inputs = width, autocast, keeps_inputs
-        self.adapter = adapter
+        self.adapter, self.on_cpu = adapter, on_cpu
         self.linear: dict[str, None] = {}
         """Last parts of the names of linear layers, which an adapter may be for."""
         self.weights: list[Weight] = []

@@ -226,7 +226,7 @@ class Coordinator:
             size = 0 if one else weight.elements * width
             if len(batch.weights) > 1 or self._width_sent(weight) != width:
                 self.ledger.take(GATHERED, size)
-                if not one:
+                if not one and (self.setup.quantised or len(batch.weights) > 1):
                     self.ledger.touch(GATHERED, weight.elements * self._before_its_type(weight))
                 if len(batch.weights) == 1:
                     self.ledger.give(GATHERED, batch.buffer)

@@ -64,6 +64,8 @@ class Work(NamedTuple):
     """Ranks that share the experts by AutoEP; 0 where it is off."""
     imbalance: float = 1.0
     """Tokens that this rank's experts get, in times of those that it sends."""
+    on_cpu: bool = False
+    """Whether it is computed on a CPU, where torch casts the operands of some operations first."""
     computes: bool = True
     """Whether there is a pass at all, or only the parameters are asked for."""
 
@@ -79,4 +81,4 @@ class Work(NamedTuple):
 
     def tape(self) -> Tape:
         """An empty tape for such work."""
-        return Tape(self.width, self.autocast, self.keeps_inputs, self.adapter)
+        return Tape(self.width, self.autocast, self.keeps_inputs, self.adapter, self.on_cpu)

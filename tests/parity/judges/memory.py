@@ -98,6 +98,7 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
         setup.sequence,
         setup.experts,
         trial.get("imbalance", 1),
+        on_cpu=True,
     )
     return simulate(setup, shape(model), work)
 
