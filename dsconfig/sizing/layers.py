@@ -23,7 +23,7 @@ def linear(tape: Tape, module: Module, x: Tensor, rows: int, out: int, label: st
         x = cast(tape, x, width)
         made = tape.tensor(rows * out, width, label=label)
         own = tape.keeps_inputs and module.weights[0].linear and len(module.weights) > 1
-        # the bias in fp32 is added in place: TensorIterator casts what is there, and its result, on a CPU alone
+        # a bias in fp32 is added in place: on a CPU alone TensorIterator casts both sides first
         both = 8 * made.elements if own and tape.on_cpu and width < tape.width else 0
         return tape.step([x], made, kept(tape, x, module.weights), module.weights, both)
 

@@ -52,7 +52,7 @@ class Accumulated(Engine):
 
     def begin(self) -> None:
         """`clear_lp_grads` frees what was kept, or fills it with zeros."""
-        if self.keeps and not self.micro and self.setup.ways.frees_gradients:
+        if self.there and self.keeps and self.setup.ways.frees_gradients:
             self.ledger.give(GRADIENTS, self.setup.width * self.elements)
             self.there.clear()
 

@@ -46,10 +46,10 @@ class Engine:
         self._share_experts()
         if self.setup.optimizer.doubled:  # the script's optimizer is made before the engine
             ledger.take(STATES, self.setup.optimizer.kept(self.elements))
-        largest = max((weight.elements for weight in self.tape.weights), default=0)
-        if built != width:
-            ledger.touch(BUILT, width * largest, host=True)
-        ledger.give(BUILT, built * self.everything, host=True)
+        for weight in self.tape.weights if built != width else ():
+            ledger.take(BUILT, width * weight.elements, host=True)
+            ledger.give(BUILT, built * weight.elements, host=True)
+        ledger.give(BUILT, width * self.everything, host=True)
         ledger.take(WEIGHTS, width * self.everything)
 
     def _share_experts(self) -> None:

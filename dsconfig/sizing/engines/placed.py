@@ -156,15 +156,21 @@ class Placed(Quantised):
         self.ledger.take(WEIGHTS, self.bytes, host=True)
 
     def _build_in_shards(self) -> None:
-        """`zero.Init`: each module whole for a moment, as it is built and cast."""
-        width, built = self.setup.width, self.setup.built
-        most = max(
-            (sum(weight.elements for weight in module.weights) for module in self.tape.modules), default=0
-        )
-        most = max(most, self.tape.untied)
-        for weight in self.tape.weights:
+        """`zero.Init`: each parameter whole for a moment as it is cast, beside earlier shards."""
+        width, built, ledger = self.setup.width, self.setup.built, self.ledger
+        both = built + (width if width != built else 0)
+        made = {weight for weight in self.tape.weights if not (self.tape.adapter and weight.trains)}
+        for module in self.tape.modules:
+            own = [weight for weight in module.weights if weight in made and weight.module == module.number]
+            for weight in own:
+                ledger.touch(BUILT, both * weight.elements)
+                ledger.take(BUILT, width * weight.elements)
+            for weight in own:
+                self._cut_shard(weight)
+            ledger.give(BUILT, width * sum(weight.elements for weight in own))
+        ledger.touch(BUILT, both * self.tape.untied)
+        for weight in self.trained if self.tape.adapter else ():  # adapters are made last, on the host
             self._cut_shard(weight)
-        self.ledger.touch(BUILT, (built + (width if width != built else 0)) * most)
 
     # ------------------------------------------------------------ at rest
     def rest(self) -> None:

@@ -103,21 +103,24 @@ class Sharded(Flattened):
             return
         found = slices(self.piece_of.__getitem__, weights, not self.compact, self.matrices)
         for experts in dict.fromkeys(expert for _, _, expert in found):
-            chunk: list[int] = []
-            counts = [count for _, count, expert in found if expert is experts]
-            for index, count in enumerate(counts):
-                chunk.append(count)
-                if sum(chunk) > setup.bucket or index == len(counts) - 1:
+            chunk: list[tuple[int, int]] = []
+            stretches = [(to, count) for to, count, expert in found if expert is experts]
+            for index, stretch in enumerate(stretches):
+                chunk.append(stretch)
+                if sum(count for _, count in chunk) > setup.bucket or index == len(stretches) - 1:
                     self._all_reduce(chunk, kind, width, experts)
                     chunk = []
 
-    def _all_reduce(self, chunk: list[int], kind: int, width: int, experts: bool) -> None:
-        total, flat = sum(chunk), len(chunk) > 1
+    def _all_reduce(self, chunk: list[tuple[int, int]], kind: int, width: int, experts: bool) -> None:
+        total, flat = sum(count for _, count in chunk), len(chunk) > 1
         self.send("all_reduce", total, kind, self.setup.world // (self.tape.experts if experts else 1))
-        self.ledger.take(FLATTENED, (width * total if flat else 0) + (kind * total if kind != width else 0))
-        if self.compact:
-            self.ledger.touch(FLATTENED, 4 * max(chunk))
-        self.ledger.give(FLATTENED, (width * total if flat else 0) + (kind * total if kind != width else 0))
+        held = (width * total if flat else 0) + (kind * total if kind != width else 0)
+        self.ledger.take(FLATTENED, held)
+        if self.compact:  # this rank's are cast, one by one (`_add_to_grad_partition_buffer`)
+            ranks = {rank for members, _, rank in self.groups if members[0].expert is experts}
+            own = (count for to, count in chunk if to in ranks)
+            self.ledger.touch(FLATTENED, 4 * max(own, default=0))
+        self.ledger.give(FLATTENED, held)
 
     def _keep(self, weight: Weight) -> None:
         """`copy_grads_in_partition`."""
