@@ -194,7 +194,7 @@ def _swapping(values: Values, release: int) -> Swapping:
         values.count(f"{ZERO}offload_param.buffer_count", 5) if parameters else 0,
         values.count(f"{ZERO}offload_param.max_in_cpu", 10**9),
         max(1 << 20, values.count("aio.block_size", 1 << 20)),
-        values.flag(f"{ZERO}offload_optimizer.pipeline_write"),
+        any(values.flag(f"{ZERO}offload_optimizer.pipeline_{way}") for way in ("read", "write")),
         1024 * max(1, values.count(threads, 1)),
     )
 

@@ -61,8 +61,8 @@ class Swapping(NamedTuple):
     """Elements of shards that stay on the host for good (`offload_param.max_in_cpu`)."""
     least: int = 1 << 20
     """Bytes of what is worth a write (`MIN_AIO_BYTES`, or `aio.block_size`)."""
-    writes_later: bool = False
-    """Whether a sub-group is written while the next is updated (`offload_optimizer.pipeline_write`)."""
+    pipelined: bool = False
+    """Whether it is a `PipelinedOptimizerSwapper` (`offload_optimizer.pipeline_read`, `pipeline_write`)."""
     alignment: int = 1024
     """Bytes (`AIO_ALIGNED_BYTES`, for each of `aio.intra_op_parallelism`)."""
 

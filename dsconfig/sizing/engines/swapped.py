@@ -26,8 +26,8 @@ class Swapped(Partitioned):
         """Parameters whose shards lie on the drive."""
         self._refuse_small_buffers()
         self.coordinator.drive(self.away, setup.swapping.buffers)
-        self.waiting = self.unwritten = 0
-        """Bytes of gradients that are too small for a write, or of an odd length; of states to be written."""
+        self.waiting = 0
+        """Bytes of gradients that are too small to be written, or of an odd length."""
 
     # ------------------------------------------------------------ parameters
     def _refuse_small_buffers(self) -> None:
@@ -158,18 +158,25 @@ class Swapped(Partitioned):
 
     def update_group(self, index: int, count: int, *, host: bool) -> None:
         """What is read lies in the buffers; the first step makes states beside them, and writes them then."""
-        if not self.swapped(index):
-            super().update_group(index, count, host=host)
-            return
-        states, later = self.setup.optimizer.states * self.setup.master // 4 * count, self.unwritten
-        self.ledger.take(STATES, states, host=True)
-        self.update(count, count, host=True)
-        self.unwritten = states if self.setup.swapping.writes_later else 0
-        self.ledger.give(STATES, later + states - self.unwritten, host=True)
+        made = self._made([count]) if self.swapped(index) and not self.setup.swapping.pipelined else 0
+        self.ledger.take(STATES, made, host=True)
+        self.update(count, count, host=host or self.swapped(index))
+        self.ledger.give(STATES, made, host=True)
+
+    def _made(self, sizes: list[int]) -> int:
+        return self.setup.optimizer.states * self.setup.master // 4 * sum(sizes)
+
+    def run(self) -> None:
+        """Pipelined, states that the first step made are let go of as the second one reads them."""
+        made = 0
+        if self.setup.swapping.pipelined:
+            made = self._made([size for index, size in enumerate(self.sizes) if self.swapped(index)])
+        self.ledger.take(STATES, made, host=True)
+        super().run()
+        self.ledger.give(STATES, made, host=True)
 
     def step(self) -> None:
         """As without a drive."""
         super().step()
         self.ledger.give(WAITING, self.waiting)
-        self.ledger.give(STATES, self.unwritten, host=True)
-        self.waiting = self.unwritten = 0
+        self.waiting = 0

@@ -274,9 +274,7 @@ def measure(trial: dict[str, Any]) -> dict[str, Any]:
     rows = memory_recording.phases(found, marks, int(trial.get("explain", 0)), hosts)
     peak: dict[str, int] = {"load": 0}
     device: dict[str, int] = {"load": 0}
-    swaps = (
-        section.get("offload_optimizer", {}).get("device") == "nvme"
-    )  # the first step holds more than later ones
+    swaps = section.get("offload_optimizer", {}).get("device") == "nvme"  # the first step makes states
     alive: dict[str, Any] = {}
     for row in rows:
         name, _, turn = row["name"].partition(" ")
@@ -284,9 +282,9 @@ def measure(trial: dict[str, Any]) -> dict[str, Any]:
             on_device = name == "placed" or trial["model"].get("zero_init")
             device["load"] = max(device["load"], row["device"] if on_device else 0)
             name, turn = "load", ""
-        elif turn == str(steps - 1) or (swaps and name == "step"):
+        elif turn == str(steps - 1) or (swaps and turn):
             device[name] = max(device.get(name, 0), row["device"])
-        counts = name == "load" or turn == str(steps - 1) or (swaps and name == "step")
+        counts = name == "load" or turn == str(steps - 1) or (swaps and turn)
         if counts and row["peak"] > peak.get(name, -1):
             peak[name], alive[name] = row["peak"], row.get("alive")
     names = owners.bytes
