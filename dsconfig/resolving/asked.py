@@ -189,6 +189,8 @@ def _assumptions(asked: Question) -> list[str]:
         each = f"{asked.shape.experts // work.experts} of {asked.shape.experts} experts on each"
         tokens = f"{work.imbalance:g} times the tokens" if work.imbalance > 1 else "as many tokens"
         found.append(f"{work.experts} ranks share experts by AutoEP, {each}, which get {tokens} as it sends")
+    if setup.super_offload:
+        found.append("SuperOffload's process has a CUDA context of its own where it pins memory: not counted")
     if setup.quantised or setup.quantised_gradients:
         found.append("what quantised weights and gradients hold was read in DeepSpeed's source")
     if asked.run.release not in MEASURED:

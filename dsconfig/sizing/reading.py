@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dsconfig.sizing import experts
 from dsconfig.sizing.engines.setup import Rule, Setup, Swapping, Third, ways_of
 from dsconfig.sizing.optimizers import of_client, of_config
+from dsconfig.sizing.processes import super_offload
 from dsconfig.sizing.refused import NotModelledError, reason
 from dsconfig.sizing.ulysses import KEY as SEQUENCE
 from dsconfig.sizing.ulysses import SINCE as ULYSSES
@@ -48,7 +49,6 @@ SWITCHES = (
     "stage3_module_granularity_threshold",
     "parameter_alignment",
     "legacy_stage1",
-    "offload_optimizer.super_offload",
 )
 """Keys below `zero_optimization` whose effect on memory is not modelled, where they are switched on."""
 
@@ -98,7 +98,6 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
     half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
     stage, width = values.count(f"{ZERO}stage"), 2 if half else 4
     offloads = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
-    pure = _pure(values, half, offloads)
     ways = ways_of(release)
     return Setup(
         stage=stage,
@@ -107,7 +106,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         width=width,
         half=half,
         autocast=values.flag("torch_autocast.enabled"),
-        master=2 if pure else 4,
+        master=2 if _pure(values, half, offloads) else 4,
         gradient=_accumulated(values, width, stage, half, release),
         sent=_sent(values, width),
         optimizer=_optimizer(values, client, offloads),
@@ -131,6 +130,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         quantised_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
         tensor=tensor,
         sequence=sequence_of(values),
+        super_offload=super_offload(values.values, client or values.text("optimizer.type") or "adamw"),
         pins_optimizer=values.flag(f"{ZERO}offload_optimizer.pin_memory"),
         pins_parameters=values.flag(f"{ZERO}offload_param.pin_memory"),
         experts=experts_of(values),

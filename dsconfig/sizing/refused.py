@@ -7,7 +7,6 @@ _KERNELS = "its kernels are for GPUs alone, so that no engine on a CPU could be 
 _UNMEASURED = "no engine was measured with it"
 REASONS = {
     "zenflow": f"{_APART}, and what is chosen of the gradients changes from step to step",
-    "offload_optimizer.super_offload": _APART,
     "mics_shard_size": "shards of a group of ranks were not measured",
     "compile.deepcompile": "the compiler decides when weights are gathered and let go",
     "hybrid_engine.enabled": "its second copy of the weights, for generation, has layouts of its kernels",

@@ -52,9 +52,13 @@ MEANINGS = {
         f"{ZERO}offload_optimizer.device",
         "b·p and b·n of the largest parameter on the host, the latter on the rank too",
     ),
+    "gradient buffer of the optimizer's process": Meaning(
+        f"{ZERO}offload_optimizer.super_offload", "4·largest sub-group, up to sub_group_size and a parameter"
+    ),
     "rounding of pinned memory": Meaning(
         f"{ZERO}offload_optimizer.pin_memory",
-        "2^⌈log₂ bytes⌉ less the bytes, of each pinned tensor; and blocks of shards that zero.Init pinned",
+        "2^⌈log₂ bytes⌉ less the bytes, of each pinned tensor; and blocks of shards that zero.Init pinned, "
+        "and of gradients that SuperOffload moves to shared memory",
     ),
     "reduce bucket": Meaning(
         f"{ZERO}reduce_bucket_size",

@@ -173,6 +173,8 @@ def build_transformers() -> None:
         # without what they depend on: torch is there, and Transformers brings the rest
         packages = ("peft", "accelerate", "bitsandbytes")
         run(python(), "-m", "pip", "install", "-q", "--no-deps", "--target", folder, *packages)
+    if not list(folder.glob("greenlet-*.dist-info")):  # for what DeepSpeed starts as processes
+        run(python(), "-m", "pip", "install", "-q", "--target", folder, "greenlet")
 
 
 def transformers() -> tuple[Path, Path]:

@@ -14,6 +14,10 @@ def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
         from dsconfig.sizing.engines.orthogonal_shards import OrthogonalShards
 
         return OrthogonalShards(setup, tape, ledger)
+    if setup.super_offload:
+        from dsconfig.sizing.engines.superoffload import SuperOffloaded
+
+        return SuperOffloaded(setup, tape, ledger)
     if setup.stage == 3 and (setup.swapping.optimizer or setup.swapping.parameters):
         from dsconfig.sizing.engines.swapped import Swapped
 

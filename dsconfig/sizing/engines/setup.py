@@ -106,6 +106,8 @@ class Ways(NamedTuple):
     """Buffers for NVMe are locked by DeepSpeed (`new_cpu_locked_tensor`), and not pinned by torch."""
     pins_masters: bool
     """Stages 1 and 2 pin offloaded masters though `pin_memory` is off."""
+    pins_arriving: bool
+    """SuperOffload's process pins its buffer though `pin_memory` is off."""
     names_leaves: bool
     """The config can name leaves of stage 3 (`leaf_module`); before, the script alone can."""
 
@@ -127,6 +129,7 @@ def ways_of(release: int) -> Ways:
         keeps_adapters=release >= 19002,
         locks=release >= 19000,
         pins_masters=release < 18003,
+        pins_arriving=release < 19006,
         names_leaves=release >= 18000,
     )
 
@@ -190,6 +193,8 @@ class Setup(NamedTuple):
     """Whether what is offloaded of the optimizer is in pinned memory (`offload_optimizer.pin_memory`)."""
     pins_parameters: bool = False
     """Whether shards that `zero.Init` builds on the host are (`offload_param.pin_memory`)."""
+    super_offload: bool = False
+    """Whether a process of its own updates at stage 3 (`offload_optimizer.super_offload`)."""
     apart: bool = True
     """Whether host and rank are two memories, as with a GPU: what goes from one to the other is a copy."""
     built: int = 4

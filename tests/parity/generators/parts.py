@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.parity.generators.memory import DECODERS, PLAIN_ADAM, model, zero
 from tests.parity.generators.muon import with_muon
+from tests.parity.generators.processes import super_offload
 
 Dict = dict[str, Any]
 DRIVE: Dict = {"device": "nvme", "nvme_path": "nvme"}
@@ -121,4 +122,5 @@ PARTS: dict[str, Callable[[random.Random, Dict], Dict]] = {
     "experts": experts,
     "nvme": nvme,
     "muon": with_muon,
+    "super-offload": super_offload,
 }

@@ -29,6 +29,7 @@ warnings.filterwarnings("ignore")
 import forks  # noqa: E402
 import memory_experts  # noqa: E402
 import memory_models  # noqa: E402
+import memory_processes  # noqa: E402
 import memory_recording  # noqa: E402
 import memory_swapping  # noqa: E402
 import torch  # noqa: E402
@@ -111,6 +112,7 @@ def prepare() -> None:
     memory_swapping.stand_in()
     memory_experts.stand_in()
     stand_in_for_products()
+    memory_processes.stand_in()
     for module in [found for name, found in sys.modules.items() if name.startswith("deepspeed.")]:
         for name in ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks"):
             if hasattr(module, name):

@@ -1,0 +1,100 @@
+"""`dsconfig memory` where the optimizer runs in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Runs
+
+OFFLOAD = {"device": "cpu", "pin_memory": False}
+CONFIG = {
+    "train_micro_batch_size_per_gpu": 1,
+    "bf16": {"enabled": True},
+    "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
+    "zero_optimization": {"stage": 3, "offload_optimizer": OFFLOAD},
+}
+RUN = ("memory", "ds.json", "--model", "llama-3-8b", "--world-size", "8")
+SUPER = "zero_optimization.offload_optimizer.super_offload"
+BUFFER = "gradient buffer of the optimizer's process"
+PINNED = "rounding of pinned memory"
+
+
+@pytest.fixture(autouse=True)
+def files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    (here / "ds.json").write_text(json.dumps(CONFIG))
+
+
+def estimated(run: Runs, *argv: str) -> dict[str, Any]:
+    code, out, err = run(*RUN, "--target", "0.19.8", "--output-format", "json", *argv)
+    assert (code, err) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def on_host(found: dict[str, Any]) -> dict[str, int]:
+    return {term["name"]: term["phases"].get("at_rest", 0) for term in found["host"]["terms"]}
+
+
+def test_superoffload_keeps_a_buffer_for_the_largest_sub_group_of_each_rank(run: Runs) -> None:
+    plain = estimated(run)
+    more = estimated(run, "--set", f"{SUPER}=true")
+    assert more["rank"]["at_rest"] == plain["rank"]["at_rest"]
+    shards = on_host(plain)["master weights"]
+    assert on_host(more)[BUFFER] == shards == more["host"]["at_rest"] - plain["host"]["at_rest"]
+    small = "zero_optimization.sub_group_size=10000000"
+    assert on_host(estimated(run, "--set", f"{SUPER}=true", "--set", small))[BUFFER] < shards / 10
+
+
+def test_gradients_that_it_shares_stay_pinned_as_well(run: Runs) -> None:
+    pins = ("--set", "zero_optimization.offload_optimizer.pin_memory=true")
+    plain, more = estimated(run, *pins), estimated(run, *pins, "--set", f"{SUPER}=true")
+    moved = on_host(plain)["gradients of the partition, offloaded"]
+    assert on_host(more)[PINNED] > on_host(plain)[PINNED] + moved
+
+
+def test_below_stage_3_it_changes_nothing(run: Runs) -> None:
+    second = ("--set", "zero_optimization.stage=2")
+    plain, more = estimated(run, *second), estimated(run, *second, "--set", f"{SUPER}=true")
+    assert (plain["rank"], plain["host"]) == (more["rank"], more["host"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (["zero_optimization.offload_optimizer.device=none"], "without `device` `cpu`"),
+        (
+            [
+                "zero_optimization.offload_optimizer.device=nvme",
+                "zero_optimization.offload_optimizer.nvme_path=/n",
+            ],
+            "without `device` `cpu`",
+        ),
+    ],
+)
+def test_what_deepspeed_cannot_run_is_refused_with_the_reason(
+    run: Runs, changes: list[str], told: str
+) -> None:
+    code, out, err = run(*RUN, *[x for text in (f"{SUPER}=true", *changes) for x in ("--set", text)])
+    assert (code, out) == (2, "")
+    assert SUPER in err
+    assert told in err
+    assert "Traceback" not in err
+
+
+def test_an_optimizer_of_the_script_must_be_adam(run: Runs, here: Path) -> None:
+    bare = {key: value for key, value in CONFIG.items() if key != "optimizer"}
+    (here / "ds.json").write_text(json.dumps(bare))
+    code, _, err = run(*RUN, "--set", f"{SUPER}=true", "--optimizer", "lion")
+    assert code == 2
+    assert "with `lion` is not modelled: its process updates with Adam" in err
+
+
+@pytest.mark.parametrize("asked", [("--fit", "40GiB"), ("--max", "micro-batch", "--gpu", "80GiB")])
+def test_fit_and_max_work_with_it(run: Runs, asked: tuple[str, ...]) -> None:
+    code, out, err = run(*RUN, "--set", f"{SUPER}=true", *asked)
+    assert (code, err) == (0, ""), out
