@@ -49,7 +49,7 @@ class Joiner:
                 self._raise_if_ended(state)
                 entering = False
                 if name in state.group and state.phase == "proposed":
-                    state = self._store.ask(self._acknowledgement)
+                    state = self._store.ask(self._acknowledgement, held=True)
                 if name in state.group and state.phase == "running" and self._has_lease(state):
                     return state
                 formation.advance(state)
@@ -81,7 +81,9 @@ class Joiner:
                 break
             self._heartbeat.raise_if_lost()
             self._raise_if_drained()
-            current = self._store.read()
+            current = self._heartbeat.state  # it is the heartbeat that renews the lease, or not
+            if current is None or current.revision < state.revision:
+                continue
             if transitions.is_over(current, state.round) or current.member(self._node.name) is None:
                 return False
         self._heartbeat.begin_round()

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any, Literal, TypeVar
 
+from elastic.agent.packed_text import pack, unpack
 from elastic.json_types import Json
+
+_Row = TypeVar("_Row", "Member", "Outcome", "Event")
 
 Phase = Literal["forming", "proposed", "running", "closed"]
 """forming: waiting for arrivals; proposed: a group is named, its members confirm; running; closed."""
@@ -139,19 +143,44 @@ class State:
         return any(member.finished == self.round and member.node in self.group for member in self.members)
 
     def encode(self) -> str:
-        """As JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        """As JSON, packed where there are many nodes: each name stands there once, the rest are places."""
+        place = {member.node: number for number, member in enumerate(self.members)}
+        read: dict[str, object] = {one.name: getattr(self, one.name) for one in fields(self)}
+        for name in ("group", "acknowledged"):
+            read[name] = [place.get(node, node) for node in getattr(self, name)]
+        read["members"] = [_values(member) for member in self.members]
+        read["events"] = [_values(event) for event in self.events]
+        read["outcome"] = self.outcome and _values(self.outcome)
+        return pack(json.dumps(read, separators=(",", ":")))
+
+
+def _values(row: Member | Outcome | Event) -> tuple[object, ...]:
+    values: tuple[object, ...] = attrgetter(*row.__slots__)(row)
+    return values
+
+
+def _row(kind: type[_Row], values: list[Any]) -> _Row:
+    return kind(**dict(zip(kind.__slots__, values, strict=True)))
+
+
+def _names(places: list[int | str], members: tuple[Member, ...]) -> tuple[str, ...]:
+    """Of nodes that are there by their place among the members; those that have gone keep their name."""
+    if not all(type(one) is str or (type(one) is int and 0 <= one < len(members)) for one in places):
+        raise ValueError("no member has that place")
+    return tuple(place if isinstance(place, str) else members[place].node for place in places)
 
 
 def decode(text: str | bytes) -> State:
     """The state that `State.encode` wrote.  Raises `ValueError` for anything else."""
     try:
-        read = json.loads(text)
-        for name in ("group", "acknowledged", "suspects", "expelled", "leaving"):
+        read = json.loads(unpack(text))
+        members = read["members"] = tuple(_row(Member, values) for values in read["members"])
+        for name in ("group", "acknowledged"):
+            read[name] = _names(read[name], members)
+        for name in ("suspects", "expelled", "leaving"):
             read[name] = tuple(read[name])
-        read["members"] = tuple(Member(**member) for member in read["members"])
-        read["events"] = tuple(Event(**event) for event in read["events"])
-        read["outcome"] = read["outcome"] and Outcome(**read["outcome"])
+        read["events"] = tuple(_row(Event, values) for values in read["events"])
+        read["outcome"] = read["outcome"] and _row(Outcome, read["outcome"])
         return State(**read)
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"not the state of a job: {error}") from error

@@ -57,6 +57,8 @@ class StateStore:
         self._run_id = run_id
         self._writer = writer
         self._alarms = 0
+        self._held: tuple[str, State] | None = None
+        """The state that was read or written last."""
         self._mailbox = Mailbox(store, self._key(""), writer)
 
     def create(self) -> None:
@@ -89,12 +91,13 @@ class StateStore:
             time.sleep(random.uniform(0.0, 0.01 * 2 ** min(attempt, _DOUBLINGS)))
         raise AssertionError
 
-    def ask(self, wish: Callable[[State], Request | None]) -> State:
+    def ask(self, wish: Callable[[State], Request | None], *, held: bool = False) -> State:
         """Have a request granted that follows from the state, and return the new state.
 
-        Where many ask at once, whoever changes the state grants what the others have asked for, too.
+        Where many ask at once, whoever changes the state grants what the others have asked for, too.  With
+        `held`, the first attempt takes the state as this connection saw it last.
         """
-        raw, current = self._read()
+        raw, current = self._held if held and self._held else self._read()
         request = wish(current)
         posted = False
         for attempt in itertools.count():
@@ -150,7 +153,8 @@ class StateStore:
 
     def _read(self) -> tuple[str, State]:
         raw = self._call(lambda: self._store.get(self._key("state")))
-        return raw.decode(), self._decode(raw)
+        self._held = raw.decode(), self._decode(raw)
+        return self._held
 
     def _write(self, held: str, current: State, changed: State) -> State | None:
         """The changed state, as it was written; `None` if another node wrote first."""
@@ -160,6 +164,7 @@ class StateStore:
         found = self._call(lambda: self._store.compare_set(self._key("state"), held, text))
         if found.decode() != text:
             return None
+        self._held = text, desired
         self.hint(desired)
         return desired
 

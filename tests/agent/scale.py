@@ -3,7 +3,7 @@
 Whole nodes with the agent's own code and a store that answers in 0.5 to 2 ms, without torch.  All nodes come
 at once and form a group; some of them are lost at once, and the rest form the next; then nothing happens
 for 16 s.  For each: how long it takes until all train, how often a node calls the store, reads the state and
-tries to change it, and what it reads.
+tries to change it, and what it reads of the state, as it is packed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import log2
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -44,8 +45,7 @@ OURS = (
     "last_call",
     "transitions",
 )
-PER_NODE = 150
-"""Bytes of the state, as JSON."""
+ENCODE = State.encode
 LIMIT = 600.0
 """Simulated seconds after which a group does not form."""
 
@@ -93,7 +93,7 @@ class CountingStore(DictStore):
     def get(self, key: str, /) -> bytes:
         self._pass("read")
         held = super().get(key)
-        self._simulation.calls["bytes"] += PER_NODE * len(self._simulation.states[held.decode()].members)
+        self._simulation.calls["bytes"] += self._simulation.size(held.decode())
         return held
 
     def multi_get(self, keys: list[str], /) -> list[bytes]:
@@ -138,6 +138,7 @@ class Simulation:
         self.states: dict[str, State] = {}
         self.rounds: dict[int, int] = {}
         """The round that each node trains in."""
+        self._sizes: dict[str, int] = {}
         self._dead: set[int] = set()
         self._folder = folder
         base = job_of()
@@ -145,6 +146,12 @@ class Simulation:
         for number in range(nodes):
             (folder / str(number)).mkdir()
             self.world.start(partial(self._live, number), partial(self._dead.__contains__, number))
+
+    def size(self, name: str) -> int:
+        """Bytes of the state of that name in a store."""
+        if name not in self._sizes:
+            self._sizes[name] = len(ENCODE(self.states[name]))
+        return self._sizes[name]
 
     def form(self, lost: int = 0) -> Formed:
         """Lose some nodes, and go on until all others train together."""
@@ -172,9 +179,10 @@ class Simulation:
         return Formed(present, 0, 0, seconds, self.calls - before)
 
     def _live(self, number: int) -> None:
-        local = LocalNode(
-            self._job, SETTINGS, "job", "localhost", str(self._folder / str(number)), f"n{number}"
-        )
+        own = Random(number)
+        name = f"gpu-{number}.cluster.example-{own.randrange(100, 400_000)}-{own.randbytes(2).hex()}"
+        host, folder = f"10.0.{number // 256}.{number % 256}", str(self._folder / str(number))
+        local = LocalNode(self._job, SETTINGS, "job", host, folder, name)
         node = Node.open(local, CountingStore(self), lambda: CountingStore(self))
         self.world.start(partial(self._beat, node.heartbeat), partial(self._dead.__contains__, number))
         while True:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from functools import partial
 
 import pytest
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 
 from elastic.agent import transitions
 from elastic.agent.evidence import Delay, Silence
+from elastic.agent.packed_text import LONGEST
 from elastic.agent.state import Outcome, State, decode
 from tests.agent.fakes import job_of, running, with_members
 
@@ -20,6 +24,27 @@ def test_encoding_is_lossless() -> None:
     assert decode(state.encode()) == state
     with pytest.raises(ValueError, match="not the state"):
         decode('{"group": 1}')
+
+
+def test_many_nodes_are_packed() -> None:
+    names = [f"gpu-{number}.cluster.example-{number * 7919}" for number in range(512)]
+    state = transitions.remove(running(*names, size=500), names[7], "lost", "lost")
+    text = state.encode()
+    assert len(text) < 50 * 512
+    assert decode(text) == decode(text.encode()) == state
+    for other in (text[:-8], f"{text}AAAA", text.replace("z", "z*", 1), "z", f"z{text}"):
+        with pytest.raises(ValueError, match="not the state"):
+            decode(other)
+    bomb = base64.b64encode(zlib.compress(b" " * (LONGEST + 1))).decode()
+    with pytest.raises(ValueError, match="longer than any job's"):
+        decode(f"z{bomb}")
+
+
+@pytest.mark.parametrize("place", [-1, 2, True, 0.5, None, []])
+def test_a_place_that_no_member_has(place: object) -> None:
+    read = json.loads(running("a", "b").encode())
+    with pytest.raises(ValueError, match="not the state"):
+        decode(json.dumps(read | {"group": [place]}))
 
 
 def test_a_round_from_arrival_to_success() -> None:
