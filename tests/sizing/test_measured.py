@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.parity.judges.memory import predict, sent
+from tests.parity.judges.memory import predict, sent, simulated
 
 LINES = (Path(__file__).parent / "measured.jsonl").read_text("utf-8").splitlines()
 MEASURED = [json.loads(line) for line in LINES]
@@ -42,3 +42,11 @@ def test_estimates_are_what_engines_hold(case: dict[str, Any]) -> None:
         assert count <= found.bound[phase] * 1.01, phase
     if trial["world_size"] > 1:
         assert found.calls == sent(seen)
+
+
+@pytest.mark.parametrize("case", MEASURED, ids=[case["trial"]["id"] for case in MEASURED])
+def test_nothing_holds_less_than_nothing(case: dict[str, Any]) -> None:
+    ledger, _ = simulated(case["trial"], case["release"])
+    for peak in ledger.both.peaks.values():
+        assert min(peak.held.values()) >= 0, peak.held
+    assert min(ledger.both.held.values()) >= 0, ledger.both.held

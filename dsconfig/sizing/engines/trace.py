@@ -188,7 +188,7 @@ class Coordinator:
             if buffer:
                 ranks = self.setup.secondary if second else world
                 self.send("all_gather", buffer // width, width, ranks)
-            alone = len(weights) == 1
+            alone = len(members) == 1
             self.ledger.take(GATHERED if alone else RECEIVE, buffer)
             batch = Batch(members, buffer)
             for weight in members:
