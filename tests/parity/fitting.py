@@ -42,7 +42,7 @@ class Posed(NamedTuple):
     trial: Case
 
 
-def engines_of(posed: Problem, source: random.Random) -> Iterator[Posed]:
+def engines_of(posed: Problem, source: random.Random, release: str) -> Iterator[Posed]:
     """The answer; everything cheaper; of some with several changes, the answer less one of the others."""
     answer = [change for change, *_ in posed.found.changes]
     sets: list[tuple[str, Sequence[Any]]] = [(ANSWER, answer), (CHEAPER, posed.cheaper)]
@@ -51,7 +51,7 @@ def engines_of(posed: Problem, source: random.Random) -> Iterator[Posed]:
         sets.append((LESS, [change for change in answer if change is not left]))
     for kind, changes in sets:
         name = f"{posed.trial['id']} {kind}"
-        yield Posed(posed, kind, changed(posed.trial, changes, posed.rank, name) | {"steps": 2})
+        yield Posed(posed, kind, changed(posed.trial, changes, release, name) | {"steps": 2})
 
 
 class Tally:
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _posed(numbers: Sequence[int], seed: int, release: str) -> Iterator[Posed]:
     for number in numbers:
         source = random.Random(f"fit-{seed}-{number}")
-        yield from engines_of(problem(source, f"{seed}-{number}", release), source)
+        yield from engines_of(problem(source, f"{seed}-{number}", release), source, release)
 
 
 def _measured(posed: list[Posed], release: str, file: Path | None) -> Iterator[tuple[Posed, Case]]:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from dsconfig.document import Document, read_dict
 from dsconfig.resolving.asked import Options
 from dsconfig.resolving.fitting import Change, Fit, Search, search_of
-from dsconfig.sizing.estimate import Estimate
 from dsconfig.sizing.refused import NotModelledError
 from tests.parity.generators.memory import model
 from tests.parity.judges.memory import shape
@@ -35,7 +34,6 @@ class Problem(NamedTuple):
     found: Fit
     cheaper: tuple[Change, ...]
     """Every change that costs less speed than the dearest of the answer, all at once."""
-    rank: int
 
 
 def problem(source: random.Random, name: str, release: str) -> Problem:
@@ -117,22 +115,16 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
     room = source.randint(least, most - 1)
     search = Search(search.compute, room, None)
     found = search.fit(first, changes)
-    cheaper, estimate = _cheaper(search, found, chosen, first)
-    return Problem(trial, room, found, cheaper, estimate.number)
+    cheaper = tuple(chosen[: chosen.index(found.changes[-1].change)])
+    return Problem(trial, room, found, cheaper)
 
 
-def _cheaper(
-    search: Search, found: Fit, chosen: list[Change], first: Estimate
-) -> tuple[tuple[Change, ...], Estimate]:
-    answer = [change for change, *_ in found.changes]
-    before = tuple(chosen[: chosen.index(answer[-1])])
-    return before, search.estimate(answer, first.world_size) or first
-
-
-def changed(trial: Dict, changes: Sequence[Change], rank: int, name: str) -> Dict:
-    """The trial after some changes."""
+def changed(trial: Dict, changes: Sequence[Change], release: str, name: str) -> Dict:
+    """The trial after some changes, on the rank that then holds most."""
+    search, first, _ = search_of(*asked(trial, release), room=0)
+    found = search.estimate(changes, first.world_size)
     made: Dict = json.loads(json.dumps(trial))
-    made |= {"id": name, "rank": rank}
+    made |= {"id": name, "rank": found.number if found else 0}
     for change in changes:
         for key, value in change.values.items():
             *sections, last = key.split(".")
