@@ -19,4 +19,4 @@ def test_a_group_forms_and_forms_again(nodes: int) -> None:
         assert calls < most * nodes * log2(nodes)
     assert first.seconds < 3, "whatever their number"
     assert second.seconds < 9
-    assert calm.calls["bytes"] < 25_000 * nodes * 4, "and so much is read a second"
+    assert calm.calls["bytes"] < 8_000 * nodes * 4, "and so much is read a second"
