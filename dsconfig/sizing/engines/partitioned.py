@@ -26,6 +26,7 @@ class Partitioned(Placed):
             own = [weight for weight in module.weights if weight.module == module.number]  # none that is tied
             count = self.gathered(module.weights)
             ledger.take(GATHERED, count)
+            ledger.touch(GATHERED, count if setup.ways.gathers_beside else 0)
             if not setup.rank:
                 ledger.take(CONSOLIDATED, setup.width * sum(weight.elements for weight in own), host=True)
                 whole += setup.width * sum(weight.elements for weight in own)

@@ -120,7 +120,7 @@ class Placed(Quantised):
             for kind in self.buckets:
                 ledger.take(BUCKET, kind * setup.bucket)
         biggest = max(map(self.aligned, self.trained), default=0)
-        ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.early_buckets else 1))
+        ledger.touch(GATHERED, setup.width * biggest * (2 if setup.ways.gathers_beside else 1))
 
     def first_home(self, weight: Weight) -> bool | None:
         """Where a shard is cut to: True for the host, False for the rank, None for a drive."""

@@ -96,6 +96,8 @@ class Ways(NamedTuple):
     """Offloaded gradients are accumulated on the host at stage 1 too, though they are sent once."""
     patches_linear: bool
     """Linear layers are stage 3's own though the model was built whole (`_enable_mem_efficient_linear`)."""
+    gathers_beside: bool
+    """Parameters are gathered into one tensor and copied from there (`_allgather_params`)."""
     forgets_second: bool
     """A model that was put together leaves no second copy behind (`checkpoint_event_epilogue`)."""
     frees_recomputed: bool
@@ -124,6 +126,7 @@ def ways_of(release: int) -> Ways:
         frees_gradients=release < 16000,
         accumulates_on_host=release < 19000,
         patches_linear=release >= 19004,
+        gathers_beside=release < 18005,
         forgets_second=release >= 18003,
         frees_recomputed=release >= 19003,
         keeps_adapters=release >= 19002,
