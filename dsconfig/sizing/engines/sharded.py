@@ -174,7 +174,8 @@ class Sharded(Flattened):
             self.partial = 0
         for weight in list(self.there):
             count = self.there[weight]
-            if self.compact or weight not in self.mine or self.setup.offloads:
+            waits = self.lists and self.setup.stage == 1 and not self.setup.ways.compact
+            if self.compact or weight not in self.mine or (self.setup.offloads and not waits):
                 ledger.give(GRADIENTS, self.there.pop(weight))
             elif not self.setup.contiguous or self.lists:
                 self.there.pop(weight)
@@ -188,8 +189,9 @@ class Sharded(Flattened):
         """The norm, one flat gradient in the masters' type, the update."""
         setup, ledger = self.setup, self.ledger
         if setup.norms and not setup.offloads:
+            searched = setup.overflows and setup.ways.flattens_on_host  # `_has_inf_or_nan`
             for count in self.cut.parts.values():
-                ledger.touch(TEMPORARY, 8 * count)
+                ledger.touch(TEMPORARY, (11 if searched else 8) * count)
         last = len(self.groups) - 1  # gradients of all groups are one tensor
         for index, (_, cut, _) in enumerate(self.groups):
             self.update_group(cut, index, self.kept if index == last else 0)
@@ -207,6 +209,7 @@ class Sharded(Flattened):
         if setup.offloads or compact:
             self.update(size * steps, size * steps, host=setup.offloads)
             ledger.give(COMPACT, compact)
+            ledger.give(GRADIENTS, kept if setup.offloads else 0)
             return
         flat = setup.gradient * size
         copies = len(cut.parts) > 1 or sum(cut.parts.values()) < size

@@ -97,15 +97,19 @@ def loss_of(engine: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
 def share_sequences(model: torch.nn.Module, ranks: int, length: int, micro: int) -> Any:
     """Let ranks share each sequence (Ulysses); gives the groups that the engine is told of."""
     import inspect
+    import tempfile
 
     import deepspeed
     from deepspeed.runtime.sequence_parallel.ulysses_sp import UlyssesSPAttentionHF
 
     deepspeed.init_distributed(verbose=False)
     register = UlyssesSPAttentionHF.register_with_transformers
-    name = "seq_length" if "seq_length" in inspect.signature(register).parameters else "max_length"
+    name, told = "seq_length", model
+    if name not in inspect.signature(register).parameters:  # up to 0.17: by a path, with an older name
+        name, told = "max_length", tempfile.mkdtemp()
+        model.config.save_pretrained(told)
     return register(
-        model_name_or_path=model,
+        model_name_or_path=told,
         core_attn_implementation="sdpa",
         sequence_parallel_size=ranks,
         micro_batch_size=micro,
