@@ -174,7 +174,7 @@ class Sharded(Flattened):
             self.partial = 0
         for weight in list(self.there):
             count = self.there[weight]
-            waits = self.lists and self.setup.stage == 1 and not self.setup.ways.compact
+            waits = self.lists and self.setup.stage == 1 and not self.setup.ways.early_buckets
             if self.compact or weight not in self.mine or (self.setup.offloads and not waits):
                 ledger.give(GRADIENTS, self.there.pop(weight))
             elif not self.setup.contiguous or self.lists:
