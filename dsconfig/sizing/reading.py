@@ -109,7 +109,7 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         master=2 if _pure(values, half, offloads) else 4,
         gradient=_accumulated(values, width, stage, half, release),
         sent=_sent(values, width),
-        optimizer=_optimizer(values, client, offloads),
+        optimizer=_optimizer(values, client, offloads, ways.muon_late),
         overflows=half == "fp16",
         offloads=offloads,
         offloads_parameters=stage == 3 and values.text(f"{ZERO}offload_param.device") in OFFLOADED,
@@ -215,13 +215,15 @@ def _leaves(values: Values) -> tuple[str, ...]:
     return tuple(name.removeprefix(MIXTRAL) for name in names)
 
 
-def _optimizer(values: Values, client: str | None, offloads: bool) -> Rule:
+def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bool) -> Rule:
     kind = values.text("optimizer.type")
     if client is not None or kind is None:
         return of_client(client or "adamw", offloads)
     start = "optimizer.params."
     params = {key.removeprefix(start): value for key, value in values.values.items() if key.startswith(start)}
-    return of_config(kind, params, offloads)
+    rule = of_config(kind, params, offloads)
+    own = rule.muon and muon_late  # its own Adam: some tensors of the size of the one that is updated
+    return rule._replace(temporary=0, single=16) if own else rule
 
 
 def refuse(values: Values, release: int, world: int, client: str | None = None) -> None:

@@ -93,11 +93,28 @@ def test_what_deepspeed_refuses_has_no_memory(run: Runs, here: Path) -> None:
     assert "`reduce_scatter` is by default `true`, and Muon at stage 3 needs it off" in err
 
 
-def test_other_releases_are_refused(run: Runs, here: Path) -> None:
-    config(here, 1)
-    code, _, err = run(*RUN[:-1], "0.17.6", "--world-size", "8")
+@pytest.mark.parametrize(
+    ("release", "stage", "said"),
+    [
+        ("0.17.6", 1, "the optimizer `Muon` is not modelled before 0.18.3"),
+        ("0.18.9", 3, "the optimizer `Muon` is not modelled at stage 3 before 0.19.8"),
+        ("0.19.7", 1, "the optimizer `Muon` is not modelled from 0.19.0 to 0.19.7"),
+    ],
+)
+def test_other_releases_are_refused(run: Runs, here: Path, release: str, stage: int, said: str) -> None:
+    config(here, stage, {"reduce_scatter": False})
+    code, _, err = run(*RUN[:-1], release, "--world-size", "8")
     assert code == 2
-    assert "the optimizer `Muon` is not modelled before 0.19.8" in err
+    assert said in err
+
+
+def test_up_to_0_18_momenta_are_kept_once_and_stage_0_has_none(run: Runs, here: Path) -> None:
+    rest = EMBEDDED + NORMS
+    for stage, width in ((0, 0), (1, 2)):
+        config(here, stage)
+        found = estimated(run, "--world-size", "1", "--target", "0.18.9")
+        states = 8 * rest + width * (found["parameters"] - rest)
+        assert term(found, "optimizer states")["at_rest"] == states
 
 
 def test_fit_goes_to_stage_3_without_reduce_scatter(run: Runs, here: Path) -> None:

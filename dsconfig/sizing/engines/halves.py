@@ -33,12 +33,15 @@ def halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
     return [half for half in (matrices, others) if half]
 
 
-def needs(weight: Weight, method: str, width: int, half: str | None) -> int:
+def needs(setup: Setup, weight: Weight, width: int) -> int:
     """Bytes held at the most during `muon_update` of a gradient of this width, the new one among them.
 
     Its eager operations are counted: where torch compiles them they hold less.
     """
+    method, half = setup.optimizer.muon, setup.half
     *batch, rows, columns = weight.shape
+    if setup.ways.muon_late:
+        method = "standard"
     count, short = weight.elements, min(rows, columns)
     kind = half if width == 2 else "fp32"
     products = 2 * prod(batch) * short * short
@@ -53,5 +56,7 @@ def needs(weight: Weight, method: str, width: int, half: str | None) -> int:
         inside = max(4 * whole + 2 * products, whole + 5 * products)
     computed = "fp16" if method == GRAM else "bf16"
     end = (2 * width if kind == computed else max(2 + width, 2 * width)) * count
+    if setup.ways.muon_late:  # in bf16, whatever the gradient is
+        return max(begin, inside)
     momentum = max(2 * width, 2 + width) * count
     return max(begin, inside, end, momentum)

@@ -23,35 +23,43 @@ class Orthogonal(Sharded):
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        self.matrices = frozenset(weight for weight in self.trained if is_muon(weight))
-        self.own_matrices = [weight for weight in self.cut.own if weight in self.matrices]
+        found = frozenset(weight for weight in self.trained if is_muon(weight))
+        self.matrices = frozenset() if setup.ways.muon_late else found
+        self.own_matrices = [weight for weight in self.cut.own if weight in found]
         """Those of which this rank has a part."""
-        self.piece = sum(cut.size for members, cut, _ in self.groups if members[0] in self.matrices)
+        self.first = self.groups[0][0][0] in found
+        """Whether the first group is that of matrices."""
+        self.piece = self.groups[0][1].size if self.first else 0
         """Elements of its piece of them."""
         self.exchange = Exchange(ledger)
         self.updates = 0
         """Bytes of what Muon has made of the gradients of matrices."""
         self.width = setup.width
-        """Bytes of an element of them: gradients in fp32 are those of the rest alone."""
+        """Bytes of an element of a gradient of them: those in fp32 are of the rest alone."""
+        self.made = 2 if setup.ways.muon_late else setup.width
+        """And of what Muon makes of it."""
 
     def states(self) -> int:
         """Adam's of its part; the momentum of whole matrices, twice: kept, and of a step that may fail."""
         rule, setup, adam = self.setup.optimizer, self.setup, self.cut.size - self.piece
         if setup.offloads:  # momentum is cut as the masters are
-            return (rule.kept(adam) + 4 * self.piece) * setup.master // 4
+            kept = 0 if setup.ways.muon_late else 4 * self.piece  # then it is SGD
+            return (rule.kept(adam) + kept) * setup.master // 4
         momentum = self.width * sum(weight.elements for weight in self.own_matrices)
-        return rule.kept(adam) * setup.master // 4 + 2 * momentum
+        return rule.kept(adam) * setup.master // 4 + momentum * (1 if setup.ways.muon_late else 2)
 
     def _epilogue(self) -> None:
         """Each matrix of this rank's is made orthogonal, whole."""
+        added = self.partial if self.kept else 0
         super()._epilogue()
         if not self.boundary or self.setup.offloads:
             return
+        self.ledger.take(GRADIENTS, added)  # those of this micro batch have names up to the end
         setup, ledger, width = self.setup, self.ledger, self.width
         for weight in self.own_matrices:
-            ledger.touch(TEMPORARY, needs(weight, setup.optimizer.muon, width, setup.half))
-            ledger.take(GRADIENTS, width * weight.elements)
-            self.updates += width * weight.elements
+            ledger.touch(TEMPORARY, needs(setup, weight, width))
+            ledger.take(GRADIENTS, self.made * weight.elements)
+            self.updates += self.made * weight.elements
         if not setup.contiguous:
             gone = sum(width * weight.elements for weight in self.own_matrices)
         else:  # views of one tensor
@@ -60,18 +68,18 @@ class Orthogonal(Sharded):
             if index not in self.compact_held and members[0] not in self.matrices:
                 self.compact_held[index] = 4 * cut.size
                 ledger.take(COMPACT, 4 * cut.size)
-        ledger.give(GRADIENTS, gone)
+        ledger.give(GRADIENTS, gone + added)
         self.kept -= gone
 
     def step(self) -> None:
         """Offloaded, matrices are put together for it."""
-        if self.setup.offloads:
+        if self.setup.offloads and not self.setup.ways.muon_late:
             self._orthogonalise_offloaded()
         super().step()
 
     def update_group(self, cut: Partition, index: int, kept: int, *, steps: bool = True) -> None:
         """Of matrices the step has but to subtract."""
-        if self.groups[index][0][0] in self.matrices:
+        if self.first and index == 0:
             super().update_group(cut, index, self.updates + kept, steps=False)
             self.updates = 0
         else:
@@ -81,7 +89,7 @@ class Orthogonal(Sharded):
     def rest(self) -> None:
         """Buffers stay from the steps before; in the first no momentum is sent."""
         super().rest()
-        if self.setup.offloads and self.setup.world > 1:
+        if self.setup.offloads and self.setup.world > 1 and not self.setup.ways.muon_late:
             for tensors in (1, 2, 2):
                 for batch in self._batches():
                     self.ledger.give(EXCHANGE, self._buffer(batch, tensors)[0])
@@ -118,7 +126,7 @@ class Orthogonal(Sharded):
                     self.send("all_gather", 2 * chunk * setup.world, width)
             update = 0
             for weight in batch:
-                ledger.touch(TEMPORARY, update + needs(weight, setup.optimizer.muon, width, setup.half))
+                ledger.touch(TEMPORARY, update + needs(setup, weight, width))
                 update = width * weight.elements
                 ledger.touch(TEMPORARY, update + 12 * self.cut.parts.get(weight, 0))
             ledger.give(EXCHANGE, made)

@@ -44,14 +44,14 @@ class OrthogonalAccumulated(Accumulated):
 
     def _orthogonalise(self, cut: Partition) -> None:
         """A whole matrix at a time; Python has names for the last update and momentum up to the next."""
-        ledger, method = self.ledger, self.setup.optimizer.muon
+        ledger = self.ledger
         update = momentum = 0
         for weight in cut.own:
             whole = 0 if cut.parts[weight] == weight.elements else 4 * weight.elements
             ledger.take(TEMPORARY, whole)
             ledger.give(TEMPORARY, momentum)
             momentum = whole
-            ledger.touch(TEMPORARY, 4 * weight.elements + needs(weight, method, 4, None))
+            ledger.touch(TEMPORARY, 4 * weight.elements + needs(self.setup, weight, 4))
             ledger.give(TEMPORARY, update)
             update = 4 * weight.elements
             ledger.take(TEMPORARY, update)

@@ -115,7 +115,7 @@ class OrthogonalShards(Partitioned):
             ledger.give(EXCHANGE, left)
             left = both
             for weight in chunk:
-                ledger.touch(TEMPORARY, needs(weight, setup.optimizer.muon, width, setup.half))
+                ledger.touch(TEMPORARY, needs(setup, weight, width))
                 ledger.give(TEMPORARY, made)
                 made = width * weight.elements
                 ledger.take(TEMPORARY, made)
@@ -130,7 +130,7 @@ class OrthogonalShards(Partitioned):
         self.ledger.take(TEMPORARY, clones)
         made = 0
         for weight in chunk:
-            self.ledger.touch(TEMPORARY, made + needs(weight, setup.optimizer.muon, setup.sent, setup.half))
+            self.ledger.touch(TEMPORARY, made + needs(setup, weight, setup.sent))
             made = setup.sent * weight.elements
         self.ledger.give(TEMPORARY, clones)
 
@@ -144,7 +144,7 @@ class OrthogonalShards(Partitioned):
             even = len(turn) == setup.world and len({weight.shape for weight in turn}) == 1
             if setup.rank < len(turn):
                 weight = turn[setup.rank]
-                ledger.touch(TEMPORARY, needs(weight, setup.optimizer.muon, width, setup.half))
+                ledger.touch(TEMPORARY, needs(setup, weight, width))
                 ledger.give(TEMPORARY, made)
                 made = width * weight.elements
                 ledger.take(TEMPORARY, made)

@@ -23,13 +23,14 @@ class OrthogonalWhole(Whole):
     def _states(self) -> int:
         """The momentum of matrices, and what Adam keeps of the rest."""
         rest = sum(weight.elements for weight in self.others)
-        return self.setup.optimizer.kept(rest) + self.setup.master * (self.elements - rest)
+        late = self.setup.ways.muon_late  # without ZeRO it then is SGD
+        return self.setup.optimizer.kept(rest) + (0 if late else self.setup.master * (self.elements - rest))
 
     def update(self, elements: int, largest: int, *, host: bool = False) -> None:  # noqa: ARG002
         """One matrix after the other; Python has a name for the last update up to the next."""
         made, width = 0, self.setup.master
-        for weight in self.matrices:
-            need = needs(weight, self.setup.optimizer.muon, width, self.setup.half)
+        for weight in () if self.setup.ways.muon_late else self.matrices:
+            need = needs(self.setup, weight, width)
             self.ledger.touch(TEMPORARY, made + need, host=host)
             made = width * weight.elements
         self.ledger.take(TEMPORARY, made, host=host)

@@ -110,6 +110,8 @@ class Ways(NamedTuple):
     """Stages 1 and 2 pin offloaded masters though `pin_memory` is off."""
     pins_arriving: bool
     """SuperOffload's process pins its buffer though `pin_memory` is off."""
+    muon_late: bool
+    """Muon is at work at stages 1 and 2 alone, SGD elsewhere, and has an Adam of its own (before 0.19)."""
     names_leaves: bool
     """The config can name leaves of stage 3 (`leaf_module`); before, the script alone can."""
 
@@ -133,6 +135,7 @@ def ways_of(release: int) -> Ways:
         locks=release >= 19000,
         pins_masters=release < 18003,
         pins_arriving=release < 19006,
+        muon_late=release < 19000,
         names_leaves=release >= 18000,
     )
 

@@ -82,9 +82,9 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
     values = Values({found.key: found.value for found in shown.values})
     model = trial["model"]
     setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")), NUMBERS[release])
-    setup = setup._replace(
-        optimizer=rule(trial, setup.stage), rank=trial["rank"] // setup.tensor, apart=False
-    )
+    own = setup.optimizer.muon and setup.ways.muon_late  # an Adam that is the same everywhere
+    optimizer = setup.optimizer if own else rule(trial, setup.stage)
+    setup = setup._replace(optimizer=optimizer, rank=trial["rank"] // setup.tensor, apart=False)
     work = Work(
         values.count("train_micro_batch_size_per_gpu"),
         trial["length"],
