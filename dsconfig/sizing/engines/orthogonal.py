@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.sizing.engines.base import GRADIENTS, TEMPORARY
+from dsconfig.sizing.engines.base import BUCKET, GRADIENTS, TEMPORARY
 from dsconfig.sizing.engines.exchange import EXCHANGE, Exchange
 from dsconfig.sizing.engines.flattened import COMPACT
 from dsconfig.sizing.engines.halves import is_muon, needs
@@ -55,6 +55,8 @@ class Orthogonal(Sharded):
         if not self.boundary or self.setup.offloads:
             return
         self.ledger.take(GRADIENTS, added)  # those of this micro batch have names up to the end
+        bucket = self.bucket_bytes if self.setup.contiguous and not self.casts else 0
+        self.ledger.take(BUCKET, bucket)  # let go of at the end too (`_release_ipg_buffers`)
         setup, ledger, width = self.setup, self.ledger, self.width
         for weight in self.own_matrices:
             ledger.touch(TEMPORARY, needs(setup, weight, width))
@@ -69,6 +71,7 @@ class Orthogonal(Sharded):
                 self.compact_held[index] = 4 * cut.size
                 ledger.take(COMPACT, 4 * cut.size)
         ledger.give(GRADIENTS, gone + added)
+        ledger.give(BUCKET, bucket)
         self.kept -= gone
 
     def step(self) -> None:
