@@ -32,6 +32,24 @@ def test_the_address_of_the_repository_is_the_same_everywhere() -> None:
         )  # the example of `make address`
 
 
+def test_no_file_strays_to_the_top() -> None:
+    top = {path.name for path in tracked() if path.parent == ROOT}
+    assert top <= {
+        ".gitignore",
+        ".pre-commit-hooks.yaml",
+        ".readthedocs.yaml",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "Makefile",
+        "README.md",
+        "SECURITY.md",
+        "constraints.txt",
+        "pyproject.toml",
+    }
+
+
 def test_actions_are_pinned_by_their_commits() -> None:
     assert len(WORKFLOWS) == 4
     for path in WORKFLOWS:
