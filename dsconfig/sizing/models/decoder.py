@@ -45,7 +45,7 @@ class Layer:
             self.mlp.kind = "MixtralSparseMoeBlock"
             self.gate = tape.module(f"{prefix}.mlp.gate", (shape.experts, shape.hidden))
             pair = (shape.experts, 2 * shape.wide, shape.hidden), (shape.experts, shape.hidden, shape.wide)
-            self.experts = tape.module(f"{prefix}.mlp.experts", *pair, casts=True)
+            self.experts = tape.module(f"{prefix}.mlp.experts", *pair)
             for weight in self.experts.weights:
                 weight.linear = False
             self.act = tape.module(f"{prefix}.mlp.experts.act_fn")
@@ -148,7 +148,7 @@ def _experts(tape: Tape, shape: Shape, layer: Layer, y: Tensor, rows: int) -> Te
         tape.step([cast(tape, scores, 4)], odds, [odds])
         best = tape.tensor(many, 4)
         tape.step([odds], best, [best])
-    width = 2 if tape.autocast else tape.width
+    width = tape.width
     first, second = layer.experts.weights
     with tape.inside(layer.experts):
         sent = tape.step([y], tape.tensor(many * shape.hidden, width))
