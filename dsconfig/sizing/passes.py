@@ -92,6 +92,7 @@ class Pass:
             self.ledger.take(made.label, made.bytes)
             if operation.temporary:
                 self.ledger.touch("temporaries", operation.temporary)
+            self._cast_for_a_moment(operation)
         if saving and made.needs:
             for tensor in operation.saved:
                 tensor.references += 1
@@ -119,6 +120,12 @@ class Pass:
                     self.copies[weight] += 1
                 if not weight.trains:  # the cache holds leaves that train
                     self._drop_copy(weight)
+
+    def _cast_for_a_moment(self, operation: Operation) -> None:
+        """Stage 3's own linear casts its weight, or on the way back the gradient of it, and keeps no copy."""
+        if self.tape.autocast and operation.inputs:
+            own = [weight.elements for weight in operation.weights if weight.casts and self._is_own(weight)]
+            self.ledger.touch(COPIES, 2 * sum(own))
 
     def _drop_copy(self, weight: Weight) -> None:
         if weight in self.copies:
@@ -193,6 +200,7 @@ class Pass:
                 ledger.take(FLOWING, fresh.bytes)
             sizes = [weight.elements * (4 if weight.full else self.gradient_width) for weight in weights]
             ledger.take("gradients", sum(sizes))
+            self._cast_for_a_moment(operation)
             if operation.back:
                 ledger.touch("temporaries", operation.back)
             if flow is not None:
