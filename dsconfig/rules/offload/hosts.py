@@ -70,7 +70,19 @@ def _held(ctx: Context) -> int:
     return ctx.once(_of_rank)
 
 
-BORDERS = ("0.16.0", "0.17.0", "0.18.0", "0.18.3", "0.19.0", "0.19.2", "0.19.3", "0.19.4", "0.19.8")
+BORDERS = (
+    "0.16.0",
+    "0.17.0",
+    "0.18.0",
+    "0.18.3",
+    "0.18.5",
+    "0.19.0",
+    "0.19.2",
+    "0.19.3",
+    "0.19.4",
+    "0.19.6",
+    "0.19.8",
+)
 """Releases from which on engines hold other things than before (sizing/engines/setup.py, `ways_of`)."""
 
 

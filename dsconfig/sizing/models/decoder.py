@@ -45,9 +45,9 @@ class Layer:
             self.mlp.kind = "MixtralSparseMoeBlock"
             self.gate = tape.module(f"{prefix}.mlp.gate", (shape.experts, shape.hidden))
             pair = (shape.experts, 2 * shape.wide, shape.hidden), (shape.experts, shape.hidden, shape.wide)
-            self.experts = tape.module(f"{prefix}.mlp.experts", *pair)
+            self.experts = tape.module(f"{prefix}.mlp.experts", *pair, casts=True)
             for weight in self.experts.weights:
-                weight.linear = False
+                weight.linear = weight.casts = False  # autocast knows no `grouped_mm`
             self.act = tape.module(f"{prefix}.mlp.experts.act_fn")
         else:
             self._plain(tape, shape, prefix)
