@@ -15,7 +15,8 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from elastic.agent.errors import SettingsError
 from elastic.json_types import Json
@@ -24,6 +25,10 @@ ATTEMPT = 1.0
 """Seconds that one member gets to answer, while others are there to be asked."""
 _PAUSE = 0.1
 """Seconds between two rounds of asking all."""
+_Said = TypeVar("_Said")
+_Read = TypeVar("_Read")
+_STRANGE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+"""What reading the reply of something else than etcd raises."""
 
 
 class EtcdStore:
@@ -44,7 +49,7 @@ class EtcdStore:
 
     def set(self, key: str, value: str, /) -> None:
         """Write a key."""
-        self._call("kv/put", {"key": _text(key), "value": _text(value)})
+        self._call("kv/put", {"key": _text(key), "value": _text(value)}, lambda answer: answer["header"])
 
     def get(self, key: str, /) -> bytes:
         """Read a key; waits until it exists."""
@@ -65,17 +70,16 @@ class EtcdStore:
         """Write `desired` if the key holds `expected`, or is missing and `expected` is empty."""
         known = {"target": "VALUE", "value": _text(expected)}
         missing = {"target": "CREATE", "create_revision": "0"}
-        answer = self._call(
+        held = self._call(
             "kv/txn",
             {
                 "compare": [{"key": _text(key), "result": "EQUAL", **(known if expected else missing)}],
                 "success": [{"requestPut": {"key": _text(key), "value": _text(desired)}}],
                 "failure": [{"requestRange": {"key": _text(key)}}],
             },
+            lambda answer: desired.encode() if answer.get("succeeded") else _values(answer, 1)[0],
         )
-        if answer.get("succeeded"):
-            return desired.encode()
-        return _values(answer)[0] or expected.encode()
+        return held or expected.encode()
 
     def check(self, keys: list[str], /) -> bool:
         """Whether all keys exist."""
@@ -83,7 +87,9 @@ class EtcdStore:
         return all(value is not None for value in found)
 
     def _ranges(self, requests: Sequence[Json]) -> list[bytes | None]:
-        return _values(self._call("kv/txn", {"success": list(requests)}))
+        return self._call(
+            "kv/txn", {"success": list(requests)}, lambda answer: _values(answer, len(requests))
+        )
 
     def _log_in(self) -> None:
         """As the user of `ETCDCTL_USER`, where there is one; its token goes with every call."""
@@ -91,20 +97,22 @@ class EtcdStore:
         if colon:
             token = self._headers.pop("Authorization", None)
             try:
-                answer = self._call("auth/authenticate", {"name": name, "password": password})
-                token = str(answer["token"])
+                asked = {"name": name, "password": password}
+                token = self._call("auth/authenticate", asked, lambda answer: str(answer["token"]))
             finally:
                 if token is not None:  # the old one, where nobody answers: without any, etcd refuses for good
                     self._headers["Authorization"] = token
 
-    def _call(self, path: str, request: Mapping[str, Json]) -> Mapping[str, Json]:
-        """The reply of some member.  Raises `OSError` once the time is up."""
+    def _call(
+        self, path: str, request: Mapping[str, Json], read: Callable[[Mapping[str, Json]], _Read]
+    ) -> _Read:
+        """What `read` makes of the reply of some member.  Raises `OSError` once the time is up."""
         until, body = time.monotonic() + self._limit, json.dumps(request)
         while True:
             for _ in self._addresses:
                 patience = min(ATTEMPT, self._limit) if len(self._addresses) > 1 else self._limit
                 try:
-                    return self._ask(f"/v3/{path}", body, patience)
+                    return _understood(read, self._ask(f"/v3/{path}", body, patience))
                 except (OSError, http.client.HTTPException, _UnavailableError) as error:
                     self._turn_away()
                     failed = error
@@ -132,8 +140,7 @@ class EtcdStore:
         answer = self._connection.getresponse()
         text = answer.read()
         if answer.status == http.HTTPStatus.OK:
-            read: Mapping[str, Json] = json.loads(text)
-            return read
+            return _understood(json.loads, text)
         said = _reason(text)
         if answer.status in _FINAL:
             raise SettingsError(f"etcd refuses: {said}")
@@ -153,6 +160,14 @@ class _UnavailableError(Exception):
     """A member cannot answer now: it has no leader, say."""
 
 
+def _understood(read: Callable[[_Said], _Read], said: _Said) -> _Read:
+    """What `read` makes of it.  Raises `_UnavailableError` where something else speaks."""
+    try:
+        return read(said)
+    except _STRANGE:
+        raise _UnavailableError("what answers is not etcd") from None
+
+
 _FINAL = (http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND)
 
 
@@ -168,9 +183,9 @@ def _text(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
 
 
-def _values(answer: Mapping[str, Json]) -> list[bytes | None]:
-    """What the ranges of a transaction found; etcd leaves out empty fields."""
-    found = [one.get("response_range", {}).get("kvs") for one in answer.get("responses", ())]
+def _values(answer: Mapping[str, Json], count: int) -> list[bytes | None]:
+    """What the ranges of a transaction found, so many; etcd leaves out empty fields."""
+    found = [answer["responses"][number].get("response_range", {}).get("kvs") for number in range(count)]
     return [base64.b64decode(kvs[0].get("value", "")) if kvs else None for kvs in found]
 
 

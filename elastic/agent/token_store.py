@@ -32,6 +32,8 @@ _PATIENCE = 5.0
 _LONGEST = 1 << 16
 """Bytes of a line from somebody who has not."""
 _PAUSE = 0.05
+STRANGERS = 256
+"""Connections at once that have not proved that they know the token; one more, and the oldest has to go."""
 
 
 def read_token(path: str | None) -> str | None:
@@ -161,7 +163,31 @@ class _Server(socketserver.ThreadingTCPServer):
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._data: dict[str, str] = {}
+        self._strangers: dict[socket.socket, float] = {}
+        """The connections that have proved nothing yet, oldest first, and since when."""
         self._changing = threading.Lock()
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        """Take a connection, of a stranger for now."""
+        connection, address = super().get_request()
+        with self._changing:
+            self._strangers[connection] = time.monotonic()
+        return connection, address
+
+    def service_actions(self) -> None:
+        """Hang up on strangers that are slow or too many: who knows the token needs no time to prove it."""
+        with self._changing:
+            for one, since in list(self._strangers.items()):
+                if len(self._strangers) <= STRANGERS and time.monotonic() - since <= _PATIENCE:
+                    break
+                del self._strangers[one]
+                with contextlib.suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+
+    def acquainted(self, request: socket.socket) -> None:
+        """Take a connection off the strangers: it has proved itself, or ended."""
+        with self._changing:
+            self._strangers.pop(request, None)
 
     def reply(self, request: Mapping[str, Json]) -> list[str | None]:
         """What the keys hold after the request."""
@@ -185,7 +211,13 @@ class _Handler(socketserver.BaseRequestHandler):
             signed = _Signed(connection, self.server.token, b"server", b"client")
             with contextlib.closing(signed):
                 request = signed.read(_LONGEST)
+                self.server.acquainted(connection)
                 connection.settimeout(None)
                 while True:
                     signed.write(self.server.reply(request))
                     request = signed.read()
+
+    def finish(self) -> None:
+        """Forget a stranger that has gone."""
+        assert isinstance(self.server, _Server)
+        self.server.acquainted(self.request)

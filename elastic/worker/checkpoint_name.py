@@ -5,6 +5,8 @@ from __future__ import annotations
 from elastic.errors import ElasticityError
 
 LONGEST = 1024
+_LONGEST_PART = 255
+"""Bytes that a file system takes for one name."""
 
 
 class CheckpointError(ElasticityError):
@@ -18,6 +20,8 @@ class DamagedCommitError(CheckpointError):
 def check_name(name: str) -> None:
     """Raise `CheckpointError` for a name that is no plain path below a folder."""
     parts = name.split("/")
-    if not all(parts) or {".", ".."} & {*parts} or "\0" in name or len(name) > LONGEST:
+    # What cannot be printed has no place in a path: controls speak to terminals, half characters to nobody.
+    plain = name.isprintable() and all(0 < len(part.encode()) <= _LONGEST_PART for part in parts)
+    if not plain or {".", ".."} & {*parts} or len(name) > LONGEST:
         shown = name if len(name) <= LONGEST else f"{name[:40]}..."
         raise CheckpointError(f"checkpoint name {shown!r} is not a path below the folder of checkpoints")

@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict, cast
@@ -25,7 +27,10 @@ KEPT_COMMITS = 8
 
 
 _KINDS = {"name": str, "world_size": int, "incarnation": int, "round": int}
-_COMMIT_FILE = re.compile(r"(\d+)\.(\d+)\.json")
+_COMMIT_FILE = re.compile(r"([0-9]+)\.([0-9]+)\.json")
+_LONGEST = 1 << 16
+"""Bytes of a commit file; it has some two hundred."""
+_MOST_RANKS = 1 << 31
 
 
 class Commit(TypedDict):
@@ -48,9 +53,7 @@ class Saved:
 
     def __post_init__(self) -> None:
         """Refuse a name that leads out of the root: what is loaded from there may run as code."""
-        check_name(self.name)
-        if (self.root / self.name).resolve() != self.root.resolve() / self.name:
-            raise CheckpointError(f"checkpoint `{self.name}` is behind a link: it must lie in {self.root}")
+        _check_inside(self.root, self.name)
 
     @property
     def folder(self) -> Path:
@@ -118,7 +121,8 @@ class Checkpoints:
         number = session.commit_number(commit["name"])
         atomic_write(self._commits / f"{self._life:06}.{number:09}.json", commit)
         for old in self._files()[:-KEPT_COMMITS]:
-            old.unlink(missing_ok=True)
+            with suppress(OSError):  # a file too many does no harm
+                old.unlink()
         return True
 
     def _count_life(self) -> int:
@@ -134,10 +138,12 @@ class Checkpoints:
 
     def _files(self) -> list[Path]:
         """The commit files, oldest first."""
-        return sorted(file for file in self._commits.glob("*.json") if _COMMIT_FILE.fullmatch(file.name))
+        found = [_COMMIT_FILE.fullmatch(name) for name in _listed(self._commits)]
+        named = sorted((int(one[1]), int(one[2]), one[0]) for one in found if one)
+        return [self._commits / name for _, _, name in named]
 
     def _world_size(self, name: str) -> int:
-        check_name(name)
+        _check_inside(self._root, name)
         file = self._root / name / "elastic.json"
         try:
             commit = _read(file)
@@ -151,10 +157,41 @@ class Checkpoints:
         return commit["world_size"]
 
 
+def _check_inside(root: Path, name: str) -> None:
+    """Raise `CheckpointError` for a name that leads out of the root, by itself or by links."""
+    check_name(name)
+    try:
+        inside = (root / name).resolve() == root.resolve() / name
+    except (OSError, RuntimeError):  # links in a circle
+        inside = False
+    if not inside:
+        raise CheckpointError(f"checkpoint `{name}` is behind a link: it must lie in {root}")
+
+
+def _listed(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise CheckpointError(f"folder {folder} cannot be read: {error.strerror}") from None
+
+
+def _text(file: Path) -> bytes:
+    """What a plain file holds: a pipe would wait for a writer, and a link may lead out of the folder."""
+    if not stat.S_ISREG(file.lstat().st_mode):
+        raise ValueError("it is not a plain file")
+    with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as opened:
+        text = opened.read(_LONGEST + 1)
+    if len(text) > _LONGEST:
+        raise ValueError(f"it has more than {_LONGEST} bytes")
+    return text
+
+
 def _read(file: Path) -> Commit | None:
     """What a commit file says; `None` if it was deleted in the meantime."""
     try:
-        read = json.loads(file.read_text("utf-8"))
+        read = json.loads(_text(file).decode())
     except FileNotFoundError:
         return None
     except OSError as error:  # a disk may answer the next time
@@ -164,6 +201,12 @@ def _read(file: Path) -> Commit | None:
     for key, kind in _KINDS.items():
         if not isinstance(read, dict) or type(read.get(key)) is not kind:
             raise _damaged(file, f"it has no `{key}` of the right kind")
+    if not 0 < read["world_size"] < _MOST_RANKS:
+        raise _damaged(file, "its `world_size` is no number of ranks")
+    try:
+        check_name(read["name"])
+    except CheckpointError as error:
+        raise _damaged(file, str(error)) from None
     return cast("Commit", read)
 
 

@@ -21,7 +21,8 @@ def universal(saved: Saved, workers: int = 1) -> Path:
     rank, then `engine.load_checkpoint(folder, tag)` on all, with `load_universal` in the config
     (`with_universal`).  Needs DeepSpeed; source: `deepspeed/checkpoint/ds_to_universal.py`.
     """
-    target = saved.folder / f"{saved.tag}_universal"
+    name = Saved(saved.root, f"{saved.name}_universal", saved.world_size).name  # refuses a link there
+    target = saved.root / name
     if not (target / "elastic.json").exists():
         # Its own name: the converter of an earlier round may still be at work, on another host as well.
         partial = target.with_name(f"{target.name}.partial-{secrets.token_hex(6)}")

@@ -34,6 +34,7 @@ SCENARIOS = {
     "the_audit_finds_two_groups",
     # test_faults.py
     "straggler",
+    "every_way_in_which_a_worker_can_end",
     "full_disk",
     "clocks_that_jump",
     "damaged_commit_file",

@@ -121,6 +121,22 @@ def test_options(config: str, outcome: Outcome, options: list[str], code: int, m
     assert (ended, message in line) == (code, True), line
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--rdzv-endpoint", "http://host"], "is not HOST:PORT or etcd://"),
+        (["--rdzv-endpoint", "etcd://"], "is not HOST:PORT"),
+        (["--rdzv-endpoint", "host:1", "--token", "/dev/null"], "has 0 characters; give at least 16"),
+        (["--rdzv-endpoint", "etcd://host", "--host-store"], "no node hosts them"),
+    ],
+)
+def test_a_dry_run_refuses_what_the_run_would(
+    config: str, outcome: Outcome, options: list[str], message: str
+) -> None:
+    ended, line = outcome("run", "--dry-run", "--nnodes", "1:2", *options, config, script(config))
+    assert (ended, message in line) == (2, True), line
+
+
 def test_a_store_with_another_token(tmp_path: Path, config: str) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     ours.write_text("of sixteen letters")

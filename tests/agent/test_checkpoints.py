@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from elastic import Checkpoints, with_universal
+from elastic import Checkpoints, universal, with_universal
 from elastic.worker.checkpoint_name import CheckpointError, DamagedCommitError
-from elastic.worker.checkpoints import KEPT_COMMITS
+from elastic.worker.checkpoints import KEPT_COMMITS, Saved
 
 
 @dataclass
@@ -100,7 +103,13 @@ def test_the_config_that_loads_universal_checkpoints() -> None:
     assert config == {"checkpoint": {"tag_validation": "Fail"}}
 
 
-@pytest.mark.parametrize("name", ["../one", "/etc", "a/../../one", "a//b", "", "a\0b", ".", "x" * 2000])
+UNPRINTABLE = ("a\nb", "\x1b[2J", "\ud800", "x" * 300)
+COMMIT = '{"name": "%s", "world_size": %s, "incarnation": 1, "round": 1}'
+
+
+@pytest.mark.parametrize(
+    "name", ["../one", "/etc", "a/../../one", "a//b", "", "a\0b", ".", "x" * 2000, *UNPRINTABLE]
+)
 def test_a_name_that_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     with pytest.raises(CheckpointError, match="is not a path below the folder of checkpoints"):
         latest(tmp_path, Worker(100, checkpoint=name))
@@ -132,7 +141,15 @@ def test_the_folder_itself_may_be_a_link(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", "\xff", '{"name": 1}', "[" * 10000, '{"name": "a", "world_size": "2"}']
+    "text",
+    [
+        *("", "{", "[]", "null", "\xff", '{"name": 1}', "[" * 10000, "[" * 100000, " " * 100000),
+        *(
+            COMMIT % ("a", size)
+            for size in ('"2"', "true", "2.0", "0", "-1", "1" + "0" * 400, "1" + "0" * 5000)
+        ),
+        *(COMMIT % (name, 2) for name in ("..", "/etc", "\\ud800", "\\u001b[2J", "b" * 300)),
+    ],
 )
 def test_a_broken_commit_file(tmp_path: Path, text: str) -> None:
     assert at(tmp_path, Worker(100)).commit("one")
@@ -165,15 +182,66 @@ def test_a_damaged_file_beside_a_checkpoint(tmp_path: Path) -> None:
         latest(tmp_path, Worker(100, round=2, checkpoint="round-100-1/one"))
 
 
-def test_a_disk_that_does_not_answer(tmp_path: Path) -> None:
+def test_a_disk_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next start may read it."""
     assert at(tmp_path, Worker(100)).commit("one")
-    file = max((tmp_path / "commits").iterdir())
-    file.unlink()
-    file.mkdir()
-    with pytest.raises(CheckpointError, match="cannot be read: Is a directory") as raised:
-        latest(tmp_path, Worker(100))
+    answers = os.open
+
+    def fail(path: Path, flags: int) -> int:
+        if ".json" in str(path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return answers(path, flags)
+
+    worker = at(tmp_path, Worker(100))
+    monkeypatch.setattr(os, "open", fail)
+    with pytest.raises(CheckpointError, match="cannot be read: Input/output error") as raised:
+        worker.latest()
     assert not isinstance(raised.value, DamagedCommitError)
+
+
+@pytest.mark.parametrize(
+    "put",
+    [os.mkfifo, os.mkdir, lambda file: os.symlink("/dev/zero", file), lambda file: os.symlink(file, file)],
+)
+def test_what_is_no_file(tmp_path: Path, put: Callable[[Path], None]) -> None:
+    """A pipe would keep the reader waiting, and a device never end."""
+    assert at(tmp_path, Worker(100)).commit("one")
+    commit, beside = max((tmp_path / "commits").iterdir()), tmp_path / "round-100-1" / "one" / "elastic.json"
+    for file in (commit, beside):
+        file.unlink()
+        put(file)
+    with pytest.raises(DamagedCommitError, match="is damaged: it is not a plain file; remove it"):
+        latest(tmp_path, Worker(200))
+    with pytest.raises(DamagedCommitError, match="is damaged: it is not a plain file; put a copy back"):
+        latest(tmp_path, Worker(100, round=2, checkpoint="round-100-1/one"))
+    (tmp_path / "commits" / "000000.000000001.json").mkdir()
+    worker = at(tmp_path, Worker(100, round=2, commits=1))
+    assert all(worker.commit(f"step{number}") for number in range(10)), "what cannot be removed stays"
+
+
+def test_links_in_a_circle(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("a")
+    with pytest.raises(CheckpointError, match="is behind a link"):
+        latest(tmp_path, Worker(100, checkpoint="a/b"))
+
+
+def test_commits_of_lives_without_end(tmp_path: Path) -> None:
+    """The greatest number is the latest, however many digits it has."""
+    for life in ("000002", "999999", "1000000"):
+        (tmp_path / "commits").mkdir(exist_ok=True)
+        (tmp_path / "commits" / f"{life}.000000001.json").write_text(COMMIT % (f"a/{life}", 2))
+    assert latest(tmp_path, Worker(100)) == ("a/1000000", 2)
+
+
+def test_a_link_in_place_of_the_universal_form(tmp_path: Path) -> None:
+    """What is loaded from there may run as code."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    assert at(root, Worker(100)).commit("one")
+    outside.mkdir()
+    (outside / "elastic.json").write_text("{}")
+    (root / "round-100-1" / "one_universal").symlink_to(outside)
+    with pytest.raises(CheckpointError, match="`round-100-1/one_universal` is behind a link"):
+        universal(Saved(root, "round-100-1/one", 2))
 
 
 def test_files_that_are_no_commits(tmp_path: Path) -> None:

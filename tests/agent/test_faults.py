@@ -7,11 +7,18 @@ import os
 import signal
 from pathlib import Path
 
+from tests.agent.audit import overlaps
 from tests.agent.cluster import FAST, ROOT, Cluster, wait_until
 from tests.agent.conftest import MakeCluster
 
 SHIM = ROOT / "tests" / "soak" / "shim"
 MONTH = 30 * 24 * 3600
+LOCK_GIL = signal.SIGUSR2
+WAYS = (
+    *(signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGABRT, signal.SIGSEGV, signal.SIGSTOP),
+    LOCK_GIL,
+)
+"""`Fault` in NVRx 0.4.1's `inprocess/tools/inject_fault.py`, but for exceptions and GPUs."""
 
 
 def steps(job: Cluster) -> int:
@@ -113,3 +120,25 @@ def test_damaged_commit_file_under_a_living_store(cluster: MakeCluster) -> None:
     assert job.finish() == [0, 0]
     assert job.status()["restarts"] == 1
     job.assert_clean(batch=16)
+
+
+def test_every_way_in_which_a_worker_can_end(cluster: MakeCluster) -> None:
+    """Those that NVRx injects: its worker is gone, asleep, or holds the interpreter's lock for ever."""
+    job = cluster()
+    script = job.folder / "worker.py"
+    script.write_text(
+        "import ctypes, signal\n"
+        "from tests.agent import light_worker\n"
+        f"signal.signal({int(LOCK_GIL)}, lambda *_: ctypes.PyDLL(None).sleep(1000))\n"
+        "light_worker.main()\n"
+    )
+    job.start_store()
+    options = ["--max-restarts", str(len(WAYS))]
+    node = job.start_node(*options, nnodes="1", conf=f"{FAST},stall_restart=4", script=str(script))
+    for round_, way in enumerate(WAYS, start=1):
+        job.wait_for_step(3, world=1, round_=round_)
+        for pid in node.workers():
+            node.send(pid, way)
+    job.wait_for_step(3, world=1, round_=len(WAYS) + 1)
+    assert job.status()["restarts"] == len(WAYS)
+    assert list(overlaps(job.rows())) == []

@@ -6,16 +6,22 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from elastic.agent import etcd_store, token_store
 from elastic.agent.endpoint import Endpoint, parse_endpoint
 from elastic.agent.errors import SettingsError, StoreLostError
+from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.store import connect_store, host_store
 from elastic.agent.store_calls import Store
-from elastic.agent.token_store import TokenStore, read_token
+from elastic.agent.token_store import STRANGERS, TokenStore, read_token
 from tests.agent.etcd import Etcd
 
 SETTINGS = RendezvousSettings(read_timeout=2, connect_timeout=5)
@@ -145,6 +151,36 @@ def _record(relay: socket.socket, to: Endpoint, recorded: list[bytes]) -> None:
                 recorded += [said] if one is near else []
 
 
+def test_strangers_make_room(guarded: Endpoint) -> None:
+    """However many come, who knows the token is served, and none of them costs a thread for long."""
+    held = connect_store(guarded, SETTINGS)
+    idle = [socket.create_connection((guarded.host, guarded.port), timeout=10) for _ in range(STRANGERS + 50)]
+    connect_store(guarded, SETTINGS).set("a", "there")
+    assert held.get("a") == b"there"
+    for one in idle[:50]:
+        assert _all_heard(one).startswith(b"dsconfig-token "), "the oldest had to go"
+    for one in idle:
+        one.close()
+
+
+def test_a_stranger_that_is_slow(guarded: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then does not keep a connection."""
+    monkeypatch.setattr(token_store, "_PATIENCE", 0.5)
+    with socket.create_connection((guarded.host, guarded.port), timeout=10) as slow:
+        slow.settimeout(0.1)
+        hung_up = False
+        while not hung_up:
+            with suppress(TimeoutError):
+                slow.sendall(b"x")
+                hung_up = slow.recv(1000) == b""
+    connect_store(guarded, SETTINGS).set("a", "there")
+
+
+def _all_heard(line: socket.socket) -> bytes:
+    with line.makefile("rb") as file:
+        return file.read()
+
+
 def test_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DSCONFIG_ELASTIC_TOKEN", raising=False)
     assert read_token(None) is None
@@ -176,6 +212,46 @@ def test_etcd_without_one_of_its_members(tmp_path: Path) -> None:
             assert store.get("a") == str(number).encode()
     finally:
         etcd.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("<html>it works</html>", "", "[]", "null", '"x"', "7", "{}", "[" * 100000, "\xff"),
+        *('{"responses": [3]}', '{"responses": {}}', '{"responses": [{"response_range": {"kvs": [7]}}]}'),
+        '{"responses": [{"response_range": {"kvs": [{"value": "a"}]}}]}',
+    ],
+)
+def test_something_else_at_the_address_of_etcd(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said.encode("latin-1"))
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    passing = SimpleNamespace(monotonic=count(step=10).__next__, sleep=lambda _: None)
+    monkeypatch.setattr(etcd_store, "time", passing)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        host, port = site.server_address[:2]
+        calls: list[Callable[[EtcdStore], object]] = [
+            lambda store: store.get("a"),
+            lambda store: store.check(["a"]),
+            lambda store: store.set("a", "b"),
+            lambda store: store.compare_set("a", "b", "c"),
+        ]
+        for call in calls:
+            with pytest.raises(OSError, match="what answers is not etcd"):
+                call(EtcdStore([(str(host), port)], 5))
+        monkeypatch.setenv("ETCDCTL_USER", "a:b")
+        with pytest.raises(OSError, match="what answers is not etcd"):
+            EtcdStore([(str(host), port)], 5)
+        site.shutdown()
 
 
 def test_etcd_that_is_not_there() -> None:

@@ -2,7 +2,8 @@
 
 Keeps one to four nodes of a job alive on this machine, with its state in three members of etcd.  Ends by
 judging the ledger of consumed samples as the process tests do; exit code 1 for a lost or repeated sample, a
-second group, or an agent that exited on its own.
+second group, or an agent that exited on its own.  SIGINT to this process alone ends the
+faults early; what was done until then is judged.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -128,7 +130,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         soak = Soak(Path(folder), options.seed)
         try:
-            soak.run(60 * options.minutes)
+            with suppress(KeyboardInterrupt):
+                soak.run(60 * options.minutes)
             found = soak.judge()
         finally:
             soak.close()

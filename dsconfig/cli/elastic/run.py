@@ -87,14 +87,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> None:
     from dsconfig.cli.elastic.preview import preview
+    from elastic.agent.endpoint import parse_endpoint
     from elastic.agent.settings import read_settings
     from elastic.agent.token_store import read_token
 
     job, settings = _job(args), read_settings(_pairs(args.rdzv_conf))
     _check_command(args)
-    endpoint = args.rdzv_endpoint
+    endpoint, token = args.rdzv_endpoint, read_token(args.token)
     if endpoint is None and job.max_nodes > 1:
         refuse("--rdzv-endpoint HOST:PORT is needed for more than one node")
+    if endpoint is not None:
+        parse_endpoint(endpoint, args.host_store, token)
     if args.dry_run:
         sys.stdout.write(preview(args, job, settings))
         return
@@ -105,7 +108,7 @@ def _run(args: argparse.Namespace) -> None:
         args.rdzv_id,
         settings,
         args.host_store,
-        read_token(args.token),
+        token,
         args.local_addr,
         args.monitor_interval,
         args.stop_timeout,
