@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.sizing.engines.base import CONSOLIDATED, SAVE
 from dsconfig.sizing.engines.choose import engine_of
 from dsconfig.sizing.engines.pinned import PINNED
-from dsconfig.sizing.ledger import Ledger, Place
+from dsconfig.sizing.ledger import ExceededError, Ledger, Place
 from dsconfig.sizing.models.families import record
 from dsconfig.sizing.refused import NotModelledError
 from dsconfig.sizing.remarks import Remark, remarks
@@ -145,22 +145,47 @@ class Estimate:
         }
 
 
-def simulate(setup: Setup, shape: Shape, work: Work) -> tuple[Ledger, Engine]:
-    """Build an engine on paper and take one step with it."""
-    ledger, tape = Ledger(), record(shape, work)
+class Room(NamedTuple):
+    """Bytes that a rank, and a host, may hold; None: any number of them."""
+
+    rank: int | None = None
+    host: int | None = None
+
+    def holds(self, found: Estimate) -> bool:
+        """Whether the bounds of an estimate are within it."""
+        if self.rank is not None and found.rank.most_bound > self.rank:
+            return False
+        return self.host is None or found.host.most_bound <= self.host
+
+
+ANY = Room()
+
+
+def simulate(setup: Setup, shape: Shape, work: Work, room: Room = ANY) -> tuple[Ledger, Engine]:
+    """Build an engine on paper and take one step with it.
+
+    Raises:
+        ExceededError: it does not fit, as soon as that is clear.
+    """
+    ledger, tape = Ledger(together=not setup.apart), record(shape, work)
+    ledger.rank.most = room.rank
     if not any(weight.trains for weight in tape.weights):
         names = ", ".join(sorted(work.adapter.targets)) if work.adapter else ""
         raise NotModelledError(
             f"no linear layer is called {names}", f"give some of {', '.join(tape.linear)}, or all"
         )
+    if setup.selection:
+        from dsconfig.sizing.with_zenflow import refuse_shapes
+
+        refuse_shapes(setup, tape.weights, work.checkpointing)
     engine = engine_of(setup, tape, ledger)
     engine.load()
-    rounded = engine.rounding() if setup.apart else 0
-    ledger.touch(PINNED, rounded, host=True)
+    ledger.touch(PINNED, engine.rounding() if setup.apart else 0, host=True)
     ledger.clear()
     ledger.enter(AT_REST)
-    ledger.take(PINNED, rounded, host=True)
-    engine.rest()
+    engine.settle()
+    if room.host is not None and ledger.host.total > room.host:
+        raise ExceededError
     engine.run()
     return ledger, engine
 
@@ -204,12 +229,24 @@ def bound(count: int, phase: str, engine: Engine | None = None) -> int:
 
 
 def estimate(
-    setup: Setup, shape: Shape, work: Work, release: str, ranks_of_host: int, assumptions: tuple[str, ...]
+    setup: Setup,
+    shape: Shape,
+    work: Work,
+    release: str,
+    ranks_of_host: int,
+    assumptions: tuple[str, ...],
+    room: Room = ANY,
 ) -> Estimate:
-    """The rank that holds most, of the first and the last; and a host with so many of them."""
+    """The rank that holds most, of the first and the last; and a host with so many of them.
+
+    Raises:
+        ExceededError: one of them does not fit, as soon as that is clear.
+    """
     found = []
-    for number in (0,) if setup.stage in (0, 3) else sorted({0, setup.world - 1}):
-        ledger, engine = simulate(setup._replace(rank=number), shape, work)
+    alone = setup.stage in (0, 3)
+    host = room.host // ranks_of_host if alone and room.host is not None else None
+    for number in (0,) if alone else sorted({0, setup.world - 1}):
+        ledger, engine = simulate(setup._replace(rank=number), shape, work, Room(room.rank, host))
         found.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
     _, number, ledger, engine = max(found, key=lambda entry: entry[0])
     calls = tuple(

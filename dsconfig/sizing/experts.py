@@ -19,13 +19,15 @@ KEY = "expert_parallel.enabled"
 DISPATCHED = "dispatched tokens"
 SECTION = "expert_parallel."
 SINCE = 19008
+SHARED = {"mixtral": "mixtral", "qwen3_moe": "qwen3_moe", "qwen2_moe": "qwen3_moe"}
+"""Families whose engines were measured with it, and the preset of each."""
 KNOWN = {
     "comm_backend": ("comm",),
     "combine_impl": ("auto", "weighted_sum"),
     "score_apply": ("auto", "post"),
     "gate_up_impl": ("separate",),
     "use_grouped_mm": (True,),
-    "preset_model": (None, "mixtral"),
+    "preset_model": (None, *dict.fromkeys(SHARED.values())),
 }
 """Values of keys of the section with which engines were measured."""
 ALIGNED = 8
@@ -40,7 +42,9 @@ def refuse(shape: Shape, work: Work) -> None:
     """
     ranks = work.experts
     if not shape.experts:
-        raise NotModelledError(f"`{KEY}` needs a model with experts: Mixtral's are modelled")
+        raise NotModelledError(f"`{KEY}` needs a model with experts: Mixtral's and Qwen's are modelled")
+    if shape.name not in SHARED:
+        raise NotModelledError(f"`{KEY}` is not modelled for {shape.name}: no engine was measured with it")
     if shape.experts % ranks:
         raise NotModelledError(f"AutoEP refuses {shape.experts} experts for {ranks} ranks")
     for name, there in (("adapters", work.adapter), ("sequence parallelism", work.sequence > 1)):
@@ -58,7 +62,7 @@ class Grouped(NamedTuple):
 
 def grouped(tape: Tape, shape: Shape, work: Work, prefix: str) -> Grouped:
     """A router, and the three weights of this rank's experts."""
-    count = shape.experts // work.experts * shape.hidden * shape.wide
+    count = shape.experts // work.experts * shape.hidden * shape.expert_wide
     router = tape.module(f"{prefix}.router")
     gate = tape.module(f"{prefix}.router.gate", shape.experts * shape.hidden, casts=True)
     experts = tape.module(f"{prefix}.experts", count, count, count, casts=True)
@@ -120,7 +124,7 @@ def _compute(
     rows = tape.step([x, index, first], tape.tensor(padded * shape.hidden, width), [index, first])
     with tape.inside(layer.experts):
         gate, down, up = layer.experts.weights
-        wide = padded * shape.wide
+        wide = padded * shape.expert_wide
         both = [tape.step([rows], tape.tensor(wide, width), [rows], [weight]) for weight in (gate, up)]
         product = tape.step(both, tape.tensor(wide, width), both)
         made = tape.step([product], tape.tensor(padded * shape.hidden, width), [product], [down])

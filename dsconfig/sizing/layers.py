@@ -14,8 +14,20 @@ def cast(tape: Tape, x: Tensor, width: int) -> Tensor:
     return tape.step([x], tape.tensor(x.elements, width, x.needs))
 
 
-def linear(tape: Tape, module: Module, x: Tensor, rows: int, out: int, label: str = "activations") -> Tensor:
-    """`nn.Linear`; under autocast the input and the weight are cast, and the copies are kept."""
+def linear(
+    tape: Tape,
+    module: Module,
+    x: Tensor,
+    rows: int,
+    out: int,
+    label: str = "activations",
+    *,
+    flat: bool = False,
+) -> Tensor:
+    """`nn.Linear`; under autocast the input and the weight are cast, and the copies are kept.
+
+    `flat`: the input has two dimensions, so that the bias is part of the product (`addmm`).
+    """
     if module.adapted is not None:
         return _adapted(tape, module, module.adapted, x, rows, out)
     with tape.inside(module):
@@ -24,7 +36,7 @@ def linear(tape: Tape, module: Module, x: Tensor, rows: int, out: int, label: st
         made = tape.tensor(rows * out, width, label=label)
         own = tape.keeps_inputs and module.weights[0].linear and len(module.weights) > 1
         # a bias in fp32 is added in place: on a CPU alone TensorIterator casts both sides first
-        both = 8 * made.elements if own and tape.on_cpu and width < tape.width else 0
+        both = 8 * made.elements if own and tape.on_cpu and width < tape.width and not flat else 0
         return tape.step([x], made, kept(tape, x, module.weights), module.weights, both)
 
 
@@ -66,6 +78,21 @@ def activation(tape: Tape, module: Module | None, x: Tensor) -> Tensor:
         return tape.step([x], tape.tensor(x.elements, x.width), [x])
 
 
+def relu(tape: Tape, module: Module, x: Tensor) -> Tensor:
+    """A function whose gradient is computed from what it makes."""
+    with tape.inside(module):
+        made = tape.tensor(x.elements, x.width)
+        return tape.step([x], made, [made])
+
+
+def gated_halves(tape: Tape, module: Module, both: Tensor) -> Tensor:
+    """A function of one half of a tensor, times the other half: their gradients are put together at last."""
+    count = both.elements // 2
+    with tape.inside(module):
+        gate = tape.step([both], tape.tensor(count, both.width), [both])
+    return tape.step([gate], tape.tensor(count, both.width), [gate, both], back=gate.bytes)
+
+
 def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
     """`NewGELUActivation`: seven operations, of which the products and the power keep what they read."""
     count, width = x.elements, x.width
@@ -81,8 +108,12 @@ def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
         return multiply(tape, half, one)
 
 
-def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
-    """`LlamaRMSNorm`: computed in fp32, with one reciprocal root a row."""
+def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, kind: str = "narrow") -> Tensor:
+    """`LlamaRMSNorm`: computed in fp32, with one reciprocal root a row.
+
+    `kind`: its weight is multiplied in the type of the input (Llama), in fp32 (OLMo 2), or in fp32 after
+    1 is added to it (Gemma).
+    """
     width, count = x.width, x.elements
     with tape.inside(module):
         full = cast(tape, x, 4)
@@ -91,11 +122,18 @@ def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
         root = tape.tensor(rows, 4)
         tape.step([mean], root, [root])
         normal = tape.step([full, root], tape.tensor(count, 4), [full, root], back=4 * count)
-        narrow = cast(tape, normal, width)
-        made = tape.tensor(count, max(width, tape.width))
+        if kind == "narrow":
+            normal = cast(tape, normal, width)
         trains = any(weight.trains for weight in module.weights)
-        saved, back = ([narrow], count * width) if trains else ([], 0)
-        return tape.step([narrow], made, saved, module.weights, back=back)
+        saved, back = ([normal], normal.bytes) if trains else ([], 0)
+        made = tape.tensor(count, 4 if kind != "narrow" else max(width, tape.width))
+        if kind == "added":
+            scale = tape.tensor(module.weights[0].elements, 4)
+            tape.step([], scale, weights=module.weights)
+            tape.step([normal, scale], made, [*saved, scale], back=back)
+        else:
+            tape.step([normal], made, saved, module.weights, back=back)
+        return made if kind == "narrow" else cast(tape, made, width)
 
 
 def layer_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:

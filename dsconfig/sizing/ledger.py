@@ -8,6 +8,10 @@ from typing import NamedTuple
 PLACES = ("rank", "host")
 
 
+class ExceededError(Exception):
+    """More is held than may be."""
+
+
 class Peak(NamedTuple):
     """The most that was held at once, and by what."""
 
@@ -18,10 +22,12 @@ class Peak(NamedTuple):
 class Place:
     """One kind of memory: what is held now, and the peak of each phase."""
 
-    __slots__ = ("_top", "held", "peaks", "phase", "total")
+    __slots__ = ("_top", "held", "most", "peaks", "phase", "total")
 
     def __init__(self) -> None:
         self.phase, self.total, self._top = "load", 0, 0
+        self.most: int | None = None
+        """What may be held, where that is all that is asked."""
         self.held: dict[str, int] = {}
         self.peaks: dict[str, Peak] = {}
 
@@ -33,8 +39,14 @@ class Place:
         self.held[name] = self.held.get(name, 0) + count
 
     def note(self) -> None:
-        """Remember what is held now, if it is the most of the phase."""
+        """Remember what is held now, if it is the most of the phase.
+
+        Raises:
+            ExceededError: it is more than may be.
+        """
         if self.total > self._top:
+            if self.most is not None and self.total > self.most:
+                raise ExceededError
             self._top = self.total
             held = {name: count for name, count in self.held.items() if count}
             self.peaks[self.phase] = Peak(self.total, held)
@@ -48,18 +60,21 @@ class Place:
 
 
 class Ledger:
-    """What a process holds on its rank and on its host, and on both taken together."""
+    """What a process holds on its rank and on its host; where the two are one, on both taken together."""
 
-    __slots__ = ("both", "host", "rank")
+    __slots__ = ("_places", "_together", "both", "host", "rank")
 
-    def __init__(self) -> None:
+    def __init__(self, *, together: bool = False) -> None:
         self.rank, self.host, self.both = Place(), Place(), Place()
+        self._together = together
+        self._places = (self.rank, self.host, self.both) if together else (self.rank, self.host)
 
     def take(self, name: str, count: int, *, host: bool = False) -> None:
         """Hold this many bytes more."""
         if count:
             (self.host if host else self.rank).add(name, count)
-            self.both.add(name, count)
+            if self._together:
+                self.both.add(name, count)
 
     def give(self, name: str, count: int, *, host: bool = False) -> None:
         """Hold this many bytes less."""
@@ -72,12 +87,12 @@ class Ledger:
 
     def clear(self) -> None:
         """Hold nothing."""
-        for place in (self.rank, self.host, self.both):
+        for place in self._places:
             place.note()
             place.held.clear()
             place.total = 0
 
     def enter(self, phase: str) -> None:
         """Begin a phase."""
-        for place in (self.rank, self.host, self.both):
+        for place in self._places:
             place.enter(phase)

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.tape import Done, Enter, Leave, Operation, Segment, Step, Tape, Tensor, Weight
+from dsconfig.sizing.visits import asking
 
 FLOWING = "gradients of activations"
 COPIES = "autocast's copies of weights"
@@ -162,7 +163,7 @@ class Pass:
         segment.source.references += sum(
             step.inputs.count(segment.source) for step in early if isinstance(step, Operation)
         )
-        self.hooks.again(_asking(late))
+        self.hooks.again(asking(late))
         self.last = next((step for step in reversed(early) if isinstance(step, Operation)), None)
         self._forward(early, saving=True)
         self._leave_off(early, late)
@@ -195,7 +196,7 @@ class Pass:
             self._spend(flow)
         else:
             flows = [Flow(tensor.bytes) for tensor in arriving]
-            weights = [weight for weight in operation.weights if weight.trains]
+            weights = self._in_order([weight for weight in operation.weights if weight.trains])
             for fresh in flows:
                 ledger.take(FLOWING, fresh.bytes)
             sizes = [weight.elements * (4 if weight.full else self.gradient_width) for weight in weights]
@@ -212,6 +213,17 @@ class Pass:
                 self._accumulate(weight, size)
             return
         self._release(operation)
+
+    def _in_order(self, weights: list[Weight]) -> list[Weight]:
+        """Gradients as they come: a bias's first, where a product reads its weight through a view.
+
+        So does `nn.Linear`; of copies, of stage 3's own linear, and of `Conv1D` both go alike, the bias of
+        the last as the first of its arguments.
+        """
+        if len(weights) != 2 or not weights[0].casts or len(weights[0].shape) != 2:
+            return weights
+        through = weights[0].viewed and not (self.tape.autocast or self._is_own(weights[0]))
+        return weights[::-1] if through or not weights[0].linear else weights
 
     def _release(self, operation: Operation) -> None:
         for tensor in operation.saved:
@@ -266,14 +278,3 @@ class Pass:
             for part in self.partial.pop(weight)[alone:]:
                 self.ledger.give("gradients", part)
             self.hooks.gradient(weight, count)
-
-
-def _asking(late: Sequence[Step]) -> int | None:
-    """The last module on the way back that is entered, and not left, before something is missing."""
-    found: list[int] = []
-    for step in reversed(late):
-        if isinstance(step, Leave) and step.needs:
-            found.append(step.module.number)
-        elif isinstance(step, Enter) and step.module.number in found:
-            found.remove(step.module.number)
-    return found[-1] if found else None

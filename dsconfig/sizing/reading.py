@@ -6,13 +6,17 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.sizing import experts
+from dsconfig.sizing.autotp import KEY as TENSOR
+from dsconfig.sizing.autotp import refuse_keys
 from dsconfig.sizing.engines.setup import Rule, Setup, Swapping, Third, ways_of
+from dsconfig.sizing.models.styles import STYLES
 from dsconfig.sizing.optimizers import of_client, of_config
 from dsconfig.sizing.processes import super_offload
 from dsconfig.sizing.refused import NotModelledError, reason
 from dsconfig.sizing.ulysses import KEY as SEQUENCE
 from dsconfig.sizing.ulysses import SINCE as ULYSSES
 from dsconfig.sizing.with_muon import refuse_muon
+from dsconfig.sizing.with_zenflow import refuse_zenflow, selection
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json
@@ -38,8 +42,10 @@ SECTIONS = (
 """What is read of a config."""
 WIDTHS = {"fp32": 4, "float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2, "half": 2, "float": 4}
 ZERO = "zero_optimization."
-MIXTRAL = "transformers.models.mixtral.modeling_mixtral."
-"""The module of the only class here that may be a leaf."""
+MODULES = tuple(
+    f"transformers.models.{kind}.modeling_{kind}." for kind, style in STYLES.items() if style.block
+)
+"""Where the classes are that may be leaves here."""
 OFFLOADED = ("cpu", "nvme")
 """Devices that are not the rank's own."""
 SWITCHES = (
@@ -93,22 +99,26 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
     Raises:
         NotModelledError: something in the config is not modelled.
     """
-    refuse(values, release, world, client)
-    tensor = max(1, values.count("tensor_parallel.autotp_size", 1))
+    refuse(values, release, world, client, zero_init)
+    return _setup(values, world, client, zero_init, release)
+
+
+def _setup(values: Values, world: int, client: str | None, zero_init: bool, release: int) -> Setup:
+    """Each field by its key."""
     half = next((kind for kind in ("bf16", "fp16") if values.flag(f"{kind}.enabled")), None)
-    stage, width = values.count(f"{ZERO}stage"), 2 if half else 4
+    stage, width, ways = values.count(f"{ZERO}stage"), 2 if half else 4, ways_of(release)
     offloads = stage > 0 and values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED
-    ways = ways_of(release)
     return Setup(
         stage=stage,
-        world=max(1, world // tensor),
-        accumulation=max(1, values.count("gradient_accumulation_steps", 1)),
+        world=max(1, world // _tensor(values)),
+        accumulation=max(1, values.count(_accumulates(values), 1)),
         width=width,
         half=half,
         autocast=values.flag("torch_autocast.enabled"),
         master=2 if _pure(values, half, offloads) else 4,
         gradient=_accumulated(values, width, stage, half, release),
         sent=_sent(values, width),
+        retyped=_is_retyped(values, half),
         optimizer=_optimizer(values, client, offloads, ways.muon_late),
         overflows=half == "fp16",
         offloads=offloads,
@@ -123,14 +133,16 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
         overlap=values.flag(f"{ZERO}overlap_comm"),
         contiguous=values.flag(f"{ZERO}contiguous_gradients") or (offloads and stage < 3),
         reduce_scatter=values.flag(f"{ZERO}reduce_scatter"),
+        together=values.values.get(f"{ZERO}use_multi_rank_bucket_allreduce", True) is not False,
         round_robin=values.flag(f"{ZERO}round_robin_gradients"),
         norms=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
         ways=ways,
         quantised=stage == 3 and values.flag(f"{ZERO}zero_quantized_weights"),
         quantised_gradients=stage == 3 and values.flag(f"{ZERO}zero_quantized_gradients"),
-        tensor=tensor,
+        tensor=_tensor(values),
         sequence=sequence_of(values),
         super_offload=super_offload(values.values, client or values.text("optimizer.type") or "adamw"),
+        selection=selection(values.values) if values.written(f"{ZERO}zenflow") else None,
         pins_optimizer=values.flag(f"{ZERO}offload_optimizer.pin_memory"),
         pins_parameters=values.flag(f"{ZERO}offload_param.pin_memory"),
         experts=experts_of(values),
@@ -139,14 +151,31 @@ def setup_of(values: Values, world: int, client: str | None, zero_init: bool, re
     )
 
 
+def _tensor(values: Values) -> int:
+    return max(1, values.count(TENSOR, 1))
+
+
+def _accumulates(values: Values) -> str:
+    """The key that counts micro batches of a step (`configure_zenflow`)."""
+    return (
+        f"{ZERO}zenflow.update_interval"
+        if values.written(f"{ZERO}zenflow")
+        else "gradient_accumulation_steps"
+    )
+
+
 def _pure(values: Values, half: str | None, offloads: bool) -> bool:
-    """Whether masters and their gradients are in half precision."""
-    pure = bool(half) and values.flag(f"{half}.{half}_master_weights_and_grads")
-    if pure and (offloads or not values.flag(f"{half}.{half}_optimizer_states")):
-        raise NotModelledError(
-            f"`{half}.{half}_master_weights_and_grads` with states in fp32 is not modelled"
-        )
-    return pure
+    """Whether masters and their gradients are in half precision (`_configure_master_weights`)."""
+    key = f"{half}.{half}_master_weights_and_grads"
+    if not half or not values.flag(key):
+        return False
+    if offloads:
+        raise NotModelledError(f"`{key}` with an offloaded optimizer is not modelled: no engine was measured")
+    if not values.flag("bf16.bf16_optimizer_states"):
+        why = "DeepSpeed stops with an AssertionError"
+        told = "set `bf16.bf16_optimizer_states`, or offload" if half == "bf16" else "remove it"
+        raise NotModelledError(f"`{key}` is not modelled where states are in fp32 on the rank: {why}", told)
+    return True
 
 
 THIRD = (
@@ -175,6 +204,13 @@ def _sent(values: Values, width: int) -> int:
     if sequence_of(values) > 1 and values.values.get(f"seq_parallel_{key}", "fp32") is not None:
         return values.width(f"seq_parallel_{key}", 4)
     return width if sequence_of(values) > 1 else values.width(key, width)
+
+
+def _is_retyped(values: Values, half: str | None) -> bool:
+    """Whether the type that gradients are sent in is as wide as the model's, and another."""
+    kind = str(values.values.get("communication_data_type")).lower().removeprefix("torch.")
+    others = {"bf16": ("fp16", "float16", "half"), "fp16": ("bf16", "bfloat16")}
+    return half is not None and sequence_of(values) == 1 and kind in others[half]
 
 
 def sequence_of(values: Values) -> int:
@@ -212,7 +248,9 @@ def _leaves(values: Values) -> tuple[str, ...]:
     """Names of classes; DeepSpeed wants the bare one, or all of it (utils/z3_leaf_module.py)."""
     found = values.values.get(f"{ZERO}leaf_module.classes")
     names = [str(name) for name in found] if isinstance(found, list) else []
-    return tuple(name.removeprefix(MIXTRAL) for name in names)
+    return tuple(
+        next((name[len(module) :] for module in MODULES if name.startswith(module)), name) for name in names
+    )
 
 
 def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bool) -> Rule:
@@ -226,7 +264,9 @@ def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bo
     return rule._replace(temporary=0, single=16) if own else rule
 
 
-def refuse(values: Values, release: int, world: int, client: str | None = None) -> None:
+def refuse(
+    values: Values, release: int, world: int, client: str | None = None, zero_init: bool = False
+) -> None:
     """Refuse by name what is not modelled."""
     if world > MOST_RANKS:
         raise NotModelledError(f"a run of more than {MOST_RANKS:,} ranks is not modelled")
@@ -235,7 +275,7 @@ def refuse(values: Values, release: int, world: int, client: str | None = None) 
         if values.flag(ZERO + switch):
             raise _unknown(ZERO + switch)
     if values.written(f"{ZERO}zenflow"):
-        raise _unknown(f"{ZERO}zenflow")
+        refuse_zenflow(values.values, release, client)
     for switch in ("compile.deepcompile", "hybrid_engine.enabled"):
         if values.flag(switch):
             raise _unknown(switch)
@@ -246,6 +286,7 @@ def refuse(values: Values, release: int, world: int, client: str | None = None) 
             why = "names of modules differ between releases of Transformers"
             raise NotModelledError(f"`{key}` is not modelled: {why}", "give `leaf_module.classes`")
     _refuse_parallel(values, release)
+    refuse_keys(values.values, release, zero_init and client == "adagrad")
     if experts_of(values):
         _refuse_experts(values, release, world)
     if str(values.text("optimizer.type")).lower() == "muon" and client is None:
@@ -270,7 +311,7 @@ def _refuse_experts(values: Values, release: int, world: int) -> None:
         if value not in known:
             raise NotModelledError(f"`{experts.SECTION}{name}` {value!r} is not modelled: {reason(name)}")
     for name, there in (
-        ("tensor_parallel.autotp_size", values.count("tensor_parallel.autotp_size", 1) > 1),
+        (TENSOR, values.count(TENSOR, 1) > 1),
         (f"{ZERO}zero_hpz_partition_size", values.count(f"{ZERO}zero_hpz_partition_size", 1) > 1),
         (f"{ZERO}zero_quantized_weights", values.flag(f"{ZERO}zero_quantized_weights")),
         (f"{ZERO}zero_quantized_gradients", values.flag(f"{ZERO}zero_quantized_gradients")),
@@ -296,12 +337,8 @@ def _refuse_old(values: Values, release: int) -> None:
 
 
 def _refuse_parallel(values: Values, release: int) -> None:
+    if _tensor(values) > 1 and values.written(f"{ZERO}zenflow"):
+        raise NotModelledError(f"`{ZERO}zenflow` beside `{TENSOR}` is not modelled: no engine was measured")
     if sequence_of(values) > 1 and release < ULYSSES:
         why = "`UlyssesSPAttentionHF` came with it"
         raise NotModelledError(f"`{SEQUENCE}` above 1 is not modelled before 0.17.0: {why}")
-    tensor = "tensor_parallel.autotp_size"
-    if values.count(tensor, 1) > 1:
-        if release < 19008:
-            raise NotModelledError(f"`{tensor}` above 1 is not modelled before 0.19.8")
-        if values.count(f"{ZERO}stage") == 3:
-            raise NotModelledError(f"`{tensor}` above 1 is not modelled at stage 3")

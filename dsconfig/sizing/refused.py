@@ -5,7 +5,6 @@ from __future__ import annotations
 _KERNELS = "its kernels are for GPUs alone, so that no engine on a CPU could be measured"
 _UNMEASURED = "no engine was measured with it"
 REASONS = {
-    "zenflow": "it keeps chosen columns and their states on the rank as well, which were not measured",
     "mics_shard_size": "shards of a group of ranks were not measured",
     "compile.deepcompile": "the compiler decides when weights are gathered and let go",
     "hybrid_engine.enabled": "its second copy of the weights, for generation, has layouts of its kernels",

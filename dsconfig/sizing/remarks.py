@@ -35,6 +35,7 @@ def remarks(engine: Engine, ledger: Ledger) -> tuple[Remark, ...]:
         *_experts(engine),
         *_sequences(engine),
         *_unsaved(engine),
+        *_scrambled(engine),
     )
 
 
@@ -90,3 +91,11 @@ def _unsaved(engine: Engine) -> Iterator[Remark]:
     if setup.experts and setup.stage == 3 and setup.saves:
         text = "the model cannot be put together with AutoEP at stage 3: DeepSpeed raises as it is saved"
         yield Remark(f"{ZERO}stage3_gather_16bit_weights_on_model_save", text)
+
+
+def _scrambled(engine: Engine) -> Iterator[Remark]:
+    """`_update_model_bit16_weights` views the transposed weights in their old shape (0.19.7 and 0.19.8)."""
+    setup = engine.setup
+    if setup.selection and setup.stage in (1, 2):
+        text = "from 0.19.7 on stages 1 and 2 read matrices row by row that ZenFlow has laid out by columns"
+        yield Remark(f"{ZERO}zenflow", f"{text}: the model that is trained is not the one that was loaded")

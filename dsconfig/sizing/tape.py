@@ -9,6 +9,8 @@ from typing import NamedTuple, TypeAlias
 
 Sizes: TypeAlias = "int | tuple[int, ...]"
 """Elements of a vector, or the shape of a parameter with more dimensions."""
+SUMMED = (".o_proj", ".down_proj")
+"""Layers whose outputs are summed where ranks share them (AutoTP): each has some of the columns."""
 
 
 class Weight:
@@ -24,6 +26,7 @@ class Weight:
         "module",
         "name",
         "number",
+        "parts",
         "shape",
         "trains",
         "uses",
@@ -44,9 +47,11 @@ class Weight:
         self.expert = False
         """Whether it is of experts that ranks share (AutoEP)."""
         self.late = False
-        """Whether DeepSpeed makes it, after the model is there."""
+        """Whether DeepSpeed makes it, or what is left of it, after the model is there."""
         self.module = 0
         """Where it was made."""
+        self.parts = 1
+        """Ranks that share it (AutoTP); its elements are those of one."""
         self.uses = 0
         """Operations that read it: more than one where it is tied."""
 
@@ -86,16 +91,13 @@ class Module:
 class Tensor:
     """Something computed: elements, bytes of each, how often it is read, and whether gradients flow to it."""
 
-    __slots__ = ("elements", "label", "needs", "readers", "references", "width")
+    __slots__ = ("bytes", "elements", "label", "needs", "readers", "references", "width")
 
     def __init__(self, elements: int, width: int, needs: bool, label: str) -> None:
         self.elements, self.width, self.needs, self.label = elements, width, needs, label
-        self.readers = self.references = 0
-
-    @property
-    def bytes(self) -> int:
+        self.bytes = elements * width
         """Its size; its gradient's too."""
-        return self.elements * self.width
+        self.readers = self.references = 0
 
 
 class Operation:
@@ -105,7 +107,7 @@ class Operation:
     output is handed on as it is.
     """
 
-    __slots__ = ("back", "inputs", "made", "output", "saved", "shares", "temporary", "weights")
+    __slots__ = ("back", "inputs", "output", "saved", "shares", "temporary", "weights")
 
     def __init__(
         self,
@@ -119,7 +121,6 @@ class Operation:
     ) -> None:
         self.inputs, self.output, self.saved, self.weights = inputs, output, saved, weights
         self.temporary, self.back, self.shares = temporary, back, shares
-        self.made = output.bytes
 
     @property
     def keeps(self) -> bool:
@@ -319,3 +320,15 @@ class Tape:
         yield
         self.steps = outer
         self.steps.append(made)
+
+    def share(self, ranks: int, head: bool) -> None:
+        """These ranks share every linear layer, and the head or not; biases of sums are whole.
+
+        What they share is no `nn.Linear` any more, for autocast's type of messages and stage 3's own product.
+        """
+        self.parts = ranks
+        for module in self.modules:
+            summed = module.name.endswith(SUMMED)
+            for weight in module.weights[: 1 if summed else None]:
+                if weight.linear and (head or module.name != "lm_head"):
+                    weight.parts, weight.late, weight.linear = ranks, True, False

@@ -55,6 +55,14 @@ MEANINGS = {
     "gradient buffer of the optimizer's process": Meaning(
         f"{ZERO}offload_optimizer.super_offload", "4·largest sub-group, up to sub_group_size and a parameter"
     ),
+    "selected columns": Meaning(
+        f"{ZERO}zenflow.topk_ratio",
+        "b·S of gradients, and of their weights up to the step; S: topk_ratio of matrices, and all vectors",
+    ),
+    "states of selected columns": Meaning(
+        f"{ZERO}zenflow.topk_ratio", "2·b·S on each rank; on the host with zenflow.offload"
+    ),
+    "stale weights of the optimizer's process": Meaning(f"{ZERO}zenflow.overlap_step", "4·p on the host"),
     "rounding of pinned memory": Meaning(
         f"{ZERO}offload_optimizer.pin_memory",
         "2^⌈log₂ bytes⌉ less the bytes, of each pinned tensor; and blocks of shards that zero.Init pinned, "

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 KEY = "sequence_parallel_size"
 EXCHANGED = "exchanged heads"
+SHARED = (
+    *("llama", "mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe"),
+    *("gemma", "gemma3_text", "olmo2", "olmo3"),
+)
+"""Families whose engines were measured with it."""
 SINCE = 17000
 """DeepSpeed 0.17.0: the first with `runtime/sequence_parallel/ulysses_sp.py`."""
 
@@ -27,7 +32,9 @@ def refuse(shape: Shape, work: Work) -> None:
     if shape.family != "decoder":
         why = "`UlyssesSPAttentionHF` reads `num_key_value_heads` and `position_ids` of decoders"
         raise NotModelledError(f"`{KEY}` is not modelled for such a model: {why}")
-    if work.tensor > 1:
+    if shape.name not in SHARED:
+        raise NotModelledError(f"`{KEY}` is not modelled for {shape.name}: no engine was measured with it")
+    if work.tensor.ranks > 1:
         raise NotModelledError(f"`{KEY}` together with `tensor_parallel.autotp_size` is not modelled")
     if work.attention == "eager":
         raise NotModelledError(f"`UlyssesSPAttentionHF` refuses `eager` attention with `{KEY}`")
@@ -60,7 +67,7 @@ def attend_shared(tape: Tape, work: Work, heads: Heads, query: Tensor, key: Tens
         x if batch == number == 1 else tape.step([x], tape.tensor(x.elements, x.width), shares=True)
         for x, number in zip(sent, (own.queries, own.keys, own.keys), strict=True)
     ]
-    mixed = attend(tape, work.attention, own, *locals_)
+    mixed = attend(tape, work.attention, own, locals_[0], locals_[1], locals_[2])
     out = _gather(tape, work, mixed, batch > 1)
     tape.hold(places, joint, mixed, *locals_)
     return tape.step([out], tape.tensor(out.elements, out.width), shares=True) if batch > 1 else out

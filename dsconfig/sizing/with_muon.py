@@ -28,6 +28,9 @@ def refuse_muon(values: Mapping[str, Json], release: int) -> None:
     for switch in ("expert_parallel.enabled", f"{ZERO}offload_optimizer.super_offload"):
         if values.get(switch):
             raise _with(switch, "no engine was measured with both")
+    together = f"{ZERO}use_multi_rank_bucket_allreduce"
+    if values.get(together) is False and values.get(f"{ZERO}stage") in (1, 2):
+        raise _with(together, "no engine was measured with both")
     for key in ("tensor_parallel.autotp_size", "sequence_parallel_size"):
         ranks = values.get(key)
         if isinstance(ranks, (int, float)) and ranks > 1:

@@ -44,7 +44,7 @@ class Posed(NamedTuple):
 
 def engines_of(posed: Problem, source: random.Random, release: str) -> Iterator[Posed]:
     """The answer; everything cheaper; of some with several changes, the answer less one of the others."""
-    answer = [change for change, *_ in posed.found.changes]
+    answer = posed.found.chosen
     sets: list[tuple[str, Sequence[Any]]] = [(ANSWER, answer), (CHEAPER, posed.cheaper)]
     if len(answer) > 1 and source.random() < SOME:
         left = source.choice(answer[:-1])
@@ -79,7 +79,7 @@ class Tally:
             verdict = "does not fit with the slack" if slack > room else "FITS"
         self.counts[f"{posed.kind}: {verdict}"] += 1
         if verdict.isupper():
-            told = " and ".join(change.told for change, *_ in posed.problem.found.changes)
+            told = " and ".join(change.told for change in posed.problem.found.chosen)
             self.wrong.append(f"{posed.trial['id']} {verdict}: {most:,} in {phase}, room {room:,}; {told}")
 
     def lines(self) -> Iterator[str]:

@@ -9,14 +9,14 @@ import pytest
 from dsconfig import NotModelledError
 from dsconfig.resolving.models import model_of
 from dsconfig.sizing.models.hub import preset_of
-from dsconfig.sizing.models.named import PRESETS
+from dsconfig.sizing.models.named import preset
 
 LLAMA = '{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, '
 LLAMA += '"intermediate_size": 128, "vocab_size": 100}'
 
 
 @pytest.mark.parametrize(
-    ("name", "preset"),
+    ("name", "known"),
     [
         ("llama-3-8b", "llama-3-8b"),
         ("meta-llama/Meta-Llama-3-8B-Instruct", "llama-3-8b"),
@@ -24,12 +24,44 @@ LLAMA += '"intermediate_size": 128, "vocab_size": 100}'
         ("mistralai/Mistral-7B-v0.1", "mistral-7b"),
         ("Qwen/Qwen2.5-7B-Instruct", "qwen2.5-7b"),
         ("openai-community/gpt2-xl", "gpt2-xl"),
+        ("llama-3.1-8b", "llama-3-8b"),
+        ("Llama-3.1-8B-Instruct", "llama-3-8b"),
+        ("META-LLAMA/Llama-3.3-70B-Instruct", "llama-3-70b"),
+        ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b-v0.3"),
+        ("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
+        ("mistralai/Mistral-Nemo-Instruct-2407", "mistral-nemo"),
+        ("Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b"),
+        ("google/gemma-2-9b-it", "gemma-2-9b"),
+        ("google/gemma-3-1b-pt", "gemma-3-1b"),
+        ("microsoft/phi-4", "phi-4"),
+        ("microsoft/Phi-3-mini-4k-instruct", "phi-3-mini-4k"),
+        ("allenai/OLMo-2-1124-7B", "olmo-2-7b"),
+        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "qwen2.5-7b"),
+        ("llama", None),
+        ("someone/llama-3-8b", None),
         ("someone/else", None),
         ("../llama-3-8b", None),
     ],
 )
-def test_names_of_the_hub_lead_to_presets(name: str, preset: str | None) -> None:
-    assert preset_of(name) == (PRESETS[preset] if preset else None)
+def test_names_of_the_hub_lead_to_presets(name: str, known: str | None) -> None:
+    assert preset_of(name) == (preset(known) if known else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("lama-3-8b", "did you mean llama-3-8b or"),
+        ("Qwen/Qwen3-31B", "nor is it in the hub's cache on this machine"),
+        ("qwen3-30b-a4b", "did you mean qwen3-30b-a3b"),
+        ("nothing-like-it", "give its config.json"),
+    ],
+)
+def test_an_unknown_name_is_told_what_it_is_like(name: str, said: str) -> None:
+    with pytest.raises(NotModelledError) as refused:
+        model_of(name)
+    assert said in f"{refused.value} {refused.value.help}"
+    assert len(str(refused.value.help)) < 120
 
 
 def test_a_model_in_the_hub_s_cache_is_found_without_network(

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from dsconfig.sizing.models.hugging_face import FAMILIES
 from tests.parity.judges.memory import predict, sent, simulated
 
-LINES = (Path(__file__).parent / "measured.jsonl").read_text("utf-8").splitlines()
-MEASURED = [json.loads(line) for line in LINES]
+FILES = [
+    Path(__file__).parent / name
+    for name in ("measured.jsonl", "families.jsonl", "tensor.jsonl", "ratio.jsonl")
+]
+MEASURED = [json.loads(line) for file in FILES for line in file.read_text("utf-8").splitlines()]
 SMALL = 1_000_000
 """Bytes that workspaces of a CPU's operations may make out, in models as small as these."""
 
@@ -20,7 +24,7 @@ def test_every_stage_type_and_family_is_there() -> None:
     configs = [case["trial"]["config"] for case in MEASURED]
     assert {config["zero_optimization"]["stage"] for config in configs} == {0, 1, 2, 3}
     kinds = {case["trial"]["model"]["kind"] for case in MEASURED}
-    assert kinds == {"llama", "mistral", "qwen2", "qwen3", "mixtral", "gpt2", "vit", "plain"}
+    assert kinds == {*FAMILIES, "plain"}
     assert {key for config in configs for key in config} >= {"bf16", "fp16", "torch_autocast", "data_types"}
 
 
@@ -29,6 +33,12 @@ def test_what_lies_on_a_drive_is_there() -> None:
     devices = [(name, found[name]["device"]) for found in sections for name in found if "offload" in name]
     assert {("offload_optimizer", "nvme"), ("offload_param", "nvme")} <= set(devices)
     assert {case["release"] for case in MEASURED if "nvme" in case["trial"]["id"]} == {"0.19.8", "0.16.9"}
+
+
+def test_layers_that_ranks_share_are_there_in_three_releases() -> None:
+    found = [case for case in MEASURED if "tensor_parallel" in case["trial"]["config"]]
+    assert {case["release"] for case in found} == {"0.19.8", "0.18.9", "0.16.9"}
+    assert {case["trial"]["config"]["zero_optimization"]["stage"] for case in found} == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("case", MEASURED, ids=[case["trial"]["id"] for case in MEASURED])

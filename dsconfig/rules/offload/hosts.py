@@ -33,7 +33,8 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
     Masters, gradients and states of the optimizer stay there for the whole run, those of all ranks of the
     host. A process that asks for more than there is is killed, mostly without a word. Reported where model,
     world size and `host-memory` are known, of a model that is trained whole, and by what is held between two
-    steps: building the model and each step take more. `gpus-per-node` ranks share a host, 8 by default.
+    steps, with torch's rounding of pinned memory to powers of two: building the model and each step take
+    more. `gpus-per-node` ranks share a host, 8 by default.
 
     Bad, world size 8, host memory 64GiB:
 
@@ -71,7 +72,9 @@ def _held(ctx: Context) -> int:
 
 
 BORDERS = (
+    "0.15.4",
     "0.16.0",
+    "0.16.4",
     "0.17.0",
     "0.18.0",
     "0.18.3",
@@ -103,7 +106,8 @@ def _at_rest(found: Shape, setup: Setup) -> int:
     from dsconfig.sizing.models.families import weights_of
 
     ledger = Ledger()
-    engine_of(setup, weights_of(found, setup.width, setup.autocast), ledger).rest()
+    tape = weights_of(found, setup.width, setup.autocast, setup.sharing, setup.experts)
+    engine_of(setup, tape, ledger).settle()
     return ledger.host.total
 
 
@@ -112,7 +116,8 @@ def _setup(ctx: Context) -> Setup:
     from dsconfig.sizing.reading import Values, setup_of
 
     values = _Effective(ctx)
-    written = [key for key in ("zero_optimization.zenflow.enabled",) if ctx.has("zero_optimization.zenflow")]
+    zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)
+    written = ["zero_optimization.zenflow."] if zenflow else []
     client = None if values.get("optimizer.type") else "sgd"
     return setup_of(Values(values, written), ctx.world_size or 1, client, False, ctx.release)
 

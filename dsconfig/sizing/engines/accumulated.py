@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsconfig.sizing.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
 from dsconfig.sizing.engines.halves import halves
-from dsconfig.sizing.engines.partition import joined, partition
+from dsconfig.sizing.engines.partition import Partition, groups, joined, partition
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.tape import Tape, Weight
@@ -17,9 +17,14 @@ class Accumulated(Engine):
 
     def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
         super().__init__(setup, tape, ledger)
-        groups = halves(setup, self.trained)
-        self.cuts = [partition(group, setup.world, setup.rank, round_robin=False) for group in groups]
+        found = halves(setup, self.trained) if setup.optimizer.muon else groups(self.trained)
+        self.cuts = [self._piece(members) for members in found]
         self.cut = joined(self.cuts)
+
+    def _piece(self, members: list[Weight]) -> Partition:
+        """This rank's piece of a group, of the ranks that share it."""
+        ranks = self.ranks_of(members[0])
+        return partition(members, ranks, self.setup.rank // (self.setup.world // ranks), round_robin=False)
 
     def rest(self) -> None:
         """Flat weights, flat fp32 gradients that are never freed, a piece of masters and states."""
@@ -27,10 +32,7 @@ class Accumulated(Engine):
         ledger.take(WEIGHTS, setup.width * (self.cut.padded + self.everything - self.elements))
         ledger.take(ACCUMULATED, setup.gradient * self.cut.padded)
         ledger.take(MASTER, setup.master * self.cut.size)
-        states = self._states()
-        ledger.take(
-            STATES, states + (setup.optimizer.states * self.elements if setup.optimizer.doubled else 0)
-        )
+        ledger.take(STATES, self._states() + setup.early * self.elements)
         self.keeps = setup.stage in setup.ways.keeps_gradients
         self.there = set[Weight](self.trained if self.keeps else ())
         ledger.take(GRADIENTS, setup.width * self.elements if self.keeps else 0)
@@ -68,9 +70,19 @@ class Accumulated(Engine):
         ledger.touch(TEMPORARY, setup.gradient * max((weight.elements for weight in self.trained), default=0))
         if self.boundary:
             cast = setup.sent if setup.sent != setup.gradient else 0
-            flat = setup.gradient if len(self.cuts) > 1 else 0  # those of both groups in one tensor
-            ledger.touch(FLATTENED, (flat + cast) * self.cut.padded)
-            self.send("all_reduce", self.cut.padded, setup.sent)
+            for (ranks, _), cuts in self.by_ranks().items():
+                flat = setup.gradient if len(cuts) > 1 else 0  # those of several groups in one tensor
+                count = sum(cut.padded for cut in cuts)
+                ledger.touch(FLATTENED, (flat + cast) * count)
+                self.send("all_reduce", count, setup.sent, ranks)
+
+    def by_ranks(self) -> dict[tuple[int, bool], list[Partition]]:
+        """Groups by how many ranks share them, and whether they are of experts."""
+        found: dict[tuple[int, bool], list[Partition]] = {}
+        for cut in self.cuts:
+            first = next(iter(cut.starts))
+            found.setdefault((self.ranks_of(first), first.expert), []).append(cut)
+        return found
 
     def step(self) -> None:
         """The piece is updated from its part of the accumulated gradients."""
@@ -79,7 +91,9 @@ class Accumulated(Engine):
             self.ledger.give(GRADIENTS, self.setup.width * self.elements)
             self.there.clear()
         for cut in self.cuts:
-            self.send("all_gather", cut.padded, self.setup.width)
+            if cut.padded > cut.size:
+                self.send("all_gather", cut.padded, self.setup.width, cut.padded // cut.size)
 
     def _update(self) -> None:
-        self.update(self.cut.size, self.cut.size)
+        for cut in self.cuts:
+            self.update(cut.size, cut.size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dsconfig.sizing.engines.pinned import PINNED
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.passes import Pass
@@ -44,13 +45,16 @@ class Engine:
         ledger.take(BUILT, built * self.whole, host=True)
         ledger.touch(BUILT, built * self.tape.untied, host=True)
         self._share_experts()
-        if self.setup.optimizer.doubled:  # the script's optimizer is made before the engine
-            ledger.take(STATES, self.setup.optimizer.kept(self.elements))
+        early = self.setup.early * self.elements
+        if self.setup.optimizer.client:  # its optimizer is made before the engine
+            ledger.take(STATES, early)
         for weight in self.tape.weights if built != width else ():
             ledger.take(BUILT, width * weight.elements, host=True)
             ledger.give(BUILT, built * weight.elements, host=True)
         ledger.give(BUILT, width * self.everything, host=True)
         ledger.take(WEIGHTS, width * self.everything)
+        if not self.setup.optimizer.client:
+            ledger.take(STATES, early)
 
     def _share_experts(self) -> None:
         """This rank's experts are put together layer by layer; all others stay up to the last (AutoEP)."""
@@ -70,30 +74,33 @@ class Engine:
     def _build_parts(self) -> None:
         """Linear layers are cut into parts, which go to the device as they were built, and are cast there."""
         built, width, ledger, weights = self.setup.built, self.setup.width, self.ledger, self.tape.weights
-        cut = [weight for weight in weights if weight.linear]
         ledger.take(BUILT, built * self.whole, host=True)
-        for weight in cut:
-            ledger.take(WEIGHTS, built * weight.elements)
-            ledger.give(BUILT, built * weight.elements * self.tape.parts, host=True)
-        if built != width:
-            ledger.touch(WEIGHTS, width * max(weight.elements for weight in cut))
-        ledger.give(WEIGHTS, (built - width) * sum(weight.elements for weight in cut))
-        others = self.everything - sum(weight.elements for weight in cut)
-        ledger.give(BUILT, built * others, host=True)
+        for weight in weights:
+            if weight.parts > 1:
+                ledger.take(WEIGHTS, built * weight.elements)
+                ledger.give(BUILT, built * weight.elements * weight.parts, host=True)
+        for weight in weights if built != width else ():  # each as it is, then in the model's type
+            name, host = (WEIGHTS, False) if weight.parts > 1 else (BUILT, True)
+            ledger.take(name, width * weight.elements, host=host)
+            ledger.give(name, built * weight.elements, host=host)
+        others = sum(weight.elements for weight in weights if weight.parts == 1)
+        ledger.give(BUILT, width * others, host=True)
         ledger.take(WEIGHTS, width * others)
 
     @property
     def whole(self) -> int:
         """Parameters of the model; a rank has a part of linear layers, or of experts, that are shared."""
-        parts, experts = self.tape.parts, self.tape.experts
         return sum(
-            weight.elements * (experts if weight.expert else parts if weight.linear else 1)
+            weight.elements * (self.tape.experts if weight.expert else weight.parts)
             for weight in self.tape.weights
         )
 
     def ranks_of(self, weight: Weight) -> int:
-        """Ranks that share a parameter's gradients and states."""
-        return self.setup.world // (self.tape.experts if weight.expert else 1)
+        """Ranks that share a parameter's gradients and states, and its parts at stage 3."""
+        setup = self.setup
+        if setup.tensor > 1 and setup.stage == 3 and setup.zero_init and not weight.late:
+            return setup.world * setup.tensor  # `zero.Init` knows nothing of layers that are shared
+        return setup.world // (self.tape.experts if weight.expert else 1)
 
     def largest_in(self, phase: str) -> int:
         """Bytes of the largest gradient; of the largest parameter, where all are put together."""
@@ -103,6 +110,11 @@ class Engine:
     def rest(self) -> None:
         """Hold what is held at rest."""
         raise NotImplementedError
+
+    def settle(self) -> None:
+        """Hold what is held at rest, and what pinned memory takes beyond that on a host of its own."""
+        self.ledger.take(PINNED, self.rounding() if self.setup.apart else 0, host=True)
+        self.rest()
 
     def rounding(self) -> int:
         """Bytes on the host that pinned tensors take beyond what they hold; see `pinned`."""
@@ -137,8 +149,8 @@ class Engine:
 
     def _exchange(self, phase: str) -> None:
         for found in self.tape.exchanged:
-            for _ in range(found.calls if found.phase == phase else 0):
-                self.send(found.name, found.elements, found.width, found.ranks)
+            if found.phase == phase and found.calls:
+                self.send(found.name, found.elements, found.width, found.ranks, found.calls)
 
     def save(self) -> None:
         """Put the whole model together, where weights are partitioned and that is wanted."""
@@ -175,11 +187,12 @@ class Engine:
         """A gradient is there."""
         raise NotImplementedError
 
-    def send(self, name: str, elements: int, width: int, ranks: int = 0) -> None:
-        """Count a collective, of all ranks or of so many."""
+    def send(self, name: str, elements: int, width: int, ranks: int = 0, alike: int = 1) -> None:
+        """Count a collective, of all ranks or of so many, or several that are alike."""
         key = (self.ledger.rank.phase, name, width, ranks or self.setup.world)
         calls, total = self.calls.get(key, (0, 0))
-        self.calls[key] = (calls + self.times, total + elements * self.times)
+        times = self.times * alike
+        self.calls[key] = (calls + times, total + elements * times)
 
     def update(self, elements: int, largest: int, *, host: bool = False) -> None:
         """The optimizer's own temporaries, for so many elements at once."""

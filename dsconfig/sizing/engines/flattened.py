@@ -33,7 +33,7 @@ class Flattened(Engine):
         self.piece_of = {weight: (cut, rank) for members, cut, rank in self.groups for weight in members}
         self.mine = set(self.cut.own)
         self.largest = max((weight.elements for weight in self.trained), default=0)
-        raised = setup.gradient == 4 and setup.width != 4
+        raised = setup.raises_gradients
         self.compact, self.lists = raised and setup.ways.compact, raised and not setup.ways.compact
         """Gradients in fp32: of the partition, or tensor by tensor."""
         self.casts = setup.stage == 1 and self.compact
@@ -63,12 +63,13 @@ class Flattened(Engine):
         if setup.ways.flattens_on_host:
             ledger.take(FLATTENED, setup.width * self.elements, host=True)
             ledger.give(WEIGHTS, setup.width * self.elements)
-            ledger.touch(FLATTENED, setup.width * self.cut.padded, host=True)
+            ledger.touch(FLATTENED, setup.width * self.cut.padded + self.copied(self.trained), host=True)
             ledger.give(FLATTENED, setup.width * self.elements, host=True)
             ledger.touch(FLATTENED, setup.width * self.cut.padded, host=True)
             ledger.take(FLATTENED, setup.width * self.cut.padded)
         else:
             for members, cut, _ in self.groups:
+                ledger.touch(FLATTENED, setup.width * cut.padded + self.copied(members))
                 ledger.take(FLATTENED, setup.width * cut.padded)
                 ledger.give(WEIGHTS, setup.width * sum(weight.elements for weight in members))
                 self._clone(cut.size)
@@ -80,6 +81,10 @@ class Flattened(Engine):
         if setup.optimizer.doubled:
             ledger.take(STATES, setup.optimizer.states * size, host=host)
         ledger.touch(TEMPORARY, setup.master * size, host=host)
+
+    def copied(self, weights: list[Weight]) -> int:  # noqa: ARG002
+        """Bytes of copies that are made of these to flatten them."""
+        return 0
 
     def _clone(self, size: int) -> None:
         """The masters of a piece, beside it in the model's type."""
@@ -113,8 +118,8 @@ class Flattened(Engine):
     def states(self) -> int:
         """Bytes of the optimizer's states."""
         rule = self.setup.optimizer
-        twice = rule.states * self.elements if rule.doubled else 0
-        return rule.kept(self.cut.size) * self.setup.master // 4 + twice
+        early = self.setup.early * self.elements
+        return rule.kept(self.cut.size) * self.setup.master // 4 + early
 
     def rounding(self) -> int:
         """Masters, their gradients, and what stages them."""
@@ -132,8 +137,8 @@ class Flattened(Engine):
     @property
     def _accumulates_on_host(self) -> bool:
         setup = self.setup
-        sends = setup.stage == 2 or setup.ways.accumulates_on_host
-        return sends and setup.accumulation > 1
+        sends = setup.stage == 2 or setup.selection or setup.ways.accumulates_on_host
+        return bool(sends) and setup.accumulation > 1
 
     @property
     def _accumulated(self) -> list[int]:

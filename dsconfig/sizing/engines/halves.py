@@ -34,7 +34,7 @@ def halves(setup: Setup, weights: Sequence[Weight]) -> list[list[Weight]]:
 
 
 def needs(setup: Setup, weight: Weight, width: int) -> int:
-    """Bytes held at the most during `muon_update` of a gradient of this width, the new one among them.
+    """The peak of `muon_update` for a gradient of this width, in bytes, with the new tensor among them.
 
     Its eager operations are counted: where torch compiles them they hold less.
     """

@@ -99,12 +99,13 @@ class Orthogonal(Sharded):
 
     def _batches(self) -> Iterator[list[Weight]]:
         """`_muon_param_batches`."""
-        batch: list[Weight] = []
+        batch, elements = list[Weight](), 0
         for weight in self.groups[0][0] if self.matrices else ():
-            if batch and sum(found.elements for found in batch) + weight.elements > MOST // 8:
+            if batch and elements + weight.elements > MOST // 8:
                 yield batch
-                batch = []
+                batch, elements = [], 0
             batch.append(weight)
+            elements += weight.elements
         if batch:
             yield batch
 
@@ -125,8 +126,7 @@ class Orthogonal(Sharded):
             if setup.world > 1:
                 gone, chunk, times = self._buffer(batch, 2)
                 ledger.give(EXCHANGE, gone)
-                for _ in range(times):
-                    self.send("all_gather", 2 * chunk * setup.world, width)
+                self.send("all_gather", 2 * chunk * setup.world, width, alike=times)
             update = 0
             for weight in batch:
                 ledger.touch(TEMPORARY, update + needs(setup, weight, width))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dsconfig.sizing.engines.base import CONSOLIDATED, FLATTENED, GRADIENTS, SAVE, TEMPORARY
 from dsconfig.sizing.engines.placed import PERSISTENT, Placed
+from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.engines.trace import GATHERED
-from dsconfig.sizing.tape import Weight
+from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.tape import SUMMED, Module, Tape, Weight
 
 NORMED = 250_000_000
 """Elements of a gradient whose norm is taken at once."""
@@ -13,6 +15,13 @@ NORMED = 250_000_000
 
 class Partitioned(Placed):
     """`DeepSpeedZeroOptimizer_Stage3` with its parameter coordinator."""
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        leaves = self.coordinator.leaves.items()
+        self.leaf_of = {weight: number for number, weights in leaves for weight in weights}
+        self.delayed: dict[int, dict[Weight, int]] = {}
+        """Gradients of leaf modules whose backward pass is going on, in bytes."""
 
     def save(self) -> None:
         """Gather each module, and let rank 0 copy it (`_zero3_consolidated_16bit_state_dict`)."""
@@ -26,29 +35,51 @@ class Partitioned(Placed):
             own = [weight for weight in module.weights if weight.module == module.number]  # none that is tied
             count = self.gathered(module.weights)
             ledger.take(GATHERED, count)
-            ledger.touch(GATHERED, count if setup.ways.gathers_beside else 0)
-            if not setup.rank:
-                ledger.take(CONSOLIDATED, setup.width * sum(weight.elements for weight in own), host=True)
-                whole += setup.width * sum(weight.elements for weight in own)
-            ledger.give(GATHERED, count)
+            alone = len(module.weights) == 1  # several arrive in place (`_allgather_params_coalesced`)
+            ledger.touch(GATHERED, count if setup.ways.gathers_beside and alone else 0)
+            count += self._put_together(module)
+            made = setup.width * sum(weight.elements * weight.parts for weight in own)
+            saved = 0 if setup.rank else made
+            whole += saved
+            if not setup.apart:  # it is no copy
+                ledger.give(GATHERED, count)
+            ledger.take(CONSOLIDATED, saved, host=True)
+            if setup.apart:
+                ledger.give(GATHERED, count)
             for weight in own:
                 self.coordinator.keep_second(weight)
         if setup.ways.forgets_second:
             self.coordinator.expire()
-        ledger.give(CONSOLIDATED, whole, host=True)
         self.gather_persistent()
+        ledger.give(CONSOLIDATED, whole, host=True)
+
+    def _put_together(self, module: Module) -> int:
+        """Bytes of a layer that ranks share (`GatherReplacedLayerParams`); columns are copied once more."""
+        cut = [weight for weight in module.weights if weight.parts > 1]
+        count = sum(self.width_of(weight) * weight.elements * weight.parts for weight in cut)
+        self.ledger.take(GATHERED, count)
+        if module.name.endswith(SUMMED):
+            self.ledger.touch(GATHERED, count)
+        return count
 
     # ------------------------------------------------------------ passes
     def before(self) -> None:
-        """`reset_step`."""
-        self.coordinator.reset()
+        """`reset_step`, which releases before 0.15.4 call as the backward pass ends."""
+        coordinator = self.coordinator
+        if self.setup.accumulation > 1 and not coordinator.chosen:
+            coordinator.chosen = coordinator.rehearsed()
+        if not self.setup.ways.counts_on:
+            coordinator.reset()
 
     def enter(self, number: int, forward: bool) -> None:  # noqa: ARG002
         """Fetch."""
         self.coordinator.fetch(number)
 
-    def leave(self, number: int, forward: bool) -> None:  # noqa: ARG002
-        """Release."""
+    def leave(self, number: int, forward: bool) -> None:
+        """Release; the gradients of a leaf module come when its backward pass is over, in their order."""
+        waiting = {} if forward else self.delayed.pop(number, {})
+        for weight in sorted(waiting, key=lambda found: found.number):
+            self._bucket(weight, waiting[weight])
         self.coordinator.release(number)
 
     def again(self, number: int | None) -> None:
@@ -64,6 +95,14 @@ class Partitioned(Placed):
         self.coordinator.unhold(weight)
 
     def gradient(self, weight: Weight, count: int) -> None:
+        """`reduce_partition_and_remove_grads`, or later `reduce_leaf_module_grads`."""
+        leaf = self.leaf_of.get(weight)
+        if leaf is None:
+            self._bucket(weight, count)
+        else:
+            self.delayed.setdefault(leaf, {})[weight] = count
+
+    def _bucket(self, weight: Weight, count: int) -> None:
         """`reduce_independent_p_g_buckets_and_remove_grads`."""
         setup = self.setup
         kind = (2 if weight.linear else 4) if setup.autocast else next(iter(self.buckets))
@@ -89,23 +128,25 @@ class Partitioned(Placed):
             return
         whole = setup.contiguous and total <= setup.bucket and not setup.reduce_scatter
         sent = kind if setup.ways.typed_buckets else setup.sent
+        casts = sent != kind or (setup.retyped and not setup.ways.typed_buckets)
+        raises = setup.gradient != sent or setup.retyped
         name = "all_reduce" if whole else "reduce_scatter"
         self.send(name, total if whole else shards * world, sent, world)
         copy = flat = 0
         if whole:
-            cast = sent * total if sent != kind else 0
+            cast = sent * total if casts else 0
             scaled = sent * total if world > 1 else 0  # `mul` by a factor that is 1, mostly
-            raised = setup.gradient * total if setup.gradient != sent else 0
+            raised = setup.gradient * total if raises else 0
             copy, flat = max(cast + scaled, (scaled or cast) + raised), raised or scaled or cast
         else:
-            if sent != kind:
+            if casts:
                 copy += sent * total
-            elif kind != setup.width:  # what lies in the bucket has its type
+            elif kind != setup.width or setup.retyped:  # what lies in the bucket has its type
                 copy += kind * sum(weight.elements for weight in weights if weight in self.there)
             if len(weights) > 1 or total % world:
                 flat = sent * shards * world
                 copy += flat
-            if setup.gradient != sent:
+            if raises:
                 flat = setup.gradient * shards  # and not views of it
                 copy += flat
             if weights[0].expert and self.tape.experts > 1:  # they are divided by the number of all ranks
@@ -130,6 +171,8 @@ class Partitioned(Placed):
             self._reduce(kind)
         if not self.setup.ways.stays_gathered:
             self.coordinator.finish()
+        if self.setup.ways.counts_on:
+            self.coordinator.reset()
 
     # ------------------------------------------------------------ step
     def orthogonalise(self) -> None:
@@ -162,7 +205,7 @@ class Partitioned(Placed):
         self.coordinator.expire()
         self.gather_persistent()
         if setup.world > 1:
-            for weight in self.kept:
+            for weight in sorted(self.kept, key=lambda found: found.number):
                 if self.ranks_of(weight) > 1:
                     self.send(
                         "all_gather", self.aligned(weight), self.width_of(weight), self.ranks_of(weight)

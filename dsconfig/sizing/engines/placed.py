@@ -31,8 +31,10 @@ class Placed(Quantised):
             told = "with frozen weights or experts as leaf modules"
             raise NotModelledError(f"`zero_optimization.zero_hpz_partition_size` {told} is not modelled")
         self.kept = persistent(setup.third, tape.weights)
-        self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send)
+        self.coordinator = Coordinator(setup, tape, ledger, self.kept, self.send, self.ranks_of)
         found = halves(setup, self.trained) if setup.optimizer.muon else groups(self.trained)
+        if tape.parts > 1:
+            found = [members for group in found for members in self._by_place(group)]
         self.groups = [group for members in found for group in self.divided(members)]
         self.bytes = sum(map(self.bytes_of, tape.weights))
         self.shards_trained = sum(map(sum, self.groups))
@@ -41,6 +43,13 @@ class Placed(Quantised):
         self.buckets = {kind: [] for kind in kinds}
         self.filled = dict.fromkeys(kinds, 0)
         self.there = {}
+
+    def _by_place(self, weights: list[Weight]) -> list[list[Weight]]:
+        """Those of each group of ranks (`trainable_params_by_group`)."""
+        found: dict[tuple[bool, bool], list[Weight]] = {}
+        for weight in weights:
+            found.setdefault(self.setup.place(weight), []).append(weight)
+        return list(found.values())
 
     def divided(self, members: list[Weight]) -> list[list[int]]:
         """Sub-groups of a group of parameters."""
@@ -62,6 +71,10 @@ class Placed(Quantised):
         """Bytes of the optimizer's states for a sub-group."""
         return self.setup.optimizer.kept(count) * self.setup.master // 4
 
+    def gradients_of(self, count: int) -> int:
+        """Bytes of the gradients of so many masters, where they are offloaded."""
+        return self.setup.master * count
+
     def early_states(self, index: int, count: int) -> int:  # noqa: ARG002
         """Bytes of those that are made before the first step."""
         return self.setup.optimizer.states * count if self.setup.optimizer.doubled else 0
@@ -81,8 +94,11 @@ class Placed(Quantised):
         """What masters, states and gradients are read into."""
 
     def update_group(self, index: int, count: int, *, host: bool) -> None:  # noqa: ARG002
-        """The update of a sub-group of so many elements."""
+        """The update of a sub-group of so many elements; what `ratio` leaves on the rank is torch's."""
         self.update(count, count, host=host)
+        setup = self.setup
+        if setup.offloads and not host and setup.optimizer.flat:  # `backup_optimizer`
+            self.ledger.touch(TEMPORARY, (4 if setup.apart else 8) * count)
 
     def write_masters(self, index: int, count: int) -> None:
         """Masters of so many bytes go to the drive."""
@@ -113,7 +129,7 @@ class Placed(Quantised):
         if setup.offloads:  # beside the gradient that is large enough for each
             for index, group in enumerate(self.groups):
                 if not self.swapped(index):
-                    ledger.take(OFFLOADED, setup.master * sum(group), host=self.on_host(index))
+                    ledger.take(OFFLOADED, self.gradients_of(sum(group)), host=self.on_host(index))
         ledger.give(TEMPORARY, setup.master * largest, host=setup.offloads)
         ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
         if setup.contiguous:
@@ -131,18 +147,23 @@ class Placed(Quantised):
         if home is not None:
             self.ledger.take(WEIGHTS, sign * self.bytes_of(weight), host=home)
 
+    def _cut_second(self, weight: Weight) -> None:
+        """The part of a copy among the ranks of a node (`_partition_param_sec`)."""
+        setup = self.setup
+        if setup.secondary > 1:
+            count = setup.width * self.aligned(weight) // setup.secondary
+            self.ledger.take(SECONDARY, count, host=setup.offloads_parameters)
+
     def _cut(self) -> None:
         """Each parameter becomes a shard, one after the other (`_convert_to_zero_parameters`)."""
         for weight in self.tape.weights:
             self._cut_shard(weight)
+            self._cut_second(weight)
             self.ledger.give(WEIGHTS, self.setup.width * weight.elements)
 
     def _move_shards(self) -> None:
         """All shards go through a buffer on the host (`defragment`), or to one, where they are offloaded."""
         setup, ledger = self.setup, self.ledger
-        if setup.secondary > 1:
-            aligned = sum(map(self.aligned, self.tape.weights))
-            ledger.take(SECONDARY, setup.width * aligned // setup.secondary, host=setup.offloads_parameters)
         ledger.touch(
             WEIGHTS, sum(map(self.bytes_of, self.trained)) * self.flat // self.shards_trained, host=True
         )
@@ -163,14 +184,28 @@ class Placed(Quantised):
         for module in self.tape.modules:
             own = [weight for weight in module.weights if weight in made and weight.module == module.number]
             for weight in own:
-                ledger.touch(BUILT, both * weight.elements)
-                ledger.take(BUILT, width * weight.elements)
+                ledger.touch(BUILT, both * weight.elements * weight.parts)
+                ledger.take(BUILT, width * weight.elements * weight.parts)
             for weight in own:
                 self._cut_shard(weight)
-            ledger.give(BUILT, width * sum(weight.elements for weight in own))
+                self._cut_second(weight)
+            ledger.give(BUILT, width * sum(weight.elements * weight.parts for weight in own))
         ledger.touch(BUILT, both * self.tape.untied)
         for weight in self.trained if self.tape.adapter else ():  # adapters are made last, on the host
             self._cut_shard(weight)
+            self._cut_second(weight)
+        self._share()
+
+    def _share(self) -> None:
+        """What ranks share is gathered, copied, cut (`_gather_zero3_params`), and partitioned again."""
+        width, ledger = self.setup.width, self.ledger
+        cut = [weight for weight in self.tape.weights if weight.parts > 1]
+        for weight in cut:
+            ledger.touch(GATHERED, 2 * width * weight.elements * weight.parts)
+            ledger.take(WEIGHTS, width * weight.elements)
+        for weight in cut:
+            ledger.touch(WEIGHTS, self.bytes_of(weight))
+            ledger.give(WEIGHTS, width * weight.elements)
 
     # ------------------------------------------------------------ at rest
     def rest(self) -> None:
@@ -189,9 +224,9 @@ class Placed(Quantised):
             ledger.take(MASTER, setup.master * count, host=host)
             ledger.take(STATES, self.states(index, count), host=host)
             if setup.offloads:
-                ledger.take(OFFLOADED, setup.master * count, host=host)
-        if setup.optimizer.doubled and not setup.zero_init:
-            ledger.take(STATES, setup.optimizer.states * self.elements)
+                ledger.take(OFFLOADED, self.gradients_of(count), host=host)
+        if not setup.zero_init:
+            ledger.take(STATES, setup.early * self.elements)
         ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
         if setup.contiguous:
             for kind in self.buckets:

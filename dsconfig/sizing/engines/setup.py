@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.sizing.sharing import Sharing
+
 if TYPE_CHECKING:
     from dsconfig.sizing.tape import Weight
 
@@ -76,6 +78,21 @@ class Swapping(NamedTuple):
         return self.aligned(elements, width) == elements
 
 
+class Selection(NamedTuple):
+    """What ZenFlow selects of each parameter, to update it on the rank (`zero_optimization.zenflow`)."""
+
+    ratio: float
+    """Share of the columns of a matrix (`topk_ratio`)."""
+    overlap: bool
+    """Whether a process of its own updates the rest (`overlap_step`)."""
+    offload: bool
+    """Whether states of what is selected lie on the host (`offload`)."""
+    again: bool
+    """Whether columns are selected anew as training goes, and not in the first step alone."""
+    bucket: int
+    """Elements of parameters whose states are on the rank at once (`allgather_bucket_size`)."""
+
+
 class Ways(NamedTuple):
     """How a release goes about it, where releases differ (read in their sources, and measured)."""
 
@@ -100,6 +117,8 @@ class Ways(NamedTuple):
     """Parameters are gathered into one tensor and copied from there (`_allgather_params`)."""
     forgets_second: bool
     """A model that was put together leaves no second copy behind (`checkpoint_event_epilogue`)."""
+    counts_on: bool
+    """What is gathered is counted from the end of a backward pass, and so what the step partitions too."""
     frees_recomputed: bool
     """What is gathered to compute a segment again goes with who asks (`ds_recompute_parameters`)."""
     keeps_adapters: bool
@@ -114,6 +133,10 @@ class Ways(NamedTuple):
     """Muon is at work at stages 1 and 2 alone, SGD elsewhere, and has an Adam of its own (before 0.19)."""
     names_leaves: bool
     """The config can name leaves of stage 3 (`leaf_module`); before, the script alone can."""
+    cuts_head: bool
+    """Ranks that share linear layers share the head too (`autotp.Sharing.head`)."""
+    reads_plans: bool
+    """It takes Transformers' plans with all their words (`autotp.Sharing.plans`)."""
 
 
 def ways_of(release: int) -> Ways:
@@ -130,6 +153,7 @@ def ways_of(release: int) -> Ways:
         patches_linear=release >= 19004,
         gathers_beside=release < 18005,
         forgets_second=release >= 18003,
+        counts_on=release < 15004,
         frees_recomputed=release >= 19003,
         keeps_adapters=release >= 19002,
         locks=release >= 19000,
@@ -137,6 +161,8 @@ def ways_of(release: int) -> Ways:
         pins_arriving=release < 19006,
         muon_late=release < 19000,
         names_leaves=release >= 18000,
+        cuts_head=release >= 19004,
+        reads_plans=release >= 19006,
     )
 
 
@@ -157,11 +183,15 @@ class Setup(NamedTuple):
     """Bytes of an accumulated gradient (`data_types.grad_accum_dtype`)."""
     sent: int
     """Bytes of a gradient as it is sent (`communication_data_type`)."""
+    retyped: bool
+    """Whether that is the other type in half precision."""
     optimizer: Rule
     bucket: int
     overlap: bool
     contiguous: bool
     reduce_scatter: bool
+    together: bool
+    """Whether stages 1 and 2 send what is for several ranks at once (`use_multi_rank_bucket_allreduce`)."""
     round_robin: bool
     norms: bool
     """Whether the norm of the gradients is taken (`compute_grad_norm`)."""
@@ -201,10 +231,23 @@ class Setup(NamedTuple):
     """Whether shards that `zero.Init` builds on the host are (`offload_param.pin_memory`)."""
     super_offload: bool = False
     """Whether a process of its own updates at stage 3 (`offload_optimizer.super_offload`)."""
+    selection: Selection | None = None
+    """What is updated on the rank though the optimizer is offloaded (`zenflow`)."""
     apart: bool = True
     """Whether host and rank are two memories, as with a GPU: what goes from one to the other is a copy."""
     built: int = 4
     """Bytes of a weight as the script builds or loads the model."""
+
+    @property
+    def early(self) -> int:
+        """Bytes of an element's states as they are made at construction: by the engine, after its cast."""
+        rule = self.optimizer
+        return rule.states * (self.built if rule.client else self.width) // 4 if rule.doubled else 0
+
+    @property
+    def raises_gradients(self) -> bool:
+        """Whether gradients are accumulated in fp32, though the model is not."""
+        return self.gradient == 4 and self.width != 4
 
     def place(self, weight: Weight) -> tuple[bool, bool]:
         """What tells groups of ranks apart at stage 3: `zero.Init` has one of its own, of all ranks."""
@@ -214,3 +257,8 @@ class Setup(NamedTuple):
     def full_adapters(self) -> bool:
         """Whether adapters stay in fp32 beside weights in half precision."""
         return self.stage == 3 and self.zero_init and self.half is not None and self.ways.keeps_adapters
+
+    @property
+    def sharing(self) -> Sharing:
+        """How ranks share linear layers."""
+        return Sharing(self.tensor, self.ways.cuts_head, self.ways.reads_plans)

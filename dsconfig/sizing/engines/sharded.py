@@ -29,8 +29,13 @@ class Sharded(Flattened):
             self.ledger.give(GRADIENTS, count)
         else:
             self.there[weight] = count
-        if setup.stage == 2 or (setup.overlap and self.boundary):
-            self._reduce_ready(weight)
+        if setup.stage == 2 or (setup.overlap and self.sends):
+            self.reduce_ready(weight)
+
+    @property
+    def sends(self) -> bool:
+        """Whether gradients of this micro batch are sent."""
+        return self.setup.stage == 2 or self.boundary
 
     def _set_up(self) -> None:
         """The buckets are there from the first gradient on (`setup_buckets`)."""
@@ -49,28 +54,27 @@ class Sharded(Flattened):
     def buffer_width(self) -> int:
         """Bytes of an element of the bucket (`_gradient_reduction_buffer_dtype`)."""
         setup = self.setup
-        return setup.gradient if setup.stage == 1 and setup.gradient != setup.width else setup.width
+        return setup.gradient if self.casts else setup.width
 
-    def _kind(self, weight: Weight) -> int:
+    def kind_of(self, weight: Weight) -> int:
+        """Which bucket it goes to, by the width of its type."""
         if self.setup.autocast:
             return 2 if weight.linear else 4
         return self.setup.sent
 
-    def _reduce_ready(self, weight: Weight) -> None:
+    def reduce_ready(self, weight: Weight) -> None:
         """`reduce_independent_p_g_buckets_and_remove_grads`."""
-        setup, kind = self.setup, self._kind(weight)
+        setup, kind = self.setup, self.kind_of(weight)
         if self.filled[kind] + weight.elements > setup.bucket:
-            self._reduce(kind)
-        if self.lists:  # what is sent is a copy in the model's type
-            self.ledger.touch(GRADIENTS, setup.width * weight.elements)
-        elif setup.contiguous and weight.elements <= setup.bucket:
+            self.reduce(kind)
+        if setup.contiguous and weight.elements <= setup.bucket:
             self.ledger.give(GRADIENTS, self.there.pop(weight))
-        elif setup.offloads:  # cloned, so that nothing else writes there
+        elif setup.offloads and not setup.selection:  # cloned, so that nothing else writes there
             self.ledger.touch(GRADIENTS, self.there[weight])
         self.buckets[kind].append(weight)
         self.filled[kind] += weight.elements
 
-    def _reduce(self, kind: int) -> None:
+    def reduce(self, kind: int) -> None:
         """`reduce_ipg_grads`: average what is in the bucket, then keep what is this rank's."""
         weights = self.buckets[kind]
         if weights:
@@ -96,25 +100,34 @@ class Sharded(Flattened):
             self.send("all_reduce", total, kind)
             if not setup.contiguous and len(weights) > 1:
                 ledger.take(FLATTENED, width * total)
-            if kind != width:
+            if kind != width or setup.retyped:
                 ledger.touch(FLATTENED, kind * total)
             if not setup.contiguous and len(weights) > 1:
                 ledger.give(FLATTENED, width * total)
             return
         found = slices(self.piece_of.__getitem__, weights, not self.compact, self.matrices)
         for experts in dict.fromkeys(expert for _, _, expert in found):
-            chunk: list[tuple[int, int]] = []
-            stretches = [(to, count) for to, count, expert in found if expert is experts]
-            for index, stretch in enumerate(stretches):
-                chunk.append(stretch)
-                if sum(count for _, count in chunk) > setup.bucket or index == len(stretches) - 1:
-                    self._all_reduce(chunk, kind, width, experts)
-                    chunk = []
+            goals: dict[int, list[tuple[int, int]]] = {}
+            for to, count, expert in found:
+                if expert is experts:
+                    goals.setdefault(0 if setup.together else to, []).append((to, count))
+            for stretches in goals.values():
+                self._in_chunks(stretches, kind, width, experts)
+
+    def _in_chunks(self, stretches: list[tuple[int, int]], kind: int, width: int, experts: bool) -> None:
+        """As many at once as fill a bucket (`allreduce_and_scatter`, `allreduce_no_retain`)."""
+        chunk: list[tuple[int, int]] = []
+        for index, stretch in enumerate(stretches):
+            chunk.append(stretch)
+            if sum(count for _, count in chunk) > self.setup.bucket or index == len(stretches) - 1:
+                self._all_reduce(chunk, kind, width, experts)
+                chunk = []
 
     def _all_reduce(self, chunk: list[tuple[int, int]], kind: int, width: int, experts: bool) -> None:
         total, flat = sum(count for _, count in chunk), len(chunk) > 1
-        self.send("all_reduce", total, kind, self.setup.world // (self.tape.experts if experts else 1))
-        held = (width * total if flat else 0) + (kind * total if kind != width else 0)
+        name = "all_reduce" if self.setup.together else "reduce"
+        self.send(name, total, kind, self.setup.world // (self.tape.experts if experts else 1))
+        held = (width * total if flat else 0) + (kind * total if kind != width or self.setup.retyped else 0)
         self.ledger.take(FLATTENED, held)
         if self.compact:  # this rank's are cast, one by one (`_add_to_grad_partition_buffer`)
             ranks = {rank for members, _, rank in self.groups if members[0].expert is experts}
@@ -130,7 +143,7 @@ class Sharded(Flattened):
             if self.boundary:
                 ledger.touch(TEMPORARY, 8 * part)
                 if setup.ways.flattens_on_host:  # `_has_inf_or_nan`
-                    ledger.touch(TEMPORARY, (11 if setup.width != 4 else 7) * weight.elements)
+                    ledger.touch(TEMPORARY, (7 if setup.width == 4 or self.lists else 11) * weight.elements)
                 if setup.width != setup.master:
                     ledger.touch(TEMPORARY, setup.master * part)
                 if weight in self.there and not self.lists:
@@ -147,14 +160,14 @@ class Sharded(Flattened):
     def after(self) -> None:
         """`reduce_gradients` and `independent_gradient_partition_epilogue`."""
         setup, ledger = self.setup, self.ledger
-        if setup.stage == 1 and not self.boundary:
+        if not self.sends:
             return
         if setup.stage == 1 and not setup.overlap:
             for weight in (weight for members, _, _ in self.groups for weight in members):
                 self._set_up()
-                self._reduce_ready(weight)
+                self.reduce_ready(weight)
         for kind in sorted(self.buckets):
-            self._reduce(kind)
+            self.reduce(kind)
         if setup.contiguous and self.ready and not self.casts:
             ledger.give(BUCKET, self.bucket_bytes)
         self.ready = False
@@ -173,6 +186,8 @@ class Sharded(Flattened):
                 self.kept = self.partial
             self.partial = 0
         for weight in list(self.there):
+            if self.casts and self.setup.offloads and weight not in self.mine:
+                continue  # larger than a bucket, and cloned; nobody clears what is for other ranks
             count = self.there[weight]
             waits = self.lists and self.setup.stage == 1 and not self.setup.ways.early_buckets
             if self.compact or weight not in self.mine or (self.setup.offloads and not waits):
@@ -197,10 +212,12 @@ class Sharded(Flattened):
             self.update_group(cut, index, self.kept if index == last else 0)
         self.kept = 0
         for members, cut, _ in self.groups:
-            if len(self.groups) == 1 or self.ranks_of(members[0]) > 1:
+            if self.ranks_of(members[0]) > 1:
                 self.send("all_gather", cut.padded, setup.width, self.ranks_of(members[0]))
         if self.casts and setup.contiguous:
             ledger.give(BUCKET, self.bucket_bytes)
+            ledger.give(GRADIENTS, sum(self.there.values()))  # `zero_grad`
+            self.there.clear()
 
     def update_group(self, cut: Partition, index: int, kept: int, *, steps: bool = True) -> None:
         """Of one group; `kept`: bytes of its gradients; `steps`: with what the optimizer needs."""

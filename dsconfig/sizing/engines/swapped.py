@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dsconfig.sizing.engines.base import GRADIENTS, STATES, TEMPORARY, WEIGHTS
-from dsconfig.sizing.engines.partitioned import NORMED, Partitioned
+from dsconfig.sizing.engines.base import STATES, TEMPORARY, WEIGHTS
+from dsconfig.sizing.engines.partitioned import Partitioned
 from dsconfig.sizing.engines.pinned import rounding
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
@@ -48,11 +48,10 @@ class Swapped(Partitioned):
 
     def _in_memory(self) -> set[Weight]:
         """What lies there: sub-groups that end before it does (`_create_fp16_partitions…`)."""
-        found: set[Weight] = set()
-        offset = 0
+        found, offset, flat = set[Weight](), 0, self.flat
         for members, size in zip(self.members, self.sizes, strict=True):
             offset += size
-            if offset <= self.flat:
+            if offset <= flat:
                 found.update(members)
         return found
 
@@ -136,21 +135,15 @@ class Swapped(Partitioned):
     def hand_over(self, weights: list[Weight]) -> None:
         """In fp32, all of a bucket; those that cannot be written stay up to the step."""
         setup, ledger, written = self.setup, self.ledger, 0
-        if not (setup.swapping.optimizer and self.boundary):
-            super().hand_over(weights)
-            return
         for weight in weights:
-            shard = self.shard(weight)
-            ledger.touch(TEMPORARY, 8 * min(shard, NORMED))
-            if weight in self.there:
-                ledger.give(GRADIENTS, self.there.pop(weight))
-            if not self.swapped(self.numbers[weight]):
+            super().hand_over([weight])
+            if not (self.boundary and self.swapped(self.numbers[weight])):
                 continue
+            shard = self.shard(weight)
             count = setup.master * shard if setup.apart or setup.gradient != setup.master else 0
             ledger.take(WAITING, count)
-            if setup.master * shard >= setup.swapping.least and setup.swapping.is_aligned(
-                shard, setup.master
-            ):
+            large = setup.master * shard >= setup.swapping.least
+            if large and setup.swapping.is_aligned(shard, setup.master):
                 written += count
             else:
                 self.waiting += count

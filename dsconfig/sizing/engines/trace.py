@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from copy import copy
 
+from dsconfig.sizing.engines.leaves import below, counted, leaves_of
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
-from dsconfig.sizing.tape import Enter, Leave, Module, Segment, Step, Tape, Weight
+from dsconfig.sizing.tape import Tape, Weight
+from dsconfig.sizing.visits import back, there, unreturned
 
 GATHERED, RECEIVE = "gathered parameters", "receive buffers"
 SECONDARY = "secondary partition"
@@ -19,12 +22,13 @@ SECONDARY = "secondary partition"
 class Batch:
     """Parameters gathered by one call, and the buffer that they arrive in."""
 
-    __slots__ = ("buffer", "left", "mates", "weights")
+    __slots__ = ("alone", "buffer", "left", "mates", "weights")
 
-    def __init__(self, weights: Sequence[Weight], buffer: int) -> None:
-        self.weights, self.left, self.buffer = tuple(weights), len(weights), buffer
+    def __init__(self, weights: Sequence[Weight], buffer: int, alone: bool) -> None:
+        self.weights, self.left, self.buffer, self.alone = tuple(weights), len(weights), buffer, alone
+        """`alone`: whether the call is for one parameter, which stays where it arrives."""
         self.mates = [self]
-        """Batches of other groups of ranks that are waited for with it (`MultipleAllGatherHandles`)."""
+        """Those of other types or groups of ranks, waited for with it (`MultipleAllGatherHandles`)."""
 
 
 class Block:
@@ -34,21 +38,6 @@ class Block:
 
     def __init__(self, count: int) -> None:
         self.bytes, self.owners = count, 1
-
-
-def visits(steps: Sequence[Step], forward: bool = True) -> list[Module]:
-    """The modules in the order in which a pass enters them: the way back enters what the way there leaves."""
-    found: list[Module] = []
-    for step in steps if forward else reversed(steps):
-        if isinstance(step, Enter if forward else Leave) and (forward or step.needs):
-            found.append(step.module)
-        elif isinstance(step, Segment):
-            if forward:
-                found += visits(step.steps)
-            else:
-                early, late = step.parts()
-                found += [*visits(late, forward=False), *visits(early), *visits(early, forward=False)]
-    return found
 
 
 class Coordinator:
@@ -61,20 +50,23 @@ class Coordinator:
         ledger: Ledger,
         kept: set[Weight],
         send: Callable[[str, int, int, int], None],
+        ranks_of: Callable[[Weight], int],
     ) -> None:
-        self.setup, self.ledger, self.kept, self.send = setup, ledger, kept, send
-        self.experts = tape.experts
-        self.leaves, self.inner = _leaves(tape, setup.leaves)
+        self.setup, self.ledger, self.kept = setup, ledger, kept
+        self.send, self.ranks_of = send, ranks_of
+        self.leaves, self.inner = leaves_of(tape, setup.leaves)
         self.weights_of = [self.leaves.get(module.number, module.weights) for module in tape.modules]
-        visited = [*visits(tape.steps), *visits(tape.steps, forward=False)]
-        self.order = [module for module in visited if module.number not in self.inner]
+        self.visits = [*there(tape.steps), *back(tape.steps)]
+        entered = [visit.module for visit in self.visits if visit.enters]
+        self.order = [module for module in entered if module.number not in self.inner]
         self.trace = [
             (weight, number)
             for number, module in enumerate(self.order)
             for weight in sorted(self.weights_of[module.number], key=lambda found: found.number)
         ]
-        self.shallow = [module.weights for module in self.order]
-        self.deep = [_below(tape, module) for module in self.order] if self.leaves else []
+        self.shallow = [counted(module.weights) for module in self.order]
+        inside = below(tape) if self.leaves else {}
+        self.deep = [counted(inside[module.number]) for module in self.order if inside]
         self.there: dict[Weight, Block] = {}
         """Gathered and ready."""
         self.held: dict[Weight, list[Block]] = {}
@@ -91,7 +83,34 @@ class Coordinator:
         self.away: set[Weight] = set()
         """What lies there now."""
         self.buffers = 0
+        self.whole = kept
+        """What is whole as a pass begins, and is never gathered."""
+        self.chosen: dict[tuple[int, int], set[Weight]] = {}
+        """What a module lets go of at each of its turns, once for all (`lru_cache`)."""
         self.reset()
+        if setup.ways.counts_on:  # and the step let go of these
+            self.available = -sum(weight.elements for weight in kept | self.left())
+
+    def left(self) -> set[Weight]:
+        """What no hook lets go of in a backward pass."""
+        over = (self.weights_of[module.number] for module in unreturned(self.visits))
+        return {weight for own in over for weight in own}
+
+    def rehearsed(self) -> dict[tuple[int, int], set[Weight]]:
+        """What the first pass that knows its order chooses to let go of: the second of the first step.
+
+        The first has let go of all that hooks let go of, of what persists too.
+        """
+        first = copy(self)
+        first.ledger, first.send, first.whole, first.chosen = Ledger(), lambda *_: None, set(), {}
+        first.there = {weight: Block(0) for weight in self.left()} if self.setup.ways.stays_gathered else {}
+        first.flying, first.active, first.owned, first.secondary = {}, {}, {}, {}
+        first.away = set(self.home)
+        first.reset()
+        for visit in self.visits:
+            first.owner = visit.owner if self.setup.ways.frees_recomputed else None
+            (first.fetch if visit.enters else first.release)(visit.module.number)
+        return first.chosen
 
     def drive(self, home: frozenset[Weight], buffers: int) -> None:
         """These lie on a drive, and so many of them can be in memory at once."""
@@ -108,15 +127,21 @@ class Coordinator:
         """Gather what a module needs, then what the next ones will."""
         if module in self.inner:
             return
-        own = self.weights_of[module]
-        needed = [weight for weight in own if weight not in self.there and weight not in self.flying]
-        self._gather([weight for weight in needed if weight not in self.kept])
+        if own := self.weights_of[module]:  # most modules have none
+            self._gather([weight for weight in own if self._absent(weight)])
+            self._arrive(module, own)
+        self._prefetch()
+        self.number += 1
+
+    def _arrive(self, module: int, own: Sequence[Weight]) -> None:
+        """Wait for what a module needs, and go on in the order of what is known to come."""
         for weight in own:
             active = self.active.setdefault(weight, set())
             active.add(module)
             if self.owner is not None and not weight.trains:
-                self.owned.setdefault(self.owner, set()).add(weight)
-                active.add(self.owner)
+                owner = self.inner.get(self.owner, self.owner)
+                self.owned.setdefault(owner, set()).add(weight)
+                active.add(owner)
             if weight in self.flying:
                 self._wait(weight)
         missing = {weight for weight in own if self.recent.get(weight, -1) < self.number}
@@ -124,8 +149,6 @@ class Coordinator:
             weight, step = self.queue.popleft()
             self.recent[weight] = step
             missing.discard(weight)
-        self._prefetch()
-        self.number += 1
 
     def _prefetch(self) -> None:
         setup = self.setup
@@ -144,9 +167,11 @@ class Coordinator:
 
     def _read_ahead(self) -> None:
         """`__prefetch_nvme_param_partitions`: shards of what comes next, twice what is being gathered."""
+        free = self.buffers - len(self.home) + len(self.away)
+        if free <= 0 or not self.away:
+            return
         flying, considered = sum(weight.elements for weight in self.flying), 0
         chosen: set[Weight] = set()
-        free = self.buffers - len(self.home - self.away)
         for weight, _ in self.queue:
             if considered > 2 * flying or len(chosen) >= free:
                 break
@@ -156,7 +181,7 @@ class Coordinator:
         self.away -= chosen
 
     def _absent(self, weight: Weight) -> bool:
-        return not (weight in self.there or weight in self.flying or weight in self.kept)
+        return not (weight in self.there or weight in self.flying or weight in self.whole)
 
     def _gather(self, weights: list[Weight]) -> None:
         """`all_gather_coalesced`: of one parameter in place, of several into a buffer for each type."""
@@ -181,6 +206,7 @@ class Coordinator:
         kinds: dict[int, list[Weight]] = {}
         for weight in sorted(weights, key=lambda found: found.number):
             kinds.setdefault(self._width_sent(weight), []).append(weight)
+        mates, alone = list[Batch](), len(weights) == 1
         for width, members in kinds.items():
             buffer = sum(-(-weight.elements // world) * world for weight in members) * width
             if world == 1:
@@ -188,15 +214,10 @@ class Coordinator:
             if buffer:
                 ranks = self.setup.secondary if second else world
                 self.send("all_gather", buffer // width, width, ranks)
-            alone = len(members) == 1
             self.ledger.take(GATHERED if alone else RECEIVE, buffer)
-            batch = Batch(members, buffer)
-            for weight in members:
-                self.flying[weight] = batch
-
-    def ranks_of(self, weight: Weight) -> int:
-        """Ranks among which it is partitioned."""
-        return self.setup.world // (self.experts if weight.expert else 1)
+            mates.append(Batch(members, buffer, alone))
+            mates[-1].mates = mates
+            self.flying.update(dict.fromkeys(members, mates[-1]))
 
     def _width_sent(self, weight: Weight) -> int:
         if self.setup.quantised:
@@ -214,21 +235,21 @@ class Coordinator:
                 self._cut(mate)
         batch.left -= 1
         if not any(mate.left for mate in batch.mates):
-            self.ledger.give(RECEIVE, sum(mate.buffer for mate in batch.mates if len(mate.weights) > 1))
+            self.ledger.give(RECEIVE, sum(mate.buffer for mate in batch.mates if not mate.alone))
 
     def _cut(self, batch: Batch) -> None:
         one = self.ranks_of(batch.weights[0]) == 1
-        if self.setup.quantised and len(batch.weights) > 1:  # all of them in fp16 (`dequantize`)
+        if self.setup.quantised and not batch.alone:  # all of them in fp16 (`dequantize`)
             self.ledger.take(RECEIVE, 2 * batch.buffer)
             batch.buffer *= 3
         for weight in batch.weights:
             width = self._width(weight)
             size = 0 if one else weight.elements * width
-            if len(batch.weights) > 1 or self._width_sent(weight) != width:
+            if not batch.alone or self._width_sent(weight) != width:
                 self.ledger.take(GATHERED, size)
-                if not one and (self.setup.quantised or len(batch.weights) > 1):
+                if not one and (self.setup.quantised or not batch.alone):
                     self.ledger.touch(GATHERED, weight.elements * self._before_its_type(weight))
-                if len(batch.weights) == 1:
+                if batch.alone:
                     self.ledger.give(GATHERED, batch.buffer)
             elif not one:
                 size = batch.buffer
@@ -246,6 +267,21 @@ class Coordinator:
         """Let go of what is not needed again soon, and of what was gathered for this module alone."""
         if module in self.inner:
             return
+        own, turn = self.weights_of[module], (module, self.number)
+        if own and turn not in self.chosen:
+            self.chosen[turn] = self._going(module)
+        going = self.chosen[turn] if own else ()
+        for weight in own:
+            self.active.get(weight, set()).discard(module)
+            if weight in going:
+                self.drop(weight)
+        for weight in () if self.owner is not None else self.owned.pop(module, ()):
+            self.active[weight].discard(module)
+            if weight not in self.kept:
+                self.drop(weight)
+
+    def _going(self, module: int) -> set[Weight]:
+        """`__params_to_release`."""
         own = self.weights_of[module]
         going = {
             weight for weight in own if weight not in self.kept and self.recent.get(weight, -1) <= self.number
@@ -256,16 +292,10 @@ class Coordinator:
             for number in range(self.number, len(self.order)):
                 if traversed >= self.setup.third.reuse:
                     break
-                going.difference_update(coming[number])
-                traversed += sum(weight.elements for weight in coming[number])
-        for weight in own:
-            self.active.get(weight, set()).discard(module)
-            if weight in going:
-                self.drop(weight)
-        for weight in () if self.owner is not None else self.owned.pop(module, ()):
-            self.active[weight].discard(module)
-            if weight not in self.kept:
-                self.drop(weight)
+                weights, elements = coming[number]
+                going.difference_update(weights)
+                traversed += elements
+        return going
 
     def drop(self, weight: Weight) -> None:
         """Partition a parameter again, unless a module is at work with it."""
@@ -318,24 +348,3 @@ class Coordinator:
         self.owned.clear()
         for weight in list(self.there):
             self.drop(weight)
-
-
-def _leaves(tape: Tape, kinds: Sequence[str]) -> tuple[dict[int, tuple[Weight, ...]], set[int]]:
-    """Leaves fetch all that is in them, and modules in them nothing."""
-    found, inner = dict[int, tuple[Weight, ...]](), set[int]()
-    for module in tape.modules:
-        if module.kind and module.kind in kinds:
-            found[module.number] = _below(tape, module)
-            inner |= {other.number for other in tape.modules if other.name.startswith(f"{module.name}.")}
-    return found, inner
-
-
-def _below(tape: Tape, module: Module) -> tuple[Weight, ...]:
-    """The parameters of a module and of all that are in it."""
-    inside = f"{module.name}." if module.name else ""
-    return tuple(
-        weight
-        for other in tape.modules
-        if other is module or other.name.startswith(inside)
-        for weight in other.weights
-    )

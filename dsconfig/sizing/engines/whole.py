@@ -18,8 +18,8 @@ class Whole(Engine):
         self.ledger.take(WEIGHTS, self.setup.width * self.everything)
         if self.setup.half:
             self.ledger.take(MASTER, self.setup.master * self.elements)
-        times = 2 if self.setup.half and self.setup.optimizer.doubled else 1
-        self.ledger.take(STATES, times * self._states())
+        early = self.setup.early * self.elements if self.setup.half else 0
+        self.ledger.take(STATES, early + self._states())
         self.keeps = self.setup.half == "bf16" and 0 in self.setup.ways.keeps_gradients
         self.there = set[Weight](self.trained if self.keeps else ())
         self.ledger.take(GRADIENTS, self.setup.width * self.elements if self.keeps else 0)
@@ -51,7 +51,8 @@ class Whole(Engine):
         """At the boundary all gradients are flattened, chunk by chunk, and averaged."""
         if not self.boundary:
             return
-        sent = self.setup.sent if self.setup.sent != self.setup.width else 0
+        setup = self.setup
+        sent = setup.sent if setup.sent != setup.width or setup.retyped else 0
         for members in by_kind(self.trained):
             count = sum(weight.elements for weight in members)
             self.ledger.touch(FLATTENED, (self.setup.width + sent) * min(count, CHUNK))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsconfig.sizing.attention import Heads, attend
 from dsconfig.sizing.layers import add, dropout, gelu_new, layer_norm, linear
-from dsconfig.sizing.models.head import language_loss
+from dsconfig.sizing.models.head import embedded, head_of, language_loss
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.tape import Tape, Tensor
 
@@ -44,19 +44,16 @@ def build(shape: Shape, work: Work) -> Tape:
     kept = tape.module("transformer.drop")
     layers = [Layer(tape, shape, f"transformer.h.{index}") for index in range(shape.layers)]
     norm = tape.module("transformer.ln_f", hidden, hidden)
-    head = tape.module("lm_head", *(() if shape.tied else ((shape.vocabulary, hidden),)), casts=True)
-    if shape.tied:
-        head.weights = words.weights
-    tape.extra, tape.untied = 8 * rows, shape.vocabulary * hidden if shape.tied else 0
+    head = head_of(tape, words, shape)
+    tape.extra = 8 * rows
     if not work.computes:
         return tape
-    heads = Heads(shape.heads, shape.heads, hidden // shape.heads, work.micro, work.length)
+    heads = Heads(
+        shape.heads, shape.heads, hidden // shape.heads, work.micro, work.length, shape.attention_dropout
+    )
     with tape.inside(root):
         with tape.inside(model):
-            with tape.inside(words):
-                x = tape.step([], tape.tensor(rows * hidden), weights=words.weights)
-                if work.starts_gradients:
-                    tape.start(x)
+            x = embedded(tape, words, rows * hidden, work)
             with tape.inside(places):
                 y = tape.step([], tape.tensor(work.length * hidden), weights=places.weights)
             x = tape.step([x, y], tape.tensor(rows * hidden), shares=work.micro == 1)
@@ -94,7 +91,7 @@ def attend_joint(tape: Tape, work: Work, heads: Heads, joint: Tensor) -> Tensor:
     """Queries, keys and values are views of one tensor, which stays whole for them."""
     if work.attention == "eager":
         parts = [tape.step([joint], tape.tensor(joint.elements // 3, joint.width)) for _ in range(3)]
-        return attend(tape, work.attention, heads, *parts)
+        return attend(tape, work.attention, heads, parts[0], parts[1], parts[2])
     rows = tape.tensor(heads.rows * heads.queries, 4, needs=False)
     tape.step([], rows)
     made = tape.tensor(joint.elements // 3, joint.width)

@@ -4,34 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from dsconfig.sizing.models.decoders import decoder, turned
+from dsconfig.sizing.models.keys import count, rate, shown
 from dsconfig.sizing.models.shape import Shape
+from dsconfig.sizing.models.styles import STYLES
 from dsconfig.sizing.refused import NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json
 
 
-class Decoder(NamedTuple):
-    """What tells a family built like Llama from Llama."""
-
-    head_norms: bool = False
-    query_bias: bool = False
-    head_size: int = 0
-    """Where the config need not say it."""
-    tied: bool = False
-    """Whether embeddings are tied where the config does not say."""
-
-
-DECODERS = {
-    "llama": Decoder(),
-    "mistral": Decoder(),
-    "mixtral": Decoder(),
-    "qwen2": Decoder(query_bias=True),
-    "qwen3": Decoder(head_norms=True, head_size=128),
-}
-FAMILIES = (*DECODERS, "gpt2", "vit")
+FAMILIES = (*STYLES, "gpt2", "gpt_neox", "opt", "bert", "roberta", "vit")
 
 
 def shape_of(config: Mapping[str, Json]) -> Shape:
@@ -43,11 +28,21 @@ def shape_of(config: Mapping[str, Json]) -> Shape:
     kind = config.get("model_type")
     if kind not in FAMILIES:
         named = f"the model type `{str(kind)[:40]}`" if kind else "a model without `model_type`"
-        raise NotModelledError(f"{named} is not modelled", f"give one of {', '.join(FAMILIES)}")
+        raise NotModelledError(f"{named} is not modelled", _others(config))
     if config.get("quantization_config"):
         raise NotModelledError("a quantised model (`quantization_config`) is not modelled")
-    found = {"gpt2": _gpt2, "vit": _vit}.get(kind) or partial(_decoder, kind=kind)
+    own = {"gpt2": _gpt2, "gpt_neox": _gpt_neox, "opt": _opt, "vit": _vit, "bert": _bert, "roberta": _bert}
+    found = own.get(kind) or partial(decoder, kind=kind)
     return checked(found(config))
+
+
+def _others(config: Mapping[str, Json]) -> str:
+    """What may be given in the place of a model that is not modelled."""
+    text = config.get("text_config")
+    kind = text.get("model_type") if isinstance(text, Mapping) else None
+    if kind in FAMILIES:
+        return f"its text model alone is: give its `text_config`, of the type {kind}, as a config.json"
+    return f"give one of {', '.join(FAMILIES)}"
 
 
 def checked(shape: Shape) -> Shape:
@@ -72,51 +67,101 @@ def checked(shape: Shape) -> Shape:
 
 MOST = {"layers": 2000, "hidden": 1 << 20, "wide": 1 << 22, "heads": 1 << 16, "head_size": 1 << 16}
 MOST |= {"vocabulary": 1 << 26, "experts": 1 << 12, "positions": 1 << 40, "image": 1 << 16, "labels": 1 << 26}
-MOST |= {"channels": 1 << 16}
+MOST |= {"channels": 1 << 16, "expert_wide": 1 << 22, "shared_wide": 1 << 22, "window": 1 << 40}
 """Sizes beyond those of any model, which nobody waits for."""
 
 
-def _decoder(config: Mapping[str, Json], kind: str) -> Shape:
-    own = DECODERS[kind]
-    heads, hidden = _count(config, "num_attention_heads"), _count(config, "hidden_size")
-    bias = config.get("attention_bias") is True
-    size = _count(config, "head_dim", own.head_size or max(1, hidden // heads))
-    if config.get("head_dim") is None and not own.head_size and hidden % heads:
-        raise NotModelledError(f"a hidden size of {hidden} cannot be divided among {heads} heads")
-    return Shape(
-        "decoder",
-        hidden,
-        _count(config, "num_hidden_layers"),
-        _count(config, "intermediate_size"),
-        heads,
-        _count(config, "num_key_value_heads", heads),
-        size,
-        _count(config, "vocab_size"),
-        tied=config.get("tie_word_embeddings", own.tied) is True,
-        head_norms=own.head_norms,
-        query_bias=own.query_bias or bias,
-        output_bias=bias and kind in ("llama", "qwen3"),
-        mlp_bias=config.get("mlp_bias") is True,
-        experts=_count(config, "num_local_experts", 8) if kind == "mixtral" else 0,
-        chosen=_count(config, "num_experts_per_tok", 2) if kind == "mixtral" else 0,
-        name=kind,
-    )
-
-
 def _gpt2(config: Mapping[str, Json]) -> Shape:
-    hidden = _count(config, "n_embd", 768)
-    rates = [_rate(config, key) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop")]
+    hidden = count(config, "n_embd", 768)
+    rates = [rate(config, key) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop")]
     return Shape(
         "gpt2",
         hidden,
-        _count(config, "n_layer", 12),
-        _count(config, "n_inner", 4 * hidden),
-        _count(config, "n_head", 12),
-        vocabulary=_count(config, "vocab_size", 50257),
+        count(config, "n_layer", 12),
+        count(config, "n_inner", 4 * hidden),
+        count(config, "n_head", 12),
+        vocabulary=count(config, "vocab_size", 50257),
         tied=config.get("tie_word_embeddings", True) is True,
-        positions=_count(config, "n_positions", 1024),
+        positions=count(config, "n_positions", 1024),
         dropout=0.0 if not any(rates) else 0.1,
+        attention_dropout=rates[2],
         name="gpt2",
+    )
+
+
+def _gpt_neox(config: Mapping[str, Json]) -> Shape:
+    hidden, heads = count(config, "hidden_size"), count(config, "num_attention_heads")
+    return Shape(
+        "gpt_neox",
+        hidden,
+        count(config, "num_hidden_layers"),
+        count(config, "intermediate_size"),
+        heads,
+        vocabulary=count(config, "vocab_size"),
+        tied=config.get("tie_word_embeddings") is True,
+        query_bias=config.get("attention_bias", True) is True,
+        turned=turned(config, hidden // heads, "rotary_pct", 0.25),
+        parallel=config.get("use_parallel_residual", True) is True,
+        dropout=rate(config, "hidden_dropout", 0.0),
+        attention_dropout=rate(config, "attention_dropout", 0.0),
+        name="gpt_neox",
+    )
+
+
+def _opt(config: Mapping[str, Json]) -> Shape:
+    hidden = count(config, "hidden_size", 768)
+    for key in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):
+        if config.get(key, True) is not True:
+            raise NotModelledError(f"a model whose `{key}` is {shown(config[key])} is not modelled")
+    if count(config, "word_embed_proj_dim", hidden) != hidden:
+        raise NotModelledError("a model whose `word_embed_proj_dim` is not its hidden size is not modelled")
+    return Shape(
+        "opt",
+        hidden,
+        count(config, "num_hidden_layers", 12),
+        count(config, "ffn_dim", 3072),
+        count(config, "num_attention_heads", 12),
+        vocabulary=count(config, "vocab_size", 50272),
+        tied=config.get("tie_word_embeddings", True) is True,
+        positions=count(config, "max_position_embeddings", 2048),
+        spare=2,
+        dropout=rate(config, "dropout"),
+        attention_dropout=rate(config, "attention_dropout", 0.0),
+        name="opt",
+    )
+
+
+def _bert(config: Mapping[str, Json]) -> Shape:
+    """The head is that of `architectures`, and the one for masked words where nothing says it."""
+    kind = str(config["model_type"])
+    classes = {"bert": "Bert", "roberta": "Roberta"}[kind]
+    heads = [f"{classes}For{what}" for what in ("MaskedLM", "SequenceClassification")]
+    named = config.get("architectures") or heads[:1]
+    if not isinstance(named, list) or len(named) != 1 or named[0] not in heads:
+        raise NotModelledError(
+            f"`architectures` of the model is {shown(named)}: that is not modelled",
+            f"give one of {', '.join(heads)}",
+        )
+    for key in ("is_decoder", "add_cross_attention"):
+        if config.get(key):
+            raise NotModelledError(f"a model whose `{key}` is {shown(config[key])} is not modelled")
+    labels = config.get("id2label")
+    spare = 2 if kind == "roberta" else 0
+    return Shape(
+        "bert",
+        count(config, "hidden_size", 768),
+        count(config, "num_hidden_layers", 12),
+        count(config, "intermediate_size", 3072),
+        count(config, "num_attention_heads", 12),
+        vocabulary=count(config, "vocab_size", 30522 if kind == "bert" else 50265),
+        tied=config.get("tie_word_embeddings", True) is True and named[0] == heads[0],
+        positions=count(config, "max_position_embeddings", 512) - spare,
+        spare=spare,
+        kinds=count(config, "type_vocab_size", 2),
+        labels=0 if named[0] == heads[0] else len(labels) if isinstance(labels, dict) else 2,
+        dropout=rate(config, "hidden_dropout_prob"),
+        attention_dropout=rate(config, "attention_probs_dropout_prob"),
+        name=kind,
     )
 
 
@@ -124,38 +169,15 @@ def _vit(config: Mapping[str, Json]) -> Shape:
     labels = config.get("id2label")
     return Shape(
         "vit",
-        _count(config, "hidden_size", 768),
-        _count(config, "num_hidden_layers", 12),
-        _count(config, "intermediate_size", 3072),
-        _count(config, "num_attention_heads", 12),
-        image=_count(config, "image_size", 224),
-        patch=_count(config, "patch_size", 16),
-        channels=_count(config, "num_channels", 3),
+        count(config, "hidden_size", 768),
+        count(config, "num_hidden_layers", 12),
+        count(config, "intermediate_size", 3072),
+        count(config, "num_attention_heads", 12),
+        image=count(config, "image_size", 224),
+        patch=count(config, "patch_size", 16),
+        channels=count(config, "num_channels", 3),
         labels=len(labels) if isinstance(labels, dict) else 2,
-        dropout=0.1 if config.get("hidden_dropout_prob") else 0.0,
+        dropout=rate(config, "hidden_dropout_prob", 0.0),
+        attention_dropout=rate(config, "attention_probs_dropout_prob", 0.0),
         name="vit",
     )
-
-
-def _rate(config: Mapping[str, Json], key: str) -> float:
-    value = config.get(key, 0.1)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise NotModelledError(f"`{key}` of the model is `{str(value)[:40]}`", "give a number from 0 to 1")
-    return value
-
-
-def _is_word(value: Json) -> bool:
-    return value is None or isinstance(value, bool)
-
-
-def _count(config: Mapping[str, Json], key: str, default: int = 0) -> int:
-    value = config.get(key)
-    if value is None and default:
-        return default
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        shown = (
-            {None: "null", True: "true", False: "false"}.get(value) if _is_word(value) else str(value)[:40]
-        )
-        said = f"is `{shown}`" if key in config else "is missing"
-        raise NotModelledError(f"`{key}` of the model {said}", "give a whole number above 0")
-    return value

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dsconfig.sizing.models.styles import LLAMA, STYLES, Style
+from dsconfig.sizing.sharing import Sharing
 from dsconfig.sizing.tape import Adapter, Tape
 
 
@@ -11,7 +13,7 @@ class Shape(NamedTuple):
     """A model's sizes; what a family has no use for stays as it is here."""
 
     family: str
-    """decoder, gpt2, vit, plain."""
+    """bert, decoder, gpt2, gpt_neox, opt, vit, plain."""
     hidden: int
     layers: int
     wide: int
@@ -21,25 +23,51 @@ class Shape(NamedTuple):
     head_size: int = 0
     vocabulary: int = 0
     tied: bool = False
-    head_norms: bool = False
-    """Whether queries and keys are normalised (Qwen3)."""
     query_bias: bool = False
     output_bias: bool = False
     mlp_bias: bool = False
     experts: int = 0
     chosen: int = 0
     """Experts that a token goes through."""
+    expert_wide: int = 0
+    """Elements of the hidden layer of an expert."""
+    shared_wide: int = 0
+    """The same of the expert that all tokens go through."""
+    dense: tuple[int, ...] = ()
+    """Numbers of layers with an MLP where others have experts."""
+    window: int = 0
+    """Tokens that attention sees in some layers; 0: all."""
+    windowed: tuple[int, ...] = ()
+    """Numbers of those layers."""
+    turned: int = 0
+    """Elements of a head that are turned by its position; 0: all."""
+    caps_scores: bool = False
+    caps_logits: bool = False
+    """Whether scores of attention, and logits, go through a tanh."""
     positions: int = 0
+    """Places that a token can have; 0: any."""
+    spare: int = 0
+    """Rows of the table of places that no token has."""
+    kinds: int = 0
+    """Kinds of sentences (`type_vocab_size`)."""
+    parallel: bool = False
+    """Whether attention and MLP read the same (GPT-NeoX)."""
     image: int = 0
     patch: int = 0
     channels: int = 3
     labels: int = 2
     dropout: float = 0.0
+    attention_dropout: float = 0.0
     trained: float = 1.0
     """Of a stack of plain blocks, the part that is trained, from the input on."""
     name: str = ""
     parts: int = 1
     """Ranks that share the head; heads and the MLP's width are those of one already."""
+
+    @property
+    def style(self) -> Style:
+        """Of a decoder, what tells it from Llama."""
+        return STYLES.get(self.name, LLAMA)
 
 
 class Work(NamedTuple):
@@ -55,8 +83,8 @@ class Work(NamedTuple):
     keeps_inputs: bool = False
     """Whether a frozen layer keeps its input too (stage 3's `LinearFunctionForZeroStage3`)."""
     adapter: Adapter | None = None
-    tensor: int = 1
-    """Ranks that share each layer (`tensor_parallel.autotp_size`)."""
+    tensor: Sharing = Sharing()
+    """Ranks that share each linear layer."""
 
     sequence: int = 1
     """Ranks that share each sequence (Ulysses); `length` is that of a whole one."""

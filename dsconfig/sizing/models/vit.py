@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.sizing.attention import Heads, attend
-from dsconfig.sizing.layers import activation, add, cast, dropout, layer_norm, linear
+from dsconfig.sizing.layers import activation, add, dropout, layer_norm, linear
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.tape import Module, Tape, Tensor
 
@@ -48,17 +48,16 @@ def build(shape: Shape, work: Work) -> Tape:
     head = tape.module("classifier", (shape.labels, hidden), shape.labels, casts=True)
     if not work.computes:
         return tape
-    heads = Heads(shape.heads, shape.heads, hidden // shape.heads, work.micro, length)
+    heads = Heads(
+        shape.heads, shape.heads, hidden // shape.heads, work.micro, length, shape.attention_dropout
+    )
     tape.extra = pixels * work.width + 8 * work.micro
-    image = tape.tensor(0 if not tape.autocast else pixels, needs=False)  # the batch: its script holds it
-    if tape.autocast:
-        tape.extra -= image.bytes
-        tape.step([], image)
+    image = tape.tensor(0, needs=False)  # the batch, which its script holds
     with tape.inside(root):
         with tape.inside(model):
             with tape.inside(whole):
                 with tape.inside(patches), tape.inside(convolution):
-                    cut = cast(tape, image, 2 if tape.autocast else tape.width)
+                    cut = tape.step([image], tape.tensor(pixels, 2, needs=False)) if tape.autocast else image
                     made = tape.tensor((rows - work.micro) * hidden, 2 if tape.autocast else tape.width)
                     x = tape.step([cut], made, [cut], convolution.weights)
                 x = tape.step([x], tape.tensor(rows * hidden), weights=whole.weights[:1])

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from dsconfig.document import Document, read_dict
 from dsconfig.resolving.asked import Options
-from dsconfig.resolving.fitting import Change, Fit, Search, search_of
+from dsconfig.resolving.changes import Change
+from dsconfig.resolving.fitting import Fit, Search, search_of
+from dsconfig.sizing.estimate import Room
 from dsconfig.sizing.refused import NotModelledError
 from tests.parity.generators.memory import model
 from tests.parity.judges.memory import shape
@@ -113,9 +115,9 @@ def _posed(source: random.Random, trial: Dict, release: str) -> Problem | None:
         return None
     least, most = source.choice(rungs)
     room = source.randint(least, most - 1)
-    search = Search(search.compute, room, None)
+    search = Search(search.asks, Room(room))
     found = search.fit(first, changes)
-    cheaper = tuple(chosen[: chosen.index(found.changes[-1].change)])
+    cheaper = tuple(chosen[: chosen.index(found.chosen[-1])])
     return Problem(trial, room, found, cheaper)
 
 

@@ -6,9 +6,12 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from tests.parity.generators.families import BY_KIND, family
 from tests.parity.generators.memory import DECODERS, PLAIN_ADAM, model, zero
 from tests.parity.generators.muon import with_muon
-from tests.parity.generators.processes import super_offload
+from tests.parity.generators.processes import super_offload, twin_flow, zenflow
+from tests.parity.generators.tensor import tensor
+from tests.parity.generators.varied import varied
 
 Dict = dict[str, Any]
 DRIVE: Dict = {"device": "nvme", "nvme_path": "nvme"}
@@ -26,6 +29,17 @@ def sequence(source: random.Random, case: Dict) -> Dict:
     """Ranks that share each sequence (Ulysses)."""
     while case["model"]["kind"] not in (*DECODERS, "mixtral"):
         case["model"], case["length"] = model(source)
+    return with_sequences(source, case)
+
+
+def sequence_of_others(source: random.Random, case: Dict) -> Dict:
+    """The same of families that came later."""
+    kinds = ("qwen3_moe", "qwen2_moe", "gemma", "gemma3_text", "olmo2", "olmo3")
+    return with_sequences(source, family(source, case, source.choice(kinds)))
+
+
+def with_sequences(source: random.Random, case: Dict) -> Dict:
+    """Ranks that share each sequence of a model."""
     spec, world = case["model"], source.choice(WORLDS)
     spec.pop("attention", None)
     if spec["kind"] == "mixtral":  # `UlyssesSPAttentionHF` takes it as it is written
@@ -94,16 +108,26 @@ def experts(source: random.Random, case: Dict) -> Dict:
     """Ranks that share the experts of a mixture (AutoEP)."""
     while case["model"]["kind"] != "mixtral":
         case["model"], case["length"] = model(source)
-    spec, config, world = case["model"], case["config"], source.choice(WORLDS)
-    spec["num_local_experts"] = source.choice((2, 4, 8, 16))
+    case["model"]["num_local_experts"] = source.choice((2, 4, 8, 16))
     if source.random() < 0.3:
-        spec["checkpointing"] = True
-    ranks = source.choice(
-        [size for size in (1, 2, 4, 8) if spec["num_local_experts"] % size == world % size == 0]
-    )
+        case["model"]["checkpointing"] = True
+    return with_auto_ep(source, case, "mixtral", case["model"]["num_local_experts"])
+
+
+def experts_of_qwen(source: random.Random, case: Dict) -> Dict:
+    """The same of Qwen's mixtures."""
+    case = family(source, case, source.choice(("qwen3_moe", "qwen3_moe", "qwen2_moe")))
+    case["model"].pop("lora", None)
+    return with_auto_ep(source, case, "qwen3_moe", case["model"]["num_experts"])
+
+
+def with_auto_ep(source: random.Random, case: Dict, preset: str, count: int) -> Dict:
+    """Ranks that share so many experts."""
+    config, world = case["config"], source.choice(WORLDS)
+    ranks = source.choice([size for size in (1, 2, 4, 8) if count % size == world % size == 0])
     config["expert_parallel"] = {"enabled": True, "autoep_size": ranks}
     if source.random() < 0.5:
-        config["expert_parallel"]["preset_model"] = "mixtral"
+        config["expert_parallel"]["preset_model"] = preset
     case |= {"world_size": world, "rank": source.randrange(world)}
     if ranks > 1 and source.random() < 0.25:
         case["imbalance"] = 2
@@ -119,8 +143,16 @@ def experts(source: random.Random, case: Dict) -> Dict:
 
 PARTS: dict[str, Callable[[random.Random, Dict], Dict]] = {
     "sequence": sequence,
+    "sequence-of-others": sequence_of_others,
     "experts": experts,
+    "experts-of-qwen": experts_of_qwen,
     "nvme": nvme,
     "muon": with_muon,
     "super-offload": super_offload,
+    "zenflow": zenflow,
+    "ratio": twin_flow,
+    "tensor": tensor,
+    "varied": varied,
+    "families": family,
+    **BY_KIND,
 }

@@ -16,15 +16,18 @@ from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.optimizers import ADAM, FOREACH, FUSED, SINGLE
 from dsconfig.sizing.reading import SECTIONS, Values, setup_of
 from dsconfig.sizing.tape import Adapter
+from dsconfig.sizing.with_zenflow import written
 
 NAMES = {
     "all_gather": "all_gather",
+    "broadcast": "broadcast",
     "all_to_all_single": "all_to_all",
     "all_gather_into_tensor": "all_gather",
     "reduce_scatter_tensor": "reduce_scatter",
     "all_reduce": "all_reduce",
+    "reduce": "reduce",
 }
-TYPES = {"int8": 1, "bfloat16": 2, "float16": 2, "float32": 4, "int64": 8}
+TYPES = {"int8": 1, "bfloat16": 2, "float16": 2, "float32": 4, "int32": 4, "int64": 8}
 SCALARS = 16
 """Elements of a collective that carries norms and flags: those are not counted."""
 
@@ -58,12 +61,19 @@ def rule(trial: dict[str, Any], stage: int) -> Rule:
     if name == "SGD":
         return Rule(name, 4 if options.get("momentum") else 0, 0)
     if name == "Adagrad":
-        return Rule(name, 4, 0, single=4, doubled=True)
+        return Rule(name, 4, 0, single=4, doubled=True, client="client_optimizer" in trial)
+    if offloads(trial) and name == "AdamW" and not options.get("torch_adam"):
+        return Rule(name, 8, 0, flat=True)  # DeepSpeed's own, which works in place
     way = FUSED if options.get("fused") else FOREACH if options.get("foreach") else SINGLE
     states, temporary = ADAM[way]
     alone = way == SINGLE and stage == 0
     muon = options.get("ns_method", GRAM) if name == "Muon" else ""
     return Rule(name, states, 0 if alone else temporary, temporary if alone else 0, muon=muon)
+
+
+def offloads(trial: dict[str, Any]) -> bool:
+    """Whether a part of the optimizer is on the host."""
+    return "offload_optimizer" in trial["config"]["zero_optimization"] and "client_optimizer" not in trial
 
 
 def adapter(lora: dict[str, Any] | None, full: bool) -> Adapter | None:
@@ -79,12 +89,15 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
     """The engine of this trial on paper, after a step."""
     sequence = {"sequence_parallel_size": trial["sequence_parallel"]} if "sequence_parallel" in trial else {}
     shown = effective(trial["config"] | sequence, trial["world_size"], release, "deepspeed", keys=SECTIONS)
-    values = Values({found.key: found.value for found in shown.values})
+    counts = {found.key: found.value for found in shown.values if found.origin != "ignored"}
+    values = Values(counts, written(trial["config"]))
     model = trial["model"]
     setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")), NUMBERS[release])
     own = setup.optimizer.muon and setup.ways.muon_late  # an Adam that is the same everywhere
     optimizer = setup.optimizer if own else rule(trial, setup.stage)
+    built = 4 if model.get("dtype", "float32") == "float32" else 2
     setup = setup._replace(optimizer=optimizer, rank=trial["rank"] // setup.tensor, apart=False)
+    setup = setup._replace(built=built, node=trial.get("node", 1))
     work = Work(
         values.count("train_micro_batch_size_per_gpu"),
         trial["length"],
@@ -94,7 +107,7 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
         bool(model.get("checkpointing")),
         setup.own_linear,
         adapter(model.get("lora"), setup.full_adapters),
-        setup.tensor,
+        setup.sharing,
         setup.sequence,
         setup.experts,
         trial.get("imbalance", 1),
@@ -112,7 +125,7 @@ def predict(trial: dict[str, Any], release: str) -> Prediction:
     bounds = {phase: bound(count, phase, engine) for phase, count in peak.items()}
     calls: dict[tuple[str, str, int], tuple[int, int]] = {}
     for (phase, name, width, _), (count, elements) in engine.calls.items():
-        if engine.setup.world > 1 and elements > SCALARS * count:
+        if trial["world_size"] > 1 and elements > SCALARS * count:
             before = calls.get((phase, name, width), (0, 0))
             calls[phase, name, width] = (before[0] + count, before[1] + elements)
     own = max(sum(weight.elements for weight in module.weights) for module in engine.tape.modules)
@@ -125,13 +138,13 @@ def sent(measured: dict[str, Any]) -> dict[tuple[str, str, int], tuple[int, int]
     for phase, calls in measured["collectives"].items():
         if phase == SAVE:  # no part of a step
             continue
-        scales = "all_gather_into_tensor int8" in calls
         for name, (count, elements) in calls.items():
-            if scales and name == "all_gather_into_tensor float32":
+            if name.endswith(" float32") and name.replace(" float32", " int8") in calls:  # scales
                 continue
             kind, _, dtype = name.partition(" ")
-            if elements > SCALARS * count and dtype in TYPES and kind in NAMES:
+            counts = elements > SCALARS * count or kind == "broadcast"
+            if counts and dtype in TYPES and kind in NAMES:
                 key = (phase, NAMES[kind], TYPES[dtype])
                 before = found.get(key, (0, 0))
                 found[key] = (before[0] + count, before[1] + elements)
-    return found
+    return {key: (count, elements) for key, (count, elements) in found.items() if elements > SCALARS * count}

@@ -16,7 +16,6 @@ import os
 import signal
 import sys
 import traceback
-import types
 import warnings
 from typing import Any
 
@@ -28,10 +27,12 @@ warnings.filterwarnings("ignore")
 
 import forks  # noqa: E402
 import memory_experts  # noqa: E402
+import memory_kernels  # noqa: E402
 import memory_models  # noqa: E402
 import memory_processes  # noqa: E402
 import memory_recording  # noqa: E402
 import memory_swapping  # noqa: E402
+import memory_zenflow  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed  # noqa: E402
 import torch.testing._internal.distributed.fake_pg  # noqa: E402  registers the backend
@@ -108,11 +109,12 @@ def prepare() -> None:
             importlib.import_module(name)
     memory_models.import_all()
     tell_places()
-    stand_in_for_kernels()
+    memory_kernels.stand_in()
     memory_swapping.stand_in()
     memory_experts.stand_in()
     stand_in_for_products()
     memory_processes.stand_in()
+    memory_zenflow.stand_in()
     for module in [found for name, found in sys.modules.items() if name.startswith("deepspeed.")]:
         for name in ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks"):
             if hasattr(module, name):
@@ -125,20 +127,6 @@ def mark(name: str) -> None:
     phase = name.split(" ", maxsplit=1)[0]
     with torch.profiler.record_function(f"MARK {name}"):
         pass
-
-
-def stand_in_for_kernels() -> None:
-    """What quantises on GPUs: functions that allocate the same tensors."""
-    import deepspeed.ops.op_builder
-
-    def quantize(values: Any, groups: int, bits: int, _: Any) -> tuple[Any, Any]:
-        return torch.empty(values.numel() * bits // 8, dtype=torch.int8), torch.empty(groups)
-
-    def dequantize(values: Any, _: Any, __: int, bits: int, ___: Any) -> Any:
-        return torch.zeros(values.numel() * 8 // bits, dtype=torch.half).view(values.shape)
-
-    kernels = types.SimpleNamespace(Symmetric=0, quantize=quantize, dequantize=dequantize)
-    deepspeed.ops.op_builder.QuantizerBuilder = lambda: types.SimpleNamespace(load=lambda: kernels)
 
 
 def stand_in_for_products() -> None:
@@ -186,6 +174,7 @@ def tell_places() -> None:
     engine._configure_distributed_model = wrapped(engine._configure_distributed_model, after="placed 0")
     third, others = stage3.DeepSpeedZeroOptimizer_Stage3, stage_1_and_2.DeepSpeedZeroOptimizer
     third._create_fp32_partitions = wrapped(third._create_fp32_partitions, "on host")
+    third.has_overflow = wrapped(third.has_overflow, "on host")
     for kind in (third, others):
         kind.initialize_optimizer_states = wrapped(kind.initialize_optimizer_states, "on host")
 
@@ -211,6 +200,8 @@ def build(trial: dict[str, Any]) -> tuple[Any, list[tuple[int, bool]]]:
         micro = config["train_micro_batch_size_per_gpu"]
         ranks, length = int(trial["sequence_parallel"]), int(trial["length"])
         extra["mpu"] = memory_models.share_sequences(model, ranks, length, micro)
+    model = memory_models.cut(model, config)
+    trained = [p for p in model.parameters() if p.requires_grad]
     if trial.get("client_optimizer"):
         name, options = trial["client_optimizer"]
         package, _, name = name.rpartition(":")
@@ -258,6 +249,9 @@ def measure(trial: dict[str, Any]) -> dict[str, Any]:
     imbalance = int(trial.get("imbalance", 1))
     world, rank, steps = int(trial["world_size"]), int(trial.get("rank", 0)), int(trial.get("steps", 3))
     os.environ.update(WORLD_SIZE=str(world), RANK=str(rank))
+    if trial.get("node"):  # ranks of a node
+        cpu = importlib.import_module("deepspeed.accelerator").get_accelerator()
+        cpu.device_count = lambda: int(trial["node"])
     torch.distributed.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
     torch.manual_seed(0)
     activities = [torch.profiler.ProfilerActivity.CPU]

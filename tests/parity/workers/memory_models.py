@@ -1,6 +1,5 @@
 """The models that `memory_engine` trains: shapes from Transformers without weights, and plain modules."""
 
-import importlib
 from typing import Any
 
 import torch
@@ -12,6 +11,18 @@ CLASSES = {
     "qwen2": ("Qwen2Config", "Qwen2ForCausalLM"),
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM"),
     "mixtral": ("MixtralConfig", "MixtralForCausalLM"),
+    "qwen3_moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM"),
+    "qwen2_moe": ("Qwen2MoeConfig", "Qwen2MoeForCausalLM"),
+    "phi3": ("Phi3Config", "Phi3ForCausalLM"),
+    "gemma": ("GemmaConfig", "GemmaForCausalLM"),
+    "gemma2": ("Gemma2Config", "Gemma2ForCausalLM"),
+    "gemma3_text": ("Gemma3TextConfig", "Gemma3ForCausalLM"),
+    "olmo2": ("Olmo2Config", "Olmo2ForCausalLM"),
+    "olmo3": ("Olmo3Config", "Olmo3ForCausalLM"),
+    "gpt_neox": ("GPTNeoXConfig", "GPTNeoXForCausalLM"),
+    "opt": ("OPTConfig", "OPTForCausalLM"),
+    "bert": ("BertConfig", "BertForMaskedLM"),
+    "roberta": ("RobertaConfig", "RobertaForMaskedLM"),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel"),
     "vit": ("ViTConfig", "ViTForImageClassification"),
 }
@@ -19,8 +30,10 @@ CLASSES = {
 
 def import_all() -> None:
     """Import once what each child would import for seconds."""
-    for name in CLASSES:
-        importlib.import_module(f"transformers.models.{name}.modeling_{name}")
+    import transformers
+
+    for _, name in CLASSES.values():
+        getattr(transformers, name)
 
 
 class Block(torch.nn.Module):
@@ -54,6 +67,7 @@ def build(spec: dict[str, Any]) -> torch.nn.Module:
     import transformers
 
     config_class, model_class = CLASSES[kind]
+    model_class = spec.get("architectures", [model_class])[0]
     config = getattr(transformers, config_class)(**shape)
     config.use_cache = False
     config._attn_implementation = spec.get("attention", "sdpa")
@@ -83,6 +97,8 @@ def batch_of(spec: dict[str, Any], micro: int, length: int, kind: torch.dtype) -
         pixels = torch.randn(micro, spec.get("num_channels", 3), side, side, dtype=kind)
         return {"pixel_values": pixels, "labels": torch.zeros(micro, dtype=torch.long)}
     ids = torch.randint(0, spec["vocab_size"], (micro, length))
+    if "Classification" in spec.get("architectures", [""])[0]:
+        return {"input_ids": ids, "labels": torch.zeros(micro, dtype=torch.long)}
     return {"input_ids": ids, "labels": ids}
 
 
@@ -123,3 +139,18 @@ def shared(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     places = torch.arange(ids.shape[1]).repeat(ids.shape[0], 1)
     labels = ids.clone()
     return {"input_ids": ids, "position_ids": places, "labels": labels, "shift_labels": labels}
+
+
+def cut(model: torch.nn.Module, config: dict[str, Any]) -> torch.nn.Module:
+    """The model with its layers shared, where the script has to ask for that (up to 0.18.5)."""
+    import deepspeed
+    from deepspeed.runtime.engine import DeepSpeedEngine
+
+    ranks = config.get("tensor_parallel", {}).get("autotp_size", 0)
+    if ranks < 2 or hasattr(DeepSpeedEngine, "_apply_autotp_partitioning"):
+        return model
+    deepspeed.init_distributed(verbose=False)
+    kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    dtype = next((kind for name, kind in kinds.items() if name in config), torch.float32)
+    found: torch.nn.Module = deepspeed.tp_model_init(model, ranks, dtype)
+    return found

@@ -34,11 +34,14 @@ class Worker:
         return not self.line.dead
 
 
+SPAWN = multiprocessing.get_context("spawn")
+
+
 class Queue:
     """A queue between processes; what is put there moves to shared memory."""
 
     def __init__(self) -> None:
-        self.inner = multiprocessing.get_context("spawn").SimpleQueue()
+        self.inner = SPAWN.SimpleQueue()
         self.waiting: Any = None
 
     def put(self, value: Any) -> None:

@@ -16,6 +16,7 @@ WITH_OPTIMIZER = (
     "accumulated_grads_in_cpu",
     "grad_partitions_flat_buffer",
     "optimizer_swapper",
+    "parameter.exp_avg",
 )
 WITH_PARAMETERS = ("parameter.ds_tensor", "param_groups_fp16_flat_cpu_memory", "nvme_swapper")
 """Attributes whose tensors an engine on GPUs keeps on the host where one or the other is offloaded."""
@@ -80,11 +81,14 @@ def kept(engine: Any) -> Owners:
     for key, value in list(vars(wrapper).items()):
         if "fp32" in key:
             owners.walk(value, key)
+    for parameter in engine.module.parameters():  # one rank's parameters are views of them, on a CPU alone
+        owners.take(getattr(parameter, "ds_tensor", None), "parameter.ds_tensor")
     for parameter in engine.module.parameters():
         owners.take(parameter.data, "parameter")
-        owners.take(getattr(parameter, "ds_tensor", None), "parameter.ds_tensor")
         owners.take(parameter.grad, "parameter.grad")
         owners.walk(getattr(parameter, "nvme_swapper", None), "nvme_swapper")
+        for name in ("exp_avg_cpu_data", "exp_avg_sq_cpu_data"):
+            owners.take(getattr(parameter, name, None), f"parameter.{name}")
     for key, value in list(vars(wrapper).items()):
         if key != "optimizer" and not isinstance(value, torch.nn.Module):
             owners.walk(value, key.replace("_DeepSpeedZeroOptimizer_Stage3", ""))
