@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ ATTENTION, KINDS = ("sdpa", "flash", "eager"), ("micro-batch", "sequence", "mode
 FORMATS = ("text", "json", "csv")
 MARGIN, PART = 2 << 30, 32
 """Kept free of a GPU unless something else is asked for: so many bytes, and a part of its memory."""
+SELDOM = 100_000
+"""New objects between two collections of garbage: a model on paper has very many, and none are garbage."""
 NOT_COUNTED = (
     "Not counted, since an engine on a CPU does not show it: the CUDA context, NCCL's buffers, fragmentation"
     " of the allocator, workspaces of kernels. `--margin` stands for them: published failures on cards of 32"
@@ -98,7 +101,7 @@ def _consumers() -> tuple[str, ...]:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("the model").add_argument
-    told = "its config.json, its folder, or a name such as llama-3-8b"
+    told = "its config.json, its folder, or a name such as llama-3-8b or Qwen/Qwen3-30B-A3B"
     told += " (default: as the config's own block, settings or a launch file say)"
     add("--model", metavar="MODEL", help=told)
     add("--params", type=count, metavar="N", help="instead: parameters, as 7e9, with --hidden and --layers")
@@ -114,6 +117,7 @@ def run(args: argparse.Namespace) -> int:
     """Compute, and write what came out."""
     from dsconfig.resolving.errors import ResolveError
 
+    gc.set_threshold(SELDOM)
     suffix = plotted(args.plot)
     try:
         document, options = _options(args)
@@ -138,13 +142,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     """The config, and the arguments of `memory`."""
-    from dsconfig.cli.options import in_force
+    from dsconfig.cli.options import in_force, ranks
     from dsconfig.resolving.asked import Options
 
     document = read(args.file)
-    target, configured, reader = in_force(args, document)
+    found = in_force(args, document)
+    target, _, reader = found
     size, known = args.world_size, reader.known
-    args.host, args.gpus_per_node = args.host or known.host_memory, args.gpus_per_node or known.gpus_per_node
+    args.host = known.host_memory if args.host is None else args.host
+    args.gpus_per_node = args.gpus_per_node or known.gpus_per_node
     if args.nodes is not None:
         if size is not None:
             refuse("--nodes and --world-size exclude each other")
@@ -156,7 +162,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     names = ("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init")
     return document, Options(
         _model(args) or (known.model and known.model.named),
-        size if size is not None else configured,
+        ranks(document, found, size, "--world-size, or --nodes and --gpus-per-node"),
         target,
         reader.said,
         **{name: getattr(args, name) for name in (*names, "gpus_per_node", "sp", "imbalance")},
@@ -174,12 +180,13 @@ def _fit(args: argparse.Namespace, document: Document, options: Options) -> int:
         refuse("--fit gives text or json")
     if args.plot or args.max:
         refuse(f"--fit and {'--plot' if args.plot else '--max'} exclude each other")
-    found = fitted(document, options, max(0, args.fit - _margin(args, args.fit)), args.host)
+    margin = _margin(args, args.fit)
+    found = fitted(document, options, max(0, args.fit - margin), args.host)
     if args.output_format == "json":
         sys.stdout.write(json.dumps({"fit": found.to_dict()}, indent=2) + "\n")
     else:
         style = style_of(sys.stdout, args.color)
-        tell(render.fit_lines(found, args.fit, style, args.host is not None), style)
+        tell(render.fit_lines(found, render.Limits(args.fit, args.host, margin), style), style)
     if args.output is not None and found.fits:
         write(args.output, written(document, found).encode())
     return CLEAN if found.fits else FINDINGS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -73,20 +72,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _resolve(args: argparse.Namespace) -> Run:
-    from dsconfig.cli.options import in_force
-    from dsconfig.resolving.reading import known_config, processes
+    from dsconfig.cli.options import in_force, ranks
+    from dsconfig.resolving.reading import known_config
     from dsconfig.resolving.resolve import resolve
-    from dsconfig.resolving.runtime import WORLD_SIZE
 
-    document, given = read(args.file), args.world_size
-    target, configured, reader = in_force(args, document)
-    if given is None and WORLD_SIZE not in os.environ:
-        given = configured
-        if given is None and processes(document, reader.said) is None:
-            refuse(f"no world size: give --world-size, or set {WORLD_SIZE} in the environment")
+    document = read(args.file)
+    found = in_force(args, document)
+    target, _, reader = found
     return resolve(
         document,
-        given,
+        ranks(document, found, args.world_size, "--world-size"),
         target,
         reader.said,
         **{name: getattr(args, name) for name, _ in DEGREES},

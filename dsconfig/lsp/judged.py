@@ -53,7 +53,7 @@ class Judged:
         from dsconfig.resolving.launched import told
 
         try:
-            return told(self.text.document).model
+            return told(self.text.document, self.report.reader).model
         except (OSError, ValueError):
             return None
 

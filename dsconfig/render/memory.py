@@ -69,9 +69,14 @@ def text_lines(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
     yield from _verdicts(found, limits, style)
 
 
+def columns_of(side: Side) -> list[str]:
+    """At rest, the phases of every run, and those of this one."""
+    return [*COLUMNS, *(phase for phase in side.peak if phase not in COLUMNS)]
+
+
 def _table(title: str, side: Side, style: Style) -> Iterator[str]:
     width = max(len(title), *(len(term.name) for term in side.terms), len("at most"))
-    columns = [*COLUMNS, *(phase for phase in side.peak if phase not in COLUMNS)]
+    columns = columns_of(side)
     longest = max((len(term.key) for term in side.terms), default=0)
     narrow = style.wraps and width + WIDE * len(columns) + 2 + longest > style.width
     wide, gap = (NARROW, "\n  ") if narrow else (WIDE, "  ")
@@ -116,24 +121,32 @@ def csv_lines(found: Estimate) -> Iterator[str]:
             yield f"{name},at most,{phase},{count},\n"
 
 
-def fit_lines(found: Fit, room: int, style: Style, hosts: bool = False) -> Iterator[str]:
+def fit_lines(found: Fit, limits: Limits, style: Style) -> Iterator[str]:
     """The changes one after the other, with what a rank holds at most after each, and its host."""
-    size = f"{room / GIB:.2f} GiB"
-    if found.fits and not found.changes:
-        yield f"{style.paint('fits', 'good')} {size} as it is\n"
+    size = _size(limits.gpu or 0)
+    kept = f", {_size(limits.margin)} kept free" if limits.margin else ""
     for change, bound, host in found.changes:
-        more = f", the host {host / GIB:.2f}" if hosts else ""
+        more = f", the host {host / GIB:.2f}" if limits.host is not None else ""
         yield f"{change.told}: at most {bound / GIB:.2f} GiB{more}\n"
-    if found.fits and found.changes:
-        yield f"{style.paint('fits', 'good')} {size} with that\n"
-    elif not found.fits:
+    if found.fits:
+        how = "with that" if found.changes else "as it is"
+        yield f"{style.paint('fits', 'good')} {size} {how}{kept}\n"
+    else:
+        how = " with all of that" if found.changes else ""
         more = f"{found.ranks} ranks would do" if found.ranks else "more ranks do not help"
-        yield f"{style.paint('does not fit', 'error')} {size} with all of that; {more}\n{found.why}\n"
+        yield f"{style.paint('does not fit', 'error')} {size}{how}{kept}; {more}\n{found.why}\n"
+
+
+def _size(count: int) -> str:
+    """Bytes as people write them; what is small not as 0.00 GiB."""
+    if count >= GIB // 100:
+        return f"{count / GIB:.2f} GiB"
+    return f"{count / (1 << 20):.2f} MiB" if count >= 1 << 20 else f"{count:,} bytes"
 
 
 def max_lines(found: Largest, room: int, style: Style) -> Iterator[str]:
     """The largest that fits, and what one more would take."""
-    size, kind = f"{room / GIB:.2f} GiB", found.kind.replace("-", " ")
+    size, kind = _size(room), found.kind.replace("-", " ")
     if not found.value or found.bound is None:
         yield f"{style.paint('does not fit', 'error')} {size}, not even with a {kind} of 1\n"
         return

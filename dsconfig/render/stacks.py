@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.render.memory import COLUMNS, GIB
+from dsconfig.render.memory import GIB, columns_of
 from dsconfig.render.picture import picture
 
 if TYPE_CHECKING:
@@ -37,15 +37,16 @@ def stacks(found: Estimate, gpu: int | None, suffix: str) -> bytes:
 
 def _bars(axes: Axes, title: str, side: Side, limit: int | None) -> None:
     """Bars from left to right; what is a hundredth of the highest at most has no name."""
-    names = [column.replace("_", " ") for column in COLUMNS]
-    left = [0.0] * len(COLUMNS)
+    columns = columns_of(side)
+    names = [column.replace("_", " ") for column in columns]
+    left = [0.0] * len(columns)
     for index, term in enumerate(side.terms):
-        widths = [term.phases.get(column, 0) / GIB for column in COLUMNS]
+        widths = [term.phases.get(column, 0) / GIB for column in columns]
         label = term.name if term.bytes * 100 >= side.most else None
         axes.barh(names, widths, left=left, color=COLORS[index % len(COLORS)], label=label)
         left = [at + width for at, width in zip(left, widths, strict=True)]
     bounds = [
-        max(side.at_rest if column == "at_rest" else side.bound.get(column, 0), 0) for column in COLUMNS
+        max(side.at_rest if column == "at_rest" else side.bound.get(column, 0), 0) for column in columns
     ]
     axes.plot([count / GIB for count in bounds], names, "k|", markersize=14, label="at most")
     if limit is not None:

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
 from dsconfig.consumers.known import of_file
 from dsconfig.releases import NUMBERS
 from dsconfig.resolving.effective import effective
 from dsconfig.resolving.launched import Told, told
 from dsconfig.resolving.lora import adapter_of
+from dsconfig.resolving.micro_batch import with_micro_batch
 from dsconfig.resolving.models import ModelSource, model_of
+from dsconfig.resolving.reading import reader_of
 from dsconfig.resolving.resolve import MappingSource, mapping, resolve
 from dsconfig.resolving.run import Run
+from dsconfig.resolving.unfilled import resolved
+from dsconfig.sizing.autotp import BY_CONFIG
 from dsconfig.sizing.engines.setup import Setup
-from dsconfig.sizing.estimate import Estimate, estimate
+from dsconfig.sizing.estimate import ANY, Estimate, Room, estimate
+from dsconfig.sizing.ledger import ExceededError
+from dsconfig.sizing.models.families import weights_of
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.reading import OFFLOADED, SECTIONS, Values, setup_of
 from dsconfig.sizing.refused import NotModelledError
 from dsconfig.sizing.ulysses import KEY as SEQUENCE
+from dsconfig.sizing.with_zenflow import written as zenflow
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
@@ -28,7 +37,6 @@ if TYPE_CHECKING:
 OLDEST = "0.14.0"
 MEASURED = ("0.14.5", "0.15.4", "0.16.9", "0.17.6", "0.18.9", "0.19.8")
 """Releases whose engines were measured."""
-MICRO = "train_micro_batch_size_per_gpu"
 LENGTH, NODE = 2048, 8
 CLIENT, CPU_CLIENT = "adamw", "cpu-adam"
 """What a script hands to DeepSpeed where nothing says another optimizer; offloaded, it wants its own."""
@@ -83,41 +91,62 @@ class Question(NamedTuple):
     node: int
     """Ranks that share a host."""
     said: Told
+    batch: tuple[str, ...]
+    """What is assumed of the batch."""
 
     def answer(self) -> Estimate:
         """What a rank and its host hold."""
+        return self._answer(ANY)
+
+    def fitting(self, room: Room) -> Estimate | None:
+        """The same, if it fits; None as soon as it is clear that it does not."""
+        try:
+            found = self._answer(room)
+        except ExceededError:
+            return None
+        return found if room.holds(found) else None
+
+    def _answer(self, room: Room) -> Estimate:
         assumed = tuple(_assumptions(self))
-        return estimate(self.setup, self.shape, self.work, self.run.release, self.node, assumed)
+        return estimate(self.setup, self.shape, self.work, self.run.release, self.node, assumed, room)
 
 
 def ask(document: Document, options: Options) -> Question:
     """The question in full; see `memory` for what it raises."""
     options.refuse()
-    said = told(document)
+    said = told(document, reader_of(document, options.consumer))
     own = of_file(document.value(), document.name).model
     source = options.model or (own.named if own else said.model)
     if source is None:
-        raise NotModelledError("no model", "give its config.json, or a name such as llama-3-8b")
+        raise NotModelledError(
+            "no model", "give `model`, or `--model`: its config.json, or a name such as llama-3-8b"
+        )
     model = model_of(source)
     changes = dict(options.set or {})
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
     args = mapping(options.training_args)
     shared = options.sp or _shared(document, changes)
-    run = resolve(
-        document,
-        options.world_size,
-        options.target,
-        options.consumer,
-        sp=shared,
-        set=changes,
-        training_args=args,
-        model_config=model.config,
-    )
+
+    def resolving(batch: Mapping[str, Json], arguments: Mapping[str, Json] | None) -> Run:
+        return resolve(
+            document,
+            options.world_size,
+            options.target,
+            options.consumer,
+            sp=shared,
+            set={**changes, **batch},
+            training_args=arguments,
+            model_config=model.config,
+        )
+
+    free = options.micro_batch is not None and not {STEPS, TRAIN} & changes.keys()
+    run, assumed = with_micro_batch(lambda batch: resolved(partial(resolving, batch), args), free)
     values = _values(run, shared)
     in_shards = run.consumer == "transformers" if options.zero_init is None else options.zero_init
     node = min(options.gpus_per_node or NODE, run.world_size)
     setup = _setup(run, values, options.optimizer, in_shards)._replace(node=node)
     work = _work(run, setup, options, said, bool((args or {}).get("gradient_checkpointing")))
+    work = work._replace(attention=_attention(model.shape, options.attention or said.attention))
     places = model.shape.positions
     if places and work.length > places:
         if options.sequence_length or said.length:
@@ -125,7 +154,7 @@ def ask(document: Document, options: Options) -> Question:
                 f"a sequence of {work.length} tokens is longer than the {places} that the model has"
             )
         work = work._replace(length=places)
-    return Question(run, values, setup, model.shape, work, node, said)
+    return Question(run, values, setup, model.shape, work, node, said, assumed)
 
 
 def _shared(document: Document, changes: Mapping[str, Json]) -> int:
@@ -143,15 +172,25 @@ def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bo
         options.sequence_length or said.length or LENGTH,
         setup.width,
         setup.autocast,
-        options.attention or said.attention or ATTENTION[0],
+        ATTENTION[0],
         checks if options.checkpointing is None else options.checkpointing,
         keeps_inputs=setup.own_linear,
         adapter=adapter and adapter._replace(full=setup.full_adapters),
-        tensor=setup.tensor,
+        tensor=setup.sharing,
         sequence=setup.sequence,
         experts=setup.experts,
         imbalance=min(options.imbalance or 1.0, max(1, setup.experts)),  # all tokens of all ranks
     )
+
+
+def _attention(shape: Shape, asked: str | None) -> str:
+    """As it is asked for, or as Transformers chooses it."""
+    runs = shape.style.attention
+    if asked is not None and asked not in runs:
+        raise NotModelledError(
+            f"Transformers does not run `{shape.name}` with `{asked}` attention", f"give {' or '.join(runs)}"
+        )
+    return asked or runs[0]
 
 
 def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> Setup:
@@ -166,8 +205,26 @@ def _values(run: Run, shared: int) -> Values:
     """Every value that counts, those that are not written among them."""
     shown = effective(run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS)
     given = {found.key for found in shown.values if found.origin == "written"}
-    values = {found.key: found.value for found in shown.values}
-    return Values(values | ({SEQUENCE: shared} if shared > 1 else {}), given)
+    values = {found.key: found.value for found in shown.values if found.origin != "ignored"}
+    return Values(values | ({SEQUENCE: shared} if shared > 1 else {}), given | zenflow(run.config))
+
+
+def _sharing(asked: Question) -> list[str]:
+    """What ranks share, and who asks for it."""
+    setup, work, found = asked.setup, asked.work, list[str]()
+    if work.sequence > 1:
+        part = f"{work.part} tokens of it each"
+        found.append(f"{work.sequence} ranks share a sequence, by `UlyssesSPAttentionHF`, {part}")
+    if work.experts:
+        each = f"{asked.shape.experts // work.experts} of {asked.shape.experts} experts on each"
+        tokens = f"{work.imbalance:g} times the tokens" if work.imbalance > 1 else "as many tokens"
+        found.append(f"{work.experts} ranks share experts by AutoEP, {each}, which get {tokens} as it sends")
+    if setup.tensor > 1:
+        whole = "" if setup.sharing.head else ", the head is whole"
+        found.append(f"{setup.tensor} ranks share each linear layer by AutoTP{whole}")
+        if NUMBERS[asked.run.release] < BY_CONFIG:
+            found.append("the script calls `deepspeed.tp_model_init`, as Accelerate does")
+    return found
 
 
 def _assumptions(asked: Question) -> list[str]:
@@ -182,23 +239,22 @@ def _assumptions(asked: Question) -> list[str]:
         f"{node} {'ranks share' if node > 1 else 'rank has'} a host",
         "not counted: the CUDA context, NCCL's buffers, fragmentation, kernels' workspaces",
     ]
-    if work.sequence > 1:
-        part = f"{work.part} tokens of it each"
-        found.append(f"{work.sequence} ranks share a sequence, by `UlyssesSPAttentionHF`, {part}")
-    if work.experts:
-        each = f"{asked.shape.experts // work.experts} of {asked.shape.experts} experts on each"
-        tokens = f"{work.imbalance:g} times the tokens" if work.imbalance > 1 else "as many tokens"
-        found.append(f"{work.experts} ranks share experts by AutoEP, {each}, which get {tokens} as it sends")
+    if asked.shape.family == "bert":
+        what = f"{asked.shape.labels} classes" if asked.shape.labels else "masked words"
+        found.append(f"the model has a head for {what}, as `architectures` of its config.json says")
+    found += _sharing(asked)
     if setup.super_offload:
         found.append("SuperOffload's process has a CUDA context of its own where it pins memory: not counted")
     if setup.quantised or setup.quantised_gradients:
         found.append("what quantised weights and gradients hold was read in DeepSpeed's source")
+    found += asked.batch
     if asked.run.release not in MEASURED:
         found.append(f"DeepSpeed {asked.run.release} was not measured: {', '.join(MEASURED)} were")
     if said.name:
         found.append(f"what is not given is as {said.name} says")
     if work.adapter is not None:
-        names = ", ".join(sorted(work.adapter.targets)) or "all linear layers"
+        there = weights_of(asked.shape, work.width, work.autocast).linear
+        names = ", ".join(sorted(work.adapter.targets & there.keys())) or "all linear layers"
         found.append(f"adapters of rank {work.adapter.rank} are trained, and nothing else (LoRA: {names})")
     if setup.optimizer.temporary and not setup.offloads:
         name = "adamw" if setup.optimizer.muon else setup.optimizer.name

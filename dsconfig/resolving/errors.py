@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from dsconfig.diagnostic import Diagnostic
+    from dsconfig.json_types import JsonObject
 
 
 class ResolveError(ValueError):
@@ -32,6 +33,19 @@ class ResolveError(ValueError):
     def of(cls, diagnostics: Sequence[Diagnostic], hints: Iterable[str] = (), *, place: str = "") -> Self:
         """The error of what `check` finds: the first is the reason, the others stand among the hints."""
         return cls(place + diagnostics[0].message, (*_hints(diagnostics), *hints), diagnostics)
+
+
+class UnfilledError(ResolveError):
+    """Values of the config are to be filled from training arguments that nobody gives.
+
+    Attributes:
+        keys: where "auto" stands that is to be filled, the dotted paths.
+        config: the config as it was written, with these.
+    """
+
+    def __init__(self, keys: Iterable[str], config: JsonObject, reason: str, *hints: str) -> None:
+        super().__init__(reason, hints)
+        self.keys, self.config = tuple(keys), config
 
 
 def _hints(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:

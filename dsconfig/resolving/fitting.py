@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from dsconfig.batch.triplet import MICRO, STEPS
+from dsconfig.batch.triplet import TRAIN as BATCH
 from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.resolving.asked import MICRO, Options, Question, ask
+from dsconfig.resolving.asked import Options, Question, ask
+from dsconfig.resolving.changes import After, Change, set_to, steps_of
 from dsconfig.resolving.errors import ResolveError
+from dsconfig.resolving.smaller import ZENFLOW, Filler, count, filler_of, smaller_batches
+from dsconfig.sizing.estimate import Estimate, Room
 from dsconfig.sizing.models.families import record
 from dsconfig.sizing.refused import NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
     from dsconfig.json_types import Json, JsonObject
-    from dsconfig.sizing.estimate import Estimate
 
-BATCH, STEPS = "train_batch_size", "gradient_accumulation_steps"
 ZERO = "zero_optimization."
 SMALL_BUCKET, FEW_LIVE, SMALL_GROUP = 50_000_000, 100_000_000, 100_000_000
 MOST_RANKS, GIB, KILO = 4096, 1 << 30, 1024
@@ -27,45 +30,18 @@ NVME = "/local_nvme"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One change: values of the config, or something in the script."""
-
-    told: str
-    values: Mapping[str, Json]
-    checkpointing: bool = False
-    zero_init: bool = False
-
-    def to_dict(self, bound: int, host: int) -> JsonObject:
-        """As JSON has it, with what a rank and its host hold at most after it."""
-        return {
-            "told": self.told,
-            "set": dict(self.values),
-            "checkpointing": self.checkpointing,
-            "zero_init": self.zero_init,
-            "bound": bound,
-            "host_bound": host,
-        }
-
-
-class After(NamedTuple):
-    """A change, and what a rank and its host hold at most with it and those before it, in bytes."""
-
-    change: Change
-    bound: int
-    host: int
-
-
-@dataclass(frozen=True, slots=True)
 class Fit:
     """The changes that were found, with what is held after each; none where nothing had to change.
 
-    `ranks`: where no changes are enough, so many ranks would be; None where not even those.
+    `ranks`: where no changes are enough, so many ranks would be; None where not even those. `chosen`: the
+    changes one by one, as the ladder has them; in `changes` those stand together that change nothing alone.
     """
 
     fits: bool
     changes: tuple[After, ...] = ()
     ranks: int | None = None
     why: str = ""
+    chosen: tuple[Change, ...] = ()
 
     def to_dict(self) -> JsonObject:
         """As JSON has it."""
@@ -73,8 +49,8 @@ class Fit:
         return {"fits": self.fits, "changes": changes, "world_size": self.ranks, "why": self.why or None}
 
 
-Compute = Callable[[Sequence[Change], int], "Estimate"]
-"""An estimate after these changes, on so many ranks."""
+Asks = Callable[[Sequence[Change], int], Question]
+"""The question after these changes, on so many ranks."""
 
 
 def fitted(document: Document, options: Options, room: int, host: int | None = None) -> Fit:
@@ -93,7 +69,7 @@ def search_of(
     written = dict(options.set or {})
     first = ask(document, options)
 
-    def compute(changes: Sequence[Change], ranks: int) -> Estimate:
+    def asks(changes: Sequence[Change], ranks: int) -> Question:
         values = {key: value for change in changes for key, value in change.values.items()}
         if ranks != first.run.world_size and "train_batch_size" in first.run.config:  # it grows with them
             groups = ranks // first.setup.sequence
@@ -103,12 +79,13 @@ def search_of(
                 **values,
             }
             values = {**triplet, BATCH: int(str(triplet[MICRO])) * int(str(triplet[STEPS])) * groups}
-        return ask(document, _changed(options, changes, {**written, **values}, ranks)).answer()
+        return ask(document, _changed(options, changes, {**written, **values}, ranks))
 
     checkpoints, in_shards = first.work.checkpointing, first.setup.zero_init
     part = 0 if host is None else _largest_part(first)
-    changes = list(ladder(first.values.values, checkpoints, in_shards, part))
-    return Search(compute, room, host), first.answer(), changes
+    zenflow, filler = bool(first.setup.selection), filler_of(document, options, first.run)
+    changes = list(ladder(first.values.values, checkpoints, in_shards, part, zenflow, filler))
+    return Search(asks, Room(room, host)), first.answer(), changes
 
 
 def _changed(options: Options, changes: Sequence[Change], values: Mapping[str, Json], ranks: int) -> Options:
@@ -133,7 +110,7 @@ def written(document: Document, found: Fit) -> str:
 
     if job_of(document) is not None or is_launch_file(document.value()):
         raise ValueError(f"{document.name} is a launch file: -o writes the config that is given itself")
-    values = {key: value for change, *_ in found.changes for key, value in change.values.items()}
+    values = {key: value for change, *_ in found.changes for key, value in change.in_config.items()}
     try:
         operations = [Set(tuple(key.split(".")), value) for key, value in values.items()]
         return edited(document, operations).text if operations else document.text
@@ -142,25 +119,34 @@ def written(document: Document, found: Fit) -> str:
 
 
 def ladder(
-    values: Mapping[str, Json], checkpointing: bool, in_shards: bool, part: int = 0
+    values: Mapping[str, Json],
+    checkpointing: bool,
+    in_shards: bool,
+    part: int,
+    zenflow: bool,
+    filler: Filler,
 ) -> Iterator[Change]:
     """Changes in the order of what they cost in speed; `values`: what counts today.
 
-    `part`: elements of the largest part of a parameter, where the host's memory is short, too.
+    `part`: elements of the largest part of a parameter, where the host's memory is short, too; else 0.
+    `zenflow`: whether it is on; it goes before stage 3, whose hooks turn neither shards that are built nor
+    segments.
     """
-    stage = _count(values, f"{ZERO}stage")
-    bucket = _count(values, f"{ZERO}reduce_bucket_size") > SMALL_BUCKET
-    smaller = _set({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
+    stage = count(values, f"{ZERO}stage")
+    bucket = count(values, f"{ZERO}reduce_bucket_size") > SMALL_BUCKET
+    smaller = set_to({f"{ZERO}reduce_bucket_size": SMALL_BUCKET})
     if bucket and stage:
         yield smaller
     if stage == 3:
         yield from _of_third(values, in_shards)
-    yield from _smaller_batches(_count(values, MICRO), max(1, _count(values, STEPS)))
+    yield from smaller_batches(values, zenflow, filler)
     if not checkpointing:
-        yield Change("checkpoint activations in the script", {}, checkpointing=True)
+        yield CHECKPOINTING
+    if zenflow:
+        yield from _less_zenflow(values, stage, checkpointing, in_shards)
     for higher in range(stage + 1, 4):
         off = {f"{ZERO}reduce_scatter": False} if higher == 3 and _is_muon(values) else {}
-        yield _set({f"{ZERO}stage": higher, **off})
+        yield set_to({f"{ZERO}stage": higher, **off})
         if bucket and not stage and higher == 1:
             yield smaller
         if higher == 3:
@@ -170,9 +156,17 @@ def ladder(
         yield from _for_host(values, part)
 
 
-def _count(values: Mapping[str, Json], key: str) -> int:
-    value = values.get(key)
-    return int(value) if isinstance(value, (int, float)) else 0
+def _less_zenflow(
+    values: Mapping[str, Json], stage: int, checkpointing: bool, in_shards: bool
+) -> Iterator[Change]:
+    """Its states on the host, then none of it, with what stage 3 can do without it."""
+    if not values.get(f"{ZENFLOW}.offload"):
+        yield set_to({f"{ZENFLOW}.offload": True, f"{ZERO}overlap_comm": True})
+    yield set_to({ZENFLOW: None})
+    if stage == 3 and not checkpointing:
+        yield CHECKPOINTING
+    if stage == 3:
+        yield from _of_third(values, in_shards)
 
 
 def _is_muon(values: Mapping[str, Json]) -> bool:
@@ -183,10 +177,11 @@ def _of_third(values: Mapping[str, Json], in_shards: bool) -> Iterator[Change]:
     """What only stage 3 knows."""
     if not in_shards:
         yield Change("build the model in shards (zero.Init) in the script", {}, zero_init=True)
-    if any(_count(values, key) > FEW_LIVE for key in LIVE) or LIVE[0] not in values:
-        yield _set(dict.fromkeys(LIVE, FEW_LIVE))
+    if any(count(values, key) > FEW_LIVE for key in LIVE) or LIVE[0] not in values:
+        yield set_to(dict.fromkeys(LIVE, FEW_LIVE))
 
 
+CHECKPOINTING = Change("checkpoint activations in the script", {}, checkpointing=True)
 SECTIONS = (f"{ZERO}offload_optimizer", f"{ZERO}offload_param")
 
 
@@ -194,22 +189,22 @@ def _offloads(values: Mapping[str, Json]) -> Iterator[Change]:
     """The optimizer before the parameters."""
     for section in SECTIONS:
         if values.get(f"{section}.device") in (None, "none"):
-            yield _set({section: {"device": "cpu"}})
+            yield set_to({section: {"device": "cpu"}})
         if section == SECTIONS[0] and _is_muon(values):  # stage 3 puts all matrices of a group together
-            yield _set({f"{ZERO}sub_group_size": SMALL_GROUP})
+            yield set_to({f"{ZERO}sub_group_size": SMALL_GROUP})
 
 
 def _for_host(values: Mapping[str, Json], part: int) -> Iterator[Change]:
     """Without pinning, which takes more than is held; then its disk, with buffers that are large enough."""
     for section in SECTIONS:
         if values.get(f"{section}.pin_memory") is not False:
-            yield _set({f"{section}.pin_memory": False})
+            yield set_to({f"{section}.pin_memory": False})
     for section in SECTIONS:
         if values.get(f"{section}.device") != "nvme":
             more = {f"{section}.buffer_size": part} if section == SECTIONS[1] else {}
-            yield _set({f"{section}.device": "nvme", f"{section}.nvme_path": NVME, **more})
-    if _count(values, f"{ZERO}sub_group_size") > SMALL_GROUP or f"{ZERO}sub_group_size" not in values:
-        yield _set({f"{ZERO}sub_group_size": SMALL_GROUP})
+            yield set_to({f"{section}.device": "nvme", f"{section}.nvme_path": NVME, **more})
+    if count(values, f"{ZERO}sub_group_size") > SMALL_GROUP or f"{ZERO}sub_group_size" not in values:
+        yield set_to({f"{ZERO}sub_group_size": SMALL_GROUP})
 
 
 def _largest_part(asked: Question) -> int:
@@ -219,57 +214,52 @@ def _largest_part(asked: Question) -> int:
     return -(-largest // asked.setup.world // KILO) * KILO
 
 
-def _smaller_batches(micro: int, steps: int) -> Iterator[Change]:
-    """Ever smaller micro batches, and more steps for them."""
-    while micro > 1:
-        part = next(divisor for divisor in range(2, micro + 1) if micro % divisor == 0)
-        micro, steps = micro // part, steps * part
-        yield _set({MICRO: micro, STEPS: steps})
-
-
-def _set(values: Mapping[str, Json]) -> Change:
-    import json
-
-    told = " and ".join(f"set `{key}` to {json.dumps(value)}" for key, value in values.items())
-    return Change(told, values)
+def _key(chosen: Sequence[Change], ranks: int) -> tuple[str, ...]:
+    return (*(change.told for change in chosen), str(ranks))
 
 
 class Search:
     """Which changes are enough."""
 
-    def __init__(self, compute: Compute, room: int, host: int | None) -> None:
-        self.compute, self.room, self.host = compute, room, host
+    def __init__(self, asks: Asks, room: Room) -> None:
+        self.asks, self.room = asks, room
+        self.known: dict[tuple[str, ...], Estimate] = {}
+        """What fits, by what the changes tell."""
 
     def estimate(self, chosen: Sequence[Change], ranks: int) -> Estimate | None:
         """What is held after these changes; None where the release or the model does not go with them."""
+        known = self.known.get(_key(chosen, ranks))
         try:
-            return self.compute(chosen, ranks)
+            return known or self.asks(chosen, ranks).answer()
         except (ResolveError, NotModelledError):
             return None
 
-    def fits(self, found: Estimate | None) -> bool:
-        """Whether a rank fits, and a host where its memory is known."""
-        if found is None or found.rank.most_bound > self.room:
-            return False
-        return self.host is None or found.host.most_bound <= self.host
+    def fits(self, chosen: Sequence[Change], ranks: int) -> bool | None:
+        """Whether a rank fits, and a host where its memory is known; None where they do not go with it."""
+        try:
+            found = self.asks(chosen, ranks).fitting(self.room)
+        except (ResolveError, NotModelledError):
+            return None
+        if found is not None:
+            self.known[_key(chosen, ranks)] = found
+        return found is not None
 
     def fit(self, first: Estimate, changes: Sequence[Change]) -> Fit:
         """The changes of the ladder up to the first that fits, without those that it fits without."""
         ranks = first.world_size
-        if self.fits(first):
+        if self.room.holds(first):
             return Fit(fits=True)
         chosen: list[Change] = []
         for change in changes:
-            found = self.estimate([*chosen, change], ranks)
-            if found is None:
-                continue
-            chosen.append(change)
-            if self.fits(found):
+            fits = self.fits([*chosen, change], ranks)
+            if fits is not None:
+                chosen.append(change)
+            if fits:
                 chosen = self._needed(chosen, ranks)
-                return Fit(True, tuple(self._after(chosen, ranks)))
-        after, most = tuple(self._after(chosen, ranks)), self._reason(self.estimate(chosen, ranks) or first)
+                return Fit(True, self._after(chosen, first), chosen=tuple(chosen))
+        after, most = self._after(chosen, first), self._reason(self.estimate(chosen, ranks) or first)
         while (ranks := ranks * 2) <= MOST_RANKS:
-            if self.fits(self.estimate(chosen, ranks)):
+            if self.fits(chosen, ranks):
                 return Fit(False, after, ranks, most)
         return Fit(False, after, None, most)
 
@@ -277,20 +267,23 @@ class Search:
         """Those without which the others are not enough, the costly left out first."""
         for other in reversed(chosen[:-1]):
             fewer = [kept for kept in chosen if kept is not other]
-            if self.fits(self.estimate(fewer, ranks)):
+            if self.fits(fewer, ranks):
                 chosen = fewer
         return chosen
 
-    def _after(self, chosen: list[Change], ranks: int) -> Iterator[After]:
-        """What is held at most after each change."""
-        for number, change in enumerate(chosen):
-            found = self.estimate(chosen[: number + 1], ranks)
-            yield After(change, found.rank.most_bound if found else 0, found.host.most_bound if found else 0)
+    def _after(self, chosen: Sequence[Change], first: Estimate) -> tuple[After, ...]:
+        """What is held at most after each change, or those that change nothing one by one."""
+
+        def held(changes: Sequence[Change]) -> tuple[int, int] | None:
+            found = self.estimate(changes, first.world_size) if changes else first
+            return None if found is None else (found.rank.most_bound, found.host.most_bound)
+
+        return tuple(steps_of(chosen, held, self.room.host is not None))
 
     def _reason(self, found: Estimate) -> str:
         """What takes most at the highest peak, of a rank, or of its host where that is what does not fit."""
         holder, side = "a rank", found.rank
-        if side.most_bound <= self.room:
+        if self.room.rank is not None and side.most_bound <= self.room.rank:
             holder, side = "the host", found.host
         phase = max(side.bound, key=lambda name: side.bound[name])
         terms = sorted(side.terms, key=lambda term: -term.phases.get(phase, 0))[:3]

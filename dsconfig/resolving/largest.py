@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.resolving.asked import LONGEST, Options, Question, ask
+from dsconfig.resolving.errors import UnfilledError
+from dsconfig.sizing.estimate import Room
 from dsconfig.sizing.refused import NotModelledError
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Largest:
 
 def largest(document: Document, options: Options, kind: str, room: int) -> Largest:
     """The largest with which a rank holds no more than `room` bytes; of a model the layers count."""
-    asked = ask(document, options)
+    asked = _asked(document, options, kind)
     if kind == "sequence" and asked.shape.image:
         raise NotModelledError("a model of images has no sequence length")
     step = asked.work.sequence if kind == "sequence" else 1  # ranks that share one have equal parts
@@ -52,7 +54,10 @@ def largest(document: Document, options: Options, kind: str, room: int) -> Large
     def bound(value: int) -> int:
         return changed(asked, kind, value).answer().rank.most_bound
 
-    value = step * _most(lambda value: bound(step * value) <= room, most // step)
+    def fits(value: int) -> bool:
+        return changed(asked, kind, step * value).fitting(Room(room)) is not None
+
+    value = step * _most(fits, most // step)
     with_it = changed(asked, kind, value).answer() if value else None
     return Largest(
         kind,
@@ -61,6 +66,16 @@ def largest(document: Document, options: Options, kind: str, room: int) -> Large
         bound(value + step) if value + step <= most else None,
         with_it.parameters if with_it else 0,
     )
+
+
+def _asked(document: Document, options: Options, kind: str) -> Question:
+    """The question as it stands; where the micro batch is what is asked for, nothing else need say it."""
+    try:
+        return ask(document, options)
+    except UnfilledError:
+        if kind != "micro-batch" or options.micro_batch is not None:
+            raise
+        return ask(document, options._replace(micro_batch=1))
 
 
 def changed(asked: Question, kind: str, value: int) -> Question:

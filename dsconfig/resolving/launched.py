@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.consumers.launchers.arguments import jobs_behind
 from dsconfig.consumers.launchers.follow import job_of
 from dsconfig.consumers.launchers.format import at
 from dsconfig.consumers.launchers.given import plain
-from dsconfig.consumers.launchers.model import ADAPTED, found_from, named, tuning
+from dsconfig.consumers.launchers.model import ADAPTED, TARGETS, found_from, named, tuning
 from dsconfig.resolving.lora import adapter_of
 from dsconfig.sizing.refused import NotModelledError
 
 if TYPE_CHECKING:
+    from dsconfig.consumers.launchers.job import Job
+    from dsconfig.consumers.reader import Reader
     from dsconfig.document import Document
     from dsconfig.json_types import Json
     from dsconfig.sizing.tape import Adapter
 
-LENGTH = ("cutoff_len", "sequence_len", "max_length", "max_seq_length", "block_size")
-RANK, TARGET = ("lora_rank", "lora_r"), ("lora_target", "lora_target_modules", "target_modules")
+LENGTH = ("cutoff_len", "sequence_len", "max_length", "max_seq_length", "model_max_length", "block_size")
+RANK = ("lora_rank", "lora_r")
 QUANTISED = ("quantization_bit", "load_in_4bit", "load_in_8bit", "quant_bits")
 ATTENTION = {"fa2": "flash", "fa3": "flash", "flash_attention_2": "flash", "flash_attn": "flash"}
 ATTENTION |= {"sdpa": "sdpa", "eager": "eager", "disabled": "eager"}
@@ -35,29 +39,36 @@ class Told(NamedTuple):
     adapter: Adapter | None = None
 
 
-def told(document: Document) -> Told:
-    """What the launch file says, if the document is one.
+def told(document: Document, reader: Reader) -> Told:
+    """What the launch file says: the document itself, or those that its reader has, where they agree.
 
     Raises:
         OSError: the config that it names cannot be read.
         NotModelledError: the model is quantised, or trained in a way that is not modelled.
     """
     job = job_of(document)
-    data = document.value()
-    if job is None or not isinstance(data, dict):
+    jobs = jobs_behind(reader, document.name) if job is None else [job]
+    found = list(map(_told, jobs))
+    return found[0] if len({each._replace(name="") for each in found}) == 1 else Told()
+
+
+def _told(job: Job) -> Told:
+    data = job.launch.value() if job.arguments is None else job.arguments
+    if not isinstance(data, Mapping):
         return Told()
-    program = job.format.name
+    program, launch = job.format.name, job.launch.name
+    name = launch if launch.startswith("<") else os.path.relpath(launch)
     refused = next((key for key in QUANTISED if plain(data.get(key)) not in (None, False, 0)), None)
     if refused:
-        raise NotModelledError(f"a quantised model (`{refused}`) is not modelled")
-    length = next((found for key in LENGTH if type(found := at(data, key)) is int and found > 0), None)
+        raise NotModelledError(f"a quantised model (`{refused}` in {name}) is not modelled")
+    length = next((found for key in LENGTH if type(found := plain(at(data, key))) is int and found > 0), None)
     if length is None and program == "LLaMA-Factory":
         length = 2048
     words = (data.get(key) for key in ("flash_attn", "attn_implementation", "attn_impl"))
     attention = next((ATTENTION[word] for word in words if isinstance(word, str) and word in ATTENTION), None)
     return Told(
-        document.name,
-        _model(data, document.name),
+        name,
+        _model(data, launch),
         length,
         _checkpointing(data, program),
         attention,
@@ -68,7 +79,9 @@ def told(document: Document) -> Told:
 def _model(data: Mapping[str, Json], launch: str) -> str | None:
     """The model, as found from the launch file where that is on disk."""
     written = named(data)
-    return None if written is None else found_from(written, launch) or written
+    if written is None or "$" in written:
+        return None
+    return found_from(written, launch) or written
 
 
 def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
@@ -87,7 +100,7 @@ def _adapter(data: Mapping[str, Json], program: str) -> Adapter | None:
     if uses != "lora":
         raise NotModelledError(f"training by `{uses}` is not modelled")
     rank = next((found for key in RANK if (found := plain(data.get(key))) is not None), None)
-    target = next((found for key in TARGET if (found := data.get(key))), None)
+    target = next((found for key in TARGETS if (found := data.get(key))), None)
     if isinstance(target, str):
         target = [part.strip() for part in target.split(",")]
     if target is None and (program in ADAPTED or data.get("lora_target_linear") is True):

@@ -14,7 +14,7 @@ ALL = ("all", "all-linear")
 """Words for every linear layer but the head."""
 NAMES = {"r": "r", "rank": "r", "target": "target", "target_modules": "target", "targets": "target"}
 NAMES |= {"dropout": "dropout", "lora_dropout": "dropout", "alpha": "alpha", "lora_alpha": "alpha"}
-USUAL = frozenset(("q_proj", "v_proj", "c_attn"))
+USUAL = frozenset(("q_proj", "v_proj", "c_attn", "query_key_value", "qkv_proj", "query", "value"))
 """PEFT's own targets for the families that are modelled (peft utils/constants.py)."""
 LARGEST = 1 << 20
 EXPECTED = "expected r=RANK, target=NAME,NAME… or all, dropout=SHARE"

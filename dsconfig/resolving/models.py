@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.consumers.model_files import CONFIG, config_at, read
-from dsconfig.sizing.models.hub import preset_of
-from dsconfig.sizing.models.named import PRESETS
+from dsconfig.sizing.models.hub import preset_of, similar
 from dsconfig.sizing.models.shape import Shape
 from dsconfig.sizing.refused import NotModelledError
 
@@ -43,9 +42,7 @@ def model_of(source: ModelSource) -> Model:
             shape = preset_of(name)
             if shape is not None:
                 return model_of(shape)
-            raise NotModelledError(
-                f"there is no model `{name}`", f"give a {CONFIG} or one of {', '.join(PRESETS)}"
-            )
+            raise _unknown(name)
         try:
             source = read(path)
         except ValueError as error:
@@ -53,3 +50,11 @@ def model_of(source: ModelSource) -> Model:
     from dsconfig.sizing.models.hugging_face import shape_of
 
     return Model(shape_of(source), source)
+
+
+def _unknown(name: str) -> NotModelledError:
+    """Neither a file nor a known name: what it may have been, and what is taken."""
+    where = ", nor is it in the hub's cache on this machine" if name.count("/") == 1 else ""
+    likely = similar(name)
+    meant = f"did you mean {' or '.join(likely)}? If not, " if likely else ""
+    return NotModelledError(f"there is no model `{name[:200]}` here{where}", f"{meant}give its {CONFIG}")

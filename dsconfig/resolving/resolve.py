@@ -20,7 +20,7 @@ from dsconfig.document import Document
 from dsconfig.releases import Target
 from dsconfig.resolving.batch import derive_batch
 from dsconfig.resolving.elastic_batch import FIRST, LAST, as_released, is_on
-from dsconfig.resolving.errors import ResolveError
+from dsconfig.resolving.errors import ResolveError, UnfilledError
 from dsconfig.resolving.findings import refuse_result, refuse_written
 from dsconfig.resolving.reading import Reading, known_config, processes, reading
 from dsconfig.resolving.run import Run
@@ -136,7 +136,7 @@ def fill_written(
             assumed=assumed,
         )
     except MissingArgumentsError as error:
-        raise ResolveError(error.reason, error.hints) from None
+        raise UnfilledError(error.missing, written.config, error.reason, *error.hints) from None
     filling.messages[:0] = notes
     return filling, assumed
 
@@ -156,10 +156,13 @@ def _elastic(known: Given, written: Written, chosen: Runtime) -> dict[str, Json]
 def _require_batch(config: JsonObject, assumed: Assumed) -> None:
     """Stop where the batch is left to an argument which only the shell of the job knows."""
     unknown = [name for name in _OF_BATCH if name in assumed.unknown]
-    if unknown and "auto" in map(config.get, KEYS):
-        raise ResolveError(
+    left = [key for key in KEYS if config.get(key) == "auto"]
+    if unknown and left:
+        raise UnfilledError(
+            left,
+            config,
             f"`{unknown[0]}` of the job is not known: its launch file leaves it to the run",
-            ("give it as `training_args`, or by `--training-args FILE`",),
+            "give it as `training_args`, or by `--training-args FILE`",
         )
 
 

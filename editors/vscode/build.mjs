@@ -19,10 +19,10 @@ from dsconfig.evaluation.file_names import CONFIGS
 from dsconfig.evaluation.recognition import TYPICAL, UNMISTAKABLE
 from dsconfig.lsp.begun import CONFIG, LAUNCH
 from dsconfig.releases import RELEASES
-from dsconfig.sizing.models.named import PRESETS
+from dsconfig.sizing.models.named import NAMES
 words = "|".join(["deepspeed", "[$]dsconfig", "dsconfig:", LAUNCH, *sorted(UNMISTAKABLE | TYPICAL)])
 print(json.dumps({
-    "version": __version__, "site": SITE, "patterns": CONFIGS, "releases": RELEASES, "models": [*PRESETS],
+    "version": __version__, "site": SITE, "patterns": CONFIGS, "releases": RELEASES, "models": NAMES,
     "names": f"{CONFIG}|{LAUNCH}", "words": words,
 }))
 `;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -81,3 +82,10 @@ def files(here: Path) -> Path:
     (here / "unknown.json").write_text(UNKNOWN)
     (here / "refused.json").write_text(REFUSED)
     return here
+
+
+@pytest.fixture
+def ds_json(here: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module's `CONFIG` as `ds.json`, where no launcher says how many ranks there are."""
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    (here / "ds.json").write_text(json.dumps(request.module.CONFIG))

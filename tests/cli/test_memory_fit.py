@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Runs
+from tests.cli.estimates import estimate
 from tests.cli.test_memory import CONFIG, GIB, RUN, estimated
 
-
-@pytest.fixture(autouse=True)
-def files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    (here / "ds.json").write_text(json.dumps(CONFIG))
+pytestmark = pytest.mark.usefixtures("ds_json")
 
 
 def bound(run: Runs, *argv: str) -> int:
@@ -44,10 +42,11 @@ def test_changes_that_fit_are_enough_and_none_of_them_is_too_much(run: Runs, roo
 
 
 def test_what_fits_as_it_is_and_what_never_does(run: Runs) -> None:
-    assert run(*RUN, "--fit", "2TiB").out == "fits 2048.00 GiB as it is\n"
+    assert run(*RUN, "--fit", "2TiB").out == "fits 2048.00 GiB as it is, 66.00 GiB kept free\n"
+    assert "does not fit 40 bytes with all of that, 2.00 GiB kept free; " in run(*RUN, "--fit", "40").out
     code, out, _ = run(*RUN, "--fit", "3GiB")
     assert code == 1
-    assert "does not fit 3.00 GiB with all of that; " in out
+    assert "does not fit 3.00 GiB with all of that, 2.09 GiB kept free; " in out
 
 
 @pytest.mark.parametrize("host", [200, 120, 90])
@@ -63,8 +62,9 @@ def test_what_is_offloaded_fits_the_host_as_well(run: Runs, here: Path, host: in
 
 
 def test_it_says_of_the_host_that_it_is_too_small(run: Runs) -> None:
-    code, out, _ = run(*RUN, "--fit", "12GiB", "--host", "12GiB", "--margin", "0GiB", "--zero-init")
-    assert (code, " the host holds at most " in out) == (1, True)
+    for host in ("12GiB", "0"):
+        code, out, _ = run(*RUN, "--fit", "12GiB", "--host", host, "--margin", "0GiB", "--zero-init")
+        assert (code, " the host holds at most " in out) == (1, True)
 
 
 def test_a_part_that_no_buffer_holds_is_refused(run: Runs) -> None:
@@ -92,3 +92,48 @@ def test_the_largest_fits_and_one_more_does_not(run: Runs, kind: str, option: st
     assert code == 0
     assert bound(run, option, str(found["value"])) == found["bound"] <= 78 * GIB
     assert bound(run, option, str(found["value"] + 1)) == found["next_bound"] > 78 * GIB
+
+
+@pytest.mark.parametrize("room", [12, 6])
+def test_each_line_has_an_effect(run: Runs, room: int) -> None:
+    """What changes nothing by itself stands with what it belongs to, or is not told."""
+    host = ("--host", "160GiB", "--output-format", "json")
+    wide = ("--model", "llama-3-8b", *RUN[4:])
+    fit = json.loads(run("memory", "ds.json", *wide, "--fit", f"{room}GiB", *host).out)["fit"]
+    held = [(change["bound"], change["host_bound"]) for change in fit["changes"]]
+    assert len(held) > 3
+    assert all(before != after for before, after in pairwise(held))
+
+
+ARGUMENTS = {"per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "bf16": True}
+
+
+def filled(run: Runs, micro: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The config that `--fit` writes, and the arguments that it asks for, where the Trainer fills "auto"."""
+    config = CONFIG | {"train_micro_batch_size_per_gpu": micro, "gradient_accumulation_steps": "auto"}
+    Path("auto.json").write_text(json.dumps(config))
+    Path("args.json").write_text(json.dumps(ARGUMENTS))
+    given = ("--training-args", "args.json", "--consumer", "transformers", "--sequence-length", "8192")
+    argv = ("memory", "auto.json", *RUN[2:], *given)
+    code, out, _ = run(*argv, "--fit", "60GiB", "-o", "out.json", "--output-format", "json")
+    changes = json.loads(out)["fit"]["changes"]
+    asked = dict(ARGUMENTS)
+    for change in changes:
+        asked |= change["arguments"]
+    Path("args.json").write_text(json.dumps(asked))
+    checks = ["--checkpointing"] * any(change["checkpointing"] for change in changes)
+    again = ("memory", "out.json", *argv[2:], *checks)
+    after = estimate(run, *again)
+    assert (code, max(after["rank"]["bound"].values())) == (0, changes[-1]["bound"])
+    return json.loads(Path("out.json").read_text()), asked
+
+
+def test_what_arguments_fill_changes_in_the_arguments(run: Runs, here: Path) -> None:
+    """The Trainer refuses a batch that is written and differs from its arguments."""
+    config, asked = filled(run, "auto")
+    assert config["train_micro_batch_size_per_gpu"] == config["gradient_accumulation_steps"] == "auto"
+    micro, steps = asked["per_device_train_batch_size"], asked["gradient_accumulation_steps"]
+    assert micro < 8
+    assert micro * steps == 16
+    config, asked = filled(run, 8)
+    assert config["train_micro_batch_size_per_gpu"] == asked["per_device_train_batch_size"] < 8

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Runs
+from tests.cli.estimates import config_of, estimate, phases_of
 
 RUN = ("memory", "ds.json", "--model", "llama-2-7b", "--sequence-length", "2048", "--target", "0.19.8")
 EMBEDDED = 2 * 32000 * 4096
@@ -17,26 +18,17 @@ NORMS = 65 * 4096
 
 
 def config(here: Path, stage: int, zero: dict[str, Any] | None = None, **params: Any) -> None:
-    wanted = {
-        "train_micro_batch_size_per_gpu": 1,
-        "bf16": {"enabled": True},
-        "optimizer": {"type": "Muon", "params": {"lr": 1e-3} | params},
-        "zero_optimization": {"stage": stage} | (zero or {}),
-    }
+    muon = {"type": "Muon", "params": {"lr": 1e-3} | params}
+    wanted = config_of(stage, **(zero or {})) | {"optimizer": muon}
     (here / "ds.json").write_text(json.dumps(wanted))
 
 
 def estimated(run: Runs, *argv: str) -> dict[str, Any]:
-    code, out, err = run(*RUN, "--output-format", "json", *argv)
-    assert (code, err) == (0, "")
-    found: dict[str, Any] = json.loads(out)
-    return found
+    return estimate(run, *RUN, *argv)
 
 
 def term(found: dict[str, Any], name: str, side: str = "rank") -> dict[str, int]:
-    terms = {term["name"]: term["phases"] for term in found[side]["terms"]}
-    phases: dict[str, int] = terms[name]
-    return phases
+    return phases_of(found, side)[name]
 
 
 def test_adam_keeps_two_states_of_names_and_vectors_and_muon_one_of_matrices(run: Runs, here: Path) -> None:

@@ -9,35 +9,22 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Runs
+from tests.cli.estimates import config_of, estimate, phases_of
 
-OFFLOAD = {"device": "cpu", "pin_memory": False}
-CONFIG = {
-    "train_micro_batch_size_per_gpu": 1,
-    "bf16": {"enabled": True},
-    "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
-    "zero_optimization": {"stage": 3, "offload_optimizer": OFFLOAD},
-}
+pytestmark = pytest.mark.usefixtures("ds_json")
+CONFIG = config_of(3, offload_optimizer={"device": "cpu", "pin_memory": False})
 RUN = ("memory", "ds.json", "--model", "llama-3-8b", "--world-size", "8")
 SUPER = "zero_optimization.offload_optimizer.super_offload"
 BUFFER = "gradient buffer of the optimizer's process"
 PINNED = "rounding of pinned memory"
 
 
-@pytest.fixture(autouse=True)
-def files(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    (here / "ds.json").write_text(json.dumps(CONFIG))
-
-
 def estimated(run: Runs, *argv: str) -> dict[str, Any]:
-    code, out, err = run(*RUN, "--target", "0.19.8", "--output-format", "json", *argv)
-    assert (code, err) == (0, "")
-    found: dict[str, Any] = json.loads(out)
-    return found
+    return estimate(run, *RUN, "--target", "0.19.8", *argv)
 
 
 def on_host(found: dict[str, Any]) -> dict[str, int]:
-    return {term["name"]: term["phases"].get("at_rest", 0) for term in found["host"]["terms"]}
+    return {name: phases.get("at_rest", 0) for name, phases in phases_of(found, "host").items()}
 
 
 def test_superoffload_keeps_a_buffer_for_the_largest_sub_group_of_each_rank(run: Runs) -> None:

@@ -15,7 +15,7 @@ import dsconfig
 import elastic
 from dsconfig.cli import main
 from dsconfig.releases import RELEASES
-from dsconfig.sizing.models.named import PRESETS
+from dsconfig.sizing.models.named import NAMES
 from tests.site.conftest import ROOT
 
 ASSETS = ROOT / "site" / "docs" / "assets"
@@ -78,7 +78,7 @@ def forms() -> list[dict[str, Any]]:
     made = []
     for _ in range(40):
         numbers = {name: random.randint(1, 16) for name in ("gpus", "each", "micro", "steps")}
-        ticks = {name: random.random() < 0.5 for name in ("checkpointing", "sharded")}
+        ticks = {name: random.random() < 0.5 for name in ("checkpointing", "sharded", "gathered")}
         words = {
             "model": random.choice(["llama-3-8b", "gpt2", "llama-3.2-1b", "qwen3-0.6b"]),
             "offload": random.choice(["none", "optimizer", "both"]),
@@ -94,7 +94,7 @@ def forms() -> list[dict[str, Any]]:
 
 
 def test_the_memory_planner_offers_the_models_that_are_known(tmp_path: Path) -> None:
-    assert set(node("script.MODELS", "memory.js", [], tmp_path)) == set(PRESETS)
+    assert set(node("script.MODELS", "memory.js", [], tmp_path)) == set(NAMES)
 
 
 def test_the_memory_planner_asks_what_the_command_answers(
@@ -102,7 +102,7 @@ def test_the_memory_planner_asks_what_the_command_answers(
 ) -> None:
     states = forms()
     made = node("asked.map((s) => [script.config(s), script.command(s)])", "memory.js", states, tmp_path)
-    fits, wanted = [], []
+    fits, wanted, ranks = [], [], []
     for state, (config, arguments) in zip(states, made, strict=True):
         assert dsconfig.check(config, target=RELEASES[-1]).ok, config
         file, out = tmp_path / "ds_config.json", tmp_path / "fits.json"
@@ -113,12 +113,18 @@ def test_the_memory_planner_asks_what_the_command_answers(
         found = json.loads(capsys.readouterr().out)
         assert {"at_rest", "peak", "bound", "terms"} <= found["rank"].keys()
         assert {"gpu", "margin", "gpu_fits"} <= found["limits"].keys()
+        ranks.append(found["rank"])
         main([*asked, "--fit", f"{state['memory']}GiB", "-o", str(out)])
         fit = json.loads(capsys.readouterr().out)["fit"]
         assert fit["fits"] == out.exists()
         if fit["fits"]:
             fits.append([config, fit, state["memory"]])
             wanted.append(json.loads(out.read_text("utf-8")))
+    shown = node(
+        "asked.map((rank) => script.phases(rank).map(([phase]) => phase))", "memory.js", ranks, tmp_path
+    )
+    assert shown == [["at_rest", *rank["peak"]] for rank in ranks]
+    assert any("save" in rank["peak"] for rank in ranks)
     assert len(fits) > len(states) / 2
     line = (
         "asked.map(([config, fit, size]) => [script.applied(config, fit.changes), script.advice(fit, size)])"

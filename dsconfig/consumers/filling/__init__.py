@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from dsconfig.batch.triplet import MICRO
@@ -24,9 +24,9 @@ class Assumed(NamedTuple):
 class MissingArgumentsError(ValueError):
     """A value is to be filled from training arguments, and there are none."""
 
-    def __init__(self, reason: str, *hints: str) -> None:
+    def __init__(self, missing: Sequence[str], reason: str, *hints: str) -> None:
         super().__init__(reason)
-        self.reason, self.hints = reason, hints
+        self.missing, self.reason, self.hints = tuple(missing), reason, hints
 
 
 _KNOWN = Assumed()
@@ -91,6 +91,7 @@ def _require_arguments(filling: Filling, assumed: Assumed) -> None:
         missing = [] if filling.given else [key for key in autos(filling.config) if key in asked]
     if missing:
         raise MissingArgumentsError(
+            missing,
             f"{consumer.name} fills `{'`, `'.join(missing)}` from training arguments, which are not given",
             f"`{missing[0]}` comes from {consumer.origin(missing[0])}",
             "give them as `training_args`, or by `--training-args FILE`",

@@ -42,7 +42,7 @@ def with_arguments(reader: Reader, name: str) -> Reader:
     """
     if name.startswith("<") or not name:
         return reader
-    jobs = {script: _jobs(script, name, reader.name) for script in launchers_of(name)}
+    jobs = _by_script(name, reader.name)
     if not jobs:
         return reader
     known = [job for found in jobs.values() for job in found]
@@ -69,6 +69,15 @@ def _with_model(reader: Reader, jobs: list[Job]) -> Reader:
     adapters = any(each.adapters for each in found)
     known = Known(found[0].model if found else None, program=program, adapters=adapters)
     return reader._replace(known=reader.known.over(known))
+
+
+def jobs_behind(reader: Reader, name: str) -> list[Job]:
+    """The jobs whose arguments the reader of the config at a path has."""
+    return [job for found in _by_script(name, reader.name).values() for job in found] if reader.launch else []
+
+
+def _by_script(name: str, reader: str) -> dict[str, list[Job]]:
+    return {script: _jobs(script, name, reader) for script in launchers_of(name)}
 
 
 def _jobs(script: str, name: str, reader: str) -> list[Job]:

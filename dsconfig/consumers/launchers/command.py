@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from itertools import takewhile
 
 from dsconfig.consumers.launchers.format import Format
 from dsconfig.consumers.launchers.job import text_of
+from dsconfig.consumers.launchers.model import TARGETS
 from dsconfig.consumers.launchers.places import is_name
 from dsconfig.consumers.launchers.ranks import open_of, world_size
 from dsconfig.consumers.launchers.shell import Shell, ShellCommand
@@ -116,11 +118,13 @@ def _program(words: tuple[str, ...]) -> Format | None:
 def _flags(words: tuple[str, ...]) -> dict[str, Json]:
     """The long flags of a command: text, or true where nothing follows."""
     given: dict[str, Json] = {}
-    for word, following in zip(words, [*words[1:], "--"], strict=False):
+    for at, (word, following) in enumerate(zip(words, [*words[1:], "--"], strict=False)):
         if word.startswith("--") and len(word) > 2:
             name, equals, value = word[2:].partition("=")
             alone = following.startswith("-") and not following[1:2].isdigit()
             given[name.replace("-", "_")] = value if equals else True if alone else following
+            if name in TARGETS and not equals and not alone:
+                given[name] = list(takewhile(lambda each: not each.startswith("-"), words[at + 1 :]))
     return given
 
 

@@ -13,6 +13,10 @@ from dsconfig.json_types import Json
 KEYS = ("model_name_or_path", "base_model", "model.name_or_path", "model_id_or_path", "model")
 """Where launch files name it; the first that is there counts."""
 
+TARGETS = ("lora_target", "lora_target_modules", "target_modules")
+"""Where they name the layers that get adapters; on a command line, several words."""
+ADAPTS = ("use_peft", "use_lora", "lora_enable")
+"""What programs without a word for what is trained call it: TRL, FastChat and LLaVA, and their kin."""
 TUNING = ("finetuning_type", "tuner_type", "train_type", "adapter")
 ADAPTED = ("LLaMA-Factory", "ms-swift")
 """Programs that train adapters, and checkpoint activations, unless they are told otherwise.
@@ -24,7 +28,8 @@ Sources: LLaMA-Factory hparams/finetuning_args.py and model_args.py; ms-swift ar
 def tuning(data: Mapping[str, Json], program: str) -> str:
     """What of the model is trained, in the program's own words: `full`, `lora` and others."""
     said = next((found for key in TUNING if isinstance(found := data.get(key), str)), None)
-    return said or ("lora" if program in ADAPTED or plain(data.get("use_peft")) is True else "full")
+    adapts = program in ADAPTED or any(plain(data.get(key)) is True for key in ADAPTS)
+    return said or ("lora" if adapts else "full")
 
 
 def trains_parts(data: Json, program: str) -> bool:

@@ -1,20 +1,29 @@
 // The memory planner: `dsconfig memory` in the playground's worker, drawn. The form makes the config and the arguments.
 
 const MODELS = [
-  "llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b", "llama-3-70b", "llama-3.1-405b", "llama-3.2-1b", "llama-3.2-3b",
-  "tinyllama-1.1b", "mistral-7b", "mixtral-8x7b", "mixtral-8x22b", "qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-7b",
-  "qwen2.5-14b", "qwen2.5-32b", "qwen2.5-72b", "qwen3-0.6b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b", "qwen3-14b", "qwen3-32b",
-  "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "vit-base", "vit-large",
+  "llama-1-30b", "llama-1-65b", "llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b", "llama-3-70b",
+  "llama-3.1-405b", "llama-3.2-1b", "llama-3.2-3b", "codellama-7b", "codellama-13b", "codellama-34b", "tinyllama-1.1b",
+  "yi-6b", "yi-34b", "smollm2-135m", "smollm2-360m", "smollm2-1.7b", "mistral-7b", "mistral-7b-v0.2", "mistral-7b-v0.3",
+  "mistral-nemo", "mistral-small-24b", "mistral-large-2407", "mixtral-8x7b", "mixtral-8x22b", "qwen2.5-0.5b",
+  "qwen2.5-1.5b", "qwen2.5-3b", "qwen2.5-7b", "qwen2.5-14b", "qwen2.5-32b", "qwen2.5-72b", "qwen3-0.6b", "qwen3-1.7b",
+  "qwen3-4b", "qwen3-8b", "qwen3-14b", "qwen3-32b", "qwen1.5-moe-a2.7b", "qwen2-57b-a14b", "qwen3-30b-a3b",
+  "qwen3-235b-a22b", "qwen3-coder-480b-a35b", "gemma-2b", "gemma-7b", "gemma-2-2b", "gemma-2-9b", "gemma-2-27b",
+  "gemma-3-270m", "gemma-3-1b", "phi-3-mini-4k", "phi-3-mini-128k", "phi-3-medium-4k", "phi-3-medium-128k", "phi-4",
+  "phi-4-mini", "olmo-2-1b", "olmo-2-7b", "olmo-2-13b", "olmo-2-32b", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl",
+  "pythia-70m", "pythia-160m", "pythia-410m", "pythia-1b", "pythia-1.4b", "pythia-2.8b", "pythia-6.9b", "pythia-12b",
+  "gpt-neox-20b", "opt-125m", "opt-1.3b", "opt-2.7b", "opt-6.7b", "opt-13b", "opt-30b", "opt-66b", "bert-base-uncased",
+  "bert-base-cased", "bert-large-uncased", "bert-large-cased", "roberta-base", "roberta-large", "vit-base", "vit-large",
 ];
 const PASTED = "pasted";
-const PHASES = { at_rest: "at rest", load: "load", forward: "forward", backward: "backward", step: "step" };
+const PHASES = { at_rest: "at rest", load: "load", forward: "forward", backward: "backward", step: "step", save: "save" };
 const [CONFIG, MODEL] = ["/project/ds_config.json", "/project/model/config.json"];
 
 /** The config that the form describes. */
-function config({ stage, offload, micro, steps, precision }) {
+function config({ stage, offload, micro, steps, precision, gathered }) {
   const zero = { stage };
   if (stage > 0 && offload !== "none") zero.offload_optimizer = { device: "cpu" };
   if (stage === 3 && offload === "both") zero.offload_param = { device: "cpu" };
+  if (stage === 3 && gathered) zero.stage3_gather_16bit_weights_on_model_save = true;
   const made = { train_micro_batch_size_per_gpu: micro, gradient_accumulation_steps: steps };
   if (precision !== "fp32") made[precision] = { enabled: true };
   return { ...made, zero_optimization: zero };
@@ -44,6 +53,9 @@ function applied(before, changes) {
   return after;
 }
 
+/** Phases and their names; a model is put together to be saved only where the config says so. */
+const phases = ({ peak }) => Object.entries(PHASES).filter(([phase]) => phase !== "save" || phase in peak);
+
 const gib = (bytes) => (bytes / 2 ** 30).toFixed(2);
 
 /** What `--fit` found, as lines. */
@@ -53,7 +65,7 @@ function advice({ fits, changes, world_size: size, why }, memory) {
   return [...lines, why ?? `does not fit ${memory} GiB`, ...(size ? [`${size} ranks would do`] : [])];
 }
 
-if (typeof module !== "undefined") module.exports = { MODELS, advice, applied, command, config };
+if (typeof module !== "undefined") module.exports = { MODELS, advice, applied, command, config, phases };
 
 /** The worker that is built with the playground, as a function that runs the command; it rejects where there is none. */
 async function checker(folder) {
@@ -114,11 +126,12 @@ function memoryPlanner(root, folder) {
     steps: number("steps", 4, 100_000),
     checkpointing: tick("checkpointing", false),
     sharded: tick("sharded", false),
+    gathered: tick("gathered", false),
   };
   const labels = {
     model: "Model", sequence: "Tokens of a sequence", gpus: "GPUs", each: "GPUs in a node", memory: "Memory of a GPU, GiB",
     stage: "ZeRO stage", offload: "Offload", precision: "Precision", micro: "Micro batch", steps: "Accumulation steps",
-    checkpointing: "Activations are checkpointed", sharded: "Built in shards (zero.Init)",
+    checkpointing: "Activations are checkpointed", sharded: "Built in shards (zero.Init)", gathered: "Put together to be saved (rank 0)",
   };
   const pasted = element("textarea", { id: "plan-pasted", rows: 6, spellcheck: false, placeholder: '{ "model_type": "llama", "hidden_size": 4096, … }' });
   const pastedField = element("p", {}, element("label", { htmlFor: pasted.id, textContent: "Its config.json" }), pasted);
@@ -136,9 +149,9 @@ function memoryPlanner(root, folder) {
   const bars = ({ rank, limits }) => {
     const held = (phase) => (phase === "at_rest" ? rank.at_rest : rank.peak[phase]);
     const most = (phase) => (phase === "at_rest" ? rank.at_rest : rank.bound[phase]);
-    const whole = Math.max(limits.gpu, ...Object.keys(PHASES).map(most));
+    const whole = Math.max(limits.gpu, ...phases(rank).map(([phase]) => most(phase)));
     const share = (bytes) => `${(100 * bytes) / whole}%`;
-    const rows = Object.entries(PHASES).map(([phase, name]) => {
+    const rows = phases(rank).map(([phase, name]) => {
       const parts = rank.terms.map((term, at) => {
         const part = element("span", { className: `term-${at % 10}`, title: `${term.name}: ${gib(term.phases[phase] ?? 0)} GiB` });
         part.style.width = share(term.phases[phase] ?? 0);
@@ -156,10 +169,10 @@ function memoryPlanner(root, folder) {
   };
 
   const table = ({ rank }) => {
-    const head = ["GiB", ...Object.values(PHASES), "governed by"].map((textContent) => element("th", { textContent, scope: "col" }));
+    const head = ["GiB", ...phases(rank).map(([, name]) => name), "governed by"].map((textContent) => element("th", { textContent, scope: "col" }));
     const rows = rank.terms.map((term, at) => {
       const name = element("th", { scope: "row" }, element("span", { className: `swatch term-${at % 10}` }), ` ${term.name}`);
-      const cells = Object.keys(PHASES).map((phase) => element("td", { textContent: phase in term.phases ? gib(term.phases[phase]) : "–" }));
+      const cells = phases(rank).map(([phase]) => element("td", { textContent: phase in term.phases ? gib(term.phases[phase]) : "–" }));
       return element("tr", {}, name, ...cells, element("td", {}, element("code", { textContent: term.key })));
     });
     return scrolled("What a rank holds, by phase", element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
@@ -204,7 +217,7 @@ function memoryPlanner(root, folder) {
     const state = read();
     pastedField.hidden = state.model !== PASTED;
     fields.offload.disabled = state.stage === 0;
-    fields.sharded.disabled = state.stage !== 3;
+    fields.sharded.disabled = fields.gathered.disabled = state.stage !== 3;
     const wrong = Object.entries(fields).find(([, input]) => !input.checkValidity() || input.value === "");
     if (!run) return;
     if (wrong) return refuse(`${labels[wrong[0]]}: a whole number from 1 to ${Number(wrong[1].max).toLocaleString("en")}.`);
