@@ -47,7 +47,7 @@ def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = Non
     """`HOST[:PORT]`, or `etcd://HOST[:PORT],...` (`etcds://`: over TLS).  Raises `SettingsError`."""
     scheme, separator, listed = text.strip().rpartition("://")
     if not separator:
-        return Endpoint((_address(text, DEFAULT_PORT),), hosts=hosts, token=token)
+        return Endpoint((_address(text, text, DEFAULT_PORT),), hosts=hosts, token=token)
     kind: Kind | None = next((one for one in get_args(Kind)[1:] if one == scheme), None)
     if kind is None:
         raise SettingsError(f"endpoint `{text}` is not HOST:PORT or etcd://HOST:PORT,...")
@@ -55,16 +55,17 @@ def parse_endpoint(text: str, hosts: bool | None = None, token: str | None = Non
         raise SettingsError("a token is for a store of dsconfig: etcd has users and certificates")
     if hosts:
         raise SettingsError("etcd's members are started apart: no node hosts them")
-    return Endpoint(tuple(_address(one, ETCD_PORT) for one in listed.split(",")), kind, False)
+    return Endpoint(tuple(_address(one, text, ETCD_PORT) for one in listed.split(",")), kind, False)
 
 
-def _address(text: str, default_port: int) -> tuple[str, int]:
+def _address(text: str, endpoint: str, default_port: int) -> tuple[str, int]:
     host, colon, port = text.strip().rpartition(":")
     if not colon or host.endswith(":") or ("[" in host) != host.endswith("]"):
         host, port = text.strip(), str(default_port)
     host = host.strip("[]")
     if not host or set(host) & _NOT_IN_A_HOST or not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise SettingsError(f"endpoint `{text}` is not HOST:PORT")
+        kind = "etcd://HOST:PORT,..." if "://" in endpoint else "HOST:PORT"
+        raise SettingsError(f"endpoint `{endpoint}` is not {kind}")
     return host, int(port)
 
 

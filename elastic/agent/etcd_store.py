@@ -23,6 +23,8 @@ from elastic.json_types import Json
 
 ATTEMPT = 1.0
 """Seconds that one member gets to answer, while others are there to be asked."""
+_LONGEST = 1 << 26
+"""Bytes of a reply: etcd stores 1.5 MB at once, and a reply has the values of some keys."""
 _PAUSE = 0.1
 """Seconds between two rounds of asking all."""
 _Said = TypeVar("_Said")
@@ -138,7 +140,7 @@ class EtcdStore:
                 )
         self._connection.request("POST", path, body, self._headers)
         answer = self._connection.getresponse()
-        text = answer.read()
+        text = answer.read(_LONGEST)
         if answer.status == http.HTTPStatus.OK:
             return _understood(json.loads, text)
         said = _reason(text)

@@ -31,6 +31,8 @@ _PATIENCE = 5.0
 """Seconds that either end gets to show that it knows the token."""
 _LONGEST = 1 << 16
 """Bytes of a line from somebody who has not."""
+_LONGEST_SIGNED = 1 << 26
+"""Bytes of any line: its signature is at its beginning, and is known to be false at its end only."""
 _PAUSE = 0.05
 STRANGERS = 256
 """Connections at once that have not proved that they know the token; one more, and the oldest has to go."""
@@ -75,7 +77,7 @@ class _Signed:
         text = json.dumps(value).encode()
         self._connection.sendall(self._sign(0, text) + b" " + text + b"\n")
 
-    def read(self, limit: int = -1) -> Json:
+    def read(self, limit: int = _LONGEST_SIGNED) -> Json:
         """The next value.  Raises `ConnectionError` at the end, and for what the other end did not sign."""
         line = self._file.readline(limit)
         signature, _, text = line.rstrip(b"\n").partition(b" ")
@@ -100,7 +102,7 @@ class TokenStore:
         self._connection = socket.create_connection((host, port), timeout=min(limit, _PATIENCE))
         try:
             self._signed = _Signed(self._connection, token, b"client", b"server")
-            self._ask("get")
+            self._ask("get", limit=_LONGEST)
         except OSError:
             raise StoreLostError(f"the store at {host}:{port} does not know this token") from None
         self._connection.settimeout(limit)
@@ -137,9 +139,9 @@ class TokenStore:
         """Whether all keys exist."""
         return None not in self._ask("get", *keys)
 
-    def _ask(self, kind: str, *keys: str, **values: str) -> list[Json]:
+    def _ask(self, kind: str, *keys: str, limit: int = _LONGEST_SIGNED, **values: str) -> list[Json]:
         self._signed.write({"kind": kind, "keys": keys, **values})
-        reply: list[Json] = self._signed.read()
+        reply: list[Json] = self._signed.read(limit)
         return reply
 
 

@@ -27,7 +27,8 @@ KEPT_COMMITS = 8
 
 
 _KINDS = {"name": str, "world_size": int, "incarnation": int, "round": int}
-_COMMIT_FILE = re.compile(r"([0-9]+)\.([0-9]+)\.json")
+_COMMIT_FILE = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\.json")
+"""Nobody counts further; names that went on from more digits would become too long for a file system."""
 _LONGEST = 1 << 16
 """Bytes of a commit file; it has some two hundred."""
 _MOST_RANKS = 1 << 31

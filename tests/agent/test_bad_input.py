@@ -125,7 +125,8 @@ def test_options(config: str, outcome: Outcome, options: list[str], code: int, m
     ("options", "message"),
     [
         (["--rdzv-endpoint", "http://host"], "is not HOST:PORT or etcd://"),
-        (["--rdzv-endpoint", "etcd://"], "is not HOST:PORT"),
+        (["--rdzv-endpoint", "etcd://"], "endpoint `etcd://` is not etcd://HOST:PORT,..."),
+        (["--rdzv-endpoint", "etcd://a:1,b:x"], "endpoint `etcd://a:1,b:x` is not etcd://HOST:PORT,..."),
         (["--rdzv-endpoint", "host:1", "--token", "/dev/null"], "has 0 characters; give at least 16"),
         (["--rdzv-endpoint", "etcd://host", "--host-store"], "no node hosts them"),
     ],

@@ -246,9 +246,10 @@ def test_a_link_in_place_of_the_universal_form(tmp_path: Path) -> None:
 
 def test_files_that_are_no_commits(tmp_path: Path) -> None:
     assert at(tmp_path, Worker(100)).commit("one")
-    for name in ("notes.json", ".hidden.json", "1.json"):
+    for name in ("notes.json", ".hidden.json", "1.json", f"{'9' * 240}.1.json"):
         (tmp_path / "commits" / name).write_text("not ours")
     assert latest(tmp_path, Worker(100)) == ("round-100-1/one", 2)
+    assert at(tmp_path, Worker(101)).commit("two"), "and the next store counts on from ours"
 
 
 def test_a_checkpoint_that_this_host_does_not_see(tmp_path: Path) -> None:

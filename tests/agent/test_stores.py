@@ -257,3 +257,33 @@ def test_something_else_at_the_address_of_etcd(said: str, monkeypatch: pytest.Mo
 def test_etcd_that_is_not_there() -> None:
     with pytest.raises(StoreLostError, match=r"no store answers at 127\.0\.0\.1:1,127\.0\.0\.1:2 in 0 s"):
         connect_store(parse_endpoint("etcd://127.0.0.1:1,127.0.0.1:2"), SETTINGS, 0)
+
+
+def test_a_reply_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever speaks at either store's address, no more of it is kept than a reply can have."""
+    monkeypatch.setattr(etcd_store, "_LONGEST", 1 << 20)
+    with socket.create_server(("127.0.0.1", 0)) as speaker:
+        heard: list[int] = []
+        speaking = threading.Thread(target=_speak_without_end, args=(speaker, heard))
+        speaking.start()
+        host, port = speaker.getsockname()
+        with pytest.raises(OSError, match="what answers is not etcd"):
+            EtcdStore([(host, port)], 0.5).get("a")
+        with pytest.raises(StoreLostError, match="does not know this token"):
+            TokenStore(host, port, TOKEN, 5)
+        speaker.shutdown(socket.SHUT_RDWR)
+        speaking.join()
+    assert len(heard) >= 2
+    assert max(heard) < 1 << 25, "what the system has on its way, and what is read"
+
+
+def _speak_without_end(speaker: socket.socket, heard: list[int]) -> None:
+    """To each that comes, until it hangs up or no more come."""
+    with suppress(OSError):
+        while True:
+            line, _ = speaker.accept()
+            said = line.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n" + b"x" * 1000)
+            with line, suppress(OSError):
+                while said < 1 << 30:
+                    said += line.send(b"x" * (1 << 16))
+            heard.append(said)
