@@ -33,6 +33,8 @@ UNUSED += ("dsconfig.schema.root",)
 """What nobody here reaches: for other platforms, debuggers, tests, stdio, or with compiled packages."""
 DOCUMENTED = ("_pyodide/", "pyodide/", "dsconfig/rules/")
 """Where docstrings are read: they are the pages of the rules, and Pyodide's own start parses its own."""
+UNANNOTATED = ("dsconfig/", "elastic/")
+"""Whose functions nobody asks for their types at run time; Python's library registers some by them."""
 
 
 class Source(NamedTuple):
@@ -130,10 +132,26 @@ def _archive(sources: list[Source]) -> bytes:
     with zipfile.ZipFile(buffer, "w") as archive:
         for path, code, _ in sources:
             keeps = path.startswith(DOCUMENTED)
-            made = _bare(compile(code, path, "exec", dont_inherit=True, optimize=0 if keeps else 2))
+            tree = _Unannotated().visit(ast.parse(code)) if path.startswith(UNANNOTATED) else code
+            made = _bare(compile(tree, path, "exec", dont_inherit=True, optimize=0 if keeps else 2))
             header = MAGIC_NUMBER + bytes(12)  # no flags, and no source to be older than
             archive.writestr(zipfile.ZipInfo(f"{path}c"), header + marshal.dumps(made))
     return buffer.getvalue()
+
+
+class _Unannotated(ast.NodeTransformer):
+    """Functions without the types of what they take and give."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """Of functions within functions too."""
+        node.returns = None
+        self.generic_visit(node)
+        return node
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        """Leave the name."""
+        node.annotation = None
+        return node
 
 
 def _bare(code: CodeType) -> CodeType:
