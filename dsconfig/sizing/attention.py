@@ -19,7 +19,9 @@ class Heads(NamedTuple):
     dropout: float = 0.0
     """The rate at which attention step by step leaves something out."""
     bare: bool = False
-    """Whether attention step by step has no mask, and its softmax the type of the scores (BERT)."""
+    """Whether attention step by step has no mask (BERT)."""
+    upcast: bool = True
+    """Whether its softmax is in fp32, whatever the scores are; of BERT's and GPT-2's only under autocast."""
     apart: bool = False
     """Whether queries lie head by head, as `torch.cat` leaves them: what comes of them is copied."""
 
@@ -109,7 +111,7 @@ def _eager(
         tape.step([tape.step([scaled], tape.tensor(count, width))], curve, [curve])
         scaled = tape.step([curve], tape.tensor(count, width))
     masked = scaled if heads.bare else tape.step([scaled], tape.tensor(count, width), shares=True)
-    full = tape.tensor(count, width if heads.bare and not tape.autocast else 4)
+    full = tape.tensor(count, 4 if heads.upcast or tape.autocast else width)
     copy = 4 * count if width != full.width else 0  # ATen's `softmax` casts first
     tape.step([masked], full, [full], temporary=copy)
     narrow = dropout(tape, cast(tape, full, width), heads.dropout)

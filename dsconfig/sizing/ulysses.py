@@ -60,7 +60,7 @@ def attend_shared(tape: Tape, work: Work, heads: Heads, query: Tensor, key: Tens
     joint = tape.step([places], tape.tensor(whole, 8, needs=False))
     tape.exchanged += exchanges(work, "all_gather", whole, 8, back=False)
     keys = max(heads.keys, ranks)  # heads of fewer are repeated
-    own = Heads(heads.queries // ranks, keys // ranks, heads.size, batch, heads.length * ranks)
+    own = heads._replace(queries=heads.queries // ranks, keys=keys // ranks, length=heads.length * ranks)
     counts = [whole // ranks * number * heads.size for number in (heads.queries, keys, keys)]
     sent = [_scatter(tape, work, x, count) for x, count in zip((query, key, value), counts, strict=True)]
     locals_ = [

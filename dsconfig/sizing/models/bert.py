@@ -170,7 +170,8 @@ def build(shape: Shape, work: Work) -> Tape:
     if not work.computes:
         return tape
     size = shape.hidden // shape.heads
-    heads = Heads(shape.heads, shape.heads, size, work.micro, work.length, shape.attention_dropout, bare=True)
+    sizes = (shape.heads, shape.heads, size, work.micro, work.length)
+    heads = Heads(*sizes, shape.attention_dropout, bare=True, upcast=False)
     with tape.inside(root):
         with tape.inside(model):
             x = embeddings.compute(tape, shape, work)

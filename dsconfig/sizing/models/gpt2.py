@@ -48,9 +48,8 @@ def build(shape: Shape, work: Work) -> Tape:
     tape.extra = 8 * rows
     if not work.computes:
         return tape
-    heads = Heads(
-        shape.heads, shape.heads, hidden // shape.heads, work.micro, work.length, shape.attention_dropout
-    )
+    sizes = (shape.heads, shape.heads, hidden // shape.heads, work.micro, work.length)
+    heads = Heads(*sizes, shape.attention_dropout, upcast=False)
     with tape.inside(root):
         with tape.inside(model):
             x = embedded(tape, words, rows * hidden, work)
