@@ -38,6 +38,8 @@ SECTIONS = (
     "expert_parallel",
     "hybrid_engine",
     "aio",
+    "prescale_gradients",
+    "gradient_predivide_factor",
 )
 """What is read of a config."""
 WIDTHS = {"fp32": 4, "float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2, "half": 2, "float": 4}
@@ -57,6 +59,7 @@ SWITCHES = (
     "legacy_stage1",
 )
 """Keys below `zero_optimization` whose effect on memory is not modelled, where they are switched on."""
+ENGINES = ("compile.deepcompile", "hybrid_engine.enabled")
 
 
 MOST_RANKS = 100_000
@@ -133,6 +136,7 @@ def _setup(values: Values, world: int, client: str | None, zero_init: bool, rele
         overlap=values.flag(f"{ZERO}overlap_comm"),
         contiguous=values.flag(f"{ZERO}contiguous_gradients") or (offloads and stage < 3),
         reduce_scatter=values.flag(f"{ZERO}reduce_scatter"),
+        postscale=_postscale(values),
         together=values.values.get(f"{ZERO}use_multi_rank_bucket_allreduce", True) is not False,
         round_robin=values.flag(f"{ZERO}round_robin_gradients"),
         norms=values.values.get(f"{ZERO}compute_grad_norm", True) is not False,
@@ -271,12 +275,9 @@ def refuse(
     if world > MOST_RANKS:
         raise NotModelledError(f"a run of more than {MOST_RANKS:,} ranks is not modelled")
     _refuse_old(values, release)
-    for switch in SWITCHES:
-        if values.flag(ZERO + switch):
-            raise _unknown(ZERO + switch)
     if values.written(f"{ZERO}zenflow"):
         refuse_zenflow(values.values, release, client)
-    for switch in ("compile.deepcompile", "hybrid_engine.enabled"):
+    for switch in (*(ZERO + each for each in SWITCHES), *ENGINES):
         if values.flag(switch):
             raise _unknown(switch)
     if values.count(f"{ZERO}mics_shard_size", 0) > 0:
@@ -342,3 +343,8 @@ def _refuse_parallel(values: Values, release: int) -> None:
     if sequence_of(values) > 1 and release < ULYSSES:
         why = "`UlyssesSPAttentionHF` came with it"
         raise NotModelledError(f"`{SEQUENCE}` above 1 is not modelled before 0.17.0: {why}")
+
+
+def _postscale(values: Values) -> float | None:
+    factor: float = values.values.get("gradient_predivide_factor", 1.0)
+    return None if values.flag("prescale_gradients") else factor

@@ -135,7 +135,7 @@ class Partitioned(Placed):
         copy = flat = 0
         if whole:
             cast = sent * total if casts else 0
-            scaled = sent * total if world > 1 else 0  # `mul` by a factor that is 1, mostly
+            scaled = 0 if setup.postscale in (None, world) else sent * total  # `mul`, by 1 mostly
             raised = setup.gradient * total if raises else 0
             copy, flat = max(cast + scaled, (scaled or cast) + raised), raised or scaled or cast
         else:

@@ -190,6 +190,8 @@ class Setup(NamedTuple):
     overlap: bool
     contiguous: bool
     reduce_scatter: bool
+    postscale: float | None
+    """What sums of gradients are multiplied by: `gradient_predivide_factor`; none with `prescale_gradients`."""
     together: bool
     """Whether stages 1 and 2 send what is for several ranks at once (`use_multi_rank_bucket_allreduce`)."""
     round_robin: bool

@@ -81,7 +81,7 @@ def varied(source: random.Random, case: Dict) -> Dict:
     if half and source.random() < 0.25:
         case["model"]["dtype"] = {"bf16": "bfloat16", "fp16": "float16"}[half]
     if section.get("reduce_scatter") is False and source.random() < 0.3:  # DeepSpeed wants it off for this
-        config["prescale_gradients"] = True
+        config |= source.choice(({"prescale_gradients": True}, {"gradient_predivide_factor": 2.0}))
     return case
 
 
