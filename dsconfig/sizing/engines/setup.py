@@ -191,7 +191,7 @@ class Setup(NamedTuple):
     contiguous: bool
     reduce_scatter: bool
     postscale: float | None
-    """What sums of gradients are multiplied by: `gradient_predivide_factor`; none with `prescale_gradients`."""
+    """What sums are multiplied by: `gradient_predivide_factor`; nothing with `prescale_gradients`."""
     together: bool
     """Whether stages 1 and 2 send what is for several ranks at once (`use_multi_rank_bucket_allreduce`)."""
     round_robin: bool
