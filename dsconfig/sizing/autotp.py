@@ -40,8 +40,8 @@ OTHER_KEYS = {
 """Keys that change what is shared, and why they are not modelled beside it."""
 
 
-def refuse_keys(values: Mapping[str, Json], release: int, early: bool) -> None:
-    """Refuse keys beside it; `early`: states are there before the engine, of shards by `zero.Init`.
+def refuse_keys(values: Mapping[str, Json], release: int, zero_init: bool, client: str | None) -> None:
+    """Refuse keys beside it, and an optimizer of the script that has states before layers are shared.
 
     Raises:
         NotModelledError: DeepSpeed stops, or no engine was measured.
@@ -52,16 +52,24 @@ def refuse_keys(values: Mapping[str, Json], release: int, early: bool) -> None:
     if values.get("zero_optimization.stage") == 3 and release < AT_STAGE_3:
         why = "DeepSpeed stops with an AssertionError before 0.19.4"
         raise NotModelledError(f"`{KEY}` above 1 is not modelled at stage 3: {why}")
-    if early:
-        why = (
-            "DeepSpeed cannot keep the states of shards that `zero.Init` made, and stops with a RuntimeError"
-        )
-        raise NotModelledError(f"`{KEY}` with Adagrad of the script is not modelled at stage 3: {why}")
+    if client == "adagrad":
+        _refuse_adagrad(values, release, zero_init)
     secondary = values.get(HPZ, 1)
     there = {HPZ: "no engine was measured with it"} if isinstance(secondary, int) and secondary > 1 else {}
     there |= {key: why for key, why in OTHER_KEYS.items() if values.get(key)}
     for key, why in there.items():
         raise NotModelledError(f"`{key}` beside `{KEY}` is not modelled: {why}")
+
+
+def _refuse_adagrad(values: Mapping[str, Json], release: int, zero_init: bool) -> None:
+    """Its states are there before the engine."""
+    what, flat = f"`{KEY}` with Adagrad of the script is not modelled", ("bf16.enabled", "fp16.enabled")
+    if zero_init:
+        why = "DeepSpeed cannot keep the states of shards that `zero.Init` made"
+        raise NotModelledError(f"{what} at stage 3: {why}, and stops with a RuntimeError")
+    if release >= BY_CONFIG and not values.get("zero_optimization.stage") and not any(map(values.get, flat)):
+        why = "its states are those of whole layers, which it then steps in parts"
+        raise NotModelledError(f"{what} at stage 0 in fp32: {why}, and DeepSpeed stops with a RuntimeError")
 
 
 def refuse(shape: Shape, work: Work) -> None:

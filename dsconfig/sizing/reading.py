@@ -287,7 +287,7 @@ def refuse(
             why = "names of modules differ between releases of Transformers"
             raise NotModelledError(f"`{key}` is not modelled: {why}", "give `leaf_module.classes`")
     _refuse_parallel(values, release)
-    refuse_keys(values.values, release, zero_init and client == "adagrad")
+    refuse_keys(values.values, release, zero_init, client)
     if experts_of(values):
         _refuse_experts(values, release, world)
     if str(values.text("optimizer.type")).lower() == "muon" and client is None:

@@ -92,3 +92,13 @@ def test_keys_that_decide_what_is_shared_are_refused(run: Runs, here: Path, more
     code, _, err = run(*RUN, "--target", "0.19.8")
     assert code == 2
     assert "it decides which layers are shared" in err
+
+
+@pytest.mark.parametrize(("release", "code"), [("0.18.5", 0), ("0.18.6", 2), ("0.19.8", 2)])
+def test_states_of_layers_that_are_shared_later(run: Runs, here: Path, release: str, code: int) -> None:
+    """Adagrad has states at once; in fp32 at stage 0 the script's own steps, on parts from 0.18.6 on."""
+    config = {"train_micro_batch_size_per_gpu": 1, "tensor_parallel": {"autotp_size": 2}}
+    (here / "ds.json").write_text(json.dumps(config))
+    ended, _, err = run(*RUN, "--optimizer", "adagrad", "--target", release)
+    assert ended == code
+    assert ("its states are those of whole layers" in err) == bool(code)

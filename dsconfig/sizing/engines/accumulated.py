@@ -32,7 +32,7 @@ class Accumulated(Engine):
         ledger.take(WEIGHTS, setup.width * (self.cut.padded + self.everything - self.elements))
         ledger.take(ACCUMULATED, setup.gradient * self.cut.padded)
         ledger.take(MASTER, setup.master * self.cut.size)
-        ledger.take(STATES, self._states() + setup.early * self.elements)
+        ledger.take(STATES, self._states() + self.begun)
         self.keeps = setup.stage in setup.ways.keeps_gradients
         self.there = set[Weight](self.trained if self.keeps else ())
         ledger.take(GRADIENTS, setup.width * self.elements if self.keeps else 0)

@@ -45,16 +45,15 @@ class Engine:
         ledger.take(BUILT, built * self.whole, host=True)
         ledger.touch(BUILT, built * self.tape.untied, host=True)
         self._share_experts()
-        early = self.setup.early * self.elements
         if self.setup.optimizer.client:  # its optimizer is made before the engine
-            ledger.take(STATES, early)
+            ledger.take(STATES, self.begun)
         for weight in self.tape.weights if built != width else ():
             ledger.take(BUILT, width * weight.elements, host=True)
             ledger.give(BUILT, built * weight.elements, host=True)
         ledger.give(BUILT, width * self.everything, host=True)
         ledger.take(WEIGHTS, width * self.everything)
         if not self.setup.optimizer.client:
-            ledger.take(STATES, early)
+            ledger.take(STATES, self.begun)
 
     def _share_experts(self) -> None:
         """This rank's experts are put together layer by layer; all others stay up to the last (AutoEP)."""
@@ -75,6 +74,8 @@ class Engine:
         """Linear layers are cut into parts, which go to the device as they were built, and are cast there."""
         built, width, ledger, weights = self.setup.built, self.setup.width, self.ledger, self.tape.weights
         ledger.take(BUILT, built * self.whole, host=True)
+        if self.setup.optimizer.client:
+            ledger.take(STATES, self.begun)
         for weight in weights:
             if weight.parts > 1:
                 ledger.take(WEIGHTS, built * weight.elements)
@@ -86,6 +87,16 @@ class Engine:
         others = sum(weight.elements for weight in weights if weight.parts == 1)
         ledger.give(BUILT, width * others, host=True)
         ledger.take(WEIGHTS, width * others)
+        if not self.setup.optimizer.client:
+            ledger.take(STATES, self.begun)
+
+    @property
+    def begun(self) -> int:
+        """Bytes of states that an optimizer makes at construction; the script's, of whole layers still."""
+        late = self.setup.optimizer.client and self.setup.ways.shares_built
+        return self.setup.early * sum(
+            weight.elements * (weight.parts if late else 1) for weight in self.trained
+        )
 
     @property
     def whole(self) -> int:

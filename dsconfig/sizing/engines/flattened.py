@@ -118,8 +118,7 @@ class Flattened(Engine):
     def states(self) -> int:
         """Bytes of the optimizer's states."""
         rule = self.setup.optimizer
-        early = self.setup.early * self.elements
-        return rule.kept(self.cut.size) * self.setup.master // 4 + early
+        return rule.kept(self.cut.size) * self.setup.master // 4 + self.begun
 
     def rounding(self) -> int:
         """Masters, their gradients, and what stages them."""

@@ -226,7 +226,7 @@ class Placed(Quantised):
             if setup.offloads:
                 ledger.take(OFFLOADED, self.gradients_of(count), host=host)
         if not setup.zero_init:
-            ledger.take(STATES, setup.early * self.elements)
+            ledger.take(STATES, self.begun)
         ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
         if setup.contiguous:
             for kind in self.buckets:

@@ -137,6 +137,8 @@ class Ways(NamedTuple):
     """Ranks that share linear layers share the head too (`autotp.Sharing.head`)."""
     reads_plans: bool
     """It takes Transformers' plans with all their words (`autotp.Sharing.plans`)."""
+    shares_built: bool
+    """`initialize` shares the layers of a model, after the script made its optimizer (`autotp.BY_CONFIG`)."""
 
 
 def ways_of(release: int) -> Ways:
@@ -163,6 +165,7 @@ def ways_of(release: int) -> Ways:
         names_leaves=release >= 18000,
         cuts_head=release >= 19004,
         reads_plans=release >= 19006,
+        shares_built=release >= 18006,
     )
 
 
