@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dsconfig.sizing.engines.base import Engine
     from dsconfig.sizing.engines.setup import Setup
     from dsconfig.sizing.models.shape import Shape, Work
+    from dsconfig.sizing.tape import Tape
 
 PHASES = ("load", "forward", "backward", "step")
 """Those of every run; where a model is put together to be saved there is a fifth, `save`."""
@@ -161,13 +162,13 @@ class Room(NamedTuple):
 ANY = Room()
 
 
-def simulate(setup: Setup, shape: Shape, work: Work, room: Room = ANY) -> tuple[Ledger, Engine]:
-    """Build an engine on paper and take one step with it.
+def simulate(setup: Setup, tape: Tape, work: Work, room: Room = ANY) -> tuple[Ledger, Engine]:
+    """Build an engine on paper around what was recorded, and take one step with it.
 
     Raises:
         ExceededError: it does not fit, as soon as that is clear.
     """
-    ledger, tape = Ledger(together=not setup.apart), record(shape, work)
+    ledger = Ledger(together=not setup.apart)
     ledger.rank.most = room.rank
     if not any(weight.trains for weight in tape.weights):
         names = ", ".join(sorted(work.adapter.targets)) if work.adapter else ""
@@ -193,8 +194,9 @@ def simulate(setup: Setup, shape: Shape, work: Work, room: Room = ANY) -> tuple[
 def side(place: Place, engine: Engine | None = None, times: int = 1) -> Side:
     """What the memory of a rank holds, or that of a host with so many; see `bound`."""
     phases = [*PHASES, *([SAVE] if SAVE in place.peaks else [])]
-    parts = {AT_REST: {name: count for name, count in place.held.items() if count}}
+    parts = {AT_REST: place.held}
     parts |= {phase: dict(place.peaks[phase].held) for phase in phases if phase in place.peaks}
+    parts = {phase: {name: count for name, count in held.items() if count} for phase, held in parts.items()}
 
     def bytes_of(name: str, phase: str) -> int:
         return parts[phase][name] * (1 if name == CONSOLIDATED else times)  # one rank of a host saves
@@ -245,8 +247,9 @@ def estimate(
     found = []
     alone = setup.stage in (0, 3)
     host = room.host // ranks_of_host if alone and room.host is not None else None
+    tape = record(shape, work)
     for number in (0,) if alone else sorted({0, setup.world - 1}):
-        ledger, engine = simulate(setup._replace(rank=number), shape, work, Room(room.rank, host))
+        ledger, engine = simulate(setup._replace(rank=number), tape, work, Room(room.rank, host))
         found.append((max(peak.bytes for peak in ledger.rank.peaks.values()), number, ledger, engine))
     _, number, ledger, engine = max(found, key=lambda entry: entry[0])
     calls = tuple(

@@ -48,8 +48,7 @@ class Place:
             if self.most is not None and self.total > self.most:
                 raise ExceededError
             self._top = self.total
-            held = {name: count for name, count in self.held.items() if count}
-            self.peaks[self.phase] = Peak(self.total, held)
+            self.peaks[self.phase] = Peak(self.total, self.held.copy())
 
     def enter(self, phase: str) -> None:
         """Begin a phase, or go on with one that was left."""
@@ -78,7 +77,10 @@ class Ledger:
 
     def give(self, name: str, count: int, *, host: bool = False) -> None:
         """Hold this many bytes less."""
-        self.take(name, -count, host=host)
+        if count:
+            (self.host if host else self.rank).add(name, -count)
+            if self._together:
+                self.both.add(name, -count)
 
     def touch(self, name: str, count: int, *, host: bool = False) -> None:
         """Hold bytes for a moment."""

@@ -85,19 +85,22 @@ class Pass:
                 self._forward(step.steps, saving=False)
 
     def _compute(self, operation: Operation, saving: bool) -> None:
-        made = operation.output
-        self._cast_weights(operation, made, saving)
+        made, casts = operation.output, self.tape.autocast and operation.weights
+        if casts:
+            self._cast_weights(operation, made, saving)
         computes = operation is not self.last or made in operation.saved  # else it keeps what it reads
         made.references = made.readers if computes else 0
         if computes:
             self.ledger.take(made.label, made.bytes)
             if operation.temporary:
                 self.ledger.touch("temporaries", operation.temporary)
-            self._cast_for_a_moment(operation)
+            if casts:
+                self._cast_for_a_moment(operation)
         if saving and made.needs:
             for tensor in operation.saved:
                 tensor.references += 1
-            self._view(operation, self.hooks.hold)
+            if operation.weights:
+                self._view(operation, self.hooks.hold)
         for tensor in operation.inputs:
             self._drop(tensor)
         if computes and not made.references:
@@ -110,9 +113,7 @@ class Pass:
 
     def _cast_weights(self, operation: Operation, made: Tensor, saving: bool) -> None:
         """Autocast's copy of each weight: one reference for its cache, one for the graph."""
-        if not self.tape.autocast or not operation.inputs:
-            return
-        for weight in operation.weights:
+        for weight in operation.weights if operation.inputs else ():
             if weight.casts and not self._is_own(weight):
                 if weight not in self.copies:
                     self.ledger.take(COPIES, 2 * weight.elements)
@@ -124,7 +125,7 @@ class Pass:
 
     def _cast_for_a_moment(self, operation: Operation) -> None:
         """Stage 3's own linear casts its weight, or on the way back the gradient of it, and keeps no copy."""
-        if self.tape.autocast and operation.inputs:
+        if operation.inputs:
             own = [weight.elements for weight in operation.weights if weight.casts and self._is_own(weight)]
             self.ledger.touch(COPIES, 2 * sum(own))
 
@@ -195,24 +196,29 @@ class Pass:
                 self._arrive(tensor, flow)
             self._spend(flow)
         else:
-            flows = [Flow(tensor.bytes) for tensor in arriving]
-            weights = self._in_order([weight for weight in operation.weights if weight.trains])
-            for fresh in flows:
-                ledger.take(FLOWING, fresh.bytes)
-            sizes = [weight.elements * (4 if weight.full else self.gradient_width) for weight in weights]
-            ledger.take("gradients", sum(sizes))
-            self._cast_for_a_moment(operation)
+            for tensor in arriving:
+                ledger.take(FLOWING, tensor.bytes)
+            sizes = self._gradients_of(operation) if operation.weights else {}
             if operation.back:
                 ledger.touch("temporaries", operation.back)
             if flow is not None:
                 self._spend(flow)
             self._release(operation)
-            for tensor, fresh in zip(arriving, flows, strict=True):
-                self._arrive(tensor, fresh)
-            for weight, size in zip(weights, sizes, strict=True):
+            for tensor in arriving:
+                self._arrive(tensor, Flow(tensor.bytes))
+            for weight, size in sizes.items():
                 self._accumulate(weight, size)
             return
         self._release(operation)
+
+    def _gradients_of(self, operation: Operation) -> dict[Weight, int]:
+        """Gradients of weights, in bytes, in the order in which they come."""
+        weights = self._in_order([weight for weight in operation.weights if weight.trains])
+        sizes = {weight: weight.elements * (4 if weight.full else self.gradient_width) for weight in weights}
+        self.ledger.take("gradients", sum(sizes.values()))
+        if self.tape.autocast:
+            self._cast_for_a_moment(operation)
+        return sizes
 
     def _in_order(self, weights: list[Weight]) -> list[Weight]:
         """Gradients as they come: a bias's first, where a product reads its weight through a view.
@@ -228,8 +234,9 @@ class Pass:
     def _release(self, operation: Operation) -> None:
         for tensor in operation.saved:
             self._drop(tensor)
-        self._view(operation, self.hooks.unhold)
-        for weight in operation.weights:
+        if operation.weights:
+            self._view(operation, self.hooks.unhold)
+        for weight in operation.weights if self.copies else ():
             self._drop_copy(weight)
 
     def _view(self, operation: Operation, hook: Callable[[Weight], None]) -> None:

@@ -33,7 +33,7 @@ class Weight:
         "viewed",
     )
 
-    def __init__(self, number: int, name: str, shape: Sizes, trains: bool, casts: bool) -> None:
+    def __init__(self, number: int, module: int, name: str, shape: Sizes, trains: bool, casts: bool) -> None:
         self.number, self.name = number, name
         self.shape = shape if isinstance(shape, tuple) else (shape,)
         self.elements = prod(self.shape)
@@ -48,7 +48,7 @@ class Weight:
         """Whether it is of experts that ranks share (AutoEP)."""
         self.late = False
         """Whether DeepSpeed makes it, or what is left of it, after the model is there."""
-        self.module = 0
+        self.module = module
         """Where it was made."""
         self.parts = 1
         """Ranks that share it (AutoTP); its elements are those of one."""
@@ -189,13 +189,26 @@ class Exchange(NamedTuple):
 Step: TypeAlias = "Operation | Enter | Leave | Segment | Done"
 
 
-def operations(steps: Sequence[Step]) -> Iterator[Operation]:
-    """The operations among these steps, and in segments among them."""
-    for step in steps:
-        if isinstance(step, Operation):
-            yield step
-        elif isinstance(step, Segment):
-            yield from operations(step.steps)
+class Inside:
+    """What a module does: the block of `with` from where it is entered to where it is left."""
+
+    __slots__ = ("entered", "start", "tape")
+
+    def __init__(self, tape: Tape, module: Module) -> None:
+        self.tape, self.start, self.entered = tape, len(tape.operations), Enter(module)
+
+    def __enter__(self) -> None:
+        """The module is entered."""
+        self.tape.steps.append(self.entered)
+
+    def __exit__(self, *_: object) -> None:
+        """It is left."""
+        made, needs = self.tape.operations, True
+        if len(made) > self.start:
+            needs = made[-1].output.needs
+            if inputs := made[self.start].inputs:
+                self.entered.needs = any(tensor.needs for tensor in inputs)
+        self.tape.steps.append(Leave(self.entered.module, needs))
 
 
 class Tape:
@@ -216,6 +229,8 @@ class Tape:
         self.weights: list[Weight] = []
         self.modules: list[Module] = []
         self.steps: list[Step] = []
+        self.operations: list[Operation] = []
+        """All of them, those of segments too."""
         self.extra = 0
         """Bytes of inputs that are there during the whole pass."""
         self.started = 0
@@ -233,13 +248,11 @@ class Tape:
     ) -> Module:
         """A new module with parameters of these sizes; `casts`: autocast computes with a copy of them."""
         trains = trains and self.adapter is None
-        own = [
-            Weight(len(self.weights) + index, name, size, trains, casts) for index, size in enumerate(sizes)
-        ]
-        self.weights += own
+        own = list[Weight]()
+        for size in sizes:
+            own.append(Weight(len(self.weights), len(self.modules), name, size, trains, casts))
+            self.weights += own[-1:]
         made = Module(len(self.modules), name, own, returns)
-        for weight in own:
-            weight.module = made.number
         self.modules.append(made)
         return made
 
@@ -276,14 +289,17 @@ class Tape:
         shares: bool = False,
     ) -> Tensor:
         """Record an operation and return what it makes."""
-        self.steps.append(
-            Operation(tuple(inputs), output, tuple(saved), tuple(weights), temporary, back, shares)
-        )
+        made = Operation(tuple(inputs), output, tuple(saved), tuple(weights), temporary, back, shares)
+        self.steps.append(made)
+        self.operations.append(made)
+        needs = False
         for tensor in inputs:
             tensor.readers += 1
+            needs = needs or tensor.needs
         for weight in weights:
             weight.uses += 1
-        if not (any(x.needs for x in inputs) or any(weight.trains for weight in weights)):
+            needs = needs or weight.trains
+        if not needs:
             output.needs = False
         return output
 
@@ -298,16 +314,9 @@ class Tape:
         if not embedded.needs:
             embedded.needs, self.started = True, embedded.bytes
 
-    @contextmanager
-    def inside(self, module: Module) -> Iterator[None]:
+    def inside(self, module: Module) -> Inside:
         """What is recorded in this block happens in a module."""
-        start, entered = len(self.steps), Enter(module)
-        self.steps.append(entered)
-        yield
-        made = list(operations(self.steps[start:]))
-        if made and made[0].inputs:
-            entered.needs = any(tensor.needs for tensor in made[0].inputs)
-        self.steps.append(Leave(module, not made or made[-1].output.needs))
+        return Inside(self, module)
 
     @contextmanager
     def segment(self, source: Tensor, active: bool) -> Iterator[None]:

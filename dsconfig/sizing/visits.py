@@ -22,7 +22,7 @@ def there(steps: Sequence[Step], owner: int | None = None) -> Iterator[Visit]:
     """Those of a forward pass."""
     for step in steps:
         if isinstance(step, (Enter, Leave)):
-            yield Visit(step.module, isinstance(step, Enter), owner=owner)
+            yield Visit(step.module, isinstance(step, Enter), False, owner)
         elif isinstance(step, Segment):
             yield from there(step.steps, owner)
 
@@ -31,9 +31,9 @@ def back(steps: Sequence[Step]) -> Iterator[Visit]:
     """Those of a backward pass, which enters what the way there leaves."""
     for step in reversed(steps):
         if isinstance(step, Leave) and step.needs:
-            yield Visit(step.module, enters=True, back=True)
+            yield Visit(step.module, True, True)
         elif isinstance(step, Enter) and step.needs and step.module.returns:
-            yield Visit(step.module, enters=False, back=True)
+            yield Visit(step.module, False, True)
         elif isinstance(step, Segment):
             early, late = step.parts()
             yield from back(late)

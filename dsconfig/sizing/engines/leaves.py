@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from dsconfig.sizing.tape import Module, Tape, Weight
@@ -21,9 +22,24 @@ def leaves_of(tape: Tape, kinds: Sequence[str]) -> tuple[dict[int, tuple[Weight,
     return {number: weights[number] for number in leaves.values()}, inner
 
 
-def counted(weights: tuple[Weight, ...]) -> tuple[tuple[Weight, ...], int]:
-    """With how many elements they have."""
-    return weights, sum(weight.elements for weight in weights)
+class Coming:
+    """When modules that are entered one after the other need a parameter."""
+
+    def __init__(self, parameters: Iterable[tuple[Weight, ...]]) -> None:
+        self.places: dict[Weight, list[int]] = {}
+        """Of each parameter, the turns at which it is needed."""
+        self.before = [0]
+        """Elements of all that is needed before each turn."""
+        for turn, weights in enumerate(parameters):
+            for weight in weights:
+                self.places.setdefault(weight, []).append(turn)
+            self.before.append(self.before[-1] + sum(weight.elements for weight in weights))
+
+    def soon(self, weight: Weight, turn: int, reach: int) -> bool:
+        """Whether it is needed from this turn on, before so many elements are."""
+        places = self.places.get(weight, [])
+        place = bisect_left(places, turn)
+        return place < len(places) and self.before[places[place]] - self.before[turn] < reach
 
 
 def below(tape: Tape) -> dict[int, tuple[Weight, ...]]:

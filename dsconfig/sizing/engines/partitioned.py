@@ -77,9 +77,10 @@ class Partitioned(Placed):
 
     def leave(self, number: int, forward: bool) -> None:
         """Release; the gradients of a leaf module come when its backward pass is over, in their order."""
-        waiting = {} if forward else self.delayed.pop(number, {})
-        for weight in sorted(waiting, key=lambda found: found.number):
-            self._bucket(weight, waiting[weight])
+        if number in self.delayed and not forward:
+            waiting = self.delayed.pop(number)
+            for weight in sorted(waiting, key=lambda found: found.number):
+                self._bucket(weight, waiting[weight])
         self.coordinator.release(number)
 
     def again(self, number: int | None) -> None:

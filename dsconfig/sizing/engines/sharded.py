@@ -117,11 +117,13 @@ class Sharded(Flattened):
     def _in_chunks(self, stretches: list[tuple[int, int]], kind: int, width: int, experts: bool) -> None:
         """As many at once as fill a bucket (`allreduce_and_scatter`, `allreduce_no_retain`)."""
         chunk: list[tuple[int, int]] = []
+        filled = 0
         for index, stretch in enumerate(stretches):
             chunk.append(stretch)
-            if sum(count for _, count in chunk) > self.setup.bucket or index == len(stretches) - 1:
+            filled += stretch[1]
+            if filled > self.setup.bucket or index == len(stretches) - 1:
                 self._all_reduce(chunk, kind, width, experts)
-                chunk = []
+                chunk, filled = [], 0
 
     def _all_reduce(self, chunk: list[tuple[int, int]], kind: int, width: int, experts: bool) -> None:
         total, flat = sum(count for _, count in chunk), len(chunk) > 1

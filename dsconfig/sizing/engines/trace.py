@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
 
-from dsconfig.sizing.engines.leaves import below, counted, leaves_of
+from dsconfig.sizing.engines.leaves import Coming, below, leaves_of
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.tape import Tape, Weight
@@ -53,6 +53,7 @@ class Coordinator:
         ranks_of: Callable[[Weight], int],
     ) -> None:
         self.setup, self.ledger, self.kept = setup, ledger, kept
+        self.third = setup.third
         self.send, self.ranks_of = send, ranks_of
         self.leaves, self.inner = leaves_of(tape, setup.leaves)
         self.weights_of = [self.leaves.get(module.number, module.weights) for module in tape.modules]
@@ -62,11 +63,12 @@ class Coordinator:
         self.trace = [
             (weight, number)
             for number, module in enumerate(self.order)
+            if self.weights_of[module.number]  # most have none
             for weight in sorted(self.weights_of[module.number], key=lambda found: found.number)
         ]
-        self.shallow = [counted(module.weights) for module in self.order]
+        self.shallow = Coming(module.weights for module in self.order)
         inside = below(tape) if self.leaves else {}
-        self.deep = [counted(inside[module.number]) for module in self.order if inside]
+        self.deep = Coming(inside[module.number] for module in self.order if inside)
         self.there: dict[Weight, Block] = {}
         """Gathered and ready."""
         self.held: dict[Weight, list[Block]] = {}
@@ -128,9 +130,11 @@ class Coordinator:
         if module in self.inner:
             return
         if own := self.weights_of[module]:  # most modules have none
-            self._gather([weight for weight in own if self._absent(weight)])
+            if absent := list(filter(self._absent, own)):
+                self._gather(absent)
             self._arrive(module, own)
-        self._prefetch()
+        if self.third.prefetch > 0:
+            self._prefetch()
         self.number += 1
 
     def _arrive(self, module: int, own: Sequence[Weight]) -> None:
@@ -151,8 +155,7 @@ class Coordinator:
             missing.discard(weight)
 
     def _prefetch(self) -> None:
-        setup = self.setup
-        most = min(setup.third.live - self.available, setup.third.prefetch) if setup.third.prefetch > 0 else 0
+        most = min(self.third.live - self.available, self.third.prefetch)
         chosen: dict[Weight, None] = {}
         count = 0
         while self.queue and count < most and self.queue[0][0] not in self.away:
@@ -161,8 +164,9 @@ class Coordinator:
             if weight not in chosen and self._absent(weight):
                 chosen[weight] = None
                 count += weight.elements
-        self._gather(list(chosen))
-        if self.home and setup.third.prefetch > 0:
+        if chosen:
+            self._gather(list(chosen))
+        if self.home:
             self._read_ahead()
 
     def _read_ahead(self) -> None:
@@ -185,8 +189,6 @@ class Coordinator:
 
     def _gather(self, weights: list[Weight]) -> None:
         """`all_gather_coalesced`: of one parameter in place, of several into a buffer for each type."""
-        if not weights:
-            return
         places = list(dict.fromkeys(map(self.setup.place, weights)))
         if len(places) > 1:  # a call for each group of ranks
             for place in places:
@@ -282,20 +284,15 @@ class Coordinator:
 
     def _going(self, module: int) -> set[Weight]:
         """`__params_to_release`."""
-        own = self.weights_of[module]
-        going = {
-            weight for weight in own if weight not in self.kept and self.recent.get(weight, -1) <= self.number
+        # it looks into what comes as deep as into what it lets go of
+        ahead, number = self.deep if module in self.leaves else self.shallow, self.number
+        return {
+            weight
+            for weight in self.weights_of[module]
+            if weight not in self.kept
+            and self.recent.get(weight, -1) <= number
+            and not ahead.soon(weight, number, self.third.reuse)
         }
-        if going:
-            # it looks into what comes as deep as into what it lets go of (`__params_to_release`)
-            coming, traversed = self.deep if module in self.leaves else self.shallow, 0
-            for number in range(self.number, len(self.order)):
-                if traversed >= self.setup.third.reuse:
-                    break
-                weights, elements = coming[number]
-                going.difference_update(weights)
-                traversed += elements
-        return going
 
     def drop(self, weight: Weight) -> None:
         """Partition a parameter again, unless a module is at work with it."""

@@ -112,6 +112,7 @@ class Words:
         own = () if shape.tied else ((shape.vocabulary, hidden),)
         self.decoder = tape.module(f"{prefix}.decoder", *own, casts=True)
         self.decoder.weights = (*(words if shape.tied else self.decoder).weights, *self.whole.weights)
+        self.whole.weights[0].module = self.decoder.number
         self.whole.weights = ()
         tape.untied = shape.vocabulary * (hidden if shape.tied else 0) + shape.vocabulary
 

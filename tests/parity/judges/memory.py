@@ -11,6 +11,7 @@ from dsconfig.sizing.engines.halves import GRAM
 from dsconfig.sizing.engines.setup import Rule
 from dsconfig.sizing.estimate import PHASES, bound, simulate
 from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.models.families import record
 from dsconfig.sizing.models.hugging_face import shape_of
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.optimizers import ADAM, FOREACH, FUSED, SINGLE
@@ -113,7 +114,7 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
         trial.get("imbalance", 1),
         on_cpu=True,
     )
-    return simulate(setup, shape(model), work)
+    return simulate(setup, record(shape(model), work), work)
 
 
 def predict(trial: dict[str, Any], release: str) -> Prediction:
