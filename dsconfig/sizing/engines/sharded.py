@@ -41,7 +41,7 @@ class Sharded(Flattened):
         """The buckets are there from the first gradient on (`setup_buckets`)."""
         if self.ready:
             return
-        self.ready = True
+        self.ready, self.reductions = True, 0
         setup = self.setup
         kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {setup.sent}
         self.buckets = {kind: [] for kind in kinds}
@@ -78,6 +78,7 @@ class Sharded(Flattened):
         """`reduce_ipg_grads`: average what is in the bucket, then keep what is this rank's."""
         weights = self.buckets[kind]
         if weights:
+            self.reductions += 1
             self._average(weights, kind)
         for weight in weights:
             if weight in self.mine:
@@ -170,8 +171,11 @@ class Sharded(Flattened):
                 self.reduce_ready(weight)
         for kind in sorted(self.buckets):
             self.reduce(kind)
-        if setup.contiguous and self.ready and not self.casts:
-            ledger.give(BUCKET, self.bucket_bytes)
+        if setup.contiguous and self.ready:
+            # What is cast to fp32 stays, as views of the buffers that were filled: of two, one may be empty.
+            empty = 2 if setup.overlap and self.reductions < 2 else 1
+            self.viewed = self.bucket_bytes // empty if self.casts else 0
+            ledger.give(BUCKET, self.bucket_bytes - self.viewed)
         self.ready = False
         self._epilogue()
 
@@ -217,7 +221,7 @@ class Sharded(Flattened):
             if self.ranks_of(members[0]) > 1:
                 self.send("all_gather", cut.padded, setup.width, self.ranks_of(members[0]))
         if self.casts and setup.contiguous:
-            ledger.give(BUCKET, self.bucket_bytes)
+            ledger.give(BUCKET, self.viewed)
             ledger.give(GRADIENTS, sum(self.there.values()))  # `zero_grad`
             self.there.clear()
 
