@@ -35,6 +35,13 @@ def world_size(text: str) -> int:
     return int(text)
 
 
+def to_file(text: str) -> str | None:
+    """The file that a result goes to; None for `-`: to stdout, as without one."""
+    if not text:
+        raise argparse.ArgumentTypeError("expected the name of a file, or `-` for stdout")
+    return None if text == "-" else text
+
+
 def consumer(text: str) -> str:
     """Who reads the file."""
     if not is_known(text):

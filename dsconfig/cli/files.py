@@ -62,10 +62,30 @@ def write(name: str, data: bytes) -> None:
     from dsconfig.document import rewrite
 
     try:
+        if is_stdout(name):  # another file in its place would lose what else is written there
+            sys.stdout.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+            return
         rewrite.sweep(os.path.dirname(os.path.realpath(name)))
         rewrite.write(name, data)
     except OSError as error:
         refuse(f"{name}: {reason(error)}")
+
+
+def is_stdout(name: str) -> bool:
+    """Whether a name leads to the file that stdout is, as `/dev/stdout` does."""
+    try:
+        return os.path.samestat(os.stat(name), os.fstat(sys.stdout.fileno()))
+    except (OSError, ValueError, AttributeError):  # no such file, or no stdout that is one
+        return False
+
+
+def refuse_input(name: str, *inputs: str | None) -> None:
+    """Refuse to write over a file that something else was read from."""
+    for other in inputs:
+        if other and os.path.exists(name) and os.path.exists(other) and os.path.samefile(name, other):
+            refuse(f"{name} is {other}, which is read: give another name")
 
 
 def into_file(name: str, run: Callable[[], int]) -> int:

@@ -8,9 +8,10 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_file, add_settings, world_size
+from dsconfig.cli.arguments import add_color, add_file, add_settings, consumer, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, reason, write
+from dsconfig.cli.fitting import PART, fit, largest, margin
 from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.pictures import NEEDS_MATPLOTLIB, plotted
 from dsconfig.cli.resolved import assignment, explain, tell
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 ATTENTION, KINDS = ("sdpa", "flash", "eager"), ("micro-batch", "sequence", "model")
 FORMATS = ("text", "json", "csv")
-MARGIN, PART = 2 << 30, 32
-"""Kept free of a GPU unless something else is asked for: so many bytes, and a part of its memory."""
 SELDOM = 100_000
 """New objects between two collections of garbage: a model on paper has very many, and none are garbage."""
 NOT_COUNTED = (
@@ -73,7 +72,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--target", metavar="RELEASE", help="the release that runs it (default: the installed DeepSpeed)")
     readers = _consumers()
     told = f"who reads the file: {', '.join(readers)} (default: found out)"
-    add("--consumer", choices=readers, metavar="READER", help=told)
+    add("--consumer", type=consumer, metavar="READER", help=told)
     add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
 
 
@@ -85,7 +84,7 @@ def _add_result(parser: argparse.ArgumentParser) -> None:
     told = f"kept free on a GPU (default: 2GiB and 1/{PART} of its memory)"
     add("--margin", type=amount, metavar="SIZE", help=told)
     add("--fit", type=amount, metavar="SIZE", help="the smallest changes that fit a GPU of this memory")
-    told = "with --fit: write the config with these changes to this file"
+    told = "with --fit: write the config with these changes, and --set's, to this file (`-`: stdout)"
     add("-o", "--output", metavar="OUT", help=told)
     told = "the largest micro batch, sequence or model (by its layers) that --gpu holds"
     add("--max", choices=KINDS, metavar="WHAT", help=told)
@@ -122,9 +121,9 @@ def run(args: argparse.Namespace) -> int:
     try:
         document, options = _options(args)
         if args.fit is not None:
-            return _fit(args, document, options)
+            return fit(args, document, options)
         if args.max is not None:
-            return _max(args, document, options)
+            return largest(args, document, options)
         from dsconfig.resolving.asked import ask
 
         found = ask(document, options).answer()
@@ -171,51 +170,6 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     )
 
 
-def _fit(args: argparse.Namespace, document: Document, options: Options) -> int:
-    from dsconfig.render import memory as render
-    from dsconfig.render.style import style_of
-    from dsconfig.resolving.fitting import fitted, written
-
-    if args.output_format == "csv":
-        refuse("--fit gives text or json")
-    if args.plot or args.max:
-        refuse(f"--fit and {'--plot' if args.plot else '--max'} exclude each other")
-    margin = _margin(args, args.fit)
-    found = fitted(document, options, max(0, args.fit - margin), args.host)
-    if args.output_format == "json":
-        sys.stdout.write(json.dumps({"fit": found.to_dict()}, indent=2) + "\n")
-    else:
-        style = style_of(sys.stdout, args.color)
-        tell(render.fit_lines(found, render.Limits(args.fit, args.host, margin), style), style)
-    if args.output is not None and found.fits:
-        write(args.output, written(document, found).encode())
-    return CLEAN if found.fits else FINDINGS
-
-
-def _max(args: argparse.Namespace, document: Document, options: Options) -> int:
-    from dsconfig.render import memory as render
-    from dsconfig.render.style import style_of
-    from dsconfig.resolving.largest import largest
-
-    if args.gpu is None:
-        refuse("--max goes with --gpu")
-    if args.output_format == "csv" or args.plot:
-        refuse("--max gives text or json")
-    found = largest(document, options, args.max, max(0, args.gpu - _margin(args, args.gpu)))
-    if args.output_format == "json":
-        sys.stdout.write(json.dumps({"max": found.to_dict()}, indent=2) + "\n")
-    else:
-        style = style_of(sys.stdout, args.color)
-        tell(render.max_lines(found, args.gpu, style), style)
-    return CLEAN if found.value else FINDINGS
-
-
-def _margin(args: argparse.Namespace, memory: int) -> int:
-    """What is kept free of a GPU with this memory."""
-    given: int | None = args.margin
-    return MARGIN + memory // PART if given is None else given
-
-
 def _plot(found: Estimate, args: argparse.Namespace, suffix: str) -> None:
     from dsconfig.render.stacks import stacks
 
@@ -245,12 +199,12 @@ def _write(args: argparse.Namespace, found: Estimate) -> int:
     from dsconfig.render import memory as render
     from dsconfig.render.style import style_of
 
-    limits = render.Limits(args.gpu, args.host, _margin(args, args.gpu or 0))
+    limits = render.Limits(args.gpu, args.host, margin(args, args.gpu or 0))
     if args.output_format == "json":
         sys.stdout.write(json.dumps(found.to_dict() | limits.to_dict(found), indent=2) + "\n")
     elif args.output_format == "csv":
         sys.stdout.writelines(render.csv_lines(found))
     else:
         style = style_of(sys.stdout, args.color)
-        tell(render.text_lines(found, limits, style), style)
+        tell(render.text_lines(found, limits, style), style, sys.stdout)
     return CLEAN if limits.hold(found) else FINDINGS

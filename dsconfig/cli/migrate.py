@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_circumstances, add_color, add_file, add_settings
+from dsconfig.cli.arguments import add_circumstances, add_color, add_file, add_settings, to_file
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import read, reason, write
 from dsconfig.cli.parser import tell_exit_codes
@@ -37,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where it goes", "by default the new text goes to stdout")
     add = group.add_mutually_exclusive_group().add_argument
     add("--write", action="store_true", help="write it over FILE")
-    add("-o", "--output", metavar="OUT", help="write it to this file, and leave FILE as it is")
+    add("-o", "--output", type=to_file, metavar="OUT", help="write it to this file, and leave FILE as it is")
     add("--diff", action="store_true", help="show the changes, and write none")
     add = parser.add_argument_group("an elasticity block", "for a release that refuses it").add_argument
     beside = "default: beside what is written, NAME.elasticity.json"
@@ -110,11 +110,10 @@ def _refuse_same(args: argparse.Namespace) -> None:
 
 def _keep(args: argparse.Namespace, document: Document, done: Migration) -> str | None:
     """Do with the new text what was asked for; returns the file that has the `elasticity` block."""
-    from dsconfig.cli.output import difference, is_whole, put, replace, show
+    from dsconfig.cli.output import difference, put, refuse_unlike, replace, show
     from dsconfig.document.rewrite import sweep
 
-    if not is_whole(document):
-        refuse(f"{document.name}: is not UTF-8 text")
+    refuse_unlike(document, args.output or "")
     if args.diff:
         show(difference(document.name, document.text, done.text))
         return None

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
+from dsconfig.cli.errors import refuse
 from dsconfig.document import Document
 from dsconfig.document.rewrite import rewrite
 
@@ -32,6 +33,17 @@ def replace(name: str, document: Document, text: str) -> None:
 def is_whole(document: Document) -> bool:
     """Whether the text is all of the file: bytes that are not UTF-8 would be lost in writing it."""
     return not any(problem.kind in ("invalid-utf8", "not-text") for problem in document.problems)
+
+
+def refuse_unlike(document: Document, name: str) -> None:
+    """Refuse to write a config's text where it would lose bytes, or to a name of another format."""
+    if not is_whole(document):
+        refuse(f"{document.name}: is not UTF-8 text")
+    form = os.path.splitext(name)[1].lower()
+    if document.format == "yaml" and form in (".json", ".jsonc", ".hjson"):
+        refuse(f"{name}: {document.name} is YAML, whose text is kept: give a name that ends in .yaml")
+    if document.format != "yaml" and form in (".yaml", ".yml"):
+        refuse(f"{name}: {document.name} is no YAML, and its text is kept: give a name that ends in .json")
 
 
 def difference(name: str, old: str, new: str) -> Iterator[str]:

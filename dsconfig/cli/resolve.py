@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_file, add_filling, add_settings, world_size
+from dsconfig.cli.arguments import add_file, add_filling, add_settings, to_file, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, write
 from dsconfig.cli.in_json import plain, unspeakable
@@ -42,7 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         add(f"--{name}", type=world_size, default=1, metavar="N", help=f"{told} (default: 1)")
     add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="write a value first, as JSON")
     add_filling(parser)
-    add("-o", "--output", metavar="OUT", help="write the config to this file (default: stdout)")
+    told = "write the config to this file (default: `-`, stdout)"
+    add("-o", "--output", type=to_file, metavar="OUT", help=told)
     add_settings(parser)
     tell_exit_codes(parser, {CLEAN: "resolved", FINDINGS: "the release does not run it at this world size"})
 

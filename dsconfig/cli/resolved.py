@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -29,11 +28,11 @@ def assignment(text: str) -> tuple[str, Json]:
         return key.strip(), value
 
 
-def tell(lines: Iterable[str], style: Style) -> None:
-    """Show lines on stdout, as wide as the terminal is."""
+def tell(lines: Iterable[str], style: Style, stream: TextIO) -> None:
+    """Show lines, as wide as the terminal is."""
     from dsconfig.render.wrap import flowed
 
-    sys.stdout.writelines(flowed(line, style) for line in lines)
+    stream.writelines(flowed(line, style) for line in lines)
 
 
 def explain(error: ResolveError, stream: TextIO) -> None:

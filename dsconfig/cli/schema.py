@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_schema_choice, add_settings
+from dsconfig.cli.arguments import add_schema_choice, add_settings, to_file
 from dsconfig.cli.errors import CLEAN, refuse
 from dsconfig.cli.parser import tell_exit_codes
 
@@ -21,7 +21,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
     add_schema_choice(parser)
     add = parser.add_argument
-    add("-o", "--output", metavar="FILE", help="write the schema to this file (default: stdout)")
+    told = "write the schema to this file (default: `-`, stdout)"
+    add("-o", "--output", type=to_file, metavar="FILE", help=told)
     add("--path", action="store_true", help="say where the schema is kept on this machine, and stop")
     add_settings(parser)
     tell_exit_codes(parser, {CLEAN: "written"})

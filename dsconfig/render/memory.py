@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -121,13 +121,23 @@ def csv_lines(found: Estimate) -> Iterator[str]:
             yield f"{name},at most,{phase},{count},\n"
 
 
-def fit_lines(found: Fit, limits: Limits, style: Style) -> Iterator[str]:
-    """The changes one after the other, with what a rank holds at most after each, and its host."""
+def fit_lines(
+    found: Fit, limits: Limits, style: Style, out: Sequence[str] = (), consumer: str | None = None
+) -> Iterator[str]:
+    """The changes one after the other, with what a rank holds at most after each, and its host.
+
+    Of the config with them: `out` are keys that nothing reads then, `consumer` is who is to be named as its
+    reader.
+    """
     size = _size(limits.gpu or 0)
     kept = f", {_size(limits.margin)} kept free" if limits.margin else ""
     for change, bound, host in found.changes:
         more = f", the host {host / GIB:.2f}" if limits.host is not None else ""
         yield f"{change.told}: at most {bound / GIB:.2f} GiB{more}\n"
+    for key in out:
+        yield f"take `{key}` out, which nothing reads then\n"
+    if consumer:
+        yield f"its values no longer show that {consumer} reads it: say so by --consumer {consumer}\n"
     if found.fits:
         how = "with that" if found.changes else "as it is"
         yield f"{style.paint('fits', 'good')} {size} {how}{kept}\n"

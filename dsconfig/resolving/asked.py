@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
 from dsconfig.consumers.known import of_file
+from dsconfig.consumers.versions import parted
 from dsconfig.releases import NUMBERS
 from dsconfig.resolving.effective import effective
 from dsconfig.resolving.launched import Told, told
@@ -142,7 +143,7 @@ def ask(document: Document, options: Options) -> Question:
     free = options.micro_batch is not None and not {STEPS, TRAIN} & changes.keys()
     run, assumed = with_micro_batch(lambda batch: resolved(partial(resolving, batch), args), free)
     values = _values(run, shared)
-    in_shards = run.consumer == "transformers" if options.zero_init is None else options.zero_init
+    in_shards = parted(run.consumer)[0] == "transformers" if options.zero_init is None else options.zero_init
     node = min(options.gpus_per_node or NODE, run.world_size)
     setup = _setup(run, values, options.optimizer, in_shards)._replace(node=node)
     work = _work(run, setup, options, said, bool((args or {}).get("gradient_checkpointing")))

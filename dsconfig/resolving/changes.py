@@ -55,6 +55,13 @@ class After(NamedTuple):
     host: int
 
 
+def over(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
+    """Values with others written after them; what stands in a section that is written anew is gone."""
+    anew = tuple(f"{key}." for key in more)
+    kept = {key: value for key, value in values.items() if key not in more and not key.startswith(anew)}
+    return {**kept, **more}
+
+
 def set_to(values: Mapping[str, Json]) -> Change:
     """The change that writes these values."""
     told = " and ".join(f"set `{key}` to {json.dumps(value)}" for key, value in values.items())
@@ -67,9 +74,7 @@ def together(changes: Sequence[Change]) -> Change:
         return changes[0]
     values: dict[str, Json] = {}
     for change in changes:
-        above = tuple(f"{key}." for key in change.values)
-        values = {key: value for key, value in values.items() if not key.startswith(above)}
-        values |= change.values
+        values = over(values, change.values)
     plain = all(change == set_to(change.values) for change in changes)
     return Change(
         set_to(values).told if plain else " and ".join(change.told for change in changes),
@@ -105,11 +110,11 @@ def steps_of(chosen: Sequence[Change], held: Held, hosts: bool) -> Iterator[Afte
             done, last = [*done, *mates, change], now
         else:
             waiting += [*mates, change]
-    for change in list(waiting):
-        if now := effect([change]):
-            yield After(change, *now)
-            done, last = [*done, change], now
-            waiting.remove(change)
+    while found := next(((change, now) for change in waiting if (now := effect([change]))), None):
+        change, last = found
+        yield After(change, *last)
+        done.append(change)
+        waiting.remove(change)
     if waiting and (now := effect(waiting)):
         yield After(together(waiting), *now)
 

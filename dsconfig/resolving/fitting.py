@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import MICRO, STEPS
 from dsconfig.batch.triplet import TRAIN as BATCH
-from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.resolving.asked import Options, Question, ask
-from dsconfig.resolving.changes import After, Change, set_to, steps_of
+from dsconfig.resolving.changes import After, Change, over, set_to, steps_of
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.smaller import ZENFLOW, Filler, count, filler_of, smaller_batches
 from dsconfig.sizing.estimate import Estimate, Room
@@ -67,10 +67,12 @@ def search_of(
 ) -> tuple[Search, Estimate, list[Change]]:
     """The search, what is held before any change, and all changes, the cheapest first."""
     written = dict(options.set or {})
+    if options.micro_batch is not None:  # has the last word
+        written.pop(MICRO, None)
     first = ask(document, options)
 
     def asks(changes: Sequence[Change], ranks: int) -> Question:
-        values = {key: value for change in changes for key, value in change.values.items()}
+        values = reduce(over, (change.values for change in changes), dict[str, "Json"]())
         if ranks != first.run.world_size and "train_batch_size" in first.run.config:  # it grows with them
             groups = ranks // first.setup.sequence
             triplet = {
@@ -79,12 +81,13 @@ def search_of(
                 **values,
             }
             values = {**triplet, BATCH: int(str(triplet[MICRO])) * int(str(triplet[STEPS])) * groups}
-        return ask(document, _changed(options, changes, {**written, **values}, ranks))
+        return ask(document, _changed(options, changes, over(written, values), ranks))
 
     checkpoints, in_shards = first.work.checkpointing, first.setup.zero_init
     part = 0 if host is None else _largest_part(first)
     zenflow, filler = bool(first.setup.selection), filler_of(document, options, first.run)
-    changes = list(ladder(first.values.values, checkpoints, in_shards, part, zenflow, filler))
+    there = _sections_of(first.run.config)
+    changes = list(ladder(first.values.values, checkpoints, in_shards, part, zenflow, filler, there))
     return Search(asks, Room(room, host)), first.answer(), changes
 
 
@@ -97,27 +100,6 @@ def _changed(options: Options, changes: Sequence[Change], values: Mapping[str, J
     )
 
 
-def written(document: Document, found: Fit) -> str:
-    """The text of the config with the changes.
-
-    Raises:
-        ValueError: there is no place for them, as in a launch file.
-    """
-    from dsconfig.checking.patches import edited
-    from dsconfig.consumers.launchers.follow import job_of
-    from dsconfig.diagnostic import Set
-    from dsconfig.document.edit import EditError
-
-    if job_of(document) is not None or is_launch_file(document.value()):
-        raise ValueError(f"{document.name} is a launch file: -o writes the config that is given itself")
-    values = {key: value for change, *_ in found.changes for key, value in change.in_config.items()}
-    try:
-        operations = [Set(tuple(key.split(".")), value) for key, value in values.items()]
-        return edited(document, operations).text if operations else document.text
-    except EditError as error:
-        raise ValueError(f"{document.name} cannot be changed: {error}") from None
-
-
 def ladder(
     values: Mapping[str, Json],
     checkpointing: bool,
@@ -125,12 +107,13 @@ def ladder(
     part: int,
     zenflow: bool,
     filler: Filler,
+    there: frozenset[str],
 ) -> Iterator[Change]:
     """Changes in the order of what they cost in speed; `values`: what counts today.
 
     `part`: elements of the largest part of a parameter, where the host's memory is short, too; else 0.
     `zenflow`: whether it is on; it goes before stage 3, whose hooks turn neither shards that are built nor
-    segments.
+    segments. `there`: sections of what is offloaded which the config has.
     """
     stage = count(values, f"{ZERO}stage")
     bucket = count(values, f"{ZERO}reduce_bucket_size") > SMALL_BUCKET
@@ -151,7 +134,7 @@ def ladder(
             yield smaller
         if higher == 3:
             yield from _of_third(values, in_shards)
-    yield from _offloads(values)
+    yield from _offloads(values, there)
     if part:
         yield from _for_host(values, part)
 
@@ -185,11 +168,17 @@ CHECKPOINTING = Change("checkpoint activations in the script", {}, checkpointing
 SECTIONS = (f"{ZERO}offload_optimizer", f"{ZERO}offload_param")
 
 
-def _offloads(values: Mapping[str, Json]) -> Iterator[Change]:
+def _sections_of(config: JsonObject) -> frozenset[str]:
+    zero = config.get("zero_optimization")
+    found = zero if isinstance(zero, dict) else {}
+    return frozenset(each for each in SECTIONS if isinstance(found.get(each.removeprefix(ZERO)), dict))
+
+
+def _offloads(values: Mapping[str, Json], there: frozenset[str]) -> Iterator[Change]:
     """The optimizer before the parameters."""
     for section in SECTIONS:
         if values.get(f"{section}.device") in (None, "none"):
-            yield set_to({section: {"device": "cpu"}})
+            yield set_to({f"{section}.device": "cpu"} if section in there else {section: {"device": "cpu"}})
         if section == SECTIONS[0] and _is_muon(values):  # stage 3 puts all matrices of a group together
             yield set_to({f"{ZERO}sub_group_size": SMALL_GROUP})
 
@@ -264,11 +253,19 @@ class Search:
         return Fit(False, after, None, most)
 
     def _needed(self, chosen: list[Change], ranks: int) -> list[Change]:
-        """Those without which the others are not enough, the costly left out first."""
-        for other in reversed(chosen[:-1]):
-            fewer = [kept for kept in chosen if kept is not other]
-            if self.fits(fewer, ranks):
-                chosen = fewer
+        """Those without which the others are not enough, the costly left out first.
+
+        One that was needed may not be once another is left out, as keys of stage 3 without it.
+        """
+        needed: list[Change] = []
+        tried = chosen[:-1]  # it is the last with which it fits
+        while len(needed) != len(chosen):
+            needed = chosen
+            for other in reversed(tried):
+                fewer = [kept for kept in chosen if kept is not other]
+                if self.fits(fewer, ranks):
+                    chosen = fewer
+            tried = chosen
         return chosen
 
     def _after(self, chosen: Sequence[Change], first: Estimate) -> tuple[After, ...]:

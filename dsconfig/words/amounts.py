@@ -17,5 +17,5 @@ def amount(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
     unit = UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None or len(text) > 20 or len(found[1]) > 15:
-        raise ValueError(f"expected an amount such as 80GiB, got `{text}`")
+        raise ValueError(f"expected an amount such as 80GiB, got `{text[:40]}`")
     return int(float(found[1]) * unit)

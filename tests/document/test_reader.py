@@ -124,6 +124,8 @@ def test_comments() -> None:
     assert all(document.text[slice(*span)] == text for span, text in document.comments)
     yaml = read_text("# one\na: b # two\nc: 'x # y'\nd: |\n  # text\ne: x#y\n", format="yaml")
     assert [text for _, text in yaml.comments] == ["# one", "# two"]
+    quoted = read_text('a: "x # y"  # one\nb: 1  # two\n', "a.yaml", "yaml")
+    assert [text for _, text in quoted.comments] == ["# one", "# two"]
     assert all(yaml.text[slice(*span)] == text for span, text in yaml.comments)
 
 

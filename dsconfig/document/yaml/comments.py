@@ -16,12 +16,14 @@ def comments(text: str, root: Node | None) -> tuple[tuple[Span, str], ...]:
     scalars = sorted(_scalar_spans(root)) if root else []
     starts = [span.start for span in scalars]
     found: list[tuple[Span, str]] = []
-    for match in _COMMENT.finditer(text):
-        if len(found) >= MAX_VALUES:
-            break
+    at = 0
+    while (match := _COMMENT.search(text, at)) and len(found) < MAX_VALUES:
         index = bisect_right(starts, match.start()) - 1
-        if index < 0 or scalars[index].end <= match.start():
-            found.append((Span(*match.span()), match.group()))
+        if index >= 0 and scalars[index].end > match.start():  # behind it there may be one on the same line
+            at = scalars[index].end
+            continue
+        found.append((Span(*match.span()), match.group()))
+        at = match.end()
     return tuple(found)
 
 
