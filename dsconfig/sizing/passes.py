@@ -241,10 +241,11 @@ class Pass:
 
     def _view(self, operation: Operation, hook: Callable[[Weight], None]) -> None:
         """The gradient of an input is computed from a view of the weight, or from autocast's copy of it."""
-        if self.tape.autocast or not any(tensor.needs for tensor in operation.inputs):
+        if not any(tensor.needs for tensor in operation.inputs):
             return
         for weight in operation.weights[:1]:
-            if weight.viewed and not self._is_own(weight):
+            copied = self.tape.autocast and weight.casts
+            if weight.viewed and not copied and not self._is_own(weight):
                 hook(weight)
 
     def _is_own(self, weight: Weight) -> bool:
