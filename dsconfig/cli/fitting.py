@@ -37,9 +37,12 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
     _refuse(args, document)
     free = margin(args, args.fit)
     found = fitted(document, options, max(0, args.fit - free), args.host)
-    done = None
+    done, failed = None, ""
     if args.output and found.fits:
-        done = written(document, options, found, document.name if args.output == "-" else args.output)
+        try:
+            done = written(document, options, found, document.name if args.output == "-" else args.output)
+        except ValueError as error:  # the changes are told even so
+            failed = str(error)
     out, said = (done.out, done.consumer) if done else ((), None)
     stream = sys.stderr if args.output == "-" and done else sys.stdout
     if args.output_format == "json":
@@ -52,6 +55,8 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
         put(done.text)
     elif done:
         write(args.output, done.text.encode())
+    elif failed:
+        refuse(failed)
     elif args.output:
         note(f"{args.output} is not written")
     return CLEAN if found.fits else FINDINGS

@@ -131,6 +131,8 @@ def run(args: argparse.Namespace) -> int:
         explain(error, sys.stderr)
         return FINDINGS
     except OSError as error:
+        if error.filename is None:  # stdout's: a full disk, a pipe that is closed
+            raise
         refuse(f"{error.filename}: {reason(error)}")
     except ValueError as error:
         refuse(printable(str(error)))

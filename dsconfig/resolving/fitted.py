@@ -35,7 +35,7 @@ def refuse_launch_file(document: Document) -> None:
         ValueError: it is one.
     """
     if job_of(document) is not None or is_launch_file(document.value()):
-        raise ValueError(f"{document.name} is a launch file: -o writes the config that is given itself")
+        raise ValueError(f"{document.name} is a launch file: give the config itself, or leave -o out")
 
 
 class Fitted(NamedTuple):

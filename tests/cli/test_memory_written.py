@@ -24,7 +24,7 @@ YAML = "train_micro_batch_size_per_gpu: 1\nbf16: {enabled: true}  # in half\n"
 pytestmark = pytest.mark.usefixtures("ds_json")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4, 24))
 def test_what_is_written_fits_and_keeps_the_rest(here: Path, run: Runs, seed: int) -> None:
     """`python -m tests.cli.fits` tries many more."""
     (here / "ds.json").unlink()
@@ -53,6 +53,14 @@ def test_a_dash_is_stdout_to_every_verb(run: Runs, here: Path, argv: tuple[str, 
     assert run(*argv, "-o", "-") == run(*argv)
     assert not (here / "-").exists()
     assert run(*argv, "-o", "").code == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no disk that is always full here")
+def test_a_full_disk_is_said_of_the_output(here: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([COMMAND, *FIT, "-o", "-"], stdout=full, check=False, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr.endswith(b"\ndsconfig: error: the output cannot be written: no space left on device\n")
 
 
 @pytest.mark.parametrize("argv", [FIT, ("resolve", "ds.json", "--world-size", "8", "--target", "0.19.8")])
@@ -182,3 +190,12 @@ def test_what_does_not_go_together(run: Runs, here: Path) -> None:
     for name, said in (("bytes.json", "is not UTF-8 text"), ("launch.yaml", "is a launch file")):
         code, out, err = run("memory", name, *FIT[2:], "--micro-batch", "1", "-o", "out")
         assert (code, out, said in err) == (2, "", True)
+
+
+def test_changes_are_told_where_there_is_no_place_for_them(run: Runs, here: Path) -> None:
+    text = YAML + "zero_optimization: &zero\n  stage: 2\n"
+    (here / "ds.yaml").write_text(text)
+    code, out, err = run("memory", "ds.yaml", *FIT[2:], "-o", "out.yaml")
+    assert (code, out.splitlines()[-1]) == (2, "fits 24.00 GiB with that, 2.75 GiB kept free")
+    assert err == "dsconfig: error: ds.yaml cannot be changed: the value has an anchor or a tag\n"
+    assert not (here / "out.yaml").exists()

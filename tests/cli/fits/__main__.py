@@ -43,6 +43,8 @@ def many(count: int, seed: int) -> int:
                 print(f"== {number}: {type(error).__name__} {error}\n{trial.text}\n{trial}\n", flush=True)
             ends[end] = ends.get(end, 0) + 1
             os.chdir("/")
+        if number % 100 == 99:
+            print(f"{number}: {broken} broken", flush=True)
     for end, times in sorted(ends.items(), key=lambda each: -each[1]):
         print(f"{times:6} {end}")
     return broken

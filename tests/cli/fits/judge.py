@@ -44,10 +44,14 @@ def judge(trial: Trial, run: Run) -> str:
     hold(f"an internal error: {fit.err}", "internal error" not in fit.err and "Traceback" not in fit.err)
     hold("the config is as it was", Path(trial.name).read_bytes() == trial.text.encode())
     there = {name for name in os.listdir() if not name.startswith(".git")} - {trial.name, "args.json"}
-    hold(f"code {before.code} before, {fit.code} then", before.code in (0, fit.code))
+    hold(f"code {before.code} before, {fit.code} then", trial.launch or before.code in (0, fit.code))
     if before.code:
         hold(f"something written where it is refused: {there}", not there)
         return f"refused: {before.err}"
+    if trial.launch or "cannot be changed" in fit.err:
+        hold(f"ends with {fit.code}: {fit.err}", fit.code == 2 and not there and fit.err.count("\n") == 1)
+        hold("it fits or not without -o", run(*asked, *limits).code in (0, 1))
+        return f"not written: {fit.err}"
     hold(f"ends with {fit.code}: {fit.err}", fit.code in (0, 1))
     answer = json.loads(fit.out)["fit"]
     hold("the exit code says whether it fits", fit.code == (0 if answer["fits"] else 1))

@@ -30,6 +30,8 @@ class Trial:
     arguments: Config | None = None
     room: float = 0.5
     host: float | None = None
+    launch: bool = False
+    """Whether the text is a launch file's, into which nothing is written."""
 
 
 def trial_of(rng: random.Random) -> Trial:
@@ -43,6 +45,10 @@ def trial_of(rng: random.Random) -> Trial:
     argv += [word for word in ("--checkpointing", "--zero-init", "--no-zero-init") if rng.random() < 0.1]
     argv += rng.choice([[], [], ["--optimizer", "adamw"]])
     trial = Trial(config, name, laid_out(config, layout, rng), argv)
+    if name.endswith(".yaml") and rng.random() < 0.3:
+        trial.launch, trial.text = True, in_launch_file(config, rng)
+    elif rng.random() < 0.03:
+        trial.text = trial.text.replace("zero_optimization: ", "zero_optimization: &zero ")
     if rng.random() < (0.5 if autos else 0.2):
         trial.argv += ["--consumer", rng.choice(["transformers", "accelerate", *["deepspeed"] * (not autos)])]
     if rng.random() < (0.75 if autos else 0.15):
@@ -57,6 +63,17 @@ def trial_of(rng: random.Random) -> Trial:
     trial.room = rng.choice([0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1])
     trial.host = rng.choice([None, None, None, 0.3, 0.7, 1.2])
     return trial
+
+
+def in_launch_file(config: Config, rng: random.Random) -> str:
+    """The text of a launch file that holds the config, or from which Accelerate makes one."""
+    steps = config.get(STEPS, 1)
+    launches: list[Config] = [
+        {"distributed_type": "DEEPSPEED", "deepspeed_config": {"zero_stage": 2, STEPS: steps}},
+        {"max_duration": "1ep", "deepspeed_config": config},
+        {"type": "sft", "model": {"name_or_path": "m"}, "deepspeed": config},
+    ]
+    return laid_out(rng.choice(launches), "yaml", rng)
 
 
 SETS: dict[str, list[Any]] = {
@@ -107,7 +124,7 @@ def precision_of(rng: random.Random) -> Config:
 
 
 def optimizer_of(rng: random.Random) -> Config:
-    kind = rng.choice(["", "AdamW", "Adam", "Lion", "AdamW"])
+    kind = rng.choice(["", "AdamW", "Adam", "Lion", "AdamW", "Muon"])
     if not kind:
         return {}
     rate = rng.choice([1e-4, "auto"])
@@ -131,6 +148,9 @@ def zero_of(rng: random.Random) -> Config:
         "contiguous_gradients": True,
         "offload_optimizer": section,
     }
+    if rng.random() < 0.1:
+        choices["offload_optimizer"] = {"device": "cpu", "pin_memory": False}
+        choices["zenflow"] = {"topk_ratio": 0.1, "update_interval": rng.choice([2, 4])}
     if stage == 3:
         choices["offload_param"] = rng.choice([{"device": "cpu"}, {"device": "none"}, {}])
         choices["stage3_max_live_parameters"] = rng.choice([1_000_000_000, 1e9])
