@@ -191,10 +191,18 @@ class Placed(Quantised):
                 self._cut_second(weight)
             ledger.give(BUILT, width * sum(weight.elements * weight.parts for weight in own))
         ledger.touch(BUILT, both * self.tape.untied)
+        self._keep_untied()
         for weight in self.trained if self.tape.adapter else ():  # adapters are made last, on the host
             self._cut_shard(weight)
             self._cut_second(weight)
         self._share()
+
+    def _keep_untied(self) -> None:
+        """Shard and copy of a head that was made, and then tied to the embeddings."""
+        setup, untied = self.setup, self.tape.untied
+        if untied and setup.zero_init and setup.secondary > 1 and setup.ways.keeps_untied:
+            count = -(-untied // setup.world) + untied // setup.secondary
+            self.ledger.take(SECONDARY, setup.width * count, host=setup.offloads_parameters)
 
     def _share(self) -> None:
         """What ranks share is gathered, copied, cut (`_gather_zero3_params`), and partitioned again."""
@@ -225,6 +233,7 @@ class Placed(Quantised):
             ledger.take(STATES, self.states(index, count), host=host)
             if setup.offloads:
                 ledger.take(OFFLOADED, self.gradients_of(count), host=host)
+        self._keep_untied()
         if not setup.zero_init:
             ledger.take(STATES, self.begun)
         ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)

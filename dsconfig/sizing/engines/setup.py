@@ -137,6 +137,8 @@ class Ways(NamedTuple):
     """Ranks that share linear layers share the head too (`autotp.Sharing.head`)."""
     reads_plans: bool
     """It takes Transformers' plans with all their words (`autotp.Sharing.plans`)."""
+    keeps_untied: bool
+    """A node's copy keeps what it was cut from in its graph, tied away or not (`_partition_param_sec`)."""
     shares_built: bool
     """`initialize` shares the layers of a model, after the script made its optimizer (`autotp.BY_CONFIG`)."""
 
@@ -165,6 +167,7 @@ def ways_of(release: int) -> Ways:
         names_leaves=release >= 18000,
         cuts_head=release >= 19004,
         reads_plans=release >= 19006,
+        keeps_untied=release < 18003,
         shares_built=release >= 18006,
     )
 
