@@ -12,6 +12,7 @@ from dsconfig.rules._stage import stage_place_if_written, zero_stage
 from dsconfig.words import quoted
 
 _FLAG = "zero_allow_untested_optimizer"
+_ZENFLOWS_OWN = "ZenFlowCPUAdam"
 _TESTED = {
     "torch.optim.Adam": "0.3.1",
     "torch.optim.AdamW": "0.3.11",
@@ -22,6 +23,7 @@ _TESTED = {
     "FusedLion": "0.11.0",
     "DeepSpeedCPULion": "0.11.0",
     "MuonWithAuxAdam": "0.17.6",
+    _ZENFLOWS_OWN: "0.19.3",
 }
 """The classes that ZeRO has been tested with, and since when (runtime/zero/utils.py,
 `ZERO_SUPPORTED_OPTIMIZERS`)."""
@@ -32,8 +34,9 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
     """ZeRO is on, and its authors have not tested it with this optimizer.
 
     They have with Adam, AdamW, Adagrad, Lion and Muon. Any other class (`Lamb`, the ones of `mup`, all else
-    in `torch.optim`) stops the engine unless `zero_allow_untested_optimizer` is true. Most work element by
-    element and are fine; those that look at whole layers, such as Lamb, see slices of them.
+    in `torch.optim`, and up to 0.19.2 the Adam of ZenFlow) stops the engine unless
+    `zero_allow_untested_optimizer` is true. Most work element by element and are fine; those that look at
+    whole layers, such as Lamb, see slices of them.
 
     Bad:
 
@@ -64,7 +67,8 @@ def untested_optimizer_with_zero(ctx: Context) -> Iterator[Finding]:
             "optimizer.type",
             f"`optimizer.type` is {word}, that is {built}, and ZeRO refuses optimizers that it has not"
             f" been tested with unless `{_FLAG}` is `true`",
-            help=f'add `"{_FLAG}": true`, or use `"AdamW"`',
+            help=f'add `"{_FLAG}": true`, or '
+            + ("remove `zenflow`" if built == _ZENFLOWS_OWN else 'use `"AdamW"`'),
             related=stage_place_if_written(ctx),
             fix=Fix(f'add `"{_FLAG}": true`', (Set((_FLAG,), True),)),
         )
@@ -78,8 +82,11 @@ def _built(ctx: Context) -> str | None:
         return kind.gpu if kind else None
     if chosen.build != "torch" and chosen.kind and chosen.kind.name in _ONE_BIT:
         return None  # `one-bit-optimizer-with-zero` says that no flag helps
-    tested = _TESTED.get(chosen.built)
-    return None if tested and ctx.since(tested) else chosen.built
+    built = chosen.built
+    if built == "DeepSpeedCPUAdam" and isinstance(ctx.value("zero_optimization.zenflow"), dict):
+        built = _ZENFLOWS_OWN  # runtime/engine.py, `DeepSpeedEngine._configure_basic_optimizer`
+    tested = _TESTED.get(built)
+    return None if tested and ctx.since(tested) else built
 
 
 _ONE_BIT = ("OneBitAdam", "OneBitLamb", "ZeroOneAdam")

@@ -1,4 +1,4 @@
-"""`autotp_size`: what it may be, and the ranks that it divides."""
+"""`autotp_size`: what it may be, the ranks that it divides, and the stage beside it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._homes import named
 from dsconfig.rules._numbers import division
+from dsconfig.rules._stage import STAGE, stage, stage_set_here
 from dsconfig.rules.tensor_parallel._size import AUTOTP, tensor_parallel
 from dsconfig.words import one_of, quoted
 
@@ -134,4 +135,35 @@ def tensor_parallel_size_without_effect(ctx: Context) -> Iterator[Finding]:
             + ("" if len(section) == 1 else ", and the other keys of the section without effect"),
             help="give the number of ranks that share each layer, or remove the section",
             fix=removal(("tensor_parallel",)),
+        )
+
+
+@rule(
+    "DSC713",
+    effect="crashes",
+    since="0.16.4",
+    until="0.19.3",
+    source="runtime/engine.py:DeepSpeedEngine._configure_tensor_parallel_states",
+)
+def tensor_parallel_at_stage_3(ctx: Context) -> Iterator[Finding]:
+    """Tensor parallelism is on at ZeRO stage 3, which works from DeepSpeed 0.19.4 on.
+
+    Up to 0.19.3 the engine stops as it starts: "Currently, the compatibility between 'autotp' and
+    'zero_stage = 3' has not been validated".
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}, "zero_optimization": {"stage": 3}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}, "zero_optimization": {"stage": 2}}
+    """
+    size = tensor_parallel(ctx)
+    if size > 1 and stage(ctx) == 3:
+        yield ctx.at(
+            AUTOTP,
+            f"`autotp_size` is {size} at ZeRO stage 3, and DeepSpeed combines both from 0.19.4 on",
+            help=f"set `{STAGE}` to 2, or upgrade DeepSpeed to 0.19.4 or later",
+            related=stage_set_here(ctx),
         )

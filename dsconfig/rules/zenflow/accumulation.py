@@ -1,4 +1,4 @@
-"""`update_interval`, which takes the place of gradient accumulation."""
+"""`update_interval`, which takes the place of gradient accumulation, and the format of gradients."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._fixes import removal
+from dsconfig.rules._formats import format_of, format_place, model_format
+from dsconfig.rules._offload import OPTIMIZER, device
 from dsconfig.rules._stage import stage
 from dsconfig.rules.zenflow._section import ZENFLOW, zenflow
+from dsconfig.words import quoted
 
 _UPDATE = f"{ZENFLOW}.update_interval"
 _CONFIGURE = "runtime/zenflow/engine.py:configure_zenflow"
@@ -81,4 +85,52 @@ def accumulation_set_by_zenflow(ctx: Context) -> Iterator[Finding]:
             help=f"{either}set `{_UPDATE}` to {written}",
             related=[("the interval is set here", _UPDATE)],
             fix=Fix(f"replace by {update}", (Set((path,), update),)) if either else None,
+        )
+
+
+@rule(
+    "DSC494",
+    effect="crashes",
+    since="0.17.5",
+    source="runtime/zenflow/zenflow_stage_1_and_2.py:ZenFlowZeroOptimizer._process_selected_fp32_groups_grad",
+)
+def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
+    """ZenFlow is on at stage 1, and `data_types.grad_accum_dtype` is not the model's format.
+
+    Stage 1 then moves gradients into an attribute of their own, and ZenFlow takes what it selected from the
+    usual one, which is empty: "'NoneType' object is not subscriptable" in the first backward pass. Stage 2
+    keeps them where they are.
+
+    Bad:
+
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
+        "zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 4}}}
+
+    Good:
+
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 4}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1, "offload_optimizer":
+        {"device": "cpu"}, "zenflow": {"update_interval": 4}}}
+    """
+    path = "data_types.grad_accum_dtype"
+    if not zenflow(ctx) or not ctx.has(path) or stage(ctx) != 1 or device(ctx, OPTIMIZER) != "cpu":
+        return
+    chosen = format_of(ctx.value(path))
+    if chosen in ("fp32", "bf16", "fp16") and chosen != model_format(ctx):
+        yield ctx.at(
+            path,
+            f"`grad_accum_dtype` is {quoted(ctx.value(path))}, but the model trains in {model_format(ctx)},"
+            " and ZenFlow at stage 1 finds no gradients then",
+            help="remove it, or use stage 2",
+            related=[*format_place(ctx), ("ZenFlow is switched on here", ZENFLOW)],
+            fix=removal(ctx.place(path)),
         )

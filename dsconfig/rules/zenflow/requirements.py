@@ -113,3 +113,39 @@ def zenflow_offload_without_overlap(ctx: Context) -> Iterator[Finding]:
             related=[("overlap is switched here", overlap)] if ctx.has(overlap) else [],
             fix=Fix("switch `overlap_comm` on", (Set(ctx.place(overlap), True),)),
         )
+
+
+@rule("DSC492", effect="crashes", since="0.17.5", source=f"{_STAGES_1_2}.average_tensor")
+def zenflow_without_reduce_scatter(ctx: Context) -> Iterator[Finding]:
+    """ZenFlow is on at stage 1 or 2, and `reduce_scatter` is false.
+
+    The other way to reduce gradients is called without one of its arguments, and the first backward pass
+    ends in a TypeError: "missing 1 required positional argument: 'communication_data_type'".
+
+    Bad:
+
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "reduce_scatter": false, "offload_optimizer":
+        {"device": "cpu"}, "zenflow": {"update_interval": 4}}}
+
+    Good:
+
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 4}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
+        {"lr": 0.001}}, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "zenflow":
+        {"update_interval": 4}}}
+    """
+    path = f"{ZERO}.reduce_scatter"
+    if zenflow(ctx) and stage(ctx) in (1, 2) and ctx.value(path) is False:
+        yield ctx.at(
+            path,
+            "`reduce_scatter` is `false`, and ZenFlow reduces gradients in no other way at stages 1 and 2",
+            help="remove it",
+            related=[("ZenFlow is switched on here", ZENFLOW)],
+            fix=removal(ctx.place(path)),
+        )
