@@ -21,11 +21,14 @@ from dsconfig.render.text import printable
 if TYPE_CHECKING:
     from dsconfig.document import Document
     from dsconfig.resolving.asked import Options
+    from dsconfig.resolving.errors import ResolveError
     from dsconfig.resolving.models import ModelSource
     from dsconfig.sizing.estimate import Estimate
 
 ATTENTION, KINDS = ("sdpa", "flash", "eager"), ("micro-batch", "sequence", "model")
 FORMATS = ("text", "json", "csv")
+OF_BATCH = "DSC2"
+"""How the codes of the rules about batch keys begin."""
 SELDOM = 100_000
 """New objects between two collections of garbage: a model on paper has very many, and none are garbage."""
 NOT_COUNTED = (
@@ -128,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
 
         found = ask(document, options).answer()
     except ResolveError as error:
-        explain(error, sys.stderr)
+        explain(error, sys.stderr, _advice(args, error))
         return FINDINGS
     except OSError as error:
         if error.filename is None:  # stdout's: a full disk, a pipe that is closed
@@ -139,6 +142,15 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         _plot(found, args, suffix)
     return _write(args, found)
+
+
+def _advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
+    """What helps here, whatever is wrong with the batch of the config."""
+    found = error.diagnostics
+    batch = found and all(one.code.startswith(OF_BATCH) for one in found)
+    return (
+        ("or give `--micro-batch 1`: the other batch keys follow",) if batch and not args.micro_batch else ()
+    )
 
 
 def _options(args: argparse.Namespace) -> tuple[Document, Options]:

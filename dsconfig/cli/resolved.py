@@ -35,12 +35,12 @@ def tell(lines: Iterable[str], style: Style, stream: TextIO) -> None:
     stream.writelines(flowed(line, style) for line in lines)
 
 
-def explain(error: ResolveError, stream: TextIO) -> None:
-    """Say why a config cannot be resolved, and what to change."""
+def explain(error: ResolveError, stream: TextIO, advice: tuple[str, ...] = ()) -> None:
+    """Say why a config cannot be resolved, and what to change; `advice`: what else the verb has to offer."""
     from dsconfig.render.style import style_of
     from dsconfig.render.wrap import flowed
 
     style = style_of(stream)
     lines = [f"{style.paint('error', 'error')}: {style.paint(printable(error.reason), 'bold')}\n"]
-    lines += [f"  {style.paint('=', 'place')} {printable(hint)}\n" for hint in error.hints]
+    lines += [f"  {style.paint('=', 'place')} {printable(hint)}\n" for hint in (*error.hints, *advice)]
     stream.write(flowed("".join(lines), style))

@@ -27,7 +27,9 @@ def count(text: str) -> int:
     if value >= MOST:
         raise argparse.ArgumentTypeError(f"expected a number below {MOST:.0e}, got `{text[:40]}`")
     if not value >= 1 or value != int(value):
-        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got `{text[:40]}`")
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number above 0, such as 4096 or 7e9, got `{text[:40]}`"
+        )
     return int(value)
 
 

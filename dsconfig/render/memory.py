@@ -110,15 +110,15 @@ def _verdicts(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
 
 def csv_lines(found: Estimate) -> Iterator[str]:
     """A line for each memory, term and phase."""
-    yield "memory,term,phase,bytes,key\n"
+    yield "memory,term,phase,bytes,key,formula\n"
     for name, side in (("rank", found.rank), ("host", found.host)):
         for term in side.terms:
             for phase, count in term.phases.items():
-                yield f'{name},"{term.name}",{phase},{count},{term.key}\n'
+                yield f'{name},"{term.name}",{phase},{count},{term.key},"{term.formula}"\n'
         for phase, count in {"at_rest": side.at_rest, **side.peak}.items():
-            yield f"{name},together,{phase},{count},\n"
+            yield f"{name},together,{phase},{count},,\n"
         for phase, count in side.bound.items():
-            yield f"{name},at most,{phase},{count},\n"
+            yield f"{name},at most,{phase},{count},,\n"
 
 
 def fit_lines(

@@ -13,7 +13,7 @@ from dsconfig.releases import NUMBERS
 from dsconfig.resolving.effective import effective
 from dsconfig.resolving.launched import Told, told
 from dsconfig.resolving.lora import adapter_of
-from dsconfig.resolving.micro_batch import with_micro_batch
+from dsconfig.resolving.micro_batch import LONGEST, samples, with_micro_batch
 from dsconfig.resolving.models import ModelSource, model_of
 from dsconfig.resolving.reading import reader_of
 from dsconfig.resolving.resolve import MappingSource, mapping, resolve
@@ -43,8 +43,6 @@ CLIENT, CPU_CLIENT = "adamw", "cpu-adam"
 """What a script hands to DeepSpeed where nothing says another optimizer; offloaded, it wants its own."""
 ATTENTION = ("sdpa", "flash", "eager")
 MOST_IMBALANCE = 4096
-LONGEST = 1 << 40
-"""No sequence and no micro batch is longer."""
 
 
 class Options(NamedTuple):
@@ -169,7 +167,7 @@ def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bo
     checks = by_arguments if said.checkpointing is None else said.checkpointing
     adapter = said.adapter if options.lora is None else adapter_of(options.lora)
     return Work(
-        int(str(run.train_micro_batch_size_per_gpu)),
+        samples(run),
         options.sequence_length or said.length or LENGTH,
         setup.width,
         setup.autocast,

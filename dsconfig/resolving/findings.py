@@ -73,7 +73,13 @@ def refuse_written(
     if changes:
         stops = [(report, found) for report, found in stops if found.code.startswith(_OF_FILE)]
         changed = report_on(read_dict(config), chosen.release, seen.consumer, chosen.ranks)
-        stops += [(changed, found) for found in _errors(changed, silenced)]
+        here = {(_named(found), found.message): (report, found) for report in reports for found in report}
+        told = {found.code for _, found in stops}
+        stops += [
+            here.get((_named(found), found.message), (changed, found))  # as it is where it is written
+            for found in _errors(changed, silenced)
+            if found.code not in told
+        ]
         stops += [(changed, found) for found in changed if _unread(found, changes)]
     _stop((report.name, found) for report, found in stops if not _derived(found))
     return silenced

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsconfig.resolving.asked import LONGEST, Options, Question, ask
+from dsconfig.resolving.asked import Options, Question, ask
 from dsconfig.resolving.errors import UnfilledError
+from dsconfig.resolving.micro_batch import LONGEST
 from dsconfig.sizing.estimate import Room
 from dsconfig.sizing.refused import NotModelledError
 

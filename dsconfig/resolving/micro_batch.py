@@ -5,12 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.batch.triplet import STEPS, TRAIN
+from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
 from dsconfig.resolving.errors import ResolveError, UnfilledError
 from dsconfig.resolving.unfilled import Resolved
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json
+    from dsconfig.resolving.run import Run
+
+
+LONGEST = 1 << 40
+"""No sequence and no micro batch is longer."""
+
+
+def samples(run: Run) -> int:
+    """The micro batch of a run.
+
+    Raises:
+        ValueError: it is no number of samples, though DeepSpeed takes it for one.
+    """
+    value = run.train_micro_batch_size_per_gpu
+    if not isinstance(value, (int, float)) or value != value // 1:
+        raise ValueError(f"`{MICRO}` is `{value}`: a micro batch has no part of a sample")
+    if value > LONGEST:
+        raise ValueError(f"`{MICRO}` {str(int(value))[:20]}: expected at most {LONGEST}")
+    return int(value)
 
 
 def with_micro_batch(resolve: Callable[[Mapping[str, Json]], Resolved], free: bool) -> Resolved:

@@ -42,9 +42,18 @@ MEANINGS = {
     "receive buffers": Meaning(
         f"{ZERO}stage3_prefetch_bucket_size", "b·Σ n of a prefetched batch, until its last parameter is used"
     ),
-    "master weights": Meaning(f"{ZERO}stage", "4·p; at stage 0 4·P with bf16 or fp16"),
-    "optimizer states": Meaning("optimizer.type", "8·p for Adam, 4·p with one moment, 0 for plain SGD"),
-    "gradients": Meaning(f"{ZERO}stage", "b·P; of the partition at stages 2 and 3"),
+    "master weights": Meaning(
+        f"{ZERO}stage", "4·p; at stage 0 4·P with bf16 or fp16; half of it for masters in half precision"
+    ),
+    "optimizer states": Meaning(
+        "optimizer.type",
+        "8·p for Adam, 4·p with one moment, 0 for plain SGD; half of it with bf16_optimizer_states; "
+        "2·p and 8 bytes for each 256 of them for 8-bit Adam",
+    ),
+    "gradients": Meaning(
+        f"{ZERO}stage",
+        "b·P; at stages 1 and 2 b·Σ n of the parameters that a rank's piece touches; at stage 3 b·p",
+    ),
     "fp32 gradients of the partition": Meaning("data_types.grad_accum_dtype", "4·p"),
     "fp32 gradients of the model": Meaning("data_types.grad_accum_dtype", "4·P, never freed"),
     "gradients of the partition, offloaded": Meaning(f"{ZERO}offload_optimizer.device", "4·p on the host"),
@@ -81,7 +90,7 @@ MEANINGS = {
         "train_micro_batch_size_per_gpu", "what operations keep for the backward pass, ∝ T"
     ),
     "gradients of activations": Meaning("train_micro_batch_size_per_gpu", "of tensors on the way back, ∝ T"),
-    "logits and loss": Meaning("train_micro_batch_size_per_gpu", "(b + 8)·T·V"),
+    "logits and loss": Meaning("train_micro_batch_size_per_gpu", "(b + 8)·T·V; 8·T·V where b is 4"),
     "dispatched tokens": Meaning(
         "expert_parallel.autoep_size", "b·h·k·T, as they are sent to experts and back; k experts a token"
     ),
@@ -100,6 +109,8 @@ MEANINGS = {
         "b·n of all parameters, on the host of rank 0 while the model is saved",
     ),
     "model as it is built": Meaning(
-        f"{ZERO}stage", "4·P in each process, before the weights are cast and moved"
+        f"{ZERO}stage",
+        "4·P (2·P where it is built in half precision) in each process, with a head that is tied afterwards; "
+        "before the weights are cast and moved",
     ),
 }

@@ -43,7 +43,7 @@ def test_changes_that_fit_are_enough_and_none_of_them_is_too_much(run: Runs, roo
 
 def test_what_fits_as_it_is_and_what_never_does(run: Runs) -> None:
     assert run(*RUN, "--fit", "2TiB").out == "fits 2048.00 GiB as it is, 66.00 GiB kept free\n"
-    assert "does not fit 40 bytes with all of that, 2.00 GiB kept free; " in run(*RUN, "--fit", "40").out
+    assert "does not fit 40 bytes with all of that, 2.00 GiB kept free; " in run(*RUN, "--fit", "40b").out
     code, out, _ = run(*RUN, "--fit", "3GiB")
     assert code == 1
     assert "does not fit 3.00 GiB with all of that, 2.09 GiB kept free; " in out

@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.conftest import Runs
 
+MICRO = "train_micro_batch_size_per_gpu"
+
 
 @pytest.fixture(autouse=True)
 def config(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,9 +54,38 @@ def test_what_is_no_config_of_a_model_is_refused(run: Runs, here: Path, values: 
         (("--model", "gpt2", "--sequence-length", "1e17"), "sequence_length 100000000000000000: expected at"),
         (("--model", "gpt2", "--world-size", "1000000000"), "expected at most 999999999, got `1000000000`"),
         (("--model", "gpt2", "--world-size", "200000"), "a run of more than 100,000 ranks is not modelled"),
+        (
+            ("--model", "gpt2", "--set", f"{MICRO}={10**400}"),
+            f"`{MICRO}` 10000000000000000000: expected at most",
+        ),
+        (("--model", "gpt2", "--set", f"{MICRO}=1e400"), f"`{MICRO}` is `inf`: a micro batch has no part"),
+        (("--model", "gpt2", "--set", f"{MICRO}=1.5"), f"`{MICRO}` is `1.5`: a micro batch has no part"),
+        (
+            ("--model", "gpt2", "--gpu", "80"),
+            "expected an amount such as 80GiB, got `80`, which would be bytes",
+        ),
+        (("--params", "7b", "--hidden", "8", "--layers", "1"), "such as 4096 or 7e9, got `7b`"),
+        (("--model", "gpt2", "--fit", "8GiB", "--gpu", "8GiB"), "--fit and --gpu exclude each other"),
     ],
 )
 def test_sizes_that_are_too_large_say_what_is_the_most(run: Runs, argv: tuple[str, ...], said: str) -> None:
     code, _, err = run("memory", "ds.json", "--world-size", "8", *argv)
     assert code == 2
     assert said in err
+
+
+def test_a_finding_has_its_place_whatever_is_set(run: Runs, here: Path) -> None:
+    (here / "ds.json").write_text('{\n"train_micro_batch_size_per_gpu": 1,\n"amp": {"enabled": true}}')
+    argv = ("memory", "ds.json", "--model", "gpt2", "--world-size", "8", "--target", "0.19.8")
+    plain = run(*argv).err
+    assert plain.startswith("error: ds.json:3: DSC")
+    assert run(*argv, "--micro-batch", "2").err == plain
+
+
+def test_a_batch_that_does_not_go_with_the_ranks_may_be_given(run: Runs, here: Path) -> None:
+    (here / "ds.json").write_text('{"train_batch_size": 10}')
+    argv = ("memory", "ds.json", "--model", "gpt2", "--world-size", "8")
+    assert run(*argv).err.endswith("= or give `--micro-batch 1`: the other batch keys follow\n")
+    assert run(*argv, "--micro-batch", "1").code == 0
+    (here / "ds.json").write_text('{"bf16": {"enabled": 7}, "train_batch_size": 8}')
+    assert "--micro-batch" not in run(*argv).err
