@@ -205,9 +205,6 @@ class Partitioned(Placed):
             ledger.give(TEMPORARY, held)
         self.coordinator.expire()
         self.gather_persistent()
-        if setup.world > 1:
-            for weight in sorted(self.kept, key=lambda found: found.number):
-                if self.ranks_of(weight) > 1:
-                    self.send(
-                        "all_gather", self.aligned(weight), self.width_of(weight), self.ranks_of(weight)
-                    )
+        for weight in sorted(self.kept, key=lambda found: found.number):
+            if (ranks := self.ranks_of(weight)) > 1:
+                self.send("all_gather", self.aligned(weight), self.width_of(weight), ranks)
