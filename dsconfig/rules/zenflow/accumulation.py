@@ -118,8 +118,8 @@ def zenflow_beside_other_gradients(ctx: Context) -> Iterator[Finding]:
     Fixed:
 
         {"train_batch_size": 8, "gradient_accumulation_steps": 4, "optimizer": {"type": "AdamW", "params":
-        {"lr": 0.001}}, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1, "offload_optimizer":
-        {"device": "cpu"}, "zenflow": {"update_interval": 4}}}
+        {"lr": 0.001}}, "bf16": {"enabled": true}, "data_types": {}, "zero_optimization": {"stage": 1,
+        "offload_optimizer": {"device": "cpu"}, "zenflow": {"update_interval": 4}}}
     """
     path = "data_types.grad_accum_dtype"
     if not zenflow(ctx) or not ctx.has(path) or stage(ctx) != 1 or device(ctx, OPTIMIZER) != "cpu":
