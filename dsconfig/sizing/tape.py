@@ -79,13 +79,20 @@ class Adapted(NamedTuple):
 class Module:
     """A module with the parameters that are its own; `returns`: its inputs take part in the backward pass."""
 
-    __slots__ = ("adapted", "kind", "name", "number", "returns", "weights")
+    __slots__ = ("adapted", "external", "kind", "name", "number", "returns", "weights")
 
     def __init__(self, number: int, name: str, weights: Sequence[Weight], returns: bool) -> None:
         self.number, self.name, self.weights, self.returns = number, name, tuple(weights), returns
         self.kind = ""
         """Its class, where DeepSpeed's settings may name it."""
         self.adapted: Adapted | None = None
+        self.external: tuple[Weight, ...] = ()
+        """Parameters of other modules whose type it asks for (`register_external_parameter`)."""
+
+    @property
+    def gathered(self) -> tuple[Weight, ...]:
+        """What stage 3 gathers for it (`iter_params`)."""
+        return self.weights + self.external
 
 
 class Tensor:
@@ -271,7 +278,7 @@ class Tape:
         self.adapter = adapter
         for weight in (*first.weights, *second.weights):
             weight.full = adapter.full
-        made.adapted = Adapted(base, dropout, first, second)
+        made.adapted, made.external = Adapted(base, dropout, first, second), first.weights
         return made
 
     def tensor(self, elements: int, width: int = 0, needs: bool = True, label: str = "activations") -> Tensor:

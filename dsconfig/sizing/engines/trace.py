@@ -56,7 +56,7 @@ class Coordinator:
         self.third = setup.third
         self.send, self.ranks_of = send, ranks_of
         self.leaves, self.inner = leaves_of(tape, setup.leaves)
-        self.weights_of = [self.leaves.get(module.number, module.weights) for module in tape.modules]
+        self.weights_of = [self.leaves.get(module.number, module.gathered) for module in tape.modules]
         self.visits = [*there(tape.steps), *back(tape.steps)]
         entered = [visit.module for visit in self.visits if visit.enters]
         self.order = [module for module in entered if module.number not in self.inner]
@@ -66,7 +66,7 @@ class Coordinator:
             if self.weights_of[module.number]  # most have none
             for weight in sorted(self.weights_of[module.number], key=lambda found: found.number)
         ]
-        self.shallow = Coming(module.weights for module in self.order)
+        self.shallow = Coming(module.gathered for module in self.order)
         inside = below(tape) if self.leaves else {}
         self.deep = Coming(inside[module.number] for module in self.order if inside)
         self.there: dict[Weight, Block] = {}

@@ -42,6 +42,7 @@ def build(shape: Shape, work: Work) -> Tape:
     patches = tape.module("vit.embeddings.patch_embeddings", returns=False)
     sizes = (hidden, shape.channels, shape.patch, shape.patch), hidden
     convolution = tape.module("vit.embeddings.patch_embeddings.projection", *sizes, returns=False, casts=True)
+    model.external = convolution.weights[:1]  # images are given its type
     kept = tape.module("vit.embeddings.dropout")
     layers = [Layer(tape, shape, f"vit.layers.{index}") for index in range(shape.layers)]
     norm = tape.module("vit.layernorm", hidden, hidden)
