@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.cluster import free_port, wait_until
+from tests.agent.cluster import lasting_port, wait_until
 
 
 def _program() -> str | None:
@@ -39,7 +39,7 @@ class Etcd:
         self._folder = folder
         self._options = options
         self._tls = "s" if secure else ""
-        self._ports = [(free_port(), free_port(), free_port()) for _ in range(members)]
+        self._ports = [(lasting_port(), lasting_port(), lasting_port()) for _ in range(members)]
         self._processes: list[subprocess.Popen[bytes] | None] = [None] * members
         for number in range(members):
             self.start(number)
@@ -81,6 +81,14 @@ class Etcd:
         process.kill()
         process.wait()
         self._processes[number] = None
+
+    def ended(self) -> dict[int, str]:
+        """Members that exited though nobody killed them, with their last words."""
+        return {
+            number: (self._folder / f"etcd-{number}.log").read_text()[-500:]
+            for number, process in enumerate(self._processes)
+            if process is not None and process.poll() is not None
+        }
 
     def freeze(self, number: int) -> None:
         """Cut it off: it answers neither the others nor anybody else, and no connection breaks."""

@@ -100,6 +100,10 @@ class Soak:
                     self._say(self.surprises[-1])
         if not self.live():
             self.join()
+        for number, words in self.etcd.ended().items():
+            self.surprises.append(f"member {number} of etcd ended: {words}")
+            self._say(self.surprises[-1])
+            self.etcd.start(number)
 
     def _await_progress(self) -> None:
         """Add a surprise where the job makes no progress: a standstill is the worst fault."""
