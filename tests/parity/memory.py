@@ -11,12 +11,14 @@ trials and measurements, and what is in FILE is not measured again, so that a ru
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,23 +46,32 @@ def variables(release: str) -> dict[str, str]:
 
 
 def measured(release: str, trials: list[Case]) -> Iterator[Case]:
-    """Each trial with what its engine was seen to hold."""
-    process = subprocess.Popen(
-        worker.command("memory_engine.py", str(LIMIT)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=variables(release),
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with process:
-        process.stdin.writelines(json.dumps(found) + "\n" for found in trials)
-        process.stdin.close()
-        answers = (line for line in process.stdout if line.startswith("="))
-        for asked, line in zip(trials, answers, strict=False):
-            yield {"release": release, "trial": asked, "measured": json.loads(line[1:])}
+    """Each trial with what its engine was seen to hold.
+
+    Raises:
+        RuntimeError: the process that starts the engines ended early; the message shows its last words.
+    """
+    with tempfile.TemporaryFile() as words:
+        process = subprocess.Popen(
+            worker.command("memory_engine.py", str(LIMIT)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=words,
+            text=True,
+            env=variables(release),
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with process:
+            with contextlib.suppress(BrokenPipeError), process.stdin:
+                process.stdin.writelines(json.dumps(found) + "\n" for found in trials)
+            answers = (line for line in process.stdout if line.startswith("="))
+            for asked, line in zip(trials, answers, strict=False):
+                yield {"release": release, "trial": asked, "measured": json.loads(line[1:])}
+        if process.returncode:
+            words.seek(0)
+            last = words.read()[-1500:].decode(errors="replace")
+            raise RuntimeError(f"memory_engine.py ended with {process.returncode}:\n{last}")
 
 
 class Tally:
@@ -153,7 +164,7 @@ def main(arguments: list[str] | None = None) -> int:
     for case in read(options.read) if options.read else fresh(options):
         tally.add(case)
     print("\n".join(tally.lines()))
-    return 1 if tally.rest or tally.over else 0
+    return 1 if tally.rest or tally.over or tally.sent else 0
 
 
 def fresh(options: argparse.Namespace) -> Iterator[Case]:

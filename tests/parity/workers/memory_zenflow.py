@@ -54,6 +54,17 @@ def pipe() -> tuple[End, End]:
     return one, two
 
 
+class Groups:
+    """What the process's kernels are given, and hold (`cpu_adam_impl.cpp:ZenFlowAdam.register_group`)."""
+
+    def __init__(self) -> None:
+        self.held: list[tuple[torch.Tensor, ...]] = []
+
+    def __call__(self, handle: int, weights: torch.Tensor, *others: torch.Tensor) -> None:
+        self.held.append((weights, *others))
+        others[-1].copy_(weights)  # the stale ones
+
+
 def until_asked(*_: Any) -> None:
     """What the process does all the time."""
     import greenlet
@@ -81,7 +92,7 @@ def stand_in() -> None:
         vars(kernels).update({f"zenflow_adam_{name}": lambda *_: None for name in KERNELS})
         kernels.zenflow_adam_ctrl_size, kernels.zenflow_adam_wait = lambda: 4096, lambda *_: True
         kernels.zenflow_adam_run_worker = until_asked
-        kernels.zenflow_adam_register_group = lambda _, weights, *others: others[-1].copy_(weights)
+        kernels.zenflow_adam_register_group = Groups()
         cores = list(range(multiprocessing.cpu_count()))
         utils.disable_accelerator = lambda: None  # type: ignore[attr-defined]
         utils._compute_zf_pt_affinity = lambda _: (cores, cores)  # type: ignore[attr-defined]
