@@ -5,6 +5,7 @@ from __future__ import annotations
 from dsconfig.evaluation.context import Context
 from dsconfig.json_types import Json
 from dsconfig.rules._offload import OPTIMIZER, device
+from dsconfig.rules._parallel_sizes import device_mesh
 from dsconfig.rules._stage import stage
 
 _WORDS = {
@@ -59,3 +60,20 @@ def bf16_optimizer(ctx: Context) -> bool:
         and ctx.since("0.8.1")
         and (ctx.before("0.10.1") or device(ctx, OPTIMIZER) != "cpu")
     )
+
+
+def sent_format(ctx: Context) -> tuple[str, str | None]:
+    """The format that gradients are sent in, and the key that says so; None where it is the model's.
+
+    Source: runtime/engine.py, `DeepSpeedEngine.communication_data_type`; `_configure_distributed_model` puts
+    the key of sequence parallelism in its place.
+    """
+    key, words = "communication_data_type", ("fp32", "bf16", "fp16")
+    ranks = ctx.value("sequence_parallel_size") if device_mesh(ctx) else 1
+    if isinstance(ranks, int) and ranks > 1:
+        key = "seq_parallel_communication_data_type"
+    elif not ctx.has(key):
+        return model_format(ctx), None
+    word = ctx.value(key)
+    word = word.lower() if isinstance(word, str) else word
+    return (word, key) if word in words else (model_format(ctx), None)

@@ -38,5 +38,13 @@ def division(number: int, divisor: int) -> str:
 
 def rounded(count: int) -> int:
     """A number of elements as people write it: no larger, of two digits and zeros."""
-    unit = int(10 ** max(0, len(str(count)) - 2))
-    return count // unit * unit
+    return count // _unit(count) * _unit(count)
+
+
+def rounded_up(count: int) -> int:
+    """The next larger number of two digits and zeros."""
+    return (count // _unit(count) + 1) * _unit(count)
+
+
+def _unit(count: int) -> int:
+    return int(10 ** max(0, len(str(count)) - 2))

@@ -24,6 +24,8 @@ class Weight(NamedTuple):
 
     name: str
     elements: int
+    linear: bool
+    """Whether it is of a linear layer, or of a convolution."""
 
 
 class Model(NamedTuple):
@@ -107,6 +109,16 @@ def largest(ctx: Context) -> Weight:
     return _largest(shape(ctx))
 
 
+def largest_linear(ctx: Context) -> Weight | None:
+    """The largest of its linear layers and convolutions, but for experts.
+
+    Raises:
+        SkipRule: its sizes are not known.
+    """
+    found = [weight for weight in weights(ctx) if weight.linear and ".experts" not in weight.name]
+    return max(found, key=lambda weight: weight.elements, default=None)
+
+
 def elements(ctx: Context) -> int:
     """The number of its parameters.
 
@@ -188,7 +200,8 @@ def _of_name(name: str) -> Model:
 def _weights(found: Shape) -> tuple[Weight, ...]:
     from dsconfig.sizing.models.families import weights_of
 
-    return tuple(Weight(weight.name, weight.elements) for weight in weights_of(found, 2, False).weights)
+    made = weights_of(found, 2, False).weights
+    return tuple(Weight(weight.name, weight.elements, weight.linear) for weight in made)
 
 
 @lru_cache(maxsize=8)

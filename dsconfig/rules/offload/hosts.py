@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json
+from dsconfig.rules._numbers import rounded_up
 from dsconfig.rules._offload import OPTIMIZER, PARAM, asked_for, device, device_place
 from dsconfig.rules._stage import stage
 from dsconfig.rules.trained import is_known, largest, model, shape
@@ -180,10 +181,9 @@ def nvme_buffer_smaller_than_parameter(ctx: Context) -> Iterator[Finding]:
     most = largest(ctx)
     part = -(-most.elements // ctx.world_size)
     if isinstance(size, int | float) and (part > size or (part == size and ctx.before("0.17.0"))):
-        unit = 10 ** max(0, len(str(part)) - 2)
         yield ctx.at(
             path,
             f"`buffer_size` is {size:,.0f}{'' if ctx.has(path) else ' by default'}, and a rank's part of"
             f" `{most.name}` in {model(ctx).shown} has {part:,} elements",
-            help=f"set `{path}` to {(part // unit + 1) * unit}",
+            help=f"set `{path}` to {rounded_up(part)}",
         )

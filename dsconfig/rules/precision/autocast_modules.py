@@ -8,7 +8,7 @@ from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.json_types import Json
-from dsconfig.rules.precision._autocast import autocasts
+from dsconfig.rules._autocast import autocasts
 from dsconfig.words import quoted
 
 _INIT = "runtime/torch_autocast.py:init_autocast_params"

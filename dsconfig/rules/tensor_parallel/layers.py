@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._autocast import autocasts
+from dsconfig.rules._formats import format_of, format_place, model_format
 from dsconfig.rules.tensor_parallel._size import tensor_parallel
 from dsconfig.words import one_of, quoted
 
@@ -105,4 +108,47 @@ def liger_without_split_head(ctx: Context) -> Iterator[Finding]:
             "`vocab_parallel_lm_head` is `false`",
             help='set `vocab_parallel_lm_head` to `true`, or set `vocab_parallel_ce_backend` to `"torch"`',
             related=[("the head is kept whole here", head)],
+        )
+
+
+@rule(
+    "DSC714",
+    effect="crashes",
+    since="0.17.2",
+    source="module_inject/layers.py:AsyncColumnParallel.backward",
+)
+def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]:
+    """`tp_overlap_comm` is on together with `torch_autocast`, and the model is in another format.
+
+    Layers that are split by columns then have a backward pass of their own, which autocast does not reach: it
+    multiplies gradients in autocast's format by weights in the model's, and ends in "expected m1 and m2 to
+    have the same dtype".
+
+    Bad:
+
+        {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"},
+        "tensor_parallel": {"autotp_size": 2, "tp_overlap_comm": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true},
+        "tensor_parallel": {"autotp_size": 2, "tp_overlap_comm": true}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"},
+        "tensor_parallel": {"autotp_size": 2, "tp_overlap_comm": false}}
+    """
+    path, word = "tensor_parallel.tp_overlap_comm", "torch_autocast.dtype"
+    if tensor_parallel(ctx) <= 1 or not ctx.on(path) or not autocasts(ctx):
+        return
+    model, chosen = model_format(ctx), format_of(ctx.value(word)) if ctx.has(word) else "fp16"
+    if chosen in ("fp16", "bf16") and chosen != model and (ctx.has(word) or model == "fp32"):
+        yield ctx.at(
+            path,
+            f"`tp_overlap_comm` is on beside `torch_autocast`: split layers multiply gradients in {chosen} by"
+            f" weights in {model}, and the first backward pass stops",
+            help="set it to `false`, or set `torch_autocast.enabled` to `false`",
+            related=[("autocast is switched on here", "torch_autocast.enabled"), *format_place(ctx)],
+            fix=Fix("replace by false", (Set(ctx.place(path), False),)),
         )

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._formats import bf16_optimizer, model_format
-from dsconfig.rules._numbers import rounded
+from dsconfig.rules._autocast import autocasts
+from dsconfig.rules._formats import bf16_optimizer, format_of, model_format, sent_format
+from dsconfig.rules._numbers import rounded, rounded_up
 from dsconfig.rules._stage import ZERO, stage, stage_set_here
-from dsconfig.rules.trained import elements, is_known, model
+from dsconfig.rules.trained import Weight, elements, is_known, largest, largest_linear, model
 
 _REDUCE = f"{ZERO}.reduce_bucket_size"
 _LIVE, _REUSE = f"{ZERO}.stage3_max_live_parameters", f"{ZERO}.stage3_max_reuse_distance"
@@ -98,3 +99,80 @@ def live_parameters_without_effect(ctx: Context) -> Iterator[Finding]:
         help=f"set `{_REUSE}` to {few}, and `{_LIVE}` too",
         related=[("the distance is set here", _REUSE)] if ctx.has(_REUSE) else [],
     )
+
+
+@rule(
+    "DSC411",
+    effect="crashes",
+    since="0.17.2",
+    until="0.18.1",
+    source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.reduce_ipg_grads, "
+    "runtime/base_optimizer.py:ZeROOptimizer.report_ipg_memory_usage",
+)
+def bucket_too_small_for_another_format(ctx: Context) -> Iterator[Finding]:
+    """Gradients that are sent in another format than their own do not fit `reduce_bucket_size`.
+
+    From 0.17.2 to 0.18.1 a parameter larger than the bucket is noted by its own format and looked for by the
+    one that is sent, that of `torch_autocast` for linear layers: the first backward pass ends in "start (0) +
+    length (525336576) exceeds dimension size (500000000)". With `communication_data_type` up to 0.18.0 it is
+    enough that the bucket fills: "KeyError: torch.bfloat16". Reported where the model is known.
+
+    Bad:
+
+        {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"},
+        "zero_optimization": {"stage": 2}, "$dsconfig": {"model": "llama-3-8b"}}
+
+    Good:
+
+        {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"}, "zero_optimization":
+        {"stage": 2, "reduce_bucket_size": 600000000}, "$dsconfig": {"model": "llama-3-8b"}}
+    """
+    if not is_known(ctx) or ctx.known.adapters or stage(ctx) not in (1, 2) or bf16_optimizer(ctx):
+        return
+    size = ctx.value(_REDUCE)
+    if not isinstance(size, int | float):
+        return
+    found = _under_autocast(ctx, size) if autocasts(ctx) else _as_communicated(ctx, size)
+    if found is not None:
+        why, help_ = found
+        yield ctx.at(
+            _REDUCE,
+            f"`reduce_bucket_size` is {size:,.0f}{'' if ctx.has(_REDUCE) else ' by default'}, and {why}",
+            help=help_,
+            related=stage_set_here(ctx),
+        )
+
+
+def _under_autocast(ctx: Context, size: float) -> tuple[str, str] | None:
+    """What is wrong, and what helps, where linear layers are sent in the format that they compute in."""
+    word = "torch_autocast.dtype"
+    chosen = format_of(ctx.value(word)) if ctx.has(word) else "fp16"
+    if chosen not in ("fp16", "bf16") or ctx.has("torch_autocast.lower_precision_safe_modules"):
+        return None
+    return _too_large(ctx, largest_linear(ctx), size, chosen)
+
+
+def _as_communicated(ctx: Context, size: float) -> tuple[str, str] | None:
+    """The same where `communication_data_type` is not the model's format."""
+    sent, key = sent_format(ctx)
+    if key is None or sent == model_format(ctx):
+        return None
+    if ctx.since("0.18.1"):
+        return _too_large(ctx, largest(ctx), size, sent)
+    if (count := elements(ctx)) <= size:
+        return None
+    why = (
+        f"the {count:,} gradients of {model(ctx).shown} fill it more than once; they are sent as {sent}, and"
+        " up to DeepSpeed 0.18.0 a full bucket is looked up by another format"
+    )
+    return why, f'set `{key}` to "{model_format(ctx)}", or upgrade DeepSpeed to 0.18.2 or later'
+
+
+def _too_large(ctx: Context, most: Weight | None, size: float, sent: str) -> tuple[str, str] | None:
+    if most is None or most.elements <= size or not ctx.on(f"{ZERO}.contiguous_gradients"):
+        return None
+    why = (
+        f"`{most.name}` in {model(ctx).shown} has {most.elements:,} elements; its gradient is sent as {sent},"
+        " and what is sent in another format has to fit up to DeepSpeed 0.18.1"
+    )
+    return why, f"set `{_REDUCE}` to {rounded_up(most.elements)}, or upgrade DeepSpeed to 0.18.2 or later"
