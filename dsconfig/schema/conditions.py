@@ -64,7 +64,10 @@ def _add(found: Schema, path: list[str], value: Schema, *, required: bool) -> No
     key, *rest = path
     properties = found.setdefault("properties", {})
     if rest:
-        _add(properties.setdefault(key, {}), rest, value, required=required)
+        inner = properties.setdefault(key, {})
+        if required:
+            inner["type"] = "object"  # what is none, null say, passes all other tests
+        _add(inner, rest, value, required=required)
     else:
         properties[key] = value
     if required and key not in found.setdefault("required", []):

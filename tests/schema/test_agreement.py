@@ -107,6 +107,21 @@ def test_on_generated_cases(release: str, consumer: str) -> None:
     assert [(one.label, one.alone) for one in found if one.alone] == []
 
 
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"train_batch_size": 8, "fp16": {"enabled": True}, "bf16": None},
+        {"train_batch_size": 8, "zero_optimization": {"stage": 1, "offload_param": None}},
+        {"train_batch_size": 8, "zero_optimization": {"stage": 1, "offload_optimizer": None}},
+    ],
+    ids=("bf16", "offload_param", "offload_optimizer"),
+)
+def test_what_is_null_is_not_switched_on(config: dict[str, Any], release: str) -> None:
+    found = {tuple(finding.path) for finding in dsconfig.check(config, release, 8, consumer="deepspeed")}
+    assert faults(config, release, "deepspeed") == found
+
+
 def test_of_generated_faults_nearly_all_are_caught() -> None:
     assert {"DSC110", "DSC111", "DSC112"} < TYPES
     caught = lost = 0
