@@ -87,7 +87,7 @@ class Module:
         """Its class, where DeepSpeed's settings may name it."""
         self.adapted: Adapted | None = None
         self.external: tuple[Weight, ...] = ()
-        """Parameters of other modules whose type it asks for (`register_external_parameter`)."""
+        """Of other modules: it shares them, or asks for their type (`register_external_parameter`)."""
 
     @property
     def gathered(self) -> tuple[Weight, ...]:

@@ -85,7 +85,7 @@ class Etcd:
     def ended(self) -> dict[int, str]:
         """Members that exited though nobody killed them, with their last words."""
         return {
-            number: (self._folder / f"etcd-{number}.log").read_text()[-500:]
+            number: (self._folder / f"etcd-{number}.log").read_text()[-20_000:]
             for number, process in enumerate(self._processes)
             if process is not None and process.poll() is not None
         }

@@ -113,7 +113,7 @@ class Words:
         self.decoder = tape.module(f"{prefix}.decoder", *own, casts=True)
         self.decoder.weights = (*(words if shape.tied else self.decoder).weights, *self.whole.weights)
         self.whole.weights[0].module = self.decoder.number
-        self.whole.weights = ()
+        self.whole.external, self.whole.weights = self.whole.weights, ()  # the bias is of both
         tape.untied = shape.vocabulary * (hidden if shape.tied else 0) + shape.vocabulary
 
     def loss(self, tape: Tape, shape: Shape, work: Work, x: Tensor) -> None:
