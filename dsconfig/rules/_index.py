@@ -303,6 +303,7 @@ RULES: tuple[Entry, ...] = (
     ('DSC448', 'secondary-partition-not-a-divisor', 'crashes', '0.10.0', None, False, 'config', 'dsconfig.rules.zero.plusplus', ('zero_optimization.zero_hpz_partition_size',)),
     ('DSC449', 'secondary-partition-beyond-ranks', 'altered', '0.10.0', None, False, 'config', 'dsconfig.rules.zero.plusplus', ('zero_optimization.zero_hpz_partition_size',)),
     ('DSC450', 'quantized-gradients-without-reduce-scatter', 'crashes', '0.10.0', None, False, 'config', 'dsconfig.rules.zero.plusplus', ('zero_optimization.zero_quantized_gradients',)),
+    ('DSC412', 'parts-that-are-not-quantized', 'crashes', '0.10.0', None, False, 'config', 'dsconfig.rules.zero.plusplus', ('<known>',)),
     ('DSC451', 'prefetch-beside-sequential-gather', 'altered', '0.18.5', None, False, 'config', 'dsconfig.rules.zero.stage_3', ('zero_optimization.stage3_prefetch_bucket_size',)),
     ('DSC452', 'bare-name-left-to-fill', 'rejected', '0.7.0', None, False, 'config', 'dsconfig.rules.zero.stage_3', ('<version>', 'zero_optimization')),
     ('DSC453', 'model-saved-without-weights', 'wasteful', '0.6.0', None, False, 'config', 'dsconfig.rules.zero.stage_3', ('zero_optimization',)),
