@@ -24,6 +24,7 @@ class Weight(NamedTuple):
 
     name: str
     elements: int
+    shape: tuple[int, ...]
     linear: bool
     """Whether it is of a linear layer, or of a convolution."""
 
@@ -201,7 +202,7 @@ def _weights(found: Shape) -> tuple[Weight, ...]:
     from dsconfig.sizing.models.families import weights_of
 
     made = weights_of(found, 2, False).weights
-    return tuple(Weight(weight.name, weight.elements, weight.linear) for weight in made)
+    return tuple(Weight(weight.name, weight.elements, weight.shape, weight.linear) for weight in made)
 
 
 @lru_cache(maxsize=8)

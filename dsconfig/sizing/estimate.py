@@ -11,7 +11,7 @@ from dsconfig.sizing.engines.choose import engine_of
 from dsconfig.sizing.engines.pinned import PINNED
 from dsconfig.sizing.ledger import ExceededError, Ledger, Place
 from dsconfig.sizing.models.families import record
-from dsconfig.sizing.quantisable import EIGHT, uneven
+from dsconfig.sizing.quantisable import refuse_quantised
 from dsconfig.sizing.refused import NotModelledError
 from dsconfig.sizing.remarks import Remark, remarks
 from dsconfig.sizing.terms import MEANINGS
@@ -180,13 +180,7 @@ def simulate(setup: Setup, tape: Tape, work: Work, room: Room = ANY) -> tuple[Le
         from dsconfig.sizing.with_zenflow import refuse_shapes
 
         refuse_shapes(setup, tape.weights, work.checkpointing)
-    if setup.quantised and setup.world > 1 and setup.secondary == 1:
-        found = uneven(((weight.name, weight.elements) for weight in tape.weights), setup.world)
-        if found is not None:
-            raise NotModelledError(
-                f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's part of"
-                f" `{found.module}` has {found.elements:,} elements, no multiple of {EIGHT}"
-            )
+    refuse_quantised(setup, tape)
     engine = engine_of(setup, tape, ledger)
     engine.load()
     ledger.touch(PINNED, engine.rounding() if setup.apart else 0, host=True)

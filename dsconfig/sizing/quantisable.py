@@ -1,9 +1,16 @@
-"""Parts of parameters that stage 3 cannot quantise as it gathers them (`zero_quantized_weights`)."""
+"""What stage 3 can quantise as it sends it (`zero_quantized_weights`, `zero_quantized_gradients`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.sizing.refused import NotModelledError
+
+if TYPE_CHECKING:
+    from dsconfig.sizing.engines.setup import Setup
+    from dsconfig.sizing.tape import Tape
 
 EIGHT = 8
 """What `CUDAQuantizer.quantize` (runtime/zero/partition_parameters.py) wants a multiple of."""
@@ -26,3 +33,54 @@ def uneven(parameters: Iterable[tuple[str, int]], ranks: int) -> Uneven | None:
     for module, elements in parameters:
         parts[module] = parts.get(module, 0) + -(-elements // ranks)
     return next((Uneven(module, count) for module, count in parts.items() if count % EIGHT), None)
+
+
+def sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
+    """Whether a gradient is quantised, or falls back to a reduce-scatter.
+
+    Source: `runtime/comm/coalesced_collectives.py:all_to_all_quant_reduce`; before 0.14 nothing fell back but
+    vectors.
+    """
+    return len(shape) > 1 and prod(shape) % (2 * ranks) == 0
+
+
+class Divided(NamedTuple):
+    """A parameter whose gradient is quantised in groups that ranks do not share evenly."""
+
+    name: str
+    groups: int
+
+
+def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> Divided | None:
+    """The first such parameter, of names and shapes.
+
+    There are as many groups as the longer of the first two dimensions, or as ranks. Their scales are sent in
+    equal parts by an all-to-all in the node, and those of what is summed up there by one between nodes.
+    """
+    for name, shape in parameters:
+        if sent_as_int4(shape, ranks) and (groups := max(*shape[:2], ranks)) % ranks:
+            return Divided(name, groups)
+    return None
+
+
+def refuse_quantised(setup: Setup, tape: Tape) -> None:
+    """What DeepSpeed itself stops with.
+
+    Raises:
+        NotModelledError: weights or gradients cannot be quantised on so many ranks.
+    """
+    ranks = setup.world
+    if setup.quantised and ranks > 1 and setup.secondary == 1:
+        found = uneven(((weight.name, weight.elements) for weight in tape.weights), ranks)
+        if found is not None:
+            raise NotModelledError(
+                f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's part of"
+                f" `{found.module}` has {found.elements:,} elements, no multiple of {EIGHT}"
+            )
+    if setup.quantised_gradients and ranks > setup.node:
+        matrix = divided(((weight.name, weight.shape) for weight in tape.weights if weight.trains), ranks)
+        if matrix is not None:
+            raise NotModelledError(
+                f"DeepSpeed stops with `zero_optimization.zero_quantized_gradients`: {ranks:,} ranks do not"
+                f" share the {matrix.groups:,} groups of `{matrix.name}` evenly"
+            )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig.sizing.models.hugging_face import FAMILIES
+from dsconfig.sizing.refused import NotModelledError
 from tests.parity.judges.memory import predict, sent, simulated
 
 FILES = [
@@ -16,6 +17,9 @@ FILES = [
     for name in ("measured.jsonl", "families.jsonl", "tensor.jsonl", "ratio.jsonl")
 ]
 MEASURED = [json.loads(line) for file in FILES for line in file.read_text("utf-8").splitlines()]
+STOPPED = [
+    json.loads(line) for line in (Path(__file__).parent / "stopped.jsonl").read_text("utf-8").splitlines()
+]
 SMALL = 1_000_000
 """Bytes that workspaces of a CPU's operations may make out, in models as small as these."""
 
@@ -52,6 +56,13 @@ def test_estimates_are_what_engines_hold(case: dict[str, Any]) -> None:
         assert count <= found.bound[phase] * 1.01, phase
     if trial["world_size"] > 1:
         assert found.calls == sent(seen)
+
+
+@pytest.mark.parametrize("case", STOPPED, ids=[case["trial"]["id"] for case in STOPPED])
+def test_an_engine_that_stops_is_not_estimated(case: dict[str, Any]) -> None:
+    assert case["measured"]["error"]
+    with pytest.raises(NotModelledError, match="DeepSpeed stops"):
+        predict(case["trial"], case["release"])
 
 
 @pytest.mark.parametrize("case", MEASURED, ids=[case["trial"]["id"] for case in MEASURED])

@@ -49,7 +49,13 @@ def _config(zero: str, micro: int = 1, **others: Json) -> JsonObject:
 @pytest.mark.parametrize("model", MODELS)
 def test_columns_add_up(zero: str, model: str) -> None:
     """Of every family, on as many ranks as no model is divided by."""
-    _hold(_config(zero), model, 24)
+    _hold(_config(zero), model, 22)
+
+
+@pytest.mark.parametrize("model", MODELS[:3])
+def test_gradients_that_are_quantised(model: str) -> None:
+    """On as many ranks as share their groups evenly, and as many nodes as quantise anything at all."""
+    _hold(_config("quantised"), model, 16)
 
 
 @pytest.mark.parametrize("zero", ["stage 1", "stage 2", "stage 3"])

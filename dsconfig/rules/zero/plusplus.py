@@ -9,9 +9,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import division
-from dsconfig.rules._stage import ZERO, stage, stage_set_here
-from dsconfig.rules.tensor_parallel._size import tensor_parallel
-from dsconfig.rules.trained import is_known, model, weights
+from dsconfig.rules._stage import ZERO, stage
 from dsconfig.words import one_of, quoted
 
 _HPZ = f"{ZERO}.zero_hpz_partition_size"
@@ -129,47 +127,4 @@ def quantized_gradients_without_reduce_scatter(ctx: Context) -> Iterator[Finding
             help="remove it, or set `zero_quantized_gradients` to `false`",
             related=[("gradients are quantised here", path)],
             fix=removal(ctx.place(scatter)),
-        )
-
-
-@rule(
-    "DSC412",
-    effect="crashes",
-    since="0.10.0",
-    source="runtime/zero/partition_parameters.py:CUDAQuantizer.quantize",
-)
-def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
-    """`zero_quantized_weights` is on, and a rank's part of some module is no multiple of eight elements.
-
-    Parts are quantised before they are gathered, in groups of eight: "Qantized weight requires the number of
-    weights be a multiple of 8". Norms and biases are short, and ranks are many. With
-    `zero_hpz_partition_size` they are gathered otherwise. Reported where model and world size are known.
-
-    Bad, world size 1024:
-
-        {"train_batch_size": 1024, "zero_optimization": {"stage": 3, "zero_quantized_weights": true},
-        "$dsconfig": {"model": "llama-3-8b"}}
-
-    Good, world size 512:
-
-        {"train_batch_size": 512, "zero_optimization": {"stage": 3, "zero_quantized_weights": true},
-        "$dsconfig": {"model": "llama-3-8b"}}
-    """
-    path = f"{ZERO}.zero_quantized_weights"
-    if not is_known(ctx) or not ctx.on(path) or stage(ctx) != 3 or _partition(ctx) != 1:
-        return
-    ranks = ctx.world_size
-    if ranks is None or ranks == 1 or tensor_parallel(ctx) > 1 or ctx.on("expert_parallel.enabled"):
-        return
-    from dsconfig.sizing.quantisable import EIGHT, uneven
-
-    found = uneven(((weight.name, weight.elements) for weight in weights(ctx)), ranks)
-    if found is not None:
-        yield ctx.at(
-            path,
-            f"one of {ranks:,} ranks has {found.elements:,} elements of `{found.module}` in"
-            f" {model(ctx).shown}, and what is quantised has to be a multiple of {EIGHT}",
-            help="remove it, or change the number of GPUs",
-            related=stage_set_here(ctx),
-            fix=removal(ctx.place(path)),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.sizing.engines.base import FLATTENED, GRADIENTS, Engine
+from dsconfig.sizing.quantisable import sent_as_int4
 from dsconfig.sizing.tape import Weight
 
 
@@ -28,7 +29,7 @@ class Quantised(Engine):
         setup, ledger, world, held = self.setup, self.ledger, self.setup.world, 0
         for weight in self.buckets[kind]:
             count, shard = weight.elements, self.shard(weight)
-            if count % (2 * world) or self._is_vector(weight):
+            if not sent_as_int4(weight.shape, world):
                 self.send("reduce_scatter", shard * world, kind)
                 ledger.touch(FLATTENED, kind * shard * world if count % world else 0)
             else:
@@ -41,12 +42,3 @@ class Quantised(Engine):
                 ledger.give(GRADIENTS, self.there.pop(weight))
         ledger.give(FLATTENED, held)
         self.buckets[kind], self.filled[kind] = [], 0
-
-    def _is_vector(self, weight: Weight) -> bool:
-        """A bias, or the weight of a norm."""
-        first = self.tape.modules[weight.module].weights[0]
-        return (
-            (weight is not first and weight.linear == weight.viewed)
-            or ".ln_" in (name := weight.name)
-            or "norm" in name
-        )

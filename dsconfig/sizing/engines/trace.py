@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
 
+from dsconfig.sizing.engines.ahead import read_ahead
 from dsconfig.sizing.engines.leaves import Coming, below, leaves_of
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
@@ -166,23 +167,10 @@ class Coordinator:
                 count += weight.elements
         if chosen:
             self._gather(list(chosen))
-        if self.home:
-            self._read_ahead()
-
-    def _read_ahead(self) -> None:
-        """`__prefetch_nvme_param_partitions`: shards of what comes next, twice what is being gathered."""
         free = self.buffers - len(self.home) + len(self.away)
-        if free <= 0 or not self.away:
-            return
-        flying, considered = sum(weight.elements for weight in self.flying), 0
-        chosen: set[Weight] = set()
-        for weight, _ in self.queue:
-            if considered > 2 * flying or len(chosen) >= free:
-                break
-            if weight in self.away:
-                chosen.add(weight)
-            considered += weight.elements
-        self.away -= chosen
+        if self.away and free > 0:
+            flying = sum(weight.elements for weight in self.flying)
+            self.away -= read_ahead((weight for weight, _ in self.queue), self.away, flying, free)
 
     def _absent(self, weight: Weight) -> bool:
         return not (weight in self.there or weight in self.flying or weight in self.whole)
