@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 EIGHT = 8
 """What `CUDAQuantizer.quantize` (runtime/zero/partition_parameters.py) wants a multiple of."""
 
+_OUT = "remove it, or change the number of GPUs"
+
 
 class Uneven(NamedTuple):
     """A module whose parts of a rank are together no multiple of eight elements."""
@@ -75,12 +77,14 @@ def refuse_quantised(setup: Setup, tape: Tape) -> None:
         if found is not None:
             raise NotModelledError(
                 f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's part of"
-                f" `{found.module}` has {found.elements:,} elements, no multiple of {EIGHT}"
+                f" `{found.module}` has {found.elements:,} elements, no multiple of {EIGHT}",
+                _OUT,
             )
     if setup.quantised_gradients and ranks > setup.node:
         matrix = divided(((weight.name, weight.shape) for weight in tape.weights if weight.trains), ranks)
         if matrix is not None:
             raise NotModelledError(
                 f"DeepSpeed stops with `zero_optimization.zero_quantized_gradients`: {ranks:,} ranks do not"
-                f" share the {matrix.groups:,} groups of `{matrix.name}` evenly"
+                f" share the {matrix.groups:,} groups of `{matrix.name}` evenly",
+                _OUT,
             )

@@ -42,7 +42,7 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
         "$dsconfig": {"model": "llama-3-8b"}}
     """
     ranks = _ranks_of_known_model(ctx, _WEIGHTS)
-    if ranks is None or ranks == 1 or (ctx.has(_HPZ) and ctx.value(_HPZ) != 1):
+    if ranks is None or ranks == 1 or (ctx.has(_HPZ) and ctx.value(_HPZ) not in (0, 1)):
         return
     from dsconfig.sizing.quantisable import EIGHT, uneven
 
