@@ -175,6 +175,16 @@ def _zero(stage: int, **more: Json) -> JsonObject:
     }
 
 
+def _in_fp16(body: JsonObject) -> JsonObject:
+    scaled: JsonObject = {
+        "enabled": True,
+        "loss_scale": 0,
+        "initial_scale_power": 16,
+        "loss_scale_window": 1000,
+    }
+    return {**{key: value for key, value in body.items() if key != "bf16"}, "fp16": scaled}
+
+
 _CPU: JsonObject = {"device": "cpu", "pin_memory": True}
 _NVME: JsonObject = {"device": "nvme", "nvme_path": "/local_nvme", "pin_memory": True}
 _ALL: tuple[Preset, ...] = (
@@ -232,22 +242,24 @@ _ALL: tuple[Preset, ...] = (
     Preset(
         "zeropp",
         "ZeRO++: stage 3 with less traffic between nodes, for slow networks.",
-        _zero(
-            3,
-            zero_quantized_weights=True,
-            zero_hpz_partition_size=8,
-            stage3_gather_16bit_weights_on_model_save=True,
+        _in_fp16(
+            _zero(
+                3,
+                zero_quantized_weights=True,
+                zero_hpz_partition_size=8,
+                stage3_gather_16bit_weights_on_model_save=True,
+            )
         ),
-        {"zero_optimization": "zero_hpz_partition_size is the number of GPUs of one node."},
+        {
+            "fp16": "What is quantised is read as fp16; from 0.19.6 on bf16 weights are converted before.",
+            "zero_optimization": "zero_hpz_partition_size is the number of GPUs of one node.",
+        },
         since="0.10.0",
     ),
     Preset(
         "fp16",
         "ZeRO stage 2 in fp16 with dynamic loss scaling, for GPUs without bfloat16.",
-        {
-            **{key: value for key, value in _zero(2).items() if key != "bf16"},
-            "fp16": {"enabled": True, "loss_scale": 0, "initial_scale_power": 16, "loss_scale_window": 1000},
-        },
+        _in_fp16(_zero(2)),
         {"fp16": "loss_scale 0 means that it adapts, from 2 to the power of initial_scale_power on."},
     ),
     Preset(
