@@ -14,6 +14,11 @@ def cast(tape: Tape, x: Tensor, width: int) -> Tensor:
     return tape.step([x], tape.tensor(x.elements, width, x.needs))
 
 
+def widened(tape: Tape, x: Tensor) -> Tensor:
+    """What CUDA's autocast computes in fp32: powers, norms (`AT_FORALL_FP32`, ATen/autocast_mode.h)."""
+    return cast(tape, x, 4) if tape.autocast else x
+
+
 def linear(
     tape: Tape,
     module: Module,
@@ -30,7 +35,7 @@ def linear(
     """
     if module.adapted is not None:
         return _adapted(tape, module, module.adapted, x, rows, out)
-    with tape.inside(module):
+    with tape.inside(module, x):
         width = 2 if tape.autocast else 4 if module.weights[0].full else tape.width
         x = cast(tape, x, width)
         made = tape.tensor(rows * out, width, label=label)
@@ -49,7 +54,7 @@ def kept(tape: Tape, x: Tensor, weights: Sequence[Weight]) -> list[Tensor]:
 def _adapted(tape: Tape, module: Module, parts: Adapted, x: Tensor, rows: int, out: int) -> Tensor:
     """PEFT's `Linear.forward`: the layer, and beside it two narrow ones, scaled."""
     assert tape.adapter is not None
-    with tape.inside(module):
+    with tape.inside(module, x):
         straight = linear(tape, parts.base, x, rows, out)
         y = cast(tape, x, 4) if tape.adapter.full else x
         with tape.inside(parts.dropout):
@@ -74,13 +79,13 @@ def activation(tape: Tape, module: Module | None, x: Tensor) -> Tensor:
     """A function of each element that keeps its input."""
     if module is None:
         return tape.step([x], tape.tensor(x.elements, x.width), [x])
-    with tape.inside(module):
+    with tape.inside(module, x):
         return tape.step([x], tape.tensor(x.elements, x.width), [x])
 
 
 def relu(tape: Tape, module: Module, x: Tensor) -> Tensor:
     """A function whose gradient is computed from what it makes."""
-    with tape.inside(module):
+    with tape.inside(module, x):
         made = tape.tensor(x.elements, x.width)
         return tape.step([x], made, [made])
 
@@ -95,12 +100,14 @@ def gated_halves(tape: Tape, module: Module, both: Tensor) -> Tensor:
 
 def gelu_new(tape: Tape, module: Module, x: Tensor) -> Tensor:
     """`NewGELUActivation`: seven operations, of which the products and the power keep what they read."""
-    count, width = x.elements, x.width
-    with tape.inside(module):
-        half = tape.step([x], tape.tensor(count, width))
-        cube = tape.step([x], tape.tensor(count, width), [x], back=2 * count * width)
+    count = x.elements
+    with tape.inside(module, x):
+        half = tape.step([x], tape.tensor(count, x.width))
+        full = widened(tape, x)
+        width = full.width  # of all that follows: the power decides
+        cube = tape.step([full], tape.tensor(count, width), [full], back=2 * count * width)
         scaled = tape.step([cube], tape.tensor(count, width))
-        total = tape.step([x, scaled], tape.tensor(count, width), shares=True)
+        total = tape.step([x, scaled], tape.tensor(count, width), shares=x.width == width)
         inner = tape.step([total], tape.tensor(count, width))
         curve = tape.tensor(count, width)
         tape.step([inner], curve, [curve])
@@ -115,7 +122,7 @@ def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, kind: str = "narr
     1 is added to it (Gemma).
     """
     width, count = x.width, x.elements
-    with tape.inside(module):
+    with tape.inside(module, x):
         full = cast(tape, x, 4)
         square = tape.step([full], tape.tensor(count, 4), [full], back=2 * 4 * count)
         mean = tape.step([square], tape.tensor(rows, 4))
@@ -138,9 +145,10 @@ def rms_norm(tape: Tape, module: Module, x: Tensor, rows: int, kind: str = "narr
 
 def layer_norm(tape: Tape, module: Module, x: Tensor, rows: int) -> Tensor:
     """`nn.LayerNorm`: keeps its input, and mean and root of each row."""
-    with tape.inside(module):
+    with tape.inside(module, x):
+        x = widened(tape, x)
         made = tape.tensor(x.elements, x.width)
-        sums = tape.tensor(2 * rows, 4 if x.width == 4 else x.width, needs=False)
+        sums = tape.tensor(2 * rows, x.width, needs=False)
         tape.step([], sums)
         return tape.step([x, sums], made, [x, sums], module.weights)
 

@@ -37,6 +37,13 @@ class Hooks(Protocol):
         """The gradient of a weight is there, in a block of its own of this many bytes."""
 
 
+def read(step: Step) -> tuple[Tensor, ...]:
+    """What a step lets go of."""
+    if isinstance(step, Operation):
+        return step.inputs
+    return step.tensors if isinstance(step, Done) else ()
+
+
 class Flow:
     """The gradient of a tensor, and how many wait for it."""
 
@@ -161,9 +168,7 @@ class Pass:
         """Go back through a segment, and compute it once more where something is missing."""
         early, late = segment.parts()
         self._backward(late)
-        segment.source.references += sum(
-            step.inputs.count(segment.source) for step in early if isinstance(step, Operation)
-        )
+        segment.source.references += sum(read(step).count(segment.source) for step in early)
         self.hooks.again(asking(late))
         self.last = next((step for step in reversed(early) if isinstance(step, Operation)), None)
         self._forward(early, saving=True)
@@ -179,8 +184,7 @@ class Pass:
         operations = [step for step in early if isinstance(step, Operation)]
         made = {step.output for step in operations if step is not self.last or step.output in step.saved}
         for step in late:
-            read = step.inputs if isinstance(step, Operation) else ()
-            for tensor in step.tensors if isinstance(step, Done) else read:
+            for tensor in read(step):
                 if tensor in made:
                     self._drop(tensor)
 

@@ -199,10 +199,11 @@ Step: TypeAlias = "Operation | Enter | Leave | Segment | Done"
 class Inside:
     """What a module does: the block of `with` from where it is entered to where it is left."""
 
-    __slots__ = ("entered", "start", "tape")
+    __slots__ = ("arguments", "entered", "start", "tape")
 
-    def __init__(self, tape: Tape, module: Module) -> None:
+    def __init__(self, tape: Tape, module: Module, arguments: tuple[Tensor, ...]) -> None:
         self.tape, self.start, self.entered = tape, len(tape.operations), Enter(module)
+        self.arguments = arguments
 
     def __enter__(self) -> None:
         """The module is entered."""
@@ -216,6 +217,8 @@ class Inside:
             if inputs := made[self.start].inputs:
                 self.entered.needs = any(tensor.needs for tensor in inputs)
         self.tape.steps.append(Leave(self.entered.module, needs))
+        if self.arguments:
+            self.tape.hold(*self.arguments)
 
 
 class Tape:
@@ -321,9 +324,9 @@ class Tape:
         if not embedded.needs:
             embedded.needs, self.started = True, embedded.bytes
 
-    def inside(self, module: Module) -> Inside:
-        """What is recorded in this block happens in a module."""
-        return Inside(self, module)
+    def inside(self, module: Module, *arguments: Tensor) -> Inside:
+        """What is recorded in this block happens in a module; its caller holds what it is given."""
+        return Inside(self, module, arguments)
 
     @contextmanager
     def segment(self, source: Tensor, active: bool) -> Iterator[None]:

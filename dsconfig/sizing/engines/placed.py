@@ -190,19 +190,32 @@ class Placed(Quantised):
                 self._cut_shard(weight)
                 self._cut_second(weight)
             ledger.give(BUILT, width * sum(weight.elements * weight.parts for weight in own))
-        ledger.touch(BUILT, both * self.tape.untied)
+        self._cut_untied(both)
         self._keep_untied()
         for weight in self.trained if self.tape.adapter else ():  # adapters are made last, on the host
             self._cut_shard(weight)
             self._cut_second(weight)
         self._share()
 
+    def _cut_untied(self, both: int) -> None:
+        """A head is made and cut like any other layer, before it is tied to the embeddings."""
+        setup, untied, host = self.setup, self.tape.untied, self.setup.offloads_parameters
+        self.ledger.touch(BUILT, both * untied)
+        self.ledger.take(BUILT, setup.width * untied)
+        self.ledger.touch(SECONDARY, setup.width * self._shares_of(untied), host=host)
+        self.ledger.give(BUILT, setup.width * untied)
+
+    def _shares_of(self, untied: int) -> int:
+        """Elements of the shard of a head, and of the part of a copy."""
+        secondary = self.setup.secondary
+        return -(-untied // self.setup.world) + (untied // secondary if secondary > 1 else 0)
+
     def _keep_untied(self) -> None:
         """Shard and copy of a head that was made, and then tied to the embeddings."""
         setup, untied = self.setup, self.tape.untied
         if untied and setup.zero_init and setup.secondary > 1 and setup.ways.keeps_untied:
-            count = -(-untied // setup.world) + untied // setup.secondary
-            self.ledger.take(SECONDARY, setup.width * count, host=setup.offloads_parameters)
+            count = setup.width * self._shares_of(untied)
+            self.ledger.take(SECONDARY, count, host=setup.offloads_parameters)
 
     def _share(self) -> None:
         """What ranks share is gathered, copied, cut (`_gather_zero3_params`), and partitioned again."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack, nullcontext
 
 from dsconfig.sizing.attention import Heads, attend
-from dsconfig.sizing.layers import activation, add, cast, dropout, layer_norm, linear, relu
+from dsconfig.sizing.layers import activation, add, dropout, layer_norm, linear, relu
 from dsconfig.sizing.models.head import LOGITS, masked_loss
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.tape import Module, Tape, Tensor
@@ -22,7 +22,7 @@ class Output:
 
     def compute(self, tape: Tape, y: Tensor, x: Tensor, rows: int, shape: Shape) -> Tensor:
         """Of what was computed, and what it was computed from."""
-        with tape.inside(self.whole):
+        with tape.inside(self.whole, y, x):
             y = linear(tape, self.dense, y, rows, shape.hidden)
             with tape.inside(self.kept):
                 y = dropout(tape, y, shape.dropout)
@@ -103,7 +103,7 @@ class Words:
         hidden, bert = shape.hidden, shape.name == "bert"
         prefix = "cls.predictions" if bert else "lm_head"
         self.outer = [tape.module("cls", returns=True)] if bert else []
-        self.whole = tape.module(prefix, shape.vocabulary)
+        self.whole = tape.module(prefix, shape.vocabulary, casts=True)
         inner = f"{prefix}.transform" if bert else prefix
         self.transform = tape.module(inner) if bert else None
         self.dense = tape.projection(f"{inner}.dense", hidden, hidden, hidden)
@@ -124,7 +124,7 @@ class Words:
                 stack.enter_context(tape.inside(module))
             with tape.inside(self.transform) if self.transform else nullcontext():
                 y = activation(tape, self.act, linear(tape, self.dense, x, rows, shape.hidden))
-                y = layer_norm(tape, self.norm, cast(tape, y, tape.width), rows)
+                y = layer_norm(tape, self.norm, y, rows)
             logits = linear(tape, self.decoder, y, rows, shape.vocabulary, LOGITS)
         masked_loss(tape, logits)
 
@@ -188,12 +188,12 @@ def build(shape: Shape, work: Work) -> Tape:
 def bert_layer(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
     """One layer."""
     rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole), tape.segment(x, work.checkpointing):
-        with tape.inside(layer.attention):
+    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
+        with tape.inside(layer.attention, x):
             with tape.inside(layer.own):
                 parts = [linear(tape, module, x, rows, hidden) for module in layer.inputs]
                 y = attend(tape, work.attention, heads, parts[0], parts[1], parts[2])
             x = layer.mixed.compute(tape, y, x, rows, shape)
-        with tape.inside(layer.between):
+        with tape.inside(layer.between, x):
             y = activation(tape, layer.act, linear(tape, layer.up, x, rows, shape.wide))
         return layer.output.compute(tape, y, x, rows, shape)

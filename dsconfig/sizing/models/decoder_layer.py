@@ -75,9 +75,9 @@ def decoder_layer(
         name = places[place]
         return rms_norm(tape, layer.norms[name], y, rows, layer.style.norm) if name else y
 
-    with tape.inside(layer.whole), tape.segment(x, work.checkpointing):
+    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
         y = normed(0, x)
-        with tape.inside(layer.attention):
+        with tape.inside(layer.attention, y):
             y = _attention(tape, shape, layer, heads, work, y, mask)
         x = add(tape, x, normed(1, y))
         y = normed(2, x)

@@ -68,9 +68,9 @@ def build(shape: Shape, work: Work) -> Tape:
 def block(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
     """One layer."""
     rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole), tape.segment(x, work.checkpointing):
+    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
         y = layer_norm(tape, layer.before, x, rows)
-        with tape.inside(layer.attention):
+        with tape.inside(layer.attention, y):
             joint = linear(tape, layer.joint, y, rows, 3 * hidden)
             mixed = attend_joint(tape, work, heads, joint)
             y = linear(tape, layer.output, mixed, rows, hidden)
@@ -78,7 +78,7 @@ def block(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: T
                 y = dropout(tape, y, shape.dropout)
         x = add(tape, x, y)
         y = layer_norm(tape, layer.after, x, rows)
-        with tape.inside(layer.mlp):
+        with tape.inside(layer.mlp, y):
             y = gelu_new(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide))
             y = linear(tape, layer.down, y, rows, hidden)
             with tape.inside(layer.mlp_kept):

@@ -72,9 +72,9 @@ def neox_layer(
 ) -> Tensor:
     """One layer: attention and MLP beside each other, or one after the other."""
     rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole), tape.segment(x, work.checkpointing):
+    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
         y = layer_norm(tape, layer.before, x, rows)
-        with tape.inside(layer.attention):
+        with tape.inside(layer.attention, y):
             joint = linear(tape, layer.joint, y, rows, 3 * hidden)
             query, key, value = turn_joined(tape, heads, joint, shape.turned)
             mixed = attend(tape, work.attention, heads, query, key, value, mask)
@@ -83,7 +83,7 @@ def neox_layer(
             mixed = dropout(tape, mixed, shape.dropout)
         source = x if shape.parallel else add(tape, mixed, x)
         y = layer_norm(tape, layer.after, source, rows)
-        with tape.inside(layer.mlp):
+        with tape.inside(layer.mlp, y):
             y = activation(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide))
             y = linear(tape, layer.down, y, rows, hidden)
         with tape.inside(layer.mlp_kept):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dsconfig.sizing.layers import cast, kept
+from dsconfig.sizing.layers import cast, kept, widened
 from dsconfig.sizing.models.shape import Shape, Work
 from dsconfig.sizing.tape import Module, Tape, Tensor, Weight
 
@@ -47,6 +47,7 @@ def language_loss(
     `capped`: logits are divided, go through a tanh, and are multiplied (Gemma).
     """
     width = 2 if tape.autocast else tape.width
+    hidden = x
     with tape.inside(head):
         x = cast(tape, x, width)
         logits = tape.tensor(rows * vocabulary // parts, width, label=LOGITS)
@@ -58,11 +59,11 @@ def language_loss(
         count, curve = logits.elements, tape.tensor(logits.elements, width, label=LOGITS)
         tape.step([tape.step([logits], tape.tensor(count, width, label=LOGITS))], curve, [curve])
         logits = tape.step([curve], tape.tensor(count, width, label=LOGITS))
-    cross_entropy(tape, logits, rows)
+    cross_entropy(tape, hidden, logits, rows)
 
 
-def cross_entropy(tape: Tape, logits: Tensor, rows: int) -> None:
-    """The mean over all rows; the logits have names in Python until it is there."""
+def cross_entropy(tape: Tape, hidden: Tensor, logits: Tensor, rows: int) -> None:
+    """The mean over all rows; what the model made, and the logits, have names in Python until it is there."""
     full = logits
     if logits.width != 4:
         full = tape.step([logits], tape.tensor(logits.elements, 4, label=LOGITS))
@@ -72,13 +73,13 @@ def cross_entropy(tape: Tape, logits: Tensor, rows: int) -> None:
     tape.step([full], odds, [odds])
     loss = tape.tensor(1, 4)
     tape.step([odds, labels], loss, [odds, labels])
-    tape.hold(logits, *([full] if full is not logits else []))
+    tape.hold(hidden, logits, *([full] if full is not logits else []))
     tape.step([loss], tape.tensor(1, 4), shares=True)
 
 
 def masked_loss(tape: Tape, logits: Tensor) -> None:
     """The mean over all rows, in the type of the logits; autocast computes it in fp32."""
-    full = cast(tape, logits, 4) if tape.autocast else logits
+    full = widened(tape, logits)
     odds = tape.tensor(full.elements, full.width, label=LOGITS)
     tape.step([full], odds, [odds])
     loss = tape.tensor(1, full.width)

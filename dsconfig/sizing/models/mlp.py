@@ -27,7 +27,7 @@ class Gated:
     def compute(self, tape: Tape, y: Tensor, rows: int, hidden: int) -> Tensor:
         """The pass; gate and up may be halves of one tensor, which stays whole for both."""
         wide = self.wide
-        with tape.inside(self.whole):
+        with tape.inside(self.whole, y):
             gate = linear(tape, self.gate, y, rows, (1 + self.joined) * wide)
             if self.joined:
                 product = gated_halves(tape, self.act, gate)
@@ -71,7 +71,7 @@ class Experts:
 
     def compute(self, tape: Tape, shape: Shape, work: Work, y: Tensor, rows: int) -> Tensor:
         """The pass, with that of the expert for all tokens where there is one."""
-        with tape.inside(self.whole):
+        with tape.inside(self.whole, y):
             common = None
             if self.shared and not work.experts:
                 common = self.shared.compute(tape, y, rows, shape.hidden)

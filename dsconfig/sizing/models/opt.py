@@ -68,9 +68,9 @@ def opt_layer(
 ) -> Tensor:
     """One layer."""
     rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole), tape.segment(x, work.checkpointing):
+    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
         y = layer_norm(tape, layer.before, x, rows)
-        with tape.inside(layer.attention):
+        with tape.inside(layer.attention, y):
             keys, values, queries, output = layer.projections
             query = linear(tape, queries, y, rows, hidden)
             query = tape.step([query], tape.tensor(query.elements, query.width))

@@ -25,7 +25,7 @@ def build(shape: Shape, work: Work) -> Tape:
     x = tape.tensor(0, needs=False)  # the batch: its script holds it
     with tape.inside(root):
         for whole, up, down in blocks:
-            with tape.inside(whole):
+            with tape.inside(whole, x):
                 y = activation(tape, None, linear(tape, up, x, rows, wide))
                 x = add(tape, linear(tape, down, y, rows, hidden), x)
     full = x if x.width == 4 else tape.step([x], tape.tensor(rows * hidden, 4))

@@ -77,9 +77,9 @@ def build(shape: Shape, work: Work) -> Tape:
 def vit_layer(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
     """One layer."""
     rows, hidden = heads.rows, shape.hidden
-    with tape.inside(layer.whole), tape.segment(x, work.checkpointing):
+    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
         y = layer_norm(tape, layer.before, x, rows)
-        with tape.inside(layer.attention):
+        with tape.inside(layer.attention, y):
             query, key, value = (linear(tape, module, y, rows, hidden) for module in layer.inputs)
             mixed = attend(tape, work.attention, heads, query, key, value)
             y = linear(tape, layer.output, mixed, rows, hidden)
@@ -87,7 +87,7 @@ def vit_layer(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, 
             y = dropout(tape, y, shape.dropout)
         x = add(tape, y, x)
         y = layer_norm(tape, layer.after, x, rows)
-        with tape.inside(layer.mlp):
+        with tape.inside(layer.mlp, y):
             y = activation(tape, layer.act, linear(tape, layer.up, y, rows, shape.wide))
             y = linear(tape, layer.down, y, rows, hidden)
         with tape.inside(layer.kept):

@@ -26,6 +26,7 @@ logging.disable(logging.WARNING)
 warnings.filterwarnings("ignore")
 
 import forks  # noqa: E402
+import memory_autocast  # noqa: E402
 import memory_experts  # noqa: E402
 import memory_kernels  # noqa: E402
 import memory_models  # noqa: E402
@@ -109,6 +110,7 @@ def prepare() -> None:
             importlib.import_module(name)
     memory_models.import_all()
     tell_places()
+    memory_autocast.stand_in()
     memory_kernels.stand_in()
     memory_swapping.stand_in()
     memory_experts.stand_in()
