@@ -198,7 +198,7 @@ def _accumulated(values: Values, width: int, stage: int, half: str | None, relea
     if stage == 2 and release < 19008:
         return width
     return values.width(
-        "data_types.grad_accum_dtype", 4 if release < 17000 and not stage and half == "bf16" else width
+        "data_types.grad_accum_dtype", 4 if release < 17006 and not stage and half == "bf16" else width
     )
 
 
@@ -274,7 +274,6 @@ def refuse(
     """Refuse by name what is not modelled."""
     if world > MOST_RANKS:
         raise NotModelledError(f"a run of more than {MOST_RANKS:,} ranks is not modelled")
-    _refuse_old(values, release)
     if values.written(f"{ZERO}zenflow"):
         refuse_zenflow(values.values, release, client)
     for switch in (*(ZERO + each for each in SWITCHES), *ENGINES):
@@ -328,13 +327,6 @@ def _refuse_experts(values: Values, release: int, world: int) -> None:
 
 def _unknown(key: str) -> NotModelledError:
     return NotModelledError(f"`{key}` is not modelled: {reason(key)}")
-
-
-def _refuse_old(values: Values, release: int) -> None:
-    old = 17000 <= release < 18000 and values.count(f"{ZERO}stage") == 1 and values.flag("bf16.enabled")
-    if old and values.width("data_types.grad_accum_dtype", 2) == 4:
-        what = "`data_types.grad_accum_dtype` fp32 at stage 1 of DeepSpeed 0.17"
-        raise NotModelledError(f"{what} is not modelled")
 
 
 def _refuse_parallel(values: Values, release: int) -> None:

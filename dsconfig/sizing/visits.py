@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from dsconfig.sizing.tape import Enter, Leave, Module, Segment, Step
@@ -50,6 +50,20 @@ def asking(late: Sequence[Step]) -> int | None:
         elif isinstance(step, Enter) and step.module.number in found:
             found.remove(step.module.number)
     return found[-1] if found else None
+
+
+def visits_of(steps: Sequence[Step], counted: Collection[int] = ()) -> list[Visit]:
+    """Those of both ways; `counted`: modules that count themselves twice, and are not left on the way back."""
+    found = [*there(steps), *back(steps)]
+    return [visit for visit in found if visit.enters or not visit.back or visit.module.number not in counted]
+
+
+def entered_again(steps: Sequence[Step]) -> Iterator[int]:
+    """Numbers of modules that are entered once more as a segment is computed again."""
+    for step in steps:
+        if isinstance(step, Segment):
+            early, _ = step.parts()
+            yield from (visit.module.number for visit in there(early) if visit.enters)
 
 
 def unreturned(visits: Sequence[Visit]) -> list[Module]:

@@ -24,7 +24,7 @@ def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
         from dsconfig.sizing.engines.partitioned import Partitioned
 
         return Partitioned(setup, tape, ledger)
-    if setup.stage < 2 and setup.half == "bf16" and setup.gradient == 4 and not setup.offloads:
+    if setup.accumulates and not setup.ways.wraps_raised:
         if setup.optimizer.muon:
             from dsconfig.sizing.engines.orthogonal_accumulated import OrthogonalAccumulated
 
@@ -32,7 +32,7 @@ def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
         from dsconfig.sizing.engines.accumulated import Accumulated
 
         return Accumulated(setup, tape, ledger)
-    if setup.stage:
+    if not setup.is_whole:
         return _sharded(setup, tape, ledger)
     if setup.optimizer.muon:
         from dsconfig.sizing.engines.orthogonal_whole import OrthogonalWhole

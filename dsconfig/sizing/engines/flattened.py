@@ -97,7 +97,7 @@ class Flattened(Engine):
 
     def _staged(self) -> int:
         """Bytes on the host beside masters and states: the piece in half precision came with 0.17."""
-        return self.setup.width * (self.largest + (self.cut.size if self.setup.ways.typed_buckets else 0))
+        return self.setup.width * (self.largest + (self.cut.size if self.setup.ways.stages_half else 0))
 
     # ------------------------------------------------------------ at rest
     def rest(self) -> None:
@@ -128,7 +128,7 @@ class Flattened(Engine):
         blocks = [setup.master * size for size in sizes] * (setup.pins_optimizer or setup.ways.pins_masters)
         if setup.pins_optimizer:
             blocks += [*(setup.master * size for size in sizes), setup.width * self.largest]
-            blocks += [setup.width * size for size in sizes] * setup.ways.typed_buckets
+            blocks += [setup.width * size for size in sizes] * setup.ways.stages_half
         if setup.pins_optimizer and self._accumulates_on_host:
             blocks += [setup.width * count for count in self._accumulated]
         return rounding(blocks)

@@ -81,7 +81,8 @@ class Partitioned(Placed):
             waiting = self.delayed.pop(number)
             for weight in sorted(waiting, key=lambda found: found.number):
                 self._bucket(weight, waiting[weight])
-        self.coordinator.release(number)
+        if forward or number not in self.coordinator.counted:
+            self.coordinator.release(number)
 
     def again(self, number: int | None) -> None:
         """What is gathered now goes with this module."""
@@ -108,7 +109,7 @@ class Partitioned(Placed):
         setup = self.setup
         kind = (2 if weight.linear else 4) if setup.autocast else next(iter(self.buckets))
         filled = self.filled[kind] + weight.elements > setup.bucket
-        if self.filled[kind] and (filled or setup.place(self.buckets[kind][-1]) != setup.place(weight)):
+        if self.buckets[kind] and (filled or setup.place(self.buckets[kind][-1]) != setup.place(weight)):
             self._reduce(kind)
         if setup.contiguous and self.filled[kind] + weight.elements <= setup.bucket:
             self.ledger.give(GRADIENTS, count)
@@ -122,7 +123,7 @@ class Partitioned(Placed):
         setup, ledger, weights = self.setup, self.ledger, self.buckets[kind]
         if not weights:
             return
-        total, world = self.filled[kind], self.ranks_of(weights[0])
+        total, world = sum(weight.elements for weight in weights), self.ranks_of(weights[0])
         shards = sum(self.shard(weight) for weight in weights)
         if setup.quantised_gradients and world > setup.node > 0:
             self.reduce_quantised(kind)
@@ -156,7 +157,9 @@ class Partitioned(Placed):
         ledger.take(FLATTENED, flat)  # the shards are views of it
         self.hand_over(weights)
         ledger.give(FLATTENED, flat)
-        self.buckets[kind], self.filled[kind] = [], 0
+        self.buckets[kind] = []
+        if not setup.ways.never_empties:
+            self.filled[kind] = 0
 
     def hand_over(self, weights: list[Weight]) -> None:
         """The shards of a bucket go to where the optimizer wants them (`partition_grads`)."""

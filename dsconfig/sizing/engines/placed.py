@@ -44,6 +44,13 @@ class Placed(Quantised):
         self.filled = dict.fromkeys(kinds, 0)
         self.there = {}
 
+    @property
+    def masters(self) -> int:
+        """Bytes of a master weight, where it is not the shard itself."""
+        setup = self.setup
+        shared = setup.width == 4 and not setup.offloads and not setup.offloads_parameters
+        return 0 if shared and setup.ways.shares_masters else setup.master
+
     def _by_place(self, weights: list[Weight]) -> list[list[Weight]]:
         """Those of each group of ranks (`trainable_params_by_group`)."""
         found: dict[tuple[bool, bool], list[Weight]] = {}
@@ -117,7 +124,7 @@ class Placed(Quantised):
         self._move_shards()
         self.take_optimizer_buffers()
         for index, group in enumerate(self.groups):
-            host, count = self.on_host(index), setup.master * sum(group)
+            host, count = self.on_host(index), self.masters * sum(group)
             if self.swapped(index):
                 self.write_masters(index, count)
                 continue
@@ -242,7 +249,7 @@ class Placed(Quantised):
             host, count = self.on_host(index), sum(group)
             if self.swapped(index):
                 continue
-            ledger.take(MASTER, setup.master * count, host=host)
+            ledger.take(MASTER, self.masters * count, host=host)
             ledger.take(STATES, self.states(index, count), host=host)
             if setup.offloads:
                 ledger.take(OFFLOADED, self.gradients_of(count), host=host)

@@ -41,4 +41,6 @@ class Quantised(Engine):
             if weight in self.there:
                 ledger.give(GRADIENTS, self.there.pop(weight))
         ledger.give(FLATTENED, held)
-        self.buckets[kind], self.filled[kind] = [], 0
+        self.buckets[kind] = []
+        if not setup.ways.never_empties:
+            self.filled[kind] = 0

@@ -98,17 +98,27 @@ class Ways(NamedTuple):
 
     early_buckets: bool
     """Stages 1 and 2 make their bucket before the backward pass (`backward_prologue`), not in it."""
+    flushes_all: bool
+    """Where a bucket of stages 1 and 2 is full, those of other types are sent too (`reduce_ipg_grads`)."""
     stays_gathered: bool
     """What no backward hook releases stays gathered until the step: embeddings, mostly."""
     typed_buckets: bool
-    """Buckets have the type in which gradients are sent; stages 1 and 2 keep offloaded weights in half."""
+    """Buckets of stage 3 have the type in which gradients are sent (`get_param_comm_dtype`)."""
+    stages_half: bool
+    """Stages 1 and 2 keep offloaded weights in half precision on the host too."""
     flattens_on_host: bool
     compact: bool
     """Gradients in fp32 are those of the partition (`_build_compact_grad_partition_buffer`)."""
+    wraps_raised: bool
+    """Stages 0 and 1 take gradients in fp32 for those of bf16, and shard nothing (`DDP_BFLOAT16`)."""
     keeps_gradients: tuple[int, ...]
     """Stages at which the gradients of bf16 are kept in half precision too."""
     frees_gradients: bool
     """It keeps them up to the next backward pass (`clear_lp_grads`)."""
+    shares_masters: bool
+    """Stage 3 takes shards in fp32 on the rank for the masters (`_create_fp32_partitions`)."""
+    waits: bool
+    """Offloaded gradients in fp32 of stage 1 stay until the step."""
     accumulates_on_host: bool
     """Offloaded gradients are accumulated on the host at stage 1 too, though they are sent once."""
     patches_linear: bool
@@ -121,6 +131,10 @@ class Ways(NamedTuple):
     """What is gathered is counted from the end of a backward pass, and so what the step partitions too."""
     frees_recomputed: bool
     """What is gathered to compute a segment again goes with who asks (`ds_recompute_parameters`)."""
+    counts_again: bool
+    """What is computed again is counted twice, and stays gathered until the step (`ds_grads_remaining`)."""
+    never_empties: bool
+    """A bucket of stage 3 counts all that it ever held: once full, it is sent for each parameter."""
     keeps_adapters: bool
     """A model that was built in shards is not cast again (`_cast_module_mixed_precision`)."""
     locks: bool
@@ -146,19 +160,26 @@ class Ways(NamedTuple):
 def ways_of(release: int) -> Ways:
     """How this release goes about it; its number is that of `releases.NUMBERS`."""
     return Ways(
-        early_buckets=release < 18000,
+        early_buckets=release < 17002,
+        flushes_all=17002 <= release < 18005,
         stays_gathered=release < 19000,
-        typed_buckets=release >= 17000,
+        typed_buckets=release >= 17002,
+        stages_half=release >= 17000,
         flattens_on_host=release < 19000,
         compact=release >= 19008,
-        keeps_gradients=(0, 1) if release < 16000 else (0,) if release < 18000 else (),
-        frees_gradients=release < 16000,
+        wraps_raised=17006 <= release < 18005,
+        keeps_gradients=(0, 1) if release < 16005 else (0,) if release < 18006 else (),
+        frees_gradients=release < 16005,
+        shares_masters=release == 18002,
+        waits=release >= 18003,
         accumulates_on_host=release < 19000,
         patches_linear=release >= 19004,
         gathers_beside=release < 18005,
         forgets_second=release >= 18003,
         counts_on=release < 15004,
         frees_recomputed=release >= 19003,
+        counts_again=16000 <= release < 16008,
+        never_empties=17002 <= release < 17004,
         keeps_adapters=release >= 19002,
         locks=release >= 19000,
         pins_masters=release < 18003,
@@ -230,6 +251,8 @@ class Setup(NamedTuple):
     """Ranks that share each sequence (`sequence_parallel_size`)."""
     experts: int = 0
     """Ranks that share the experts (`expert_parallel.autoep_size`); 0 where AutoEP is off."""
+    reentrant: bool = False
+    """Whether what is computed again is a pass of its own (`use_reentrant` of `torch.utils.checkpoint`)."""
     saves: bool = False
     """Whether rank 0 puts the model together to save it (`stage3_gather_16bit_weights_on_model_save`)."""
     rank: int = 0
@@ -256,6 +279,16 @@ class Setup(NamedTuple):
     def raises_gradients(self) -> bool:
         """Whether gradients are accumulated in fp32, though the model is not."""
         return self.gradient == 4 and self.width != 4
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether stages 0 and 1 of bf16 are asked to accumulate in fp32 (`BF16_Optimizer`)."""
+        return self.stage < 2 and self.half == "bf16" and self.gradient == 4 and not self.offloads
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every rank holds all of the optimizer."""
+        return not self.stage or (self.accumulates and self.ways.wraps_raised)
 
     def place(self, weight: Weight) -> tuple[bool, bool]:
         """What tells groups of ranks apart at stage 3: `zero.Init` has one of its own, of all ranks."""

@@ -66,7 +66,8 @@ class Sharded(Flattened):
         """`reduce_independent_p_g_buckets_and_remove_grads`."""
         setup, kind = self.setup, self.kind_of(weight)
         if self.filled[kind] + weight.elements > setup.bucket:
-            self.reduce(kind)
+            for each in sorted(self.buckets) if setup.ways.flushes_all else (kind,):
+                self.reduce(each)
         if setup.contiguous and weight.elements <= setup.bucket:
             self.ledger.give(GRADIENTS, self.there.pop(weight))
         elif setup.offloads and not setup.selection:  # cloned, so that nothing else writes there
@@ -195,7 +196,7 @@ class Sharded(Flattened):
             if self.casts and self.setup.offloads and weight not in self.mine:
                 continue  # larger than a bucket, and cloned; nobody clears what is for other ranks
             count = self.there[weight]
-            waits = self.lists and self.setup.stage == 1 and not self.setup.ways.early_buckets
+            waits = self.lists and self.setup.stage == 1 and self.setup.ways.waits
             if self.compact or weight not in self.mine or (self.setup.offloads and not waits):
                 ledger.give(GRADIENTS, self.there.pop(weight))
             elif not self.setup.contiguous or self.lists:

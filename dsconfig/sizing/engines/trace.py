@@ -14,7 +14,7 @@ from dsconfig.sizing.engines.leaves import Coming, below, leaves_of
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
 from dsconfig.sizing.tape import Tape, Weight
-from dsconfig.sizing.visits import back, there, unreturned
+from dsconfig.sizing.visits import entered_again, unreturned, visits_of
 
 GATHERED, RECEIVE = "gathered parameters", "receive buffers"
 SECONDARY = "secondary partition"
@@ -58,7 +58,10 @@ class Coordinator:
         self.send, self.ranks_of = send, ranks_of
         self.leaves, self.inner = leaves_of(tape, setup.leaves)
         self.weights_of = [self.leaves.get(module.number, module.gathered) for module in tape.modules]
-        self.visits = [*there(tape.steps), *back(tape.steps)]
+        twice = setup.ways.counts_again and not setup.reentrant
+        self.counted = frozenset(entered_again(tape.steps) if twice else ())
+        """Modules that count a pass that is computed again, and never come back to zero."""
+        self.visits = visits_of(tape.steps, self.counted)
         entered = [visit.module for visit in self.visits if visit.enters]
         self.order = [module for module in entered if module.number not in self.inner]
         self.trace = [

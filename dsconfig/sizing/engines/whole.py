@@ -19,7 +19,7 @@ class Whole(Engine):
         if self.setup.half:
             self.ledger.take(MASTER, self.setup.master * self.elements)
         self.ledger.take(STATES, (self.begun if self.setup.half else 0) + self._states())
-        self.keeps = self.setup.half == "bf16" and 0 in self.setup.ways.keeps_gradients
+        self.keeps = self.setup.half == "bf16" and self.setup.stage in self.setup.ways.keeps_gradients
         self.there = set[Weight](self.trained if self.keeps else ())
         self.ledger.take(GRADIENTS, self.setup.width * self.elements if self.keeps else 0)
 

@@ -55,7 +55,7 @@ def shape(model: dict[str, Any]) -> Shape:
     return shape_of({**model, "model_type": model["kind"]})
 
 
-def rule(trial: dict[str, Any], stage: int) -> Rule:
+def rule(trial: dict[str, Any], is_whole: bool) -> Rule:
     """The optimizer, as torch runs it on a CPU."""
     section = trial["config"].get("optimizer", {})
     name, options = trial.get("client_optimizer") or (section["type"], section["params"])
@@ -67,7 +67,7 @@ def rule(trial: dict[str, Any], stage: int) -> Rule:
         return Rule(name, 8, 0, flat=True)  # DeepSpeed's own, which works in place
     way = FUSED if options.get("fused") else FOREACH if options.get("foreach") else SINGLE
     states, temporary = ADAM[way]
-    alone = way == SINGLE and stage == 0
+    alone = way == SINGLE and is_whole
     muon = options.get("ns_method", GRAM) if name == "Muon" else ""
     return Rule(name, states, 0 if alone else temporary, temporary if alone else 0, muon=muon)
 
@@ -95,7 +95,7 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
     model = trial["model"]
     setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")), NUMBERS[release])
     own = setup.optimizer.muon and setup.ways.muon_late  # an Adam that is the same everywhere
-    optimizer = setup.optimizer if own else rule(trial, setup.stage)
+    optimizer = setup.optimizer if own else rule(trial, setup.is_whole)
     built = 4 if model.get("dtype", "float32") == "float32" else 2
     setup = setup._replace(optimizer=optimizer, rank=trial["rank"] // setup.tensor, apart=False)
     setup = setup._replace(built=built, node=trial.get("node", 1))
