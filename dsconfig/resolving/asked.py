@@ -11,7 +11,7 @@ from dsconfig.consumers.known import of_file
 from dsconfig.consumers.versions import parted
 from dsconfig.releases import NUMBERS
 from dsconfig.resolving.effective import effective
-from dsconfig.resolving.launched import Told, told
+from dsconfig.resolving.launched import Told, is_reentrant, told
 from dsconfig.resolving.lora import adapter_of
 from dsconfig.resolving.micro_batch import LONGEST, samples, with_micro_batch
 from dsconfig.resolving.models import ModelSource, model_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dsconfig.releases import Target
 
 OLDEST = "0.14.0"
-MEASURED = ("0.14.5", "0.15.4", "0.16.9", "0.17.6", "0.18.9", "0.19.8")
+MEASURED = ("0.14.1", "0.19.8")
 """Releases whose engines were measured."""
 LENGTH, NODE = 2048, 8
 CLIENT, CPU_CLIENT = "adamw", "cpu-adam"
@@ -143,7 +143,8 @@ def ask(document: Document, options: Options) -> Question:
     values = _values(run, shared)
     in_shards = parted(run.consumer)[0] == "transformers" if options.zero_init is None else options.zero_init
     node = min(options.gpus_per_node or NODE, run.world_size)
-    setup = _setup(run, values, options.optimizer, in_shards)._replace(node=node)
+    reentrant = said.reentrant or is_reentrant(args or {})
+    setup = _setup(run, values, options.optimizer, in_shards)._replace(node=node, reentrant=reentrant)
     work = _work(run, setup, options, said, bool((args or {}).get("gradient_checkpointing")))
     work = work._replace(attention=_attention(model.shape, options.attention or said.attention))
     places = model.shape.positions
@@ -238,6 +239,8 @@ def _assumptions(asked: Question) -> list[str]:
         f"{node} {'ranks share' if node > 1 else 'rank has'} a host",
         "not counted: the CUDA context, NCCL's buffers, fragmentation, kernels' workspaces",
     ]
+    if work.checkpointing and setup.stage == 3 and setup.ways.counts_again:
+        found.append(f"checkpointing is {'' if setup.reentrant else 'not '}reentrant (`use_reentrant`)")
     if asked.shape.family == "bert":
         what = f"{asked.shape.labels} classes" if asked.shape.labels else "masked words"
         found.append(f"the model has a head for {what}, as `architectures` of its config.json says")
@@ -247,8 +250,9 @@ def _assumptions(asked: Question) -> list[str]:
     if setup.quantised or setup.quantised_gradients:
         found.append("what quantised weights and gradients hold was read in DeepSpeed's source")
     found += asked.batch
-    if asked.run.release not in MEASURED:
-        found.append(f"DeepSpeed {asked.run.release} was not measured: {', '.join(MEASURED)} were")
+    first, last = MEASURED
+    if not NUMBERS[first] <= NUMBERS[asked.run.release] <= NUMBERS[last]:
+        found.append(f"DeepSpeed {asked.run.release} was not measured: {first} to {last} were")
     if said.name:
         found.append(f"what is not given is as {said.name} says")
     if work.adapter is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.consumers.launchers.arguments import jobs_behind
@@ -37,6 +39,8 @@ class Told(NamedTuple):
     checkpointing: bool | None = None
     attention: str | None = None
     adapter: Adapter | None = None
+    reentrant: bool = False
+    """Whether checkpointing is said to be reentrant."""
 
 
 def told(document: Document, reader: Reader) -> Told:
@@ -73,6 +77,7 @@ def _told(job: Job) -> Told:
         _checkpointing(data, program),
         attention,
         _adapter(data, program),
+        _checkpoints_reentrant(data, program),
     )
 
 
@@ -91,6 +96,21 @@ def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
     if value is None:
         return True if program in ADAPTED else None
     return value is not False
+
+
+def _checkpoints_reentrant(data: Mapping[str, Json], program: str) -> bool:
+    if program == "LLaMA-Factory":  # `ModelArguments.use_reentrant_gc`
+        return plain(data.get("use_reentrant_gc")) is not False
+    return is_reentrant(data)
+
+
+def is_reentrant(arguments: Mapping[str, Json]) -> bool:
+    """Whether `TrainingArguments.gradient_checkpointing_kwargs`, or JSON of it, says `use_reentrant`."""
+    said = arguments.get("gradient_checkpointing_kwargs")
+    if isinstance(said, str):
+        with suppress(ValueError, RecursionError):
+            said = json.loads(said)
+    return isinstance(said, Mapping) and plain(said.get("use_reentrant")) is True
 
 
 def _adapter(data: Mapping[str, Json], program: str) -> Adapter | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.sizing.engines.trace import GATHERED
+from dsconfig.sizing.tape import Segment
 
 if TYPE_CHECKING:
     from dsconfig.json_types import JsonObject
@@ -32,6 +33,8 @@ def remarks(engine: Engine, ledger: Ledger) -> tuple[Remark, ...]:
     return (
         *_bucket(engine),
         *_third(engine, ledger),
+        *_counted_again(engine),
+        *_taken_for_half(engine),
         *_experts(engine),
         *_sequences(engine),
         *_unsaved(engine),
@@ -62,6 +65,22 @@ def _third(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
     if setup.offloads and 0 < setup.ratio < 1 and setup.third.sub_group >= shards:
         text = f"all is offloaded, for the {shards:,} parameters of a rank are one sub-group"
         yield Remark(f"{ZERO}offload_optimizer.ratio", text)
+
+
+def _counted_again(engine: Engine) -> Iterator[Remark]:
+    """`ds_grads_remaining` is not set back before a pass (0.16.0 to 0.16.7, parameter_offload.py)."""
+    setup, steps = engine.setup, engine.tape.steps
+    checkpoints = any(isinstance(step, Segment) for step in steps)
+    if checkpoints and setup.stage == 3 and setup.ways.counts_again and not setup.reentrant:
+        text = "0.16.0 to 0.16.7 keep what non-reentrant checkpointing computes again gathered until the step"
+        yield Remark(f"{ZERO}stage", f"{text}: upgrade to 0.16.8, or pass `use_reentrant=True`")
+
+
+def _taken_for_half(engine: Engine) -> Iterator[Remark]:
+    """`DDP_BFLOAT16` was the same word as `BFLOAT16` (0.17.6 to 0.18.4, runtime/constants.py)."""
+    if engine.setup.accumulates and engine.setup.ways.wraps_raised:
+        text = "0.17.6 to 0.18.4 accumulate in bf16 nevertheless, and every rank holds all of the optimizer"
+        yield Remark("data_types.grad_accum_dtype", text)
 
 
 def _experts(engine: Engine) -> Iterator[Remark]:

@@ -41,8 +41,14 @@ class Placed(Quantised):
         sent = setup.sent if setup.ways.typed_buckets else setup.width
         kinds = {2 if weight.linear else 4 for weight in self.trained} if setup.autocast else {sent}
         self.buckets = {kind: [] for kind in kinds}
-        self.filled = dict.fromkeys(kinds, 0)
+        self.filled = dict.fromkeys(kinds, setup.bucket if setup.ways.never_empties else 0)
         self.there = {}
+
+    @property
+    def passing(self) -> int:
+        """Bytes of the buffer that each offloaded gradient goes through, in fp32."""
+        through = self.setup.offloads and self.setup.ways.pins_gradient
+        return 4 * max(map(self.shard, self.trained), default=0) if through else 0
 
     @property
     def masters(self) -> int:
@@ -139,6 +145,7 @@ class Placed(Quantised):
                     ledger.take(OFFLOADED, self.gradients_of(sum(group)), host=self.on_host(index))
         ledger.give(TEMPORARY, setup.master * largest, host=setup.offloads)
         ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
+        ledger.take(OFFLOADED, self.passing, host=True)
         if setup.contiguous:
             for kind in self.buckets:
                 ledger.take(BUCKET, kind * setup.bucket)
@@ -257,6 +264,7 @@ class Placed(Quantised):
         if not setup.zero_init:
             ledger.take(STATES, self.begun)
         ledger.take(GRADIENTS, setup.gradient * self.shards_trained, host=setup.offloads)
+        ledger.take(OFFLOADED, self.passing, host=True)
         if setup.contiguous:
             for kind in self.buckets:
                 ledger.take(BUCKET, kind * setup.bucket)
@@ -264,7 +272,7 @@ class Placed(Quantised):
 
     def rounding(self) -> int:
         """Gradients, those of the masters, and the flat shards, which are pinned whatever the config says."""
-        setup, blocks = self.setup, list[int]()
+        setup, blocks = self.setup, [self.passing]
         if setup.offloads and setup.pins_optimizer:
             there = (index for index in range(len(self.groups)) if not self.swapped(index))
             blocks += [setup.master * sum(self.groups[index]) for index in there if self.on_host(index)]

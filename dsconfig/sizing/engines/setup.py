@@ -117,8 +117,8 @@ class Ways(NamedTuple):
     """It keeps them up to the next backward pass (`clear_lp_grads`)."""
     shares_masters: bool
     """Stage 3 takes shards in fp32 on the rank for the masters (`_create_fp32_partitions`)."""
-    waits: bool
-    """Offloaded gradients in fp32 of stage 1 stay until the step."""
+    keeps_others: bool
+    """Gradients in fp32 that are other ranks' stay until the step at stage 1 (`_clear_param_grad_only`)."""
     accumulates_on_host: bool
     """Offloaded gradients are accumulated on the host at stage 1 too, though they are sent once."""
     patches_linear: bool
@@ -131,6 +131,10 @@ class Ways(NamedTuple):
     """What is gathered is counted from the end of a backward pass, and so what the step partitions too."""
     frees_recomputed: bool
     """What is gathered to compute a segment again goes with who asks (`ds_recompute_parameters`)."""
+    counts_on_within: bool
+    """It is set back by the step alone, and goes on from one micro batch to the next."""
+    pins_gradient: bool
+    """Offloaded gradients of stage 3 go through a pinned buffer for one (`pinned_grad_buffer`)."""
     counts_again: bool
     """What is computed again is counted twice, and stays gathered until the step (`ds_grads_remaining`)."""
     never_empties: bool
@@ -162,7 +166,7 @@ def ways_of(release: int) -> Ways:
     return Ways(
         early_buckets=release < 17002,
         flushes_all=17002 <= release < 18005,
-        stays_gathered=release < 19000,
+        stays_gathered=release < 19003,
         typed_buckets=release >= 17002,
         stages_half=release >= 17000,
         flattens_on_host=release < 19000,
@@ -171,13 +175,15 @@ def ways_of(release: int) -> Ways:
         keeps_gradients=(0, 1) if release < 16005 else (0,) if release < 18006 else (),
         frees_gradients=release < 16005,
         shares_masters=release == 18002,
-        waits=release >= 18003,
+        keeps_others=18005 <= release < 19008,
         accumulates_on_host=release < 19000,
         patches_linear=release >= 19004,
         gathers_beside=release < 18005,
         forgets_second=release >= 18003,
         counts_on=release < 15004,
         frees_recomputed=release >= 19003,
+        counts_on_within=16000 <= release < 16008,
+        pins_gradient=15004 <= release < 16003,
         counts_again=16000 <= release < 16008,
         never_empties=17002 <= release < 17004,
         keeps_adapters=release >= 19002,

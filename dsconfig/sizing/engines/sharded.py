@@ -196,8 +196,9 @@ class Sharded(Flattened):
             if self.casts and self.setup.offloads and weight not in self.mine:
                 continue  # larger than a bucket, and cloned; nobody clears what is for other ranks
             count = self.there[weight]
-            waits = self.lists and self.setup.stage == 1 and self.setup.ways.waits
-            if self.compact or weight not in self.mine or (self.setup.offloads and not waits):
+            if weight not in self.mine and self.keeps_others:
+                continue
+            if self.compact or weight not in self.mine or self.setup.offloads:
                 ledger.give(GRADIENTS, self.there.pop(weight))
             elif not self.setup.contiguous or self.lists:
                 self.there.pop(weight)
@@ -205,6 +206,11 @@ class Sharded(Flattened):
                     ledger.give(GRADIENTS, count)
                 else:
                     self.kept += count
+
+    @property
+    def keeps_others(self) -> bool:
+        """Whether gradients for other ranks stay until the step."""
+        return self.lists and self.setup.stage == 1 and self.setup.ways.keeps_others
 
     # ------------------------------------------------------------ step
     def step(self) -> None:
@@ -223,6 +229,7 @@ class Sharded(Flattened):
                 self.send("all_gather", cut.padded, setup.width, self.ranks_of(members[0]))
         if self.casts and setup.contiguous:
             ledger.give(BUCKET, self.viewed)
+        if self.keeps_others or (self.casts and setup.contiguous):
             ledger.give(GRADIENTS, sum(self.there.values()))  # `zero_grad`
             self.there.clear()
 

@@ -88,7 +88,7 @@ class Coordinator:
         """What lies on a drive between its uses."""
         self.away: set[Weight] = set()
         """What lies there now."""
-        self.buffers = 0
+        self.buffers = self.available = 0
         self.whole = kept
         """What is whole as a pass begins, and is never gathered."""
         self.chosen: dict[tuple[int, int], set[Weight]] = {}
@@ -113,6 +113,8 @@ class Coordinator:
         first.flying, first.active, first.owned, first.secondary = {}, {}, {}, {}
         first.away = set(self.home)
         first.reset()
+        if self.setup.ways.counts_on_within:
+            first.available = sum(weight.elements for weight in first.there)
         for visit in self.visits:
             first.owner = visit.owner if self.setup.ways.frees_recomputed else None
             (first.fetch if visit.enters else first.release)(visit.module.number)
@@ -126,7 +128,9 @@ class Coordinator:
         """A forward pass begins."""
         self.queue = deque(self.trace)
         self.recent: dict[Weight, int] = {}
-        self.number = self.available = 0
+        self.number = 0
+        if not self.setup.ways.counts_on_within:
+            self.available = 0
 
     # ------------------------------------------------------------ fetch
     def fetch(self, module: int) -> None:
@@ -320,6 +324,8 @@ class Coordinator:
     def partition(self) -> None:
         """The step partitions what is whole (`_partition_all_parameters`)."""
         self.finish()
+        if self.setup.ways.counts_on_within:
+            self.available = 0
         for weight in self.kept:
             self.keep_second(weight)
 
