@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsconfig.sizing.refused import NotModelledError
-from dsconfig.sizing.tape import Exchange
+from dsconfig.sizing.sharing import Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,6 +10,7 @@ from dsconfig.sizing.engines.base import CONSOLIDATED, SAVE
 from dsconfig.sizing.engines.choose import engine_of
 from dsconfig.sizing.engines.pinned import PINNED
 from dsconfig.sizing.ledger import ExceededError, Ledger, Place
+from dsconfig.sizing.mistyped import refuse_mistyped
 from dsconfig.sizing.models.families import record
 from dsconfig.sizing.quantisable import refuse_quantised
 from dsconfig.sizing.refused import NotModelledError
@@ -181,6 +182,7 @@ def simulate(setup: Setup, tape: Tape, work: Work, room: Room = ANY) -> tuple[Le
 
         refuse_shapes(setup, tape.weights, work.checkpointing)
     refuse_quantised(setup, tape)
+    refuse_mistyped(setup, tape)
     engine = engine_of(setup, tape, ledger)
     engine.load()
     ledger.touch(PINNED, engine.rounding() if setup.apart else 0, host=True)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.sizing.layers import cast, kept
 from dsconfig.sizing.refused import NotModelledError
-from dsconfig.sizing.tape import Exchange, Module, Tape, Tensor
+from dsconfig.sizing.sharing import Exchange
+from dsconfig.sizing.tape import Module, Tape, Tensor
 
 if TYPE_CHECKING:
     from dsconfig.sizing.models.shape import Shape, Work

@@ -66,8 +66,10 @@ def _adapted(tape: Tape, module: Module, parts: Adapted, x: Tensor, rows: int, o
 
 
 def add(tape: Tape, x: Tensor, y: Tensor) -> Tensor:
-    """A residual: both get the gradient as it is."""
-    return tape.step([x, y], tape.tensor(x.elements, max(x.width, y.width)), shares=x.width == y.width)
+    """A residual: both get the gradient as it is; where types differ a CPU casts the narrow one first."""
+    same, width = x.width == y.width, max(x.width, y.width)
+    cast_first = 0 if same or not tape.on_cpu else width * x.elements
+    return tape.step([x, y], tape.tensor(x.elements, width), temporary=cast_first, shares=same)
 
 
 def multiply(tape: Tape, x: Tensor, y: Tensor) -> Tensor:

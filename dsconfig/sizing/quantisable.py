@@ -10,7 +10,7 @@ from dsconfig.sizing.refused import NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.sizing.engines.setup import Setup
-    from dsconfig.sizing.tape import Tape
+    from dsconfig.sizing.tape import Tape, Weight
 
 EIGHT = 8
 """What `CUDAQuantizer.quantize` (runtime/zero/partition_parameters.py) wants a multiple of."""
@@ -35,6 +35,32 @@ def uneven(parameters: Iterable[tuple[str, int]], ranks: int) -> Uneven | None:
     for module, elements in parameters:
         parts[module] = parts.get(module, 0) + -(-elements // ranks)
     return next((Uneven(module, count) for module, count in parts.items() if count % EIGHT), None)
+
+
+def uneven_second(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) -> Uneven | None:
+    """The same of the parts of a node's copy, which is what is gathered at first (`_partition_param_sec`)."""
+    parts = ((module, -(-elements // ranks) * ranks // secondary) for module, elements in parameters)
+    return uneven(parts, 1)
+
+
+class Behind(NamedTuple):
+    """A parameter so short that some rank's part of the copy would start behind its end."""
+
+    name: str
+    elements: int
+    start: int
+
+
+def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) -> Behind | None:
+    """The first such parameter; DeepSpeed narrows it there and torch raises, up to 0.19.4.
+
+    Source: `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
+    """
+    for name, elements in parameters:
+        start = -(-elements // ranks) * ranks // secondary * (secondary - 1)
+        if start > elements:
+            return Behind(name, elements, start)
+    return None
 
 
 def sent_as_int4(shape: Sequence[int], ranks: int) -> bool:
@@ -65,6 +91,30 @@ def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> Divi
     return None
 
 
+def refuse_uneven(setup: Setup, weights: Sequence[Weight], second: bool) -> None:
+    """The same of what is gathered by one call, of shards or of parts of a node's copy.
+
+    With `zero_hpz_partition_size` forward passes gather shards, and from the second on several modules' at
+    once: those of each module need not be even.
+
+    Raises:
+        NotModelledError: they are not even together.
+    """
+    ranks, parts = setup.world, setup.secondary if second else setup.world
+    count = sum(-(-weight.elements // ranks) * ranks // parts for weight in weights)
+    if ranks > 1 and count % EIGHT:
+        raise uneven_error(Uneven(weights[0].name, count))
+
+
+def uneven_error(found: Uneven) -> NotModelledError:
+    """What is said of it."""
+    return NotModelledError(
+        f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's part of"
+        f" `{found.module}` has {found.elements:,} elements, no multiple of {EIGHT}",
+        _OUT,
+    )
+
+
 def refuse_quantised(setup: Setup, tape: Tape) -> None:
     """What DeepSpeed itself stops with.
 
@@ -72,14 +122,20 @@ def refuse_quantised(setup: Setup, tape: Tape) -> None:
         NotModelledError: weights or gradients cannot be quantised on so many ranks.
     """
     ranks = setup.world
-    if setup.quantised and ranks > 1 and setup.secondary == 1:
-        found = uneven(((weight.name, weight.elements) for weight in tape.weights), ranks)
-        if found is not None:
+    sizes = [(weight.name, weight.elements) for weight in tape.weights]
+    if setup.secondary > 1 and setup.ways.narrows_behind:
+        short = behind(sizes, ranks, setup.secondary)
+        if short is not None:
             raise NotModelledError(
-                f"DeepSpeed stops with `zero_optimization.zero_quantized_weights`: a rank's part of"
-                f" `{found.module}` has {found.elements:,} elements, no multiple of {EIGHT}",
+                f"DeepSpeed stops with `zero_optimization.zero_hpz_partition_size`: a rank's part of"
+                f" `{short.name}` would start at {short.start:,} of {short.elements:,} elements",
                 _OUT,
             )
+    if setup.quantised and ranks > 1:
+        single = setup.secondary == 1
+        found = uneven(sizes, ranks) if single else uneven_second(sizes, ranks, setup.secondary)
+        if found is not None:
+            raise uneven_error(found)
     if setup.quantised_gradients and ranks > setup.node:
         matrix = divided(((weight.name, weight.shape) for weight in tape.weights if weight.trains), ranks)
         if matrix is not None:

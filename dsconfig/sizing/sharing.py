@@ -1,4 +1,4 @@
-"""How ranks share linear layers, in the release that does it (AutoTP)."""
+"""How ranks share linear layers, in the release that does it (AutoTP), and what they send each other."""
 
 from __future__ import annotations
 
@@ -17,3 +17,15 @@ class Sharing(NamedTuple):
     def cuts_head(self, head_norms: bool) -> bool:
         """A plan with norms of heads is not understood before 0.19.6: layers are found by their names."""
         return self.head and (self.plans or not head_norms)
+
+
+class Exchange(NamedTuple):
+    """What ranks that share a model, or a sequence, send each other in a micro batch."""
+
+    name: str
+    phase: str
+    calls: int
+    elements: int
+    """Of each call."""
+    width: int
+    ranks: int

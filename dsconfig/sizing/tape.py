@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from math import prod
 from typing import NamedTuple, TypeAlias
 
+from dsconfig.sizing.sharing import Exchange
+
 Sizes: TypeAlias = "int | tuple[int, ...]"
 """Elements of a vector, or the shape of a parameter with more dimensions."""
 SUMMED = (".o_proj", ".down_proj")
@@ -179,18 +181,6 @@ class Done:
 
     def __init__(self, tensors: tuple[Tensor, ...]) -> None:
         self.tensors = tensors
-
-
-class Exchange(NamedTuple):
-    """What ranks that share a model, or a sequence, send each other in a micro batch."""
-
-    name: str
-    phase: str
-    calls: int
-    elements: int
-    """Of each call."""
-    width: int
-    ranks: int
 
 
 Step: TypeAlias = "Operation | Enter | Leave | Segment | Done"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from dsconfig.sizing.attention import Heads, attend
 from dsconfig.sizing.refused import NotModelledError
-from dsconfig.sizing.tape import Exchange, Tape, Tensor
+from dsconfig.sizing.sharing import Exchange
+from dsconfig.sizing.tape import Tape, Tensor
 
 if TYPE_CHECKING:
     from dsconfig.sizing.models.shape import Shape, Work

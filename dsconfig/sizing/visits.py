@@ -53,7 +53,7 @@ def asking(late: Sequence[Step]) -> int | None:
 
 
 def visits_of(steps: Sequence[Step], counted: Collection[int] = ()) -> list[Visit]:
-    """Those of both ways; `counted`: modules that count themselves twice, and are not left on the way back."""
+    """Those of both ways; `counted`: modules that count a pass twice, and are not left on the way back."""
     found = [*there(steps), *back(steps)]
     return [visit for visit in found if visit.enters or not visit.back or visit.module.number not in counted]
 

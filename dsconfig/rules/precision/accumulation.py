@@ -9,6 +9,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_optimizer, bf16_place, format_of, format_place, model_format
+from dsconfig.rules._offload import OPTIMIZER, device
 from dsconfig.rules._stage import ZERO, stage, stage_set_here
 from dsconfig.words import quoted
 
@@ -45,7 +46,7 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         return
     remove = "or remove the key"
     if not sharded and ctx.since("0.10.1"):
-        remove = "remove the key, or use ZeRO stage 1 or higher"
+        remove = "remove the key, or use ZeRO stage 2 or higher"
     where = "with ZeRO" if sharded else "without ZeRO"
     yield ctx.at(
         _ACCUMULATION,
@@ -104,13 +105,59 @@ def pipeline_accumulates_in_bf16(ctx: Context) -> Iterator[Finding]:
         return
     chosen = format_of(ctx.value(_ACCUMULATION))
     if chosen in (None, "bf16"):
+        told = 'set `data_types.grad_accum_dtype` to "fp32", and set `zero_optimization.stage` to 1'
+        fix = Fix(
+            "accumulate in fp32 at ZeRO stage 1",
+            (Set((_SECTION, "grad_accum_dtype"), "fp32"), Set((ZERO, "stage"), 1)),
+        )
+        offloads = device(ctx, OPTIMIZER) == "cpu"
+        heeded = ctx.since("0.19.8" if offloads else "0.18.5")  # DSC417, DSC346
         yield ctx.at(
             there,
             "the pipeline adds up the gradients of its micro batches in bfloat16, which keeps 8 bits",
-            help='set `data_types.grad_accum_dtype` to "fp32", and set `zero_optimization.stage` to 1',
+            help=told if heeded else f"upgrade DeepSpeed to 0.19.8 or later, then {told}",
             related=[("the pipeline is set up here", "pipeline")],
-            fix=Fix(
-                "accumulate in fp32 at ZeRO stage 1",
-                (Set((_SECTION, "grad_accum_dtype"), "fp32"), Set((ZERO, "stage"), 1)),
-            ),
+            fix=fix if heeded else None,
         )
+
+
+@rule(
+    "DSC346",
+    effect="ignored",
+    since="0.17.6",
+    until="0.18.4",
+    source=f"{_SANITY}, DeepSpeedEngine._configure_optimizer, runtime/constants.py:DDP_BFLOAT16",
+)
+def accumulation_in_fp32_not_heeded(ctx: Context) -> Iterator[Finding]:
+    """`data_types.grad_accum_dtype` is fp32, and gradients of a bfloat16 model add up in bfloat16.
+
+    From 0.17.6 to 0.18.4 the optimizer that accumulates in fp32 and the plain wrapper of bfloat16 go by the
+    same word, and the engine takes the wrapper: with ZeRO off, and at stage 1, where every rank then holds
+    all masters and states, as if ZeRO were off. With an offloaded optimizer stage 1 is as it should be.
+
+    Bad:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
+        "zero_optimization": {"stage": 1}}
+
+    Good:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
+        "zero_optimization": {"stage": 3}}
+
+    Good:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1}}
+    """
+    if not ctx.has(_ACCUMULATION) or format_of(ctx.value(_ACCUMULATION)) != "fp32":
+        return
+    if bf16_place(ctx) is None or not (stage(ctx) == 0 or bf16_optimizer(ctx)):
+        return
+    held = ", and every rank holds all of the optimizer" if stage(ctx) else ""
+    yield ctx.at(
+        _ACCUMULATION,
+        f"gradients add up in bfloat16 whatever `grad_accum_dtype` says{held}",
+        help="upgrade DeepSpeed to 0.18.5 or later" + (", or remove the key" if stage(ctx) else ""),
+        related=[*format_place(ctx), *stage_set_here(ctx)],
+        fix=removal(ctx.place(_ACCUMULATION)),
+    )

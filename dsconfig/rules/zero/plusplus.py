@@ -10,16 +10,11 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import division
 from dsconfig.rules._stage import ZERO, stage
+from dsconfig.rules.trained import model, weights
+from dsconfig.rules.zero._ranks import HPZ, ranks_of_known_model, secondary_partition
 from dsconfig.words import one_of, quoted
 
-_HPZ = f"{ZERO}.zero_hpz_partition_size"
 _GROUPS = "utils/groups.py:_create_zero_param_parallel_group"
-
-
-def _partition(ctx: Context) -> int:
-    """The ranks of a secondary partition, where stage 3 makes them; else 1, which is off."""
-    size = ctx.value(_HPZ) if ctx.has(_HPZ) else 1
-    return size if isinstance(size, int) and stage(ctx) == 3 else 1
 
 
 @rule("DSC448", effect="crashes", since="0.10.0", source=_GROUPS)
@@ -36,14 +31,14 @@ def secondary_partition_not_a_divisor(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 16, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8}}
     """
-    if not ctx.has(_HPZ) or ctx.world_size is None:
+    if not ctx.has(HPZ) or ctx.world_size is None:
         return
-    size, ranks = _partition(ctx), ctx.world_size
+    size, ranks = secondary_partition(ctx), ctx.world_size
     if 1 < size < ranks and ranks % size:
         fits = divisors(ranks)[1:]
         shown = one_of(fits) if len(fits) <= _MOST else ", ".join(map(quoted, fits[:_MOST])) + ", …"
         yield ctx.at(
-            _HPZ,
+            HPZ,
             f"`zero_hpz_partition_size` is {size}, which does not divide the {ranks} ranks: "
             f"{division(ranks, size)}",
             help=f"use {shown}, or another number of ranks",
@@ -72,22 +67,62 @@ def secondary_partition_beyond_ranks(ctx: Context) -> Iterator[Finding]:
 
         {"train_batch_size": 8, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 0}}
     """
-    if not ctx.has(_HPZ):
+    if not ctx.has(HPZ):
         return
-    size = _partition(ctx)
+    size = secondary_partition(ctx)
     if size == 0:
         yield ctx.at(
-            _HPZ,
+            HPZ,
             "`zero_hpz_partition_size` is 0 and counts as 1: there is no secondary partition",
             help="write the number of GPUs in a node, or remove the key",
-            fix=removal(ctx.place(_HPZ), safe=True),
+            fix=removal(ctx.place(HPZ), safe=True),
         )
     elif ctx.world_size is not None and size > max(ctx.world_size, 1):
         yield ctx.at(
-            _HPZ,
+            HPZ,
             f"`zero_hpz_partition_size` is {size} and counts as {ctx.world_size}, the number of ranks: the"
             " secondary partition is the first one over again",
             help="write the number of GPUs in a node, or remove the key",
+        )
+
+
+@rule(
+    "DSC416",
+    effect="crashes",
+    since="0.13.2",
+    until="0.19.4",
+    source="runtime/zero/partition_parameters.py:Init._partition_param_sec",
+)
+def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
+    """Some rank's part of a secondary partition would start behind the end of a parameter.
+
+    Parameters are padded to a multiple of all ranks, and a node shares that: what is shorter than the padding
+    leaves the last ranks nothing, and up to 0.19.4 torch raises "start out of range" there. Norms of heads
+    have 64 or 128 elements, and ranks are many. Reported where model and world size are known.
+
+    Bad, world size 256:
+
+        {"train_batch_size": 256, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8},
+        "$dsconfig": {"model": "qwen3-8b"}}
+
+    Good, world size 128:
+
+        {"train_batch_size": 128, "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 8},
+        "$dsconfig": {"model": "qwen3-8b"}}
+    """
+    ranks, node = ranks_of_known_model(ctx), secondary_partition(ctx)
+    if ranks is None or not 1 < node <= ranks or ranks % node:
+        return
+    from dsconfig.sizing.quantisable import behind
+
+    found = behind(((weight.name, weight.elements) for weight in weights(ctx)), ranks, node)
+    if found is not None:
+        yield ctx.at(
+            HPZ,
+            f"`{found.name}` in {model(ctx).shown} has {found.elements:,} elements, and the part of the last"
+            f" of {node} ranks would start at {found.start:,}: DeepSpeed stops",
+            help="remove it, use fewer GPUs, or upgrade DeepSpeed to 0.19.5 or later",
+            fix=removal(ctx.place(HPZ)),
         )
 
 

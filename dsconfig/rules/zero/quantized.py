@@ -9,11 +9,10 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import format_place, model_format, sent_format
 from dsconfig.rules._stage import ZERO, stage, stage_set_here
-from dsconfig.rules.tensor_parallel._size import tensor_parallel
-from dsconfig.rules.trained import is_known, model, weights
+from dsconfig.rules.trained import model, weights
+from dsconfig.rules.zero._ranks import ranks_of_known_model, secondary_partition
 
 _WEIGHTS, _GRADIENTS = f"{ZERO}.zero_quantized_weights", f"{ZERO}.zero_quantized_gradients"
-_HPZ = f"{ZERO}.zero_hpz_partition_size"
 _NODE, _LARGEST_NODE = 8, 16
 """GPUs of a node where nobody says how many: the usual number, and the most that are common."""
 
@@ -29,7 +28,8 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
 
     Parts are quantised before they are gathered, in groups of eight: "Qantized weight requires the number of
     weights be a multiple of 8". Norms and biases are short, and ranks are many. With
-    `zero_hpz_partition_size` they are gathered otherwise. Reported where model and world size are known.
+    `zero_hpz_partition_size` it is the parts of the copy in a node that are gathered at first. Reported where
+    model and world size are known.
 
     Bad, world size 1024:
 
@@ -41,12 +41,14 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 512, "zero_optimization": {"stage": 3, "zero_quantized_weights": true},
         "$dsconfig": {"model": "llama-3-8b"}}
     """
-    ranks = _ranks_of_known_model(ctx, _WEIGHTS)
-    if ranks is None or ranks == 1 or (ctx.has(_HPZ) and ctx.value(_HPZ) not in (0, 1)):
+    ranks = ranks_of_known_model(ctx)
+    if ranks is None or ranks == 1 or not ctx.on(_WEIGHTS):
         return
-    from dsconfig.sizing.quantisable import EIGHT, uneven
+    from dsconfig.sizing.quantisable import EIGHT, uneven, uneven_second
 
-    found = uneven(((weight.name, weight.elements) for weight in weights(ctx)), ranks)
+    sizes = [(weight.name, weight.elements) for weight in weights(ctx)]
+    node = min(max(1, secondary_partition(ctx)), ranks)
+    found = uneven(sizes, ranks) if node == 1 else uneven_second(sizes, ranks, node)
     if found is not None:
         yield ctx.at(
             _WEIGHTS,
@@ -160,8 +162,8 @@ def gradients_that_ranks_do_not_share(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 32, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
         "zero_quantized_gradients": true}, "$dsconfig": {"model": "llama-3.2-3b"}}
     """
-    ranks = _ranks_of_known_model(ctx, _GRADIENTS)
-    if ranks is None or ctx.known.adapters or _in_one_node(ctx, _LARGEST_NODE):
+    ranks = ranks_of_known_model(ctx)
+    if ranks is None or not ctx.on(_GRADIENTS) or ctx.known.adapters or _in_one_node(ctx, _LARGEST_NODE):
         return
     from dsconfig.sizing.quantisable import divided
 
@@ -175,14 +177,6 @@ def gradients_that_ranks_do_not_share(ctx: Context) -> Iterator[Finding]:
             related=stage_set_here(ctx),
             fix=removal(ctx.place(_GRADIENTS)),
         )
-
-
-def _ranks_of_known_model(ctx: Context, path: str) -> int | None:
-    """The ranks that share the parameters, where this is on at stage 3 and both model and ranks are known."""
-    if not is_known(ctx) or not ctx.on(path) or stage(ctx) != 3:
-        return None
-    apart = tensor_parallel(ctx) > 1 or ctx.on("expert_parallel.enabled")
-    return None if apart else ctx.world_size
 
 
 def _in_one_node(ctx: Context, node: int) -> bool:

@@ -157,6 +157,18 @@ class Ways(NamedTuple):
     """It takes Transformers' plans with all their words (`autotp.Sharing.plans`)."""
     keeps_untied: bool
     """A node's copy keeps what it was cut from in its graph, tied away or not (`_partition_param_sec`)."""
+    reports_own_type: bool
+    """A full bucket of stages 1 and 2 is looked up by the type of the model (`mistyped`)."""
+    seeks_own_type: bool
+    """So is a gradient that is larger than a bucket."""
+    raises_late: bool
+    """Stage 1 brings gradients into the type that they accumulate in when a backward pass is over."""
+    gathers_twice: bool
+    """Parameters that are sent in two types are all gathered in each of them (`_all_gather_dtype`)."""
+    searches: bool
+    """A search for infinities at stages 1 and 2 takes three bytes more an element (`_has_inf_or_nan`)."""
+    narrows_behind: bool
+    """A node's copy is cut behind the end of what is shorter (`quantisable.behind`)."""
     shares_built: bool
     """`initialize` shares the layers of a model, after the script made its optimizer (`autotp.BY_CONFIG`)."""
 
@@ -185,7 +197,7 @@ def ways_of(release: int) -> Ways:
         counts_on_within=16000 <= release < 16008,
         pins_gradient=15004 <= release < 16003,
         counts_again=16000 <= release < 16008,
-        never_empties=17002 <= release < 17004,
+        never_empties=release == 17002,
         keeps_adapters=release >= 19002,
         locks=release >= 19000,
         pins_masters=release < 18003,
@@ -195,6 +207,12 @@ def ways_of(release: int) -> Ways:
         cuts_head=release >= 19004,
         reads_plans=release >= 19006,
         keeps_untied=release < 18003,
+        reports_own_type=17002 <= release < 18001,
+        seeks_own_type=17002 <= release < 18002,
+        raises_late=release < 16005,
+        gathers_twice=17002 <= release < 17005,
+        searches=release < 19006,
+        narrows_behind=release < 19005,
         shares_built=release >= 18006,
     )
 

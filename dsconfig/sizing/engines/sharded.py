@@ -146,7 +146,7 @@ class Sharded(Flattened):
             part = self.cut.parts[weight]
             if self.boundary:
                 ledger.touch(TEMPORARY, 8 * part)
-                if setup.ways.flattens_on_host:  # `_has_inf_or_nan`
+                if setup.ways.searches:
                     ledger.touch(TEMPORARY, (7 if setup.width == 4 or self.lists else 11) * weight.elements)
                 if setup.width != setup.master:
                     ledger.touch(TEMPORARY, setup.master * part)
@@ -217,7 +217,7 @@ class Sharded(Flattened):
         """The norm, one flat gradient in the masters' type, the update."""
         setup, ledger = self.setup, self.ledger
         if setup.norms and not setup.offloads:
-            searched = setup.overflows and setup.ways.flattens_on_host  # `_has_inf_or_nan`
+            searched = setup.overflows and setup.ways.searches
             for count in self.cut.parts.values():
                 ledger.touch(TEMPORARY, (11 if searched else 8) * count)
         last = len(self.groups) - 1  # gradients of all groups are one tensor

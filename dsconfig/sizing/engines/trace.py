@@ -10,35 +10,18 @@ from collections.abc import Callable, Sequence
 from copy import copy
 
 from dsconfig.sizing.engines.ahead import read_ahead
+from dsconfig.sizing.engines.gathered import Batch, Block
 from dsconfig.sizing.engines.leaves import Coming, below, leaves_of
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
+from dsconfig.sizing.quantisable import refuse_uneven
+from dsconfig.sizing.refused import NotModelledError
 from dsconfig.sizing.tape import Tape, Weight
 from dsconfig.sizing.visits import entered_again, unreturned, visits_of
 
 GATHERED, RECEIVE = "gathered parameters", "receive buffers"
 SECONDARY = "secondary partition"
-
-
-class Batch:
-    """Parameters gathered by one call, and the buffer that they arrive in."""
-
-    __slots__ = ("alone", "buffer", "left", "mates", "weights")
-
-    def __init__(self, weights: Sequence[Weight], buffer: int, alone: bool) -> None:
-        self.weights, self.left, self.buffer, self.alone = tuple(weights), len(weights), buffer, alone
-        """`alone`: whether the call is for one parameter, which stays where it arrives."""
-        self.mates = [self]
-        """Those of other types or groups of ranks, waited for with it (`MultipleAllGatherHandles`)."""
-
-
-class Block:
-    """The memory of a gathered parameter, and how many have it: the parameter, and views in the graph."""
-
-    __slots__ = ("bytes", "owners")
-
-    def __init__(self, count: int) -> None:
-        self.bytes, self.owners = count, 1
+UPGRADE = "upgrade DeepSpeed to 0.17.5 or later"
 
 
 class Coordinator:
@@ -56,23 +39,7 @@ class Coordinator:
         self.setup, self.ledger, self.kept = setup, ledger, kept
         self.third = setup.third
         self.send, self.ranks_of = send, ranks_of
-        self.leaves, self.inner = leaves_of(tape, setup.leaves)
-        self.weights_of = [self.leaves.get(module.number, module.gathered) for module in tape.modules]
-        twice = setup.ways.counts_again and not setup.reentrant
-        self.counted = frozenset(entered_again(tape.steps) if twice else ())
-        """Modules that count a pass that is computed again, and never come back to zero."""
-        self.visits = visits_of(tape.steps, self.counted)
-        entered = [visit.module for visit in self.visits if visit.enters]
-        self.order = [module for module in entered if module.number not in self.inner]
-        self.trace = [
-            (weight, number)
-            for number, module in enumerate(self.order)
-            if self.weights_of[module.number]  # most have none
-            for weight in sorted(self.weights_of[module.number], key=lambda found: found.number)
-        ]
-        self.shallow = Coming(module.gathered for module in self.order)
-        inside = below(tape) if self.leaves else {}
-        self.deep = Coming(inside[module.number] for module in self.order if inside)
+        self._order(tape)
         self.there: dict[Weight, Block] = {}
         """Gathered and ready."""
         self.held: dict[Weight, list[Block]] = {}
@@ -93,9 +60,31 @@ class Coordinator:
         """What is whole as a pass begins, and is never gathered."""
         self.chosen: dict[tuple[int, int], set[Weight]] = {}
         """What a module lets go of at each of its turns, once for all (`lru_cache`)."""
+        self.rehearses = False
         self.reset()
         if setup.ways.counts_on:  # and the step let go of these
             self.available = -sum(weight.elements for weight in kept | self.left())
+
+    def _order(self, tape: Tape) -> None:
+        """Which modules come after one another, and what each of them needs."""
+        setup = self.setup
+        self.leaves, self.inner = leaves_of(tape, setup.leaves)
+        self.weights_of = [self.leaves.get(module.number, module.gathered) for module in tape.modules]
+        twice = setup.ways.counts_again and not setup.reentrant
+        self.counted = frozenset(entered_again(tape.steps) if twice else ())
+        """Modules that count a pass that is computed again, and never come back to zero."""
+        self.visits = visits_of(tape.steps, self.counted)
+        entered = [visit.module for visit in self.visits if visit.enters]
+        self.order = [module for module in entered if module.number not in self.inner]
+        self.trace = [
+            (weight, number)
+            for number, module in enumerate(self.order)
+            if self.weights_of[module.number]  # most have none
+            for weight in sorted(self.weights_of[module.number], key=lambda found: found.number)
+        ]
+        self.shallow = Coming(module.gathered for module in self.order)
+        inside = below(tape) if self.leaves else {}
+        self.deep = Coming(inside[module.number] for module in self.order if inside)
 
     def left(self) -> set[Weight]:
         """What no hook lets go of in a backward pass."""
@@ -108,6 +97,7 @@ class Coordinator:
         The first has let go of all that hooks let go of, of what persists too.
         """
         first = copy(self)
+        first.rehearses = True
         first.ledger, first.send, first.whole, first.chosen = Ledger(), lambda *_: None, set(), {}
         first.there = {weight: Block(0) for weight in self.left()} if self.setup.ways.stays_gathered else {}
         first.flying, first.active, first.owned, first.secondary = {}, {}, {}, {}
@@ -198,11 +188,16 @@ class Coordinator:
             self._gather(second)
             return
         world = self.ranks_of(weights[0])
+        if self.setup.quantised and self.setup.secondary > 1 and not self.rehearses:
+            refuse_uneven(self.setup, weights, bool(second))
         self.away.difference_update(weights)
         self.available += sum(weight.elements for weight in weights)
         kinds: dict[int, list[Weight]] = {}
         for weight in sorted(weights, key=lambda found: found.number):
             kinds.setdefault(self._width_sent(weight), []).append(weight)
+        if len(kinds) > 1 and world > 1 and self.setup.ways.gathers_twice:
+            why = "parameters of two types that come together are gathered twice"
+            raise NotModelledError(f"DeepSpeed stops with `torch_autocast` at stage 3: {why}", UPGRADE)
         mates, alone = list[Batch](), len(weights) == 1
         for width, members in kinds.items():
             buffer = sum(-(-weight.elements // world) * world for weight in members) * width

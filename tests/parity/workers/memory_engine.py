@@ -225,10 +225,10 @@ def train(trial: dict[str, Any], engine: Any) -> None:
             calls.clear()
         for _ in range(accumulate):
             length = int(trial.get("length", 128)) // int(trial.get("sequence_parallel", 1))
+            mark(f"forward {step}")
             batch = memory_models.batch_of(spec, micro, length, kind)
             if trial.get("sequence_parallel"):
                 batch = memory_models.shared(batch)
-            mark(f"forward {step}")
             loss = memory_models.loss_of(engine, batch)
             mark(f"backward {step}")
             engine.backward(loss)
