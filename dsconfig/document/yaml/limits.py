@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import yaml
 
 from dsconfig.document.tree import MAX_DEPTH, MAX_VALUES
-from dsconfig.document.yaml.pyyaml import ERRORS, LOADER
+from dsconfig.document.yaml.pyyaml import ERRORS, LOADER, message, offset
 
 _NESTING: Final = re.compile(r"[\[{:?-]")
 
@@ -31,8 +31,10 @@ def check_limits(text: str) -> None:
     try:
         for event in yaml.parse(text, Loader=LOADER):
             count.add(event)
-    except ERRORS:
-        return  # the reading itself will meet it
+    except ERRORS as error:
+        if "nesting depth" in message(error):  # LibYAML's own limit, from PyYAML 6.0.4 on: it reads ahead
+            raise LimitError("too-deep", offset(error, text)) from None
+        # the reading itself will meet any other
 
 
 def _limit(kind: str, event: yaml.Event) -> LimitError:
