@@ -101,16 +101,19 @@ def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:
 def _checkpoints_reentrant(data: Mapping[str, Json], program: str) -> bool:
     if program == "LLaMA-Factory":  # `ModelArguments.use_reentrant_gc`
         return plain(data.get("use_reentrant_gc")) is not False
-    return is_reentrant(data)
+    return bool(_checkpointing(data, program)) and is_reentrant(data)
 
 
 def is_reentrant(arguments: Mapping[str, Json]) -> bool:
-    """Whether `TrainingArguments.gradient_checkpointing_kwargs`, or JSON of it, says `use_reentrant`."""
+    """Whether the Trainer's checkpointing is, by `gradient_checkpointing_kwargs` or JSON of it.
+
+    Where nothing says so it is: `PreTrainedModel.gradient_checkpointing_enable` of Transformers before 5.
+    """
     said = arguments.get("gradient_checkpointing_kwargs")
     if isinstance(said, str):
         with suppress(ValueError, RecursionError):
             said = json.loads(said)
-    return isinstance(said, Mapping) and plain(said.get("use_reentrant")) is True
+    return not isinstance(said, Mapping) or plain(said.get("use_reentrant")) is not False
 
 
 def _adapter(data: Mapping[str, Json], program: str) -> Adapter | None:

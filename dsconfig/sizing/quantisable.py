@@ -38,13 +38,13 @@ def uneven(parameters: Iterable[tuple[str, int]], ranks: int) -> Uneven | None:
 
 
 def uneven_second(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) -> Uneven | None:
-    """The same of the parts of a node's copy, which is what is gathered at first (`_partition_param_sec`)."""
+    """The same of the parts of a node's copy, which the first pass gathers (`_partition_param_sec`)."""
     parts = ((module, -(-elements // ranks) * ranks // secondary) for module, elements in parameters)
     return uneven(parts, 1)
 
 
 class Behind(NamedTuple):
-    """A parameter so short that some rank's part of the copy would start behind its end."""
+    """A parameter so short that some rank's part of the copy would start past its end."""
 
     name: str
     elements: int
@@ -94,8 +94,8 @@ def divided(parameters: Iterable[tuple[str, Sequence[int]]], ranks: int) -> Divi
 def refuse_uneven(setup: Setup, weights: Sequence[Weight], second: bool) -> None:
     """The same of what is gathered by one call, of shards or of parts of a node's copy.
 
-    With `zero_hpz_partition_size` forward passes gather shards, and from the second on several modules' at
-    once: those of each module need not be even.
+    With `zero_hpz_partition_size` the first forward pass gathers parts of the copy, module by module. The
+    step drops the copy, and later ones gather shards of several modules at once: one's own may be uneven.
 
     Raises:
         NotModelledError: they are not even together.

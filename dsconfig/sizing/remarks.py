@@ -79,8 +79,8 @@ def _counted_again(engine: Engine) -> Iterator[Remark]:
 def _taken_for_half(engine: Engine) -> Iterator[Remark]:
     """`DDP_BFLOAT16` was the same word as `BFLOAT16` (0.17.6 to 0.18.4, runtime/constants.py)."""
     if engine.setup.accumulates and engine.setup.ways.wraps_raised:
-        text = "0.17.6 to 0.18.4 accumulate in bf16 nevertheless, and every rank holds all of the optimizer"
-        yield Remark("data_types.grad_accum_dtype", text)
+        held = ", and every rank holds the full optimizer state" if engine.setup.stage else ""
+        yield Remark("data_types.grad_accum_dtype", f"0.17.6 to 0.18.4 accumulate in bf16 all the same{held}")
 
 
 def _experts(engine: Engine) -> Iterator[Remark]:

@@ -46,7 +46,7 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         return
     remove = "or remove the key"
     if not sharded and ctx.since("0.10.1"):
-        remove = "remove the key, or use ZeRO stage 2 or higher"
+        remove = _otherwise(ctx, model, chosen)
     where = "with ZeRO" if sharded else "without ZeRO"
     yield ctx.at(
         _ACCUMULATION,
@@ -56,6 +56,13 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         related=[*format_place(ctx), *stage_set_here(ctx)],
         fix=removal(ctx.place(_ACCUMULATION)),
     )
+
+
+def _otherwise(ctx: Context, model: str | None, chosen: str) -> str:
+    """What helps with ZeRO off: an optimizer that accumulates in another format and averages (DSC417)."""
+    if (model, chosen) == ("bf16", "fp32") and device(ctx, OPTIMIZER) != "cpu":
+        return "remove the key, or use ZeRO stage 1"
+    return "remove the key" if ctx.data.get("pipeline") else "remove the key, or use ZeRO stage 3"
 
 
 @rule("DSC341", effect="wasteful", since="0.7.6", source="runtime/config.py:DtypeEnum")
@@ -110,12 +117,12 @@ def pipeline_accumulates_in_bf16(ctx: Context) -> Iterator[Finding]:
             "accumulate in fp32 at ZeRO stage 1",
             (Set((_SECTION, "grad_accum_dtype"), "fp32"), Set((ZERO, "stage"), 1)),
         )
-        offloads = device(ctx, OPTIMIZER) == "cpu"
-        heeded = ctx.since("0.19.8" if offloads else "0.18.5")  # DSC417, DSC346
+        first = "0.19.8" if device(ctx, OPTIMIZER) == "cpu" else "0.18.5"  # DSC417, DSC346
+        heeded = ctx.since(first)
         yield ctx.at(
             there,
             "the pipeline adds up the gradients of its micro batches in bfloat16, which keeps 8 bits",
-            help=told if heeded else f"upgrade DeepSpeed to 0.19.8 or later, then {told}",
+            help=told if heeded else f"upgrade DeepSpeed to {first} or later, then {told}",
             related=[("the pipeline is set up here", "pipeline")],
             fix=fix if heeded else None,
         )
@@ -133,7 +140,7 @@ def accumulation_in_fp32_not_heeded(ctx: Context) -> Iterator[Finding]:
 
     From 0.17.6 to 0.18.4 the optimizer that accumulates in fp32 and the plain wrapper of bfloat16 go by the
     same word, and the engine takes the wrapper: with ZeRO off, and at stage 1, where every rank then holds
-    all masters and states, as if ZeRO were off. With an offloaded optimizer stage 1 is as it should be.
+    all master weights and states, as if ZeRO were off. An optimizer that is offloaded to the CPU is another.
 
     Bad:
 
@@ -153,11 +160,12 @@ def accumulation_in_fp32_not_heeded(ctx: Context) -> Iterator[Finding]:
         return
     if bf16_place(ctx) is None or not (stage(ctx) == 0 or bf16_optimizer(ctx)):
         return
-    held = ", and every rank holds all of the optimizer" if stage(ctx) else ""
+    held = ", and every rank holds the full optimizer state" if stage(ctx) else ""
+    upgrade = "upgrade DeepSpeed to 0.18.5 or later"
     yield ctx.at(
         _ACCUMULATION,
-        f"gradients add up in bfloat16 whatever `grad_accum_dtype` says{held}",
-        help="upgrade DeepSpeed to 0.18.5 or later" + (", or remove the key" if stage(ctx) else ""),
+        f"gradients are accumulated in bfloat16 whatever `grad_accum_dtype` says{held}",
+        help=f"remove the key, or {upgrade}{'' if stage(ctx) else ' and use ZeRO stage 1'}",
         related=[*format_place(ctx), *stage_set_here(ctx)],
         fix=removal(ctx.place(_ACCUMULATION)),
     )

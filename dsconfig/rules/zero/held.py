@@ -166,7 +166,8 @@ def weights_in_fp32_twice(ctx: Context) -> Iterator[Finding]:
     """ZeRO trains in torch's autocast, and keeps a second copy of the weights.
 
     Weights stay in fp32 there, and ZeRO clones its part of them as master weights, though they are of the
-    same type; stage 3 of 0.18.2 alone shares them. `bf16` keeps the weights in 2 bytes, and masters in 4.
+    same type; stage 3 of 0.18.2 alone shares them, on the rank. `bf16` keeps the weights in 2 bytes, and
+    masters in 4.
 
     Bad:
 
@@ -179,6 +180,7 @@ def weights_in_fp32_twice(ctx: Context) -> Iterator[Finding]:
     """
     path = "torch_autocast.enabled"
     shares = stage(ctx) == 3 and ctx.since("0.18.2") and ctx.before("0.18.3")
+    shares = shares and device(ctx, OPTIMIZER) not in ("cpu", "nvme")
     if ctx.has(path) and ctx.on(path) and stage(ctx) in (1, 2, 3) and not shares:
         yield ctx.at(
             path,

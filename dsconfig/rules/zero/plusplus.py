@@ -89,16 +89,16 @@ def secondary_partition_beyond_ranks(ctx: Context) -> Iterator[Finding]:
 @rule(
     "DSC416",
     effect="crashes",
-    since="0.13.2",
+    since="0.13.5",
     until="0.19.4",
     source="runtime/zero/partition_parameters.py:Init._partition_param_sec",
 )
 def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
-    """Some rank's part of a secondary partition would start behind the end of a parameter.
+    """Some rank's part of a secondary partition would start past the end of a parameter.
 
     Parameters are padded to a multiple of all ranks, and a node shares that: what is shorter than the padding
-    leaves the last ranks nothing, and up to 0.19.4 torch raises "start out of range" there. Norms of heads
-    have 64 or 128 elements, and ranks are many. Reported where model and world size are known.
+    leaves the last ranks nothing, and up to 0.19.4 `torch.narrow` raises there. Norms of heads have 64 or 128
+    elements, and ranks are many. Reported where model and world size are known.
 
     Bad, world size 256:
 
@@ -121,7 +121,7 @@ def parameter_shorter_than_secondary_parts(ctx: Context) -> Iterator[Finding]:
             HPZ,
             f"`{found.name}` in {model(ctx).shown} has {found.elements:,} elements, and the part of the last"
             f" of {node} ranks would start at {found.start:,}: DeepSpeed stops",
-            help="remove it, use fewer GPUs, or upgrade DeepSpeed to 0.19.5 or later",
+            help="remove it, change the number of GPUs, or upgrade DeepSpeed to 0.19.5 or later",
             fix=removal(ctx.place(HPZ)),
         )
 

@@ -168,7 +168,7 @@ class Ways(NamedTuple):
     searches: bool
     """A search for infinities at stages 1 and 2 takes three bytes more an element (`_has_inf_or_nan`)."""
     narrows_behind: bool
-    """A node's copy is cut behind the end of what is shorter (`quantisable.behind`)."""
+    """A node's copy is cut past the end of what is shorter (`quantisable.behind`)."""
     shares_built: bool
     """`initialize` shares the layers of a model, after the script made its optimizer (`autotp.BY_CONFIG`)."""
 
