@@ -143,8 +143,9 @@ def ask(document: Document, options: Options) -> Question:
     values = _values(run, shared)
     in_shards = parted(run.consumer)[0] == "transformers" if options.zero_init is None else options.zero_init
     node = min(options.gpus_per_node or NODE, run.world_size)
-    by_arguments = bool(args and args.get("gradient_checkpointing"))
-    reentrant = said.reentrant or (by_arguments and is_reentrant(args or {}))
+    arguments = args or {}
+    by_arguments = bool(arguments.get("gradient_checkpointing"))
+    reentrant = said.reentrant or (by_arguments and is_reentrant(arguments))
     setup = _setup(run, values, options.optimizer, in_shards)._replace(node=node, reentrant=reentrant)
     work = _work(run, setup, options, said, by_arguments)
     work = work._replace(attention=_attention(model.shape, options.attention or said.attention))

@@ -25,22 +25,22 @@ class Uneven(NamedTuple):
     elements: int
 
 
-def uneven(parameters: Iterable[tuple[str, int]], ranks: int) -> Uneven | None:
+def part(elements: int, ranks: int, parts: int) -> int:
+    """Elements of each of so many parts of a parameter, which is padded to a multiple of all ranks."""
+    return -(-elements // ranks) * ranks // parts
+
+
+def uneven(parameters: Iterable[tuple[str, int]], ranks: int, parts: int) -> Uneven | None:
     """The first such module, of parameters by their module's name and elements.
 
     In its first pass stage 3 gathers the parameters of each module by themselves
-    (`runtime/zero/partitioned_param_coordinator.py:PartitionedParameterCoordinator.fetch_sub_module`).
+    (`runtime/zero/partitioned_param_coordinator.py:PartitionedParameterCoordinator.fetch_sub_module`), from
+    shards of all ranks or from parts of a node's copy (`_partition_param_sec`).
     """
-    parts: dict[str, int] = {}
+    together: dict[str, int] = {}
     for module, elements in parameters:
-        parts[module] = parts.get(module, 0) + -(-elements // ranks)
-    return next((Uneven(module, count) for module, count in parts.items() if count % EIGHT), None)
-
-
-def uneven_second(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) -> Uneven | None:
-    """The same of the parts of a node's copy, which the first pass gathers (`_partition_param_sec`)."""
-    parts = ((module, -(-elements // ranks) * ranks // secondary) for module, elements in parameters)
-    return uneven(parts, 1)
+        together[module] = together.get(module, 0) + part(elements, ranks, parts)
+    return next((Uneven(module, count) for module, count in together.items() if count % EIGHT), None)
 
 
 class Behind(NamedTuple):
@@ -57,7 +57,7 @@ def behind(parameters: Iterable[tuple[str, int]], ranks: int, secondary: int) ->
     Source: `runtime/zero/partition_parameters.py:Init._partition_param_sec`.
     """
     for name, elements in parameters:
-        start = -(-elements // ranks) * ranks // secondary * (secondary - 1)
+        start = part(elements, ranks, secondary) * (secondary - 1)
         if start > elements:
             return Behind(name, elements, start)
     return None
@@ -101,7 +101,7 @@ def refuse_uneven(setup: Setup, weights: Sequence[Weight], second: bool) -> None
         NotModelledError: they are not even together.
     """
     ranks, parts = setup.world, setup.secondary if second else setup.world
-    count = sum(-(-weight.elements // ranks) * ranks // parts for weight in weights)
+    count = sum(part(weight.elements, ranks, parts) for weight in weights)
     if ranks > 1 and count % EIGHT:
         raise uneven_error(Uneven(weights[0].name, count))
 
@@ -121,9 +121,9 @@ def refuse_quantised(setup: Setup, tape: Tape) -> None:
     Raises:
         NotModelledError: weights or gradients cannot be quantised on so many ranks.
     """
-    ranks = setup.world
-    sizes = [(weight.name, weight.elements) for weight in tape.weights]
-    if setup.secondary > 1 and setup.ways.narrows_behind:
+    ranks, copies = setup.world, setup.secondary > 1
+    sizes = [(weight.name, weight.elements) for weight in tape.weights if copies or setup.quantised]
+    if copies and setup.ways.narrows_behind:
         short = behind(sizes, ranks, setup.secondary)
         if short is not None:
             raise NotModelledError(
@@ -132,8 +132,7 @@ def refuse_quantised(setup: Setup, tape: Tape) -> None:
                 _OUT,
             )
     if setup.quantised and ranks > 1:
-        single = setup.secondary == 1
-        found = uneven(sizes, ranks) if single else uneven_second(sizes, ranks, setup.secondary)
+        found = uneven(sizes, ranks, setup.secondary if copies else ranks)
         if found is not None:
             raise uneven_error(found)
     if setup.quantised_gradients and ranks > setup.node:

@@ -69,9 +69,10 @@ def _third(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
 
 def _counted_again(engine: Engine) -> Iterator[Remark]:
     """`ds_grads_remaining` is not set back before a pass (0.16.0 to 0.16.7, parameter_offload.py)."""
-    setup, steps = engine.setup, engine.tape.steps
-    checkpoints = any(isinstance(step, Segment) for step in steps)
-    if checkpoints and setup.stage == 3 and setup.ways.counts_again and not setup.reentrant:
+    setup = engine.setup
+    if setup.stage != 3 or not setup.ways.counts_again or setup.reentrant:
+        return
+    if any(isinstance(step, Segment) for step in engine.tape.steps):
         text = "0.16.0 to 0.16.7 keep what non-reentrant checkpointing computes again gathered until the step"
         yield Remark(f"{ZERO}stage", f"{text}: upgrade to 0.16.8, or pass `use_reentrant=True`")
 

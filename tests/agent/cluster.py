@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.ports import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 DSCONFIG = [sys.executable, "-m", "dsconfig"]
 TRAINER = str(Path(__file__).with_name("trainer.py"))
@@ -28,13 +30,6 @@ POWERS = {"max_train_batch_size": 16, "micro_batch_sizes": [2, 4], "max_gpus": 4
 """Admits 1, 2 and 4 ranks: 3 is a gap."""
 DOZEN = {"max_train_batch_size": 12, "micro_batch_sizes": [1, 2], "max_gpus": 4, "version": 0.1}
 """Admits 1, 2, 3 and 4 ranks."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def lasting_port() -> int:

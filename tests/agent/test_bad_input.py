@@ -15,7 +15,8 @@ import pytest
 
 from dsconfig.cli import main
 from dsconfig.cli.elastic import arguments
-from tests.agent.cluster import DSCONFIG, POWERS, ROOT, free_port, write_config
+from tests.agent.cluster import DSCONFIG, POWERS, ROOT, write_config
+from tests.ports import free_port
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.cluster import PATIENCE, ROOT, Process, free_port, wait_until
+from tests.agent.cluster import PATIENCE, ROOT, Process, wait_until
 from tests.parity import environment
+from tests.ports import free_port
 
 RELEASE = "0.19.8"
 EXAMPLE = ROOT / "examples" / "elastic"

@@ -19,8 +19,8 @@ from elastic.agent.state import State
 from elastic.agent.state_store import StateStore
 from elastic.agent.store import connect_store, host_store
 from elastic.agent.store_calls import Store
-from tests.agent.cluster import free_port
 from tests.agent.fakes import job_of
+from tests.ports import free_port
 
 SETTINGS = RendezvousSettings(last_call_timeout=0.1)
 

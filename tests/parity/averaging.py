@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -19,9 +17,8 @@ from typing import Any
 
 from dsconfig import check
 from tests.parity import environment
-from tests.parity.judges import engines, worker
+from tests.parity.judges import ranks
 
-LIMIT = 120
 RELEASES = ("0.19.8", "0.19.7", "0.18.6", "0.17.6", "0.16.9", "0.14.5")
 BASE: dict[str, Any] = {
     "train_micro_batch_size_per_gpu": 1,
@@ -55,38 +52,15 @@ CONFIGS = {
 
 
 def weights_after(release: str, chosen: dict[str, Any]) -> list[float] | None:
-    """Those of the first of two ranks after a step; None where the engine stops.
-
-    Raises:
-        subprocess.TimeoutExpired: a rank waits for ever.
-    """
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+    """Those of the first of two ranks after a step; None where the engine stops."""
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "config.json")
         path.write_text(json.dumps(chosen), "utf-8")
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-        free.close()
-        shared = engines.variables(release) | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        shared |= {"WORLD_SIZE": "2", "LOCAL_SIZE": "2"}
-        ranks = [
-            subprocess.Popen(
-                worker.command("average_rank.py", str(path)),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            )
-            for rank in range(2)
-        ]
-        try:
-            said = [rank.communicate(timeout=LIMIT)[0].splitlines() for rank in ranks]
-        finally:
-            for rank in ranks:
-                rank.kill()
-        if any(rank.returncode for rank in ranks):
-            return None
-        found: list[float] = json.loads(said[0][-1])
-        return found
+        ended = ranks.run(release, "average_rank.py", path, 2)
+    if any(rank.code for rank in ended):
+        return None
+    found: list[float] = json.loads(ended[0].out.splitlines()[-1])
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,9 @@ import pytest
 
 import dsconfig
 from tests.parity import environment
-from tests.parity.judges import worker
+from tests.parity.judges import ranks
 
 RELEASE = "0.19.8"
-LIMIT = 120.0
-"""Seconds for one run."""
-
 BASE: dict[str, Any] = {
     "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "torch_adam": True}},
     "zero_optimization": {"stage": 1},
@@ -77,40 +72,7 @@ def test_engine_trains_with_the_promised_triplet(
 
 def train(config: Path, world_size: int) -> list[dict[str, Any]]:
     """What each rank said at the end."""
-    port = free_port()
-    ranks = [start(config, rank, world_size, port) for rank in range(world_size)]
-    try:
-        done = [rank.communicate(timeout=LIMIT) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    for rank, (_, complaint) in zip(ranks, done, strict=True):
-        assert rank.returncode == 0, complaint[-3000:]
-    return [json.loads(out.splitlines()[-1]) for out, _ in done]
-
-
-def start(config: Path, rank: int, world_size: int, port: int) -> subprocess.Popen[str]:
-    variables = {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(world_size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "DS_ACCELERATOR": "cpu",
-        "TORCH_EXTENSIONS_DIR": str(config.parent / "extensions"),
-    }
-    variables |= environment.clean_variables(RELEASE)
-    return subprocess.Popen(
-        worker.command("engine_rank.py", str(config)),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=config.parent,
-        env=variables,
-    )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    ended = ranks.run(RELEASE, "engine_rank.py", config, world_size)
+    for rank in ended:
+        assert rank.code == 0, rank.complaint[-3000:]
+    return [json.loads(rank.out.splitlines()[-1]) for rank in ended]

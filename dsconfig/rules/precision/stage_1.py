@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.batch.triplet import Triplet, derive
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._formats import bf16_optimizer, format_of, format_place, model_format
 from dsconfig.rules._stage import ZERO, stage, stage_set_here
+from dsconfig.rules.batch.reading import data_parallel_size, written
 from dsconfig.rules.tensor_parallel._size import tensor_parallel
 from dsconfig.words import quoted
 
 _ACCUMULATION, _OVERLAP = "data_types.grad_accum_dtype", f"{ZERO}.overlap_comm"
-_STEPS, _MICRO, _TRAIN = (
-    "gradient_accumulation_steps",
-    "train_micro_batch_size_per_gpu",
-    "train_batch_size",
-)
 _REDUCED = "runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.get_gradient_for_reduction"
 
 
@@ -98,13 +95,14 @@ def _is_alone(ctx: Context) -> bool:
 
 
 def _has_one_micro_batch(ctx: Context) -> bool:
-    """Whether a step is known to have no more (`_set_batch_related_parameters`)."""
-    if ctx.on("elasticity.enabled") or tensor_parallel(ctx) > 1:
-        return False
-    if ctx.has(_STEPS):
-        return bool(ctx.value(_STEPS) == 1)
-    if not (ctx.has(_MICRO) and ctx.has(_TRAIN)):
-        return True
-    micro, train, ranks = ctx.value(_MICRO), ctx.value(_TRAIN), ctx.world_size
-    known = isinstance(micro, int) and isinstance(train, int) and ranks is not None
-    return known and bool(train == micro * ranks)
+    """Whether a step is known to have no more.
+
+    Raises:
+        SkipRule: the elastic solver or the consumer says how many.
+    """
+    train, micro, steps = written(ctx)
+    ranks = data_parallel_size(ctx)
+    if ranks is not None or train is None or micro is None:
+        found = derive(train, micro, steps, ranks or 1)
+        steps = found.gradient_accumulation_steps if isinstance(found, Triplet) else None
+    return bool(steps == 1)

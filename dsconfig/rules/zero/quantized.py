@@ -44,11 +44,11 @@ def parts_that_are_not_quantized(ctx: Context) -> Iterator[Finding]:
     ranks = ranks_of_known_model(ctx)
     if ranks is None or ranks == 1 or not ctx.on(_WEIGHTS):
         return
-    from dsconfig.sizing.quantisable import EIGHT, uneven, uneven_second
+    from dsconfig.sizing.quantisable import EIGHT, uneven
 
-    sizes = [(weight.name, weight.elements) for weight in weights(ctx)]
-    node = min(max(1, secondary_partition(ctx)), ranks)
-    found = uneven(sizes, ranks) if node == 1 else uneven_second(sizes, ranks, node)
+    node = min(secondary_partition(ctx), ranks)
+    sizes = ((weight.name, weight.elements) for weight in weights(ctx))
+    found = uneven(sizes, ranks, node if node > 1 else ranks)
     if found is not None:
         yield ctx.at(
             _WEIGHTS,

@@ -193,11 +193,9 @@ class Sharded(Flattened):
                 self.kept = self.partial
             self.partial = 0
         for weight in list(self.there):
-            if self.casts and self.setup.offloads and weight not in self.mine:
-                continue  # larger than a bucket, and cloned; nobody clears what is for other ranks
-            count = self.there[weight]
             if weight not in self.mine and self.keeps_others:
                 continue
+            count = self.there[weight]
             if self.compact or weight not in self.mine or self.setup.offloads:
                 ledger.give(GRADIENTS, self.there.pop(weight))
             elif not self.setup.contiguous or self.lists:
@@ -209,8 +207,12 @@ class Sharded(Flattened):
 
     @property
     def keeps_others(self) -> bool:
-        """Whether gradients for other ranks stay until the step."""
-        return self.lists and self.setup.stage == 1 and self.setup.ways.keeps_others
+        """Whether gradients for other ranks stay until the step: nobody clears them.
+
+        Of those that are cast one by one, what is larger than a bucket, where it is cloned for the host.
+        """
+        listed = self.lists and self.setup.stage == 1 and self.setup.ways.keeps_others
+        return listed or (self.casts and self.setup.offloads)
 
     # ------------------------------------------------------------ step
     def step(self) -> None:

@@ -14,7 +14,7 @@ from dsconfig.sizing.engines.gathered import Batch, Block
 from dsconfig.sizing.engines.leaves import Coming, below, leaves_of
 from dsconfig.sizing.engines.setup import Setup
 from dsconfig.sizing.ledger import Ledger
-from dsconfig.sizing.quantisable import refuse_uneven
+from dsconfig.sizing.quantisable import part, refuse_uneven
 from dsconfig.sizing.refused import NotModelledError
 from dsconfig.sizing.tape import Tape, Weight
 from dsconfig.sizing.visits import entered_again, unreturned, visits_of
@@ -313,7 +313,7 @@ class Coordinator:
         """`_partition_param_sec`."""
         ranks, world = self.setup.secondary, self.setup.world
         if ranks > 1 and world > 1 and weight not in self.secondary:
-            self.secondary[weight] = -(-weight.elements // world) * world // ranks * self.setup.width
+            self.secondary[weight] = part(weight.elements, world, ranks) * self.setup.width
             self.ledger.take(SECONDARY, self.secondary[weight], host=self.setup.offloads_parameters)
 
     def partition(self) -> None:
