@@ -14,7 +14,6 @@ from typing import NamedTuple, TypeAlias
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("dsconfig", "elastic")
 
-Function: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef"
 Line: TypeAlias = "tuple[int, str]"
 """The number of a line in its file, and its code."""
 
@@ -95,18 +94,6 @@ def floors(graph: Mapping[str, set[str]]) -> int:
     for name in TopologicalSorter(graph).static_order():
         height[name] = 1 + max((height[other] for other in graph.get(name, ())), default=0)
     return max(height.values())
-
-
-def functions(tree: ast.Module) -> Iterator[Function]:
-    """Every function and method, nested ones too."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-
-
-def size(node: Function) -> int:
-    """The lines of a function from `def` on, its docstring among them."""
-    return (node.end_lineno or 0) - node.lineno + 1
 
 
 def code(module: str) -> list[Line]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import statistics
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -19,14 +18,12 @@ from tests.source import (
     arrows,
     code,
     floors,
-    functions,
     imports,
     modules,
     ours,
     repeats,
     room,
     room_of_elastic,
-    size,
 )
 
 GENERATED = {
@@ -129,9 +126,8 @@ TORCH = ("elastic.agent", "elastic.launch")
 LIGHT = {f"dsconfig.model.{name}" for name in ("keyinfo", "openers", "paths", "torch_classes", "views")}
 """What a rule may know of the model: the generated table of its keys, which needs no pydantic."""
 
-LARGEST_FILE, LARGEST_FUNCTION = 350, 50
-MEDIAN_FILE, MEDIAN_RULES, TENTH_FUNCTION = 100, 130, 28
-"""Lines, docstrings among them; of ten functions, nine are no longer than `TENTH_FUNCTION`."""
+LARGEST_FILE = 600
+"""Lines. Functions are judged by their complexity, which ruff measures (`max-complexity`)."""
 REPEATED = 6
 """So many lines of code in a row stand in one place only."""
 ANY = 40
@@ -227,25 +223,12 @@ CODE = {module: code(module) for module in WRITTEN}
 
 def test_no_file_is_too_large() -> None:
     assert {module: lines for module, lines in LINES.items() if lines > LARGEST_FILE} == {}
-    assert statistics.median(LINES.values()) <= MEDIAN_FILE
-    rules = [lines for module, lines in LINES.items() if room(module) == "rules"]
-    assert statistics.median(rules) <= MEDIAN_RULES
 
 
 def test_no_file_of_the_tests_is_too_large() -> None:
     for path in (ROOT / "tests").rglob("*.py"):
         if "node_modules" not in path.parts:
             assert len(path.read_text("utf-8").splitlines()) <= LARGEST_FILE, path
-
-
-def test_no_function_is_too_large() -> None:
-    sizes = sorted(
-        (size(function), f"{module}.{function.name}")
-        for module in WRITTEN
-        for function in functions(modules()[module].tree)
-    )
-    assert [(name, lines) for lines, name in sizes if lines > LARGEST_FUNCTION] == []
-    assert sizes[len(sizes) * 9 // 10][0] <= TENTH_FUNCTION
 
 
 def test_no_code_is_written_twice() -> None:
