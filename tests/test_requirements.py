@@ -1,0 +1,150 @@
+"""The versions of DeepSpeed that a repository asks for, read from the files that say so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsconfig.consumers.requirements import requirements_of
+
+SAID = {
+    "an exact pin": ("requirements.txt", "torch\ndeepspeed==0.14.5\n", "==0.14.5", 2),
+    "extras and a marker": (
+        "requirements.txt",
+        'deepspeed[1bit] == 0.14.5 ; python_version > "3"\n',
+        "==0.14.5",
+        1,
+    ),
+    "a comment behind it": ("requirements-gpu.txt", "deepspeed==0.9.5  # not 0.10\n", "==0.9.5", 1),
+    "a range": ("requirements.in", "deepspeed>=0.14,<0.16\n", ">=0.14,<0.16", 1),
+    "capitals": ("requirements.txt", "DeepSpeed~=0.14.0\n", "~=0.14.0", 1),
+    "a tag of git": (
+        "requirements.txt",
+        "deepspeed @ git+https://github.com/deepspeedai/DeepSpeed.git@v0.16.4\n",
+        "==0.16.4",
+        1,
+    ),
+    "PEP 621": (
+        "pyproject.toml",
+        '[project]\ndependencies = ["deepspeed==0.15.4", "torch"]\n',
+        "==0.15.4",
+        2,
+    ),
+    "an extra of PEP 621": (
+        "pyproject.toml",
+        '[project.optional-dependencies]\ntrain = [\n  "deepspeed>=0.15",\n]\n',
+        ">=0.15",
+        3,
+    ),
+    "a dependency group": (
+        "pyproject.toml",
+        '[dependency-groups]\ngpu = ["deepspeed<=0.16.9"]\n',
+        "<=0.16.9",
+        2,
+    ),
+    "Poetry": ("pyproject.toml", '[tool.poetry.dependencies]\ndeepspeed = "0.14.5"\n', "==0.14.5", 2),
+    "Poetry's caret": (
+        "pyproject.toml",
+        '[tool.poetry.dependencies]\ndeepspeed = "^0.14.2"\n',
+        ">=0.14.2,<0.15",
+        2,
+    ),
+    "Poetry's tilde": (
+        "pyproject.toml",
+        '[tool.poetry.dependencies]\ndeepspeed = "~0.14.2"\n',
+        ">=0.14.2,<0.15",
+        2,
+    ),
+    "Poetry's table": (
+        "pyproject.toml",
+        '[tool.poetry.dependencies]\ndeepspeed = { version = ">=0.14", optional = true }\n',
+        ">=0.14",
+        2,
+    ),
+    "uv's lock": (
+        "uv.lock",
+        'version = 1\n[[package]]\nname = "deepspeed"\nversion = "0.17.2"\n',
+        "==0.17.2",
+        4,
+    ),
+    "conda": ("environment.yml", "dependencies:\n  - conda-forge::deepspeed=0.14.5\n", "==0.14.5", 2),
+    "conda's pip": ("environment.yml", "dependencies:\n  - pip:\n    - deepspeed==0.10.0\n", "==0.10.0", 3),
+    "setup.cfg": ("setup.cfg", "[options]\ninstall_requires =\n  deepspeed>=0.9.3\n", ">=0.9.3", 3),
+    "setup.py": ("setup.py", 'setup(install_requires=["deepspeed==0.12.6"])\n', "==0.12.6", 1),
+    "an image": ("Dockerfile", 'FROM x\nRUN DS_BUILD_OPS=0 pip install "deepspeed==0.13.1"\n', "==0.13.1", 2),
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_a_requirement_is_read_with_its_file_and_line(case: str, tmp_path: Path) -> None:
+    name, text, specifier, line = SAID[case]
+    tmp_path.joinpath(name).write_text(text)
+    found = requirements_of("deepspeed", str(tmp_path / "ds_config.json"))
+    assert found is not None
+    assert found.agreed is not None
+    assert found.agreed.specifier == specifier
+    assert found.agreed.source.endswith(f"{name}:{line}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "deepspeed\n"),
+        ("requirements.txt", "deepspeed-mii==0.2.0\nmy-deepspeed==1.0\ndeepspeed_kernels==3\n"),
+        ("requirements.txt", "# deepspeed==0.14.5\n"),
+        ("pyproject.toml", '[tool.poetry.dependencies]\ndeepspeed = "*"\n'),
+        ("Dockerfile", "FROM deepspeed/deepspeed:v0.9\n"),
+        ("notes.txt", "deepspeed==0.14.5\n"),
+    ],
+)
+def test_what_names_no_version_says_nothing(name: str, text: str, tmp_path: Path) -> None:
+    tmp_path.joinpath(name).write_text(text)
+    assert requirements_of("deepspeed", str(tmp_path / "ds_config.json")) is None
+
+
+def test_the_nearest_folder_counts(tmp_path: Path) -> None:
+    tmp_path.joinpath(".git").mkdir()
+    tmp_path.joinpath("requirements.txt").write_text("deepspeed==0.9.5\n")
+    inner = tmp_path / "examples" / "llama"
+    inner.mkdir(parents=True)
+    config = str(inner / "ds_config.json")
+    found = requirements_of("deepspeed", config)
+    assert found is not None
+    assert found.found[0].exact == "0.9.5"
+    inner.joinpath("requirements.txt").write_text("deepspeed==0.16.4\n")
+    from dsconfig.consumers import tree
+
+    tree.hold()
+    try:
+        nearer = requirements_of("deepspeed", config)
+    finally:
+        tree.release()
+    assert nearer is not None
+    assert nearer.found[0].exact == "0.16.4"
+
+
+def test_a_lock_file_counts_before_the_requirements_that_it_resolves(tmp_path: Path) -> None:
+    tmp_path.joinpath("pyproject.toml").write_text('[project]\ndependencies = ["deepspeed>=0.14"]\n')
+    tmp_path.joinpath("uv.lock").write_text('[[package]]\nname = "deepspeed"\nversion = "0.17.2"\n')
+    found = requirements_of("deepspeed", str(tmp_path / "ds.json"))
+    assert found is not None
+    assert [each.exact for each in found.found] == ["0.17.2"]
+
+
+def test_files_that_contradict_each_other_agree_on_nothing(tmp_path: Path) -> None:
+    tmp_path.joinpath("requirements.txt").write_text("deepspeed==0.14.5\n")
+    tmp_path.joinpath("requirements-dev.txt").write_text("deepspeed==0.16.4\n")
+    found = requirements_of("deepspeed", str(tmp_path / "ds.json"))
+    assert found is not None
+    assert found.agreed is None
+    assert len(found.found) == 2
+
+
+def test_an_exact_pin_that_the_ranges_allow_is_what_all_agree_on(tmp_path: Path) -> None:
+    tmp_path.joinpath("requirements.txt").write_text("deepspeed==0.14.5\n")
+    tmp_path.joinpath("setup.py").write_text('install_requires=["deepspeed>=0.9.3"]\n')
+    found = requirements_of("deepspeed", str(tmp_path / "ds.json"))
+    assert found is not None
+    assert found.agreed is not None
+    assert found.agreed.text.startswith("0.14.5 (")

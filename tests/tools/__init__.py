@@ -1,0 +1,1 @@
+"""Programs that help to change the project, beside its tests."""
