@@ -60,9 +60,10 @@ class Requirements(NamedTuple):
         if len(specifiers) == 1:
             return self.found[0]
         exact = {each.exact: each for each in self.found if each.exact}
-        return next(iter(exact.values())) if len(exact) == 1 and self._allow(next(iter(exact))) else None
+        versions = [version for version in exact if version is not None and self._allow(version)]
+        return exact[versions[0]] if len(exact) == 1 and versions else None
 
-    def _allow(self, version: str | None) -> bool:
+    def _allow(self, version: str) -> bool:
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
         try:
@@ -156,9 +157,9 @@ def _lines(text: str, package: str, *, conda: bool = False) -> Iterator[tuple[in
             yield number, _clean(match[1])
         for match in tag.finditer(code):
             yield number, f"=={match[1]}"
-        if conda and (match := one.match(code)):
+        if conda and (pinned := one.match(code)):
             # `name=1.2` of conda is any 1.2.x; three numbers are one release of DeepSpeed.
-            version = match[1].removesuffix(".*").removesuffix("*")
+            version = pinned[1].removesuffix(".*").removesuffix("*")
             yield number, f"=={version}" if version.count(".") >= 2 else f"=={version}.*"
 
 
