@@ -56,7 +56,7 @@ class Checker:
             self._refuse(folder, reason(error))
             return []
         hidden: list[str] = []
-        found = configs(folder, self.options.excludes, _pass_over, hidden.append)
+        found = configs(folder, self.options.excludes, note, hidden.append)
         names = [name for name in found if not self.options.of(name).excludes(name)]
         for each in hidden if asked.verbose else ():
             note(f"{each} is hidden, and passed over")
@@ -130,7 +130,3 @@ class Checker:
         shown = self.options.stdin_name if name == "-" else name
         reader = self.options.reader or given("deepspeed")
         self.unread.append(Report(shown, self.options.target, reader, None, (), unread=why))
-
-
-def _pass_over(name: str) -> None:
-    note(f"{name} may not be read, and is passed over")
