@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dsconfig.checking.git import Git, Listing
+from dsconfig.consumers.boundary import OUTSIDE, is_own, may_read
 from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.document import contents
 from dsconfig.evaluation.file_names import SUFFIXES, is_named_config, is_yaml
@@ -76,6 +77,9 @@ def configs(
 
 def _is_wanted(entry: os.DirEntry[str], note: Callable[[str], object]) -> bool:
     """Whether an entry is a config, or is named like one and is not a file, or cannot be told."""
+    if entry.is_symlink() and not is_own(entry.path):
+        note(f"{_short(entry.path)} is a link to a file that {OUTSIDE}, and is passed over")
+        return False
     try:
         is_file = entry.is_file()
     except OSError:  # a link to itself
@@ -98,7 +102,9 @@ def _short(path: str) -> str:
 
 
 def passed_over(path: str) -> bool:
-    """Whether a directory's configs are without this file: it is hidden, or installed, below this folder."""
+    """Whether a directory's configs are without this file: hidden or installed below here, or a link out."""
+    if os.path.realpath(path) != os.path.abspath(path) and not may_read(path, "<here>"):
+        return True  # a link, by which it is not this repository's
     folder, name = os.path.split(os.path.relpath(path) if os.path.isabs(path) else os.path.normpath(path))
     return name.startswith(".") or _is_passed_over(folder, os.getcwd())
 

@@ -14,7 +14,7 @@ import stat
 import sys
 from collections.abc import Callable
 
-from dsconfig.consumers.tree import root
+from dsconfig.consumers.boundary import root
 from dsconfig.document import contents
 
 _COMMAND = (
@@ -68,15 +68,16 @@ class Git:
     def listing(self, folder: str) -> Listing | None:
         """The files that git lists below a folder; None where it knows none, or ignores it as a whole."""
         top = root(os.path.abspath(folder))
-        program = _program(top) if top is not None and self._answers else None
-        if top is None or program is None:
+        store = None if top is None else _store(top)
+        program = _program(top) if top is not None and store is not None and self._answers else None
+        if top is None or store is None or program is None:
             return None
         import subprocess
         import tempfile
 
         try:
             with tempfile.TemporaryDirectory(prefix="dsconfig-") as ours:
-                borrowed = _borrow(os.path.join(top, ".git"), ours)
+                borrowed = _borrow(store, ours)
                 for others in (borrowed, {}) if borrowed else ({},):  # an index may be beyond reading
                     done = subprocess.run(
                         [program, *_COMMAND, "ls-files", "-z", "-c", "-o", "--exclude-standard", "--", "."],
@@ -126,11 +127,17 @@ def _clean() -> dict[str, str]:
     }
 
 
+def _store(top: str) -> str | None:
+    """Where a repository is kept; None where there is none, as where `.git` is an empty folder."""
+    path = os.path.join(top, ".git")
+    path = _led_to(path, r"gitdir: (.*)") or path  # a linked worktree, or a submodule
+    return path if os.path.lexists(os.path.join(path, "HEAD")) else None
+
+
 def _borrow(store: str, ours: str) -> dict[str, str]:
     """Make an empty repository with the ignore rules of another; returns what leads to that one's index."""
     for name in ("objects", "refs", "info"):
         os.mkdir(os.path.join(ours, name))
-    store = _led_to(store, r"gitdir: (.*)") or store  # a linked worktree, or a submodule
     shared = _led_to(os.path.join(store, "commondir"), r"(.*)") or store
     config = "[core]\n\trepositoryformatversion = 0\n"
     if re.search(rb"(?im)^\s*objectformat\s*=\s*\"?sha256", _read(os.path.join(shared, "config"), _LARGEST)):

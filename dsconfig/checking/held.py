@@ -12,6 +12,7 @@ from dsconfig.consumers.launchers.follow import jobs_of
 from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.consumers.named import named
 from dsconfig.document import Document, read_text
+from dsconfig.evaluation import recognition
 
 if TYPE_CHECKING:
     from dsconfig.consumers.launchers.job import Job
@@ -51,7 +52,8 @@ def leads_nowhere(document: Document) -> str | None:
     """
     for job in (jobs := list(jobs_of(document))):
         if job.document is not None:
-            return leads_nowhere(job.document) if not job.is_held else None
+            why = recognition.why_unlike(job.document) if job.is_from_file else None
+            return why or (None if job.is_held else leads_nowhere(job.document))
     if jobs:
         return jobs[0].note
     if is_launch_file(document.value()) and (found := named(document)) and found.document is None:
@@ -61,7 +63,7 @@ def leads_nowhere(document: Document) -> str | None:
 
 def _of(job: Job) -> Held | None:
     config = job.document
-    if config is None or config.is_data:
+    if config is None or config.is_data or (job.is_from_file and recognition.why_unlike(config)):
         return None
     reader = with_version(job.reader, job.launch.name)
     if not job.is_held:

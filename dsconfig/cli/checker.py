@@ -10,6 +10,7 @@ from dsconfig.checking.report import Report
 from dsconfig.cli.errors import UsageError, complain, complain_internal, note
 from dsconfig.cli.files import read_stdin, reason
 from dsconfig.cli.tally import Tally
+from dsconfig.consumers.boundary import ask_for
 from dsconfig.consumers.reader import given
 from dsconfig.document import Document, read_file
 
@@ -31,6 +32,8 @@ class Checker:
         from dsconfig.checking.discover import linked_configs
 
         found: dict[str, str] = {}
+        # A hook names whatever is committed: those are no files that somebody means.
+        ask_for(each for each in paths if not self.options.asked.force_exclude or os.path.isdir(each))
         if self.options.asked.verbose:
             note(f"settings: {self.options.settings.where}")
         for path in paths:

@@ -24,6 +24,14 @@ def in_git(folder: Path, *argv: str) -> str:
     return found.stdout.strip()
 
 
+@pytest.fixture
+def repository(here: Path) -> Path:
+    """A repository of git, with nothing in it."""
+    (here / ".git").rmdir()
+    in_git(here, "init", "-q")
+    return here
+
+
 def asks_remote(folder: Path, marker: Path) -> Path:
     """A partial clone whose `.gitignore` git has to fetch, by a program that the repository names."""
     folder.mkdir()
@@ -93,11 +101,13 @@ def test_what_a_hook_says_of_its_repository_is_not_said_of_this_one(
     assert not (here / "started").exists()
 
 
-def test_a_pipe_for_ignore_rules_is_not_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_for_ignore_rules_is_not_waited_for(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = repository
     monkeypatch.setattr(git, "PATIENCE", 0.2)
     os.mkfifo(here / ".gitignore")
     for name in ("a", "b", "c"):
-        (here / name / ".git").mkdir(parents=True)
+        (here / name).mkdir()
+        in_git(here / name, "init", "-q")
         os.mkfifo(here / name / ".gitignore")
         (here / name / "a.json").write_text(CONFIG)
     told: list[str] = []
@@ -105,7 +115,8 @@ def test_a_pipe_for_ignore_rules_is_not_waited_for(here: Path, monkeypatch: pyte
     assert told == ["git did not answer in 0.2 seconds; what it ignores is checked too"]
 
 
-def test_no_git_of_the_repository_is_started(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_git_of_the_repository_is_started(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = repository
     (here / "bin").mkdir()
     for path in (here / "git", here / "bin" / "git"):
         path.write_text(f"#!/bin/sh\ntouch {here}/started\n")
