@@ -10,11 +10,14 @@ from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.consumers.launchers.arguments import with_version
 from dsconfig.consumers.launchers.follow import jobs_of
 from dsconfig.consumers.launchers.table import SCRIPTS
+from dsconfig.consumers.mentions import launchers_of
 from dsconfig.consumers.named import named
 from dsconfig.document import Document, read_text
 from dsconfig.evaluation import recognition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dsconfig.consumers.launchers.job import Job
     from dsconfig.consumers.reader import Reader
 
@@ -42,6 +45,23 @@ def held(launch: Document) -> Held | None:
     found = [each for job in jobs_of(launch) if (each := _of(job)) is not None]
     configs = {(each.document.name, each.document.text, each.place and each.place.span) for each in found}
     return found[0] if len(configs) == 1 else None
+
+
+def files_behind(document: Document) -> Iterator[str]:
+    """The files that what is said of a document depends on: itself, what it leads to, what leads to it.
+
+    Raises:
+        OSError: a config cannot be read.
+    """
+    yield document.name
+    if not document.name.startswith("<"):
+        yield from launchers_of(document.name)
+    for job in jobs_of(document):
+        if job.document is not None and job.place is not None and job.place.path is not None:
+            yield job.place.path
+            yield from (each.document.name for each in (named(job.document),) if each and each.document)
+    if is_launch_file(document.value()) and (found := named(document)) and found.document is not None:
+        yield found.document.name
 
 
 def leads_nowhere(document: Document) -> str | None:

@@ -33,7 +33,15 @@ def root(folder: str) -> str | None:
 def ask_for(paths: Iterable[str]) -> None:
     """Take these files and folders, and no others, for what somebody named: other files may lead to them."""
     _named.clear()
-    _named.update(map(os.path.realpath, paths))
+    _named.update(real for path in paths if (real := _real(path)) is not None)
+
+
+def _real(path: str) -> str | None:
+    """The real path; None of what no file can be called."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        return None
 
 
 def is_own(path: str) -> bool:
@@ -48,7 +56,9 @@ def may_read(path: str, launch: str) -> bool:
     """
     if os.name == "nt" and is_on_share(path) and not is_on_share(os.path.abspath(launch)):
         return False  # even a look at it tells its server who is asking
-    real = os.path.realpath(path)
+    real = _real(path)
+    if real is None:
+        return False
     if real in _named and not os.path.isdir(real):
         return True
     if _is_of_system(real):

@@ -139,8 +139,8 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
         hint = "a relative path counts from where `accelerate launch` is called"
         why = found.place.why_unread or "is not found from here"
         raise ResolveError(f"{found.written}, which {document.name} names, {why}", (hint,))
-    if why := why_unlike(found.document):
-        raise ResolveError(f"{document.name}: {why}")
+    if unlike := why_unlike(found.document):
+        raise ResolveError(f"{document.name}: {unlike}")
     text = f"{document.name} names {found.document.name}, which {found.reader.name} reads"
     return Reading(found.document, found.reader.spec, messages=(Message("note", text),))
 

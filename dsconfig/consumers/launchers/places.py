@@ -69,10 +69,11 @@ def search(written: str, launch: str, inside: str = "") -> Place:
         if os.path.abspath(each) not in map(os.path.abspath, tried):
             tried.append(each)
             path = os.path.normpath(os.path.join(each, written))
-            found = _at(path, _short(path), launch, tuple(tried))
-            if found is not None and found.path is not None:
-                return found
-            outside = outside or (found and found.outside)
+            if (there := _at(path, _short(path), launch, tuple(tried))) is None:
+                continue
+            if there.path is not None:
+                return there
+            outside = outside or there.outside
     return Place(None, tuple(tried), outside)
 
 
