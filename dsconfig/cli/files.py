@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.errors import refuse
+from dsconfig.consumers.boundary import OUTSIDE, leads_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +64,7 @@ def write(name: str, data: bytes) -> None:
     """Write a file whole or not at all; a path that cannot be written ends the run."""
     from dsconfig.document import rewrite
 
+    refuse_link(name)
     try:
         if is_stdout(name):  # another file in its place would lose what else is written there
             sys.stdout.flush()
@@ -81,6 +83,12 @@ def is_stdout(name: str) -> bool:
         return os.path.samestat(os.stat(name), os.fstat(sys.stdout.fileno()))
     except (OSError, ValueError, AttributeError):  # no such file, or no stdout that is one
         return False
+
+
+def refuse_link(name: str) -> None:
+    """Refuse to write through a link that somebody put into a repository to have a file elsewhere changed."""
+    if leads_out(name):
+        refuse(f"{name} is a link to a file that {OUTSIDE}: name that file, if it is meant")
 
 
 def refuse_input(name: str, *inputs: str | None, instead: str = "give another name") -> None:
@@ -119,6 +127,7 @@ def into_file(name: str, run: Callable[[], tuple[int, set[str]]]) -> int:
 
     text = StringIO(newline="")
     with redirect_stdout(text):
+        refuse_link(name)
         code, inputs = run()
     refuse_input(name, *sorted(inputs))
     try:

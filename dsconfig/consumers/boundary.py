@@ -49,6 +49,15 @@ def is_own(path: str) -> bool:
     return not os.path.islink(path) or may_read(path, path)
 
 
+def leads_out(path: str) -> bool:
+    """Whether a path into the repository of the working folder, or into that folder, is a link out of it."""
+    here, real = os.path.realpath(os.curdir), _real(path)
+    whole = os.path.normpath(os.path.join(here, path))
+    return real is not None and any(
+        _contains(home, whole) and not _contains(home, real) for home in _homes(here)
+    )
+
+
 def may_read(path: str, launch: str) -> bool:
     """Whether the file at a path may be read because of the file at `launch`, which leads to it.
 

@@ -251,3 +251,73 @@ def test_fix_changes_nothing_outside(here: Path, secrets: Path) -> None:
         main(["migrate", launch, "--from", "0.14.5", "--to", "0.19.8", "--write"])
     assert (secrets / "ds.json").read_text() == fixable
     assert sorted(os.listdir(secrets)) == ["config.json", "credentials", "ds.json"]
+
+
+@pytest.mark.parametrize("name", ["out.json", "conf/out.json"])
+def test_no_result_is_written_through_a_link_out(here: Path, secrets: Path, run: Runs, name: str) -> None:
+    (here / "a.json").write_text('{"train_batch_size": 8}')
+    (here / "out.json").symlink_to(secrets / "ds.json")
+    (here / "conf").symlink_to(secrets)
+    (secrets / "out.json").write_text(LOOKS_LIKE_ONE)
+    for verb in (
+        ["check", "a.json"],
+        ["resolve", "a.json", "--world-size", "8"],
+        ["migrate", "a.json", "--from", "0.14.5", "--to", "0.19.8"],
+        ["schema"],
+    ):
+        result = run(*verb, "-o", name)
+        assert result.code == 2
+        assert f"{name} is a link to a file that stands outside of this repository" in result.err
+    assert (secrets / "out.json").read_text() == (secrets / "ds.json").read_text() == LOOKS_LIKE_ONE
+    assert run("check", "a.json", "-o", str(secrets / "out.json")).code == 0
+
+
+def test_settings_of_an_editor_are_not_written_through_a_link_out(
+    here: Path, secrets: Path, run: Runs
+) -> None:
+    (here / ".vscode").mkdir()
+    (here / ".vscode" / "settings.json").symlink_to(secrets / "config.json")
+    assert run("editor", "vscode", "--write").code == 2
+    assert (secrets / "config.json").read_text() == DOCKER
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "loop", "folder", "git", "process"])
+def test_odd_files_that_others_name_are_neither_shown_nor_waited_for(
+    here: Path, spawn: Spawns, kind: str
+) -> None:
+    odd = here / "odd.json"
+    match kind:
+        case "pipe":
+            os.mkfifo(odd)
+        case "folder":
+            odd.mkdir()
+        case "git":
+            (here / ".git" / "config").write_text(f"[url]\n{SECRET} = {SECRET}\n")
+            odd.symlink_to(".git/config")
+        case _:
+            odd.symlink_to({"device": "/dev/zero", "loop": "odd.json", "process": "/proc/self/environ"}[kind])
+    for name, text in LAUNCHES.items():
+        (here / name).write_text(text.format("odd.json"))
+    (here / "requirements.txt").symlink_to("odd.json")
+    (here / "train.py").symlink_to("odd.json")
+    (here / "ds.json").write_text('{"train_batch_size": 8, "$dsconfig": {"model": "odd.json"}}')
+    for verb in (["check", "."], ["fix", "."], ["check", "--force-exclude", "odd.json"], ["show", "ds.json"]):
+        result = spawn(*verb, TOKEN=SECRET)
+        assert SECRET not in result.out + result.err
+        assert "Traceback" not in result.err
+
+
+def test_a_repository_that_points_into_another_shows_nothing_of_it(
+    here: Path, secrets: Path, run: Runs
+) -> None:
+    (secrets / ".git").mkdir()
+    (secrets / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (secrets / ".git" / "index").write_text(SECRET)
+    (here / ".git").rmdir()
+    (here / ".git").write_text(f"gitdir: {secrets}/.git\n")
+    (here / "a.json").write_text('{"train_batch_size": 8, "zero_optimization": {"stage": 1}}')
+    before = sorted(path.name for path in (secrets / ".git").iterdir())
+    result = run("check", ".")
+    assert "Checked 1 file" in result.out
+    assert SECRET not in result.out + result.err
+    assert sorted(path.name for path in (secrets / ".git").iterdir()) == before
