@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from dsconfig.consumers.boundary import OUTSIDE, is_own
 from dsconfig.consumers.versions import EXPECTED, is_known
 from dsconfig.document import contents
 
@@ -123,6 +124,8 @@ def _doubt(path: str, here: os.stat_result) -> str | None:
     Whom the config's directory belongs to could as well change the config. So could anyone who may write
     there, as where a file system knows no rights.
     """
+    if not is_own(path):
+        return f"they are a link to a file that {OUTSIDE}"
     if not hasattr(os, "geteuid"):
         return None
     folder, trusted = os.stat(os.path.dirname(path)), {0, os.geteuid(), here.st_uid}
@@ -144,7 +147,7 @@ def _is_open(folder: os.stat_result) -> bool:
 def _concerns_us(path: str) -> bool:
     """Whether a file that is not used would have been."""
     try:
-        return os.path.basename(path) == FILE or _mentions_us(_text_of(path))
+        return os.path.basename(path) == FILE or not is_own(path) or _mentions_us(_text_of(path))
     except SettingsFileError:
         return False
 

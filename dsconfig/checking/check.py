@@ -24,6 +24,7 @@ from dsconfig.consumers.reader import Given, Reader, given, of_file
 from dsconfig.consumers.versions import EXPECTED, is_known
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document
+from dsconfig.evaluation import recognition
 from dsconfig.evaluation.context import Source
 from dsconfig.releases import NUMBERS, Interval, Target
 
@@ -153,6 +154,8 @@ def _check_launch_file(document: Document, target: Target, world_size: int | Non
         return report
     if found.document is None:
         return report.replaced(notes=(found.note(document.name),))
+    if why := recognition.why_unlike(found.document):
+        return report.replaced(notes=(f"{document.name}: {why}",))
     note = f"{document.name}: Accelerate reads {found.document.name}, found from {found.place.folder}"
     who = found.reader._replace(known=reader.known.over(found.reader.known))
     said = _as_it_says(found.document, target, world_size, who)
@@ -170,7 +173,9 @@ def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader)
     who = with_version(who, job.launch.name)
     script = job.launch.name.endswith(SCRIPTS)
     blank = script and not any(refused(job, who.version))
-    if job.document is not None and job.is_held and not launch_file.is_launch_file(job.document.value()):
+    unlike = recognition.why_unlike(job.document) if job.document and job.is_from_file else None
+    holds = job.document is not None and job.is_held and not unlike
+    if job.document and holds and not launch_file.is_launch_file(job.document.value()):
         inner = _report(job.document, target, size, who, job.given)
         if blank:
             return _held(job, inner, *_raised(job, inner))
@@ -181,6 +186,8 @@ def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader)
     )
     if job.document is None:
         return report.replaced(notes=(job.note,))
+    if unlike:
+        return report.replaced(notes=(job.note, f"{job.launch.name}: {unlike}"))
     if launch_file.is_launch_file(job.document.value()):  # a recipe that names a launch file
         launch = job.config(who.version if who.name == "accelerate" else None) or job.document
         child = check_document(launch, target, world_size=size, consumer=who._replace(given=job.given))

@@ -1,6 +1,6 @@
 """Which files to check: those named, and the DeepSpeed configs of a directory, told by their content.
 
-Git's ignore rules hold, asked of git itself. What is hidden or installed is passed over.
+Git's ignore rules hold (`dsconfig.checking.git`). What is hidden or installed is passed over.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dsconfig.checking.git import Listing, listing
+from dsconfig.checking.git import Git, Listing
+from dsconfig.consumers.boundary import OUTSIDE, is_own, may_read
 from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.document import contents
 from dsconfig.evaluation.file_names import SUFFIXES, is_named_config, is_yaml
@@ -29,7 +30,7 @@ _LARGEST = 1 << 20
 def configs(
     folder: str,
     excludes: Callable[[str], bool] = lambda _: False,
-    closed: Callable[[str], object] = str,
+    note: Callable[[str], object] = str,
     hidden: Callable[[str], object] = str,
 ) -> Iterator[str]:
     """The DeepSpeed configs below `folder`, in a fixed order.
@@ -40,17 +41,18 @@ def configs(
     Args:
         folder: where to look.
         excludes: whether a file or folder is to be passed over.
-        closed: is told each folder and file that may not be looked into.
+        note: is told in a line what may not be looked into, or does not answer.
         hidden: is told each hidden folder that is passed over.
     """
-    folders: list[tuple[str, Listing | None]] = [(folder, listing(folder))]
+    asked = Git(note)
+    folders: list[tuple[str, Listing | None]] = [(folder, asked.listing(folder))]
     while folders:
         folder, git = folders.pop()
         try:
             with os.scandir(folder) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError:
-            closed(_short(folder))
+            note(_closed(folder))
             continue
         if any(entry.name == "pyvenv.cfg" for entry in entries):
             continue
@@ -66,15 +68,18 @@ def configs(
                     hidden(_short(entry.path))
             elif is_folder:
                 # What git does not look into is a repository of its own.
-                inner = listing(entry.path) if git and git.ends_at(entry.path) else git
+                inner = asked.listing(entry.path) if git and git.ends_at(entry.path) else git
                 below.append((entry.path, inner))
-            elif _is_wanted(entry, closed):
+            elif _is_wanted(entry, note):
                 yield _short(entry.path)
         folders += reversed(below)
 
 
-def _is_wanted(entry: os.DirEntry[str], closed: Callable[[str], object]) -> bool:
+def _is_wanted(entry: os.DirEntry[str], note: Callable[[str], object]) -> bool:
     """Whether an entry is a config, or is named like one and is not a file, or cannot be told."""
+    if entry.is_symlink() and not is_own(entry.path):
+        note(f"{_short(entry.path)} is a link to a file that {OUTSIDE}, and is passed over")
+        return False
     try:
         is_file = entry.is_file()
     except OSError:  # a link to itself
@@ -84,8 +89,12 @@ def _is_wanted(entry: os.DirEntry[str], closed: Callable[[str], object]) -> bool
     if is_config(entry.path):
         return True
     if not os.access(entry.path, os.R_OK):
-        closed(_short(entry.path))
+        note(_closed(entry.path))
     return False
+
+
+def _closed(path: str) -> str:
+    return f"{_short(path)} may not be read, and is passed over"
 
 
 def _short(path: str) -> str:
@@ -93,7 +102,9 @@ def _short(path: str) -> str:
 
 
 def passed_over(path: str) -> bool:
-    """Whether a directory's configs are without this file: it is hidden, or installed, below this folder."""
+    """Whether a directory's configs are without this file: hidden or installed below here, or a link out."""
+    if os.path.realpath(path) != os.path.abspath(path) and not may_read(path, "<here>"):
+        return True  # a link, by which it is not this repository's
     folder, name = os.path.split(os.path.relpath(path) if os.path.isabs(path) else os.path.normpath(path))
     return name.startswith(".") or _is_passed_over(folder, os.getcwd())
 

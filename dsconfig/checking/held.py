@@ -10,10 +10,14 @@ from dsconfig.consumers.launch_file import is_launch_file
 from dsconfig.consumers.launchers.arguments import with_version
 from dsconfig.consumers.launchers.follow import jobs_of
 from dsconfig.consumers.launchers.table import SCRIPTS
+from dsconfig.consumers.mentions import launchers_of
 from dsconfig.consumers.named import named
 from dsconfig.document import Document, read_text
+from dsconfig.evaluation import recognition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dsconfig.consumers.launchers.job import Job
     from dsconfig.consumers.reader import Reader
 
@@ -43,6 +47,23 @@ def held(launch: Document) -> Held | None:
     return found[0] if len(configs) == 1 else None
 
 
+def files_behind(document: Document) -> Iterator[str]:
+    """The files that what is said of a document depends on: itself, what it leads to, what leads to it.
+
+    Raises:
+        OSError: a config cannot be read.
+    """
+    yield document.name
+    if not document.name.startswith("<"):
+        yield from launchers_of(document.name)
+    for job in jobs_of(document):
+        if job.document is not None and job.place is not None and job.place.path is not None:
+            yield job.place.path
+            yield from (each.document.name for each in (named(job.document),) if each and each.document)
+    if is_launch_file(document.value()) and (found := named(document)) and found.document is not None:
+        yield found.document.name
+
+
 def leads_nowhere(document: Document) -> str | None:
     """Why there is no config to judge, where a document is a launch file of one that is not there; else None.
 
@@ -51,7 +72,8 @@ def leads_nowhere(document: Document) -> str | None:
     """
     for job in (jobs := list(jobs_of(document))):
         if job.document is not None:
-            return leads_nowhere(job.document) if not job.is_held else None
+            why = recognition.why_unlike(job.document) if job.is_from_file else None
+            return why or (None if job.is_held else leads_nowhere(job.document))
     if jobs:
         return jobs[0].note
     if is_launch_file(document.value()) and (found := named(document)) and found.document is None:
@@ -61,7 +83,7 @@ def leads_nowhere(document: Document) -> str | None:
 
 def _of(job: Job) -> Held | None:
     config = job.document
-    if config is None or config.is_data:
+    if config is None or config.is_data or (job.is_from_file and recognition.why_unlike(config)):
         return None
     reader = with_version(job.reader, job.launch.name)
     if not job.is_held:

@@ -10,7 +10,7 @@ from dsconfig.checking.discover import excluded
 from dsconfig.checking.nearest import Nearest, merged
 from dsconfig.checking.select import UnknownRuleError
 from dsconfig.checking.selection import Selection, selection
-from dsconfig.consumers.known import NOTHING, Known, Model
+from dsconfig.consumers.known import NOTHING, Known, Model, named_in
 from dsconfig.consumers.launchers.arguments import informed
 from dsconfig.consumers.own_words import declared
 from dsconfig.consumers.reader import Reader, given
@@ -109,14 +109,10 @@ def known_of(asked: Asked, settings: Settings) -> tuple[Known, Known]:
     first = Known(model, asked.host_memory, asked.gpus_per_node)
     model = None
     if settings.model is not None:
-        from dsconfig.consumers.model_files import beside  # most settings name none
-
         folder = os.path.relpath(os.path.dirname(settings.path)) if settings.path else ""
-        model = Model(
-            beside(settings.model, "" if folder == os.curdir else folder),
-            f"as {settings.where} says",
-            "settings",
-        )
+        folder = "" if folder == os.curdir else folder
+        why = f"as {settings.where} says"
+        model = named_in(settings.path or "<settings>", settings.model, folder, why, "settings")
     return first, Known(model, settings.host_memory, settings.gpus_per_node)
 
 

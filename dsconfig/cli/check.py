@@ -59,10 +59,11 @@ def run(args: argparse.Namespace) -> int:
         return watch(args, _run)
     if args.output_file in (None, "-"):
         return _run(args)[0]
-    from dsconfig.cli.files import into_file
+    from dsconfig.cli.files import into_file, refuse_input
 
     args.color = "never" if args.color == "auto" else args.color
-    return into_file(args.output_file, lambda: _run(args)[0])
+    refuse_input(args.output_file, *args.paths)  # before anything is fixed
+    return into_file(args.output_file, lambda: _run(args))
 
 
 def _run(args: argparse.Namespace) -> tuple[int, set[str]]:

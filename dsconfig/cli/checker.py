@@ -10,6 +10,7 @@ from dsconfig.checking.report import Report
 from dsconfig.cli.errors import UsageError, complain, complain_internal, note
 from dsconfig.cli.files import read_stdin, reason
 from dsconfig.cli.tally import Tally
+from dsconfig.consumers.boundary import ask_for
 from dsconfig.consumers.reader import given
 from dsconfig.document import Document, read_file
 
@@ -31,6 +32,8 @@ class Checker:
         from dsconfig.checking.discover import linked_configs
 
         found: dict[str, str] = {}
+        # A hook names whatever is committed: those are no files that somebody means.
+        ask_for(each for each in paths if not self.options.asked.force_exclude or os.path.isdir(each))
         if self.options.asked.verbose:
             note(f"settings: {self.options.settings.where}")
         for path in paths:
@@ -56,7 +59,7 @@ class Checker:
             self._refuse(folder, reason(error))
             return []
         hidden: list[str] = []
-        found = configs(folder, self.options.excludes, _pass_over, hidden.append)
+        found = configs(folder, self.options.excludes, note, hidden.append)
         names = [name for name in found if not self.options.of(name).excludes(name)]
         for each in hidden if asked.verbose else ():
             note(f"{each} is hidden, and passed over")
@@ -130,7 +133,3 @@ class Checker:
         shown = self.options.stdin_name if name == "-" else name
         reader = self.options.reader or given("deepspeed")
         self.unread.append(Report(shown, self.options.target, reader, None, (), unread=why))
-
-
-def _pass_over(name: str) -> None:
-    note(f"{name} may not be read, and is passed over")

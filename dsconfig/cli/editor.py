@@ -92,9 +92,10 @@ def _write(files: list[EditorFile]) -> None:
 
 
 def _read(path: str) -> str | None:
-    from dsconfig.cli.files import reason
+    from dsconfig.cli.files import reason, refuse_link
     from dsconfig.document import MAX_SIZE, contents
 
+    refuse_link(path)
     try:
         data = contents(path)
     except FileNotFoundError:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.errors import refuse
+from dsconfig.consumers.boundary import OUTSIDE, leads_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +64,7 @@ def write(name: str, data: bytes) -> None:
     """Write a file whole or not at all; a path that cannot be written ends the run."""
     from dsconfig.document import rewrite
 
+    refuse_link(name)
     try:
         if is_stdout(name):  # another file in its place would lose what else is written there
             sys.stdout.flush()
@@ -81,21 +85,51 @@ def is_stdout(name: str) -> bool:
         return False
 
 
-def refuse_input(name: str, *inputs: str | None) -> None:
-    """Refuse to write over a file that something else was read from."""
+def refuse_link(name: str) -> None:
+    """Refuse to write through a link that somebody put into a repository to have a file elsewhere changed."""
+    if leads_out(name):
+        refuse(f"{name} is a link to a file that {OUTSIDE}: name that file, if it is meant")
+
+
+def refuse_input(name: str, *inputs: str | None, instead: str = "give another name") -> None:
+    """Refuse to write over a file that something was read from, whatever it is called there."""
     for other in inputs:
-        if other and os.path.exists(name) and os.path.exists(other) and os.path.samefile(name, other):
-            refuse(f"{name} is {other}, which is read: give another name")
+        if other and _is_same(name, other):
+            refuse(f"{name} is {'what stdin is' if other == '-' else other}, which is read: {instead}")
 
 
-def into_file(name: str, run: Callable[[], int]) -> int:
-    """Run it, and write to a file what it would have written to stdout: whole, or not at all."""
+def refuse_inputs(
+    name: str, document: Document, *others: str | None, instead: str = "give another name"
+) -> None:
+    """Refuse to write over a config, what it leads to or what leads to it, and these other files."""
+    from dsconfig.checking.held import files_behind
+
+    with suppress(OSError):  # whoever reads it says so
+        refuse_input(name, *files_behind(document), *others, instead=instead)
+
+
+def _is_same(name: str, other: str) -> bool:
+    """Whether two names lead to one file: by links of either kind, or in other letters where that is one."""
+    try:
+        there = os.fstat(sys.stdin.fileno()) if other == "-" else os.stat(other)
+        return stat.S_ISREG(there.st_mode) and os.path.samestat(os.stat(name), there)
+    except (OSError, ValueError, AttributeError):  # there is none
+        return False
+
+
+def into_file(name: str, run: Callable[[], tuple[int, set[str]]]) -> int:
+    """Run it, and write to a file what it would have written to stdout: whole, or not at all.
+
+    `run` returns also which files it depends on: none of them is written over.
+    """
     from contextlib import redirect_stdout
     from io import StringIO
 
     text = StringIO(newline="")
     with redirect_stdout(text):
-        code = run()
+        refuse_link(name)
+        code, inputs = run()
+    refuse_input(name, *sorted(inputs))
     try:
         os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
     except OSError as error:

@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.errors import CLEAN, FINDINGS, note, refuse
-from dsconfig.cli.files import is_stdout, refuse_input, write
+from dsconfig.cli.files import is_stdout, refuse_inputs, write
 from dsconfig.cli.output import put, refuse_unlike
 from dsconfig.cli.resolved import tell
 
@@ -80,7 +80,7 @@ def _refuse(args: argparse.Namespace, document: Document) -> None:
     refuse_launch_file(document)
     refuse_unlike(document, args.output)
     read = (args.training_args, getattr(args, "config", None), args.model and config_at(args.model))
-    refuse_input(args.output, *read)
+    refuse_inputs(args.output, document, args.file, *read)
 
 
 def largest(args: argparse.Namespace, document: Document, options: Options) -> int:

@@ -15,7 +15,7 @@ from dsconfig.checking.report import Report
 from dsconfig.checking.together import LONG
 from dsconfig.cli.errors import note
 from dsconfig.cli.output import difference, is_whole, put, replace, show
-from dsconfig.consumers.tree import root
+from dsconfig.consumers.boundary import may_read
 from dsconfig.diagnostic import Diagnostic
 from dsconfig.document import Document, read_file
 from dsconfig.document.rewrite import sweep
@@ -28,11 +28,7 @@ from dsconfig.render.text import printable
 
 def is_ours(path: str, launch: str) -> bool:
     """Whether a file that a launch file names is of its repository or this folder, and not installed."""
-    if not SKIPPED.isdisjoint(path.split(os.sep)):
-        return False
-    folder = os.path.dirname(os.path.realpath(launch))
-    homes = {os.path.realpath(os.curdir), root(folder) or folder}
-    return any(path.startswith(os.path.join(home, "")) for home in homes)
+    return SKIPPED.isdisjoint(path.split(os.sep)) and may_read(path, launch)
 
 
 def _title(found: Diagnostic) -> str | None:

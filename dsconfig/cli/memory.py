@@ -174,7 +174,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
         refuse("--output goes with --fit")
     names = ("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init")
     return document, Options(
-        _model(args) or (known.model and known.model.named),
+        _model(args) or (known.model and not known.model.barred and known.model.named) or None,
         ranks(document, found, size, "--world-size, or --nodes and --gpus-per-node"),
         target,
         reader.said,

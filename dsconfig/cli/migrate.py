@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_circumstances, add_color, add_file, add_settings, to_file
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.files import read, reason, write
+from dsconfig.cli.files import read, reason, refuse_input, refuse_inputs, write
 from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
 
     _refuse_same(args)
     document = read(args.file)
+    for name in filter(None, (args.output, args.elasticity)):
+        refuse_inputs(name, document, instead=_ITSELF)
     inside = _led_to(args, document)
     if inside is not None and inside.place is None:
         document, args.file = inside.document, inside.document.name
@@ -98,12 +100,15 @@ def _led_to(args: argparse.Namespace, document: Document) -> Held | None:
     return found
 
 
+_ITSELF = "only --write writes over it, else give another name"
+
+
 def _refuse_same(args: argparse.Namespace) -> None:
     if args.write and args.file == "-":
         refuse("--write needs a file: what comes from stdin goes to stdout")
     for name in (args.output, args.elasticity):
-        if name and os.path.exists(name) and os.path.exists(args.file) and os.path.samefile(name, args.file):
-            refuse(f"{name} is the config itself: only --write writes over it")
+        if name:
+            refuse_input(name, args.file, args.config, instead=_ITSELF)
     if args.output and args.elasticity and os.path.abspath(args.output) == os.path.abspath(args.elasticity):
         refuse(f"{args.output} cannot take both the config and the one with its elasticity block")
 

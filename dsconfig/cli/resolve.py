@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_file, add_filling, add_settings, to_file, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.files import mapping, read, write
+from dsconfig.cli.files import mapping, read, refuse_inputs, write
 from dsconfig.cli.in_json import plain, unspeakable
 from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.resolved import assignment, explain
@@ -78,6 +78,8 @@ def _resolve(args: argparse.Namespace) -> Run:
     from dsconfig.resolving.resolve import resolve
 
     document = read(args.file)
+    if args.output:
+        refuse_inputs(args.output, document, args.file, args.training_args, args.model_config, args.config)
     found = in_force(args, document)
     target, _, reader = found
     return resolve(

@@ -22,6 +22,8 @@ class Model(NamedTuple):
     """A clause: `which recipe.yaml names`."""
     origin: Literal["argument", "file", "settings", "launch file"]
     """Where that is said, the strongest first."""
+    barred: bool = False
+    """Whether its file is outside of the repository of the file that names it, and is not read."""
 
     @property
     def is_asked(self) -> bool:
@@ -73,7 +75,14 @@ def of_file(data: Json, name: str) -> Known:
     said = declared(data).model
     if said is None:
         return NOTHING
-    from dsconfig.consumers.model_files import beside  # few configs name one
-
     folder = "" if name.startswith("<") else os.path.dirname(name)
-    return Known(Model(beside(said, folder), 'as its own `"$dsconfig"` says', "file"))
+    return Known(named_in(name, said, folder, 'as its own `"$dsconfig"` says', "file"))
+
+
+def named_in(launch: str, said: str, folder: str, why: str, origin: Literal["file", "settings"]) -> Model:
+    """The model that a file names, by a path that counts from a folder, or by a name."""
+    from dsconfig.consumers.model_files import beside, is_barred  # few files name one
+
+    if any(is_barred(each, launch) for each in (os.path.join(folder, said), said)):
+        return Model(said, why, origin, barred=True)
+    return Model(beside(said, folder), why, origin)

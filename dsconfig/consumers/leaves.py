@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from dsconfig.consumers.tree import root, texts
+from dsconfig.consumers.boundary import root
+from dsconfig.consumers.tree import texts
 
 PROGRAMS = frozenset(("LLaMA-Factory", "Axolotl", "ms-swift"))
 """Programs that do so for every model with experts that they know.

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
+from dsconfig.consumers.boundary import may_read, root
 from dsconfig.consumers.launchers.table import SCRIPTS
 from dsconfig.consumers.reader import Reader
-from dsconfig.consumers.tree import edition, root, texts
+from dsconfig.consumers.tree import edition, texts
 from dsconfig.document import contents
 from dsconfig.json_types import NamedTuple
 
@@ -260,8 +261,11 @@ def _of_program(before: str, script: str, top: str, why: str) -> str | None:
     folder = script
     while folder != top and len(folder) > len(top):
         folder = os.path.dirname(folder)
+        path = os.path.join(folder, programs[-1])
+        if not may_read(path, script):
+            continue
         try:
-            program = contents(os.path.join(folder, programs[-1])).decode("latin-1")
+            program = contents(path).decode("latin-1")
         except OSError:
             continue
         if re.search(_OPENED, program) and not re.search(_TRAINED, program):

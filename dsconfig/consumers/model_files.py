@@ -6,6 +6,7 @@ import json
 import os
 import re
 
+from dsconfig.consumers.boundary import is_on_share, may_read
 from dsconfig.document.contents import contents
 from dsconfig.json_types import JsonObject
 
@@ -20,6 +21,15 @@ def beside(named: str, folder: str) -> str:
     """The model as it is named from a folder, where it is there; else as it is."""
     path = os.path.join(folder, named)
     return path if path != named and config_at(path) is not None else named
+
+
+def is_barred(named: str, launch: str) -> bool:
+    """Whether a model that the file at `launch` names is there, and may not be read because of that."""
+    if "\0" in named or len(named) > _LONGEST:
+        return False
+    if may_read(named, launch) and may_read(os.path.join(named, CONFIG), launch):
+        return False
+    return is_on_share(named) or os.path.exists(named)
 
 
 def config_at(name: str) -> str | None:

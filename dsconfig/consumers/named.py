@@ -24,7 +24,9 @@ class Named(NamedTuple):
     """Where it was searched."""
 
     def note(self, launch: str) -> str:
-        """What is to be said where there is no such file."""
+        """What is to be said where there is no such file, or none that may be read."""
+        if why := self.place.why_unread:
+            return f"{launch}: {self.written} {why}"
         tried = self.place.folders or "here"
         return f"{launch}: {self.written} is not found from {tried}, and not checked"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 
+from dsconfig.consumers.boundary import root
 from dsconfig.consumers.mentions import may_be
-from dsconfig.consumers.tree import root, texts
+from dsconfig.consumers.tree import texts
 
 _BUILDS = b"deepspeed.initialize"
 _LONGEST = 300

@@ -6,7 +6,8 @@ import os
 import re
 from functools import lru_cache
 
-from dsconfig.consumers.tree import root, tick
+from dsconfig.consumers.boundary import is_own, root
+from dsconfig.consumers.tree import tick
 from dsconfig.document import contents
 from dsconfig.releases import version_installed
 
@@ -46,6 +47,8 @@ def _pinned(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
         return None
     for each in names[:_MOST]:
         path = os.path.join(folder, each)
+        if not is_own(path):
+            continue
         try:
             text = contents(path, _LARGEST).decode("latin-1")
         except OSError:

@@ -1,13 +1,14 @@
-"""The repository around a config: its root, and the scripts and launch files that may name the config."""
+"""The repository around a config: the scripts and launch files that may name the config."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import islice
 from time import monotonic
 
+from dsconfig.consumers.boundary import is_own, root
 from dsconfig.document.contents import contents_of, unsaved
 
 SCRIPTS = (
@@ -21,17 +22,6 @@ _MOST_FOLDERS, _MOST_PROGRAMS, _MOST_OTHERS, _LARGEST = 1000, 500, 1000, 256 * 1
 """Beyond these nobody waits for an answer: who reads the config then follows from its content."""
 _LONGEST_JSON = 64 * 1024
 """Longer JSON is data, and launches nothing."""
-
-
-@cache
-def root(folder: str) -> str | None:
-    """The root of the repository that an absolute folder belongs to; None where it belongs to none."""
-    while not os.path.exists(os.path.join(folder, ".git")):
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return None
-        folder = parent
-    return folder
 
 
 def texts(folder: str, path: str, *, deep: bool) -> tuple[tuple[str, bytes], ...]:
@@ -68,6 +58,8 @@ def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, byt
     for entry in _scripts(folder, NOT_SEARCHED if tests else NOT_SEARCHED | _TESTS, deep=deep):
         is_program, is_json = entry.name.endswith(".py"), entry.name.endswith(".json")
         if not left[is_program]:
+            continue
+        if entry.is_symlink() and not is_own(entry.path):
             continue
         left[is_program] -= 1
         try:

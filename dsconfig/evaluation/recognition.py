@@ -140,6 +140,21 @@ def foreign(document: Document) -> str | None:
     return f"{whole} its {len(keys)} keys {'is' if count == len(keys) else 'are not'} DeepSpeed's"
 
 
+def why_unlike(document: Document) -> str | None:
+    """Why nothing of a file that another one names is shown, in words; None where it is like a config.
+
+    A repository may name whatever it likes, such as the `.env` beside it that nobody committed.
+    """
+    data = document.value()
+    if not document.text.strip() or (isinstance(data, dict) and not data):
+        return None
+    keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
+    own = "$dsconfig" in keys or is_launch_file(data) or format_of(data) is not None
+    if own or (without_remarks(keys) and not mostly_foreign(keys)):
+        return None
+    return f"{document.name} is not like a DeepSpeed config, and not checked: name it itself to see why"
+
+
 def may_be_config(document: Document) -> bool:
     """Whether a document can be a config at all, whosever its keys are: an object, and no launch file."""
     data = document.value()

@@ -49,7 +49,7 @@ class Judged:
         """The model of the job, by its path or name, if somebody names it: memory is told of no other."""
         known = self.report.reader.known.model
         if known is not None and isinstance(known.named, str):
-            return known.named
+            return None if known.barred else known.named
         from dsconfig.resolving.launched import told
 
         try:

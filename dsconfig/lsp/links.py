@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.consumers.boundary import may_read
 from dsconfig.consumers.launch_file import BLOCK, LINK, is_launch_file, linked
 from dsconfig.consumers.launchers.follow import jobs_of
 from dsconfig.lsp.uris import uri_of
@@ -48,8 +49,9 @@ def links(judged: Judged) -> Iterator[Link]:
     if schema is not None and isinstance(schema.value, str) and schema.value:
         uri = schema.value
         if "://" not in uri and not document.name.startswith("<"):
-            uri = uri_of(os.path.join(os.path.dirname(document.name), uri))
-        if "://" in uri:
+            path = os.path.join(os.path.dirname(document.name), uri)
+            uri = uri_of(path) if may_read(path, document.name) else ""
+        if uri.startswith(("https://", "http://", "file:///")):  # of a file, on no other machine
             yield Link(*_inner(document, *schema.span), uri, "the schema")
 
 

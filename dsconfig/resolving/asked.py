@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
+from dsconfig.consumers.boundary import OUTSIDE
 from dsconfig.consumers.known import of_file
 from dsconfig.consumers.versions import parted
 from dsconfig.releases import NUMBERS
@@ -115,6 +116,8 @@ def ask(document: Document, options: Options) -> Question:
     options.refuse()
     said = told(document, reader_of(document, options.consumer))
     own = of_file(document.value(), document.name).model
+    if own and own.barred and options.model is None:
+        raise NotModelledError(f"the model {own.shown} {OUTSIDE}, and is not read", "name it with `--model`")
     source = options.model or (own.named if own else said.model)
     if source is None:
         raise NotModelledError(

@@ -13,6 +13,7 @@ from dsconfig.consumers.launchers.follow import job_of
 from dsconfig.consumers.launchers.format import at
 from dsconfig.consumers.launchers.given import plain
 from dsconfig.consumers.launchers.model import ADAPTED, TARGETS, found_from, named, tuning
+from dsconfig.consumers.model_files import is_barred
 from dsconfig.resolving.lora import adapter_of
 from dsconfig.sizing.refused import NotModelledError
 
@@ -86,7 +87,7 @@ def _model(data: Mapping[str, Json], launch: str) -> str | None:
     written = named(data)
     if written is None or "$" in written:
         return None
-    return found_from(written, launch) or written
+    return found_from(written, launch) or (None if is_barred(written, launch) else written)
 
 
 def _checkpointing(data: Mapping[str, Json], program: str) -> bool | None:

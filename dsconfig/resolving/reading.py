@@ -17,6 +17,7 @@ from dsconfig.consumers.named import named
 from dsconfig.consumers.reader import Given, Reader, given
 from dsconfig.consumers.versions import parted
 from dsconfig.document import Document, read_dict
+from dsconfig.evaluation.recognition import why_unlike
 from dsconfig.releases import Target
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.runtime import Launched
@@ -61,7 +62,7 @@ class Reading(NamedTuple):
 
 def known_config(known: Known) -> Mapping[str, Json] | None:
     """What a consumer reads of the model that is known to be trained; None where that cannot be told."""
-    if known.model is None:
+    if known.model is None or known.model.barred:
         return None
     named = known.model.named
     if not isinstance(named, str):
@@ -136,7 +137,10 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
         return Reading(config, filler, document, (Message("note", text),))
     if found.document is None:
         hint = "a relative path counts from where `accelerate launch` is called"
-        raise ResolveError(f"{found.written}, which {document.name} names, is not found from here", (hint,))
+        why = found.place.why_unread or "is not found from here"
+        raise ResolveError(f"{found.written}, which {document.name} names, {why}", (hint,))
+    if unlike := why_unlike(found.document):
+        raise ResolveError(f"{document.name}: {unlike}")
     text = f"{document.name} names {found.document.name}, which {found.reader.name} reads"
     return Reading(found.document, found.reader.spec, messages=(Message("note", text),))
 
@@ -145,6 +149,8 @@ def _of_job(job: Job, release: str, consumer: str | None) -> Reading:
     """The config that a launch file leads to, perhaps by another."""
     if job.document is None:
         raise ResolveError(job.note)
+    if job.is_from_file and (why := why_unlike(job.document)):
+        raise ResolveError(f"{job.launch.name}: {why}")
     note = Message("note", job.note)
     if launch_file.is_launch_file(job.document.value()):
         said = consumer or job.format.reader

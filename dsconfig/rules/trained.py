@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dsconfig.consumers.boundary import OUTSIDE
 from dsconfig.consumers.known import Model as Named
 from dsconfig.consumers.model_files import CONFIG, config_at, read
 from dsconfig.evaluation.context import Context, SkipRule
@@ -158,6 +159,8 @@ def open_model(named: Named) -> Model:
     Raises:
         UnreadableModelError: it cannot be read, or there is none.
     """
+    if named.barred:
+        raise UnreadableModelError(f"{named.shown} {OUTSIDE}, and is not read: name it with --model")
     if not isinstance(named.named, str):
         return _described("the model", named.named)
     path = config_at(named.named)

@@ -168,11 +168,14 @@ def test_where_nothing_can_be_written(run: Runs, here: Path, out: str, said: str
     assert {path.name: path.read_bytes() for path in here.iterdir() if path.is_file()} == before
 
 
-def test_over_the_config_itself_and_through_a_link(run: Runs, here: Path) -> None:
-    os.symlink("ds.json", "link.json")
+def test_through_a_link_and_never_over_the_config_itself(run: Runs, here: Path) -> None:
+    (here / "old.json").write_text("{}")
+    os.symlink("old.json", "link.json")
     assert run(*FIT, "-o", "link.json").code == 0
     assert (here / "link.json").is_symlink()
-    assert json.loads((here / "ds.json").read_text())["zero_optimization"]["stage"] == 3
+    assert json.loads((here / "old.json").read_text())["zero_optimization"]["stage"] == 3
+    os.symlink("ds.json", "itself.json")
+    assert run(*FIT, "-o", "itself.json").code == run(*FIT, "-o", "./ds.json").code == 2
 
 
 def test_a_config_that_does_not_fit_is_not_written(run: Runs, here: Path) -> None:

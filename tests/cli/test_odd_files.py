@@ -77,8 +77,12 @@ def test_the_others_are_checked(here: Path, spawn: Spawns, kind: str) -> None:
     code, out, err = spawn("check", ".", *TARGET, "--output-format", "concise")
     assert code == 2
     assert "zero.json" in out
-    assert "dsconfig: error: ds_config.json: " in err
-    assert said in err
+    if os.path.realpath("ds_config.json").startswith(str(here)):
+        assert "dsconfig: error: ds_config.json: " in err
+        assert said in err
+    else:
+        link = "is a link to a file that stands outside of this repository, and is passed over"
+        assert f"dsconfig: note: ds_config.json {link}" in err
     assert "dsconfig: error: loop.yaml: too many levels of symbolic links" in err
     assert "Checked 1 file " in out
 

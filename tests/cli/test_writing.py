@@ -46,12 +46,14 @@ def left(folder: str = ".") -> list[str]:
     [
         ("fix", "ds_config.json"),
         ("check", "--fix", "ds_config.json"),
-        ("resolve", "--world-size", "8", "ds_config.json", "-o", "ds_config.json"),
+        ("resolve", "--world-size", "8", "in.json", "-o", "ds_config.json"),
     ],
 )
 def test_hard_links_are_not_parted(file: Path, run: Runs, argv: tuple[str, ...]) -> None:
     os.link(file, "other")
+    Path("in.json").write_text('{"train_batch_size": 8}')
     code, _, err = run(*argv)
+    Path("in.json").unlink()
     assert code == 2
     said = "has 2 names (hard links), which writing it would part; it is left as it is"
     assert err.startswith(f"dsconfig: error: ds_config.json: {said}\n")

@@ -89,7 +89,13 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
     if place.path is None:
         document = _written_by_script(command.path, shell, launch)
         own = command.path in shell.documents or command.path in shell.edited
-        return job._replace(document=document, place=None if document else place, is_written_by_script=own)
+        edits = command.path in shell.edited and command.path not in shell.documents
+        return job._replace(
+            document=document,
+            place=None if document else place,
+            is_written_by_script=own,
+            is_template=edits,
+        )
     document = read(place.path)
     if command.flag == "--config_file":
         if not is_launch_file(document.value()):

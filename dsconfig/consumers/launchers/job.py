@@ -45,6 +45,8 @@ class Job(NamedTuple):
     """Flags of its command that are keys of the block in Accelerate's launch file, which it names."""
     is_written_by_script: bool = False
     """Whether the job's script writes the config itself."""
+    is_template: bool = False
+    """Whether the script makes the config of another file, by editing its text."""
     one_node: Callable[[], int | None] | None = None
     """What finds the processes of one node, where only the job's shell knows how many nodes there are."""
 
@@ -54,6 +56,11 @@ class Job(NamedTuple):
         config = self.document
         own = config is not None and config.name.startswith(f"{self.launch.name}: ")
         return config is not None and (self.inline is not None or config.is_data or own)
+
+    @property
+    def is_from_file(self) -> bool:
+        """Whether another file's text is the config, or became it."""
+        return self.document is not None and (self.is_template or not self.is_held)
 
     def config(self, version: str | None) -> Document | None:
         """The config, or Accelerate's launch file as a version of Accelerate takes it beside its flags.
@@ -111,6 +118,8 @@ class Job(NamedTuple):
         if self.document is None:
             if "$" in self.written or self.is_written_by_script:
                 return f"{where}: `{self.written}` is known to the job's shell alone, and not checked"
+            if self.place is not None and (why := self.place.why_unread):
+                return f"{where}: `{self.written}` {why}"
             if self.place is None or not self.place.tried:
                 return f"{where}: `{self.written}` is not there, and not checked"
             if self.format.preset and is_name(self.written):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dsconfig.consumers.launchers.format import at
 from dsconfig.consumers.launchers.given import plain
 from dsconfig.consumers.launchers.places import search
-from dsconfig.consumers.model_files import CONFIG, config_at
+from dsconfig.consumers.model_files import CONFIG, config_at, is_barred
 from dsconfig.json_types import Json
 
 KEYS = ("model_name_or_path", "base_model", "model.name_or_path", "model_id_or_path", "model")
@@ -46,6 +46,8 @@ def named(data: Json) -> str | None:
 
 def found_from(written: str, launch: str) -> str | None:
     """Where it is on disk, from the launch file's own folder or the hub's cache; None: nowhere."""
+    if is_barred(written, launch):
+        return None
     if config_at(written):
         return written
     return search(f"{written}/{CONFIG}", launch).path

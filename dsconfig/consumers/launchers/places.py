@@ -6,7 +6,7 @@ import os
 import re
 import sys
 
-from dsconfig.consumers.tree import root
+from dsconfig.consumers.boundary import OUTSIDE, is_on_share, may_read, root
 from dsconfig.document.contents import is_file
 from dsconfig.json_types import NamedTuple
 
@@ -18,6 +18,8 @@ class Place(NamedTuple):
 
     path: str | None
     tried: tuple[str, ...]
+    outside: str | None = None
+    """The file that is there, and may not be read because a launch file names it."""
 
     @property
     def folder(self) -> str:
@@ -28,6 +30,13 @@ class Place(NamedTuple):
     def folders(self) -> str:
         """All that were tried, in words."""
         return ", ".join(map(_said, self.tried))
+
+    @property
+    def why_unread(self) -> str | None:
+        """Why the file that is there is not read, as the end of a sentence; None where there is none."""
+        if self.outside is None:
+            return None
+        return f"{OUTSIDE}, and is not read: name {self.outside} itself, too, to have it checked"
 
 
 def search(written: str, launch: str, inside: str = "") -> Place:
@@ -44,9 +53,9 @@ def search(written: str, launch: str, inside: str = "") -> Place:
         found = search(written[match.end() :], launch)
         return found if found.path is not None else found._replace(path=None)
     if launch.startswith("<"):
-        return Place(written if is_file(written) else None, (os.curdir,))
+        return _at(written, written, launch, (os.curdir,)) or Place(None, (os.curdir,))
     if os.path.isabs(written):
-        return Place(written, ()) if is_file(written) else _of_another_machine(written, launch)
+        return _at(written, written, launch, ()) or _of_another_machine(written, launch)
     folder = os.path.dirname(os.path.abspath(launch))
     folders, top = [os.curdir], root(folder)
     while True:
@@ -55,13 +64,24 @@ def search(written: str, launch: str, inside: str = "") -> Place:
             break
         folder = os.path.dirname(folder)
     tried: list[str] = []
+    outside: str | None = None
     for each in folders:
         if os.path.abspath(each) not in map(os.path.abspath, tried):
             tried.append(each)
             path = os.path.normpath(os.path.join(each, written))
-            if is_file(path):
-                return Place(_short(path), tuple(tried))
-    return Place(None, tuple(tried))
+            if (there := _at(path, _short(path), launch, tuple(tried))) is None:
+                continue
+            if there.path is not None:
+                return there
+            outside = outside or there.outside
+    return Place(None, tuple(tried), outside)
+
+
+def _at(path: str, shown: str, launch: str, tried: tuple[str, ...]) -> Place | None:
+    """The file at a path, unless it may not be read; None where there is none."""
+    if may_read(path, launch):
+        return Place(shown, tried) if is_file(path) else None
+    return Place(None, tried, shown) if is_on_share(path) or is_file(path) else None
 
 
 def _of_another_machine(written: str, launch: str) -> Place:
