@@ -136,3 +136,22 @@ def test_a_recipe_is_read_with_its_launch_file_of_accelerate(config: str) -> Non
     )
     run = resolve("recipe.yaml", target="0.19.8")
     assert (run.consumer, run.triplet) == ("transformers", (64, 8, 4))
+
+
+@pytest.mark.parametrize("flag", ["--deepspeed_config", "--deepspeed"])
+@pytest.mark.parametrize(
+    ("script", "codes"),
+    [
+        ("deepspeed --autotuning tune train.py {} ds/z.json\n", []),
+        ("deepspeed --autotuning=run --num_gpus 8 train.py {} ds/z.json\n", []),
+        ("deepspeed train.py {} ds/z.json\n", ["DSC915"]),
+        ("deepspeed --autotuning tune train.py {0} o.json\ndeepspeed train.py {0} ds/z.json\n", ["DSC915"]),
+    ],
+)
+def test_autotuning_is_meant_to_end_a_run_that_the_autotuner_starts(
+    config: str, flag: str, script: str, codes: list[str]
+) -> None:
+    tuned = {"train_batch_size": 8, "autotuning": {"enabled": True}, "zero_optimization": {"stage": 2}}
+    Path(config).write_text(json.dumps(tuned))
+    launched(run_sh=script.format(flag))
+    assert [found.code for found in check(config, "0.19.8") if found.code == "DSC915"] == codes

@@ -76,12 +76,23 @@ def jobs_behind(reader: Reader, name: str) -> list[Job]:
     return [job for found in _by_script(name, reader.name).values() for job in found] if reader.launch else []
 
 
+def is_autotuned(name: str) -> bool:
+    """Whether every command known to start a job with the config at a path starts DeepSpeed's autotuner.
+
+    Source: deepspeed launcher/runner.py, `--autotuning` (`tune` or `run`).
+    """
+    if name.startswith("<") or not name:
+        return False
+    jobs = [job for script in launchers_of(name) for job in _jobs(script, name)]
+    return bool(jobs) and all((job.arguments or {}).get("autotuning") in ("tune", "run") for job in jobs)
+
+
 def _by_script(name: str, reader: str) -> dict[str, list[Job]]:
     return {script: _jobs(script, name, reader) for script in launchers_of(name)}
 
 
-def _jobs(script: str, name: str, reader: str) -> list[Job]:
-    """The jobs of a launch file by which this reader reads the config at a path."""
+def _jobs(script: str, name: str, reader: str | None = None) -> list[Job]:
+    """The jobs of a launch file by which this reader reads the config at a path; None: any reader."""
     try:
         found = list(jobs_of(read_file(script)))
     except OSError:
@@ -90,7 +101,7 @@ def _jobs(script: str, name: str, reader: str) -> list[Job]:
     return [
         job
         for job in found
-        if job.format.reader == reader
+        if reader in (None, job.format.reader)
         and job.inline is None
         and job.place is not None
         and job.place.path is not None
