@@ -15,6 +15,7 @@ from dsconfig.releases import name
 from dsconfig.schema.additions import Auto
 from dsconfig.schema.keywords import Schema
 from dsconfig.words import quoted
+from dsconfig.words.docstring import docstring
 
 _EXACT = 2**53
 """Editors are written in JavaScript, which rounds integers beyond this one."""
@@ -93,7 +94,7 @@ def _fields() -> dict[str, dict[str, walk.Field]]:
 
 def of_kind(kind: OptimizerType | SchedulerType) -> str:
     """What an optimizer or a scheduler does, in the words of the class of its params."""
-    return " ".join((kind.params.__doc__ or "").split()) if kind.params else kind.notes
+    return " ".join(docstring(kind.params).split()) if kind.params else kind.notes
 
 
 def _fillers(info: KeyInfo) -> str:
