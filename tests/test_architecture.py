@@ -60,7 +60,7 @@ HOUSE: Mapping[str, str] = {
     # What training holds in memory, simulated: arithmetic of shapes and set-ups, which knows no config.
     "sizing": "",
     # What one rule sees of one release; then the rules themselves; then all releases at once.
-    "evaluation": "consumers diagnostic dialect document json_types model releases words",
+    "evaluation": "consumers diagnostic dialect document json_types model releases",
     "rules": "batch consumers diagnostic dialect document elastic evaluation json_types model releases"
     " sizing words",
     "checking": "consumers diagnostic document evaluation json_types releases render rules settings words",

@@ -13,9 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.diagnostic import Effect, EffectName
+from dsconfig.evaluation.docstring import docstring
 from dsconfig.json_types import NamedTuple
 from dsconfig.releases import NEVER, Interval, number
-from dsconfig.words.docstring import docstring
 
 Subject: TypeAlias = Literal["config", "text", "template", "launch file", "job"]
 """What a rule looks at.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from dsconfig.evaluation.docstring import docstring
 from dsconfig.model import walk
 from dsconfig.model.config import Config
 from dsconfig.model.docstrings import prose
@@ -15,7 +16,6 @@ from dsconfig.releases import name
 from dsconfig.schema.additions import Auto
 from dsconfig.schema.keywords import Schema
 from dsconfig.words import quoted
-from dsconfig.words.docstring import docstring
 
 _EXACT = 2**53
 """Editors are written in JavaScript, which rounds integers beyond this one."""
