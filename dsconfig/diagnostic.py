@@ -229,10 +229,10 @@ def dotted(path: KeyPath) -> str:
     """A path as people write it: keys joined by dots, list indices in brackets; empty for the root."""
     text = ""
     for part in path:
-        if isinstance(part, int):
+        if type(part) is int:
             text += f"[{part}]"
-        else:
-            text += f".{part}" if text else part
+        else:  # a key of a Python dict may be anything
+            text += f".{part}" if text else str(part)
     return text
 
 

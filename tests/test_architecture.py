@@ -93,12 +93,13 @@ ELASTIC: Mapping[str, str] = {
     "constants": "",
     "divisors": "",
     "atomic_write": "",
+    "printable": "",
     # DeepSpeed's own solver, as its releases had it; then plans upon it.
     "deepspeed": "constants divisors errors json_types",
     "planning": "constants deepspeed divisors errors json_types",
     # What a training process asks of its agent; then the agent, which alone needs torch.
     "worker": "atomic_write errors json_types",
-    "agent": "atomic_write errors json_types planning worker",
+    "agent": "atomic_write errors json_types planning printable worker",
     "launch": "agent",
     "elastic": "",
 }

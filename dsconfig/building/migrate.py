@@ -5,8 +5,8 @@ from __future__ import annotations
 from dsconfig.checking.circumstances import circumstances
 from dsconfig.checking.held import held
 from dsconfig.checking.source import ConfigSource, read
-from dsconfig.document import Document, read_text
-from dsconfig.document.pretty import pretty_config
+from dsconfig.document import Document
+from dsconfig.fixing.fix import as_text
 from dsconfig.fixing.lifted import lifted
 from dsconfig.fixing.migrate import Migration
 from dsconfig.fixing.migrate import migrate as carry
@@ -37,9 +37,10 @@ def migrate(
     Raises:
         OSError: the path cannot be read.
         UnknownReleaseError: there is no such release.
-        ValueError: `origin` is not known, or not earlier than `to`, or an argument is impossible.
+        ValueError: `origin` is not known, or not earlier than `to`, or an argument is impossible, or a dict
+            holds what JSON has no word for.
     """
-    document = _as_text(read(source))
+    document = as_text(read(source), source)
     inside = held(document)
     if inside is None or inside.place is None:
         return _carried(document, to, origin, world_size, consumer, keep=keep)
@@ -77,12 +78,3 @@ def _single(target: Target) -> str:
     if len(target.releases) > 1:
         raise ValueError(f"`{target.text}` names {len(target.releases)} releases: give one")
     return target.releases[0]
-
-
-def _as_text(document: Document) -> Document:
-    """The document as a text that can be edited."""
-    if not document.is_data:
-        return document
-    data = document.value()
-    assert isinstance(data, dict)
-    return read_text(pretty_config(data), document.name)

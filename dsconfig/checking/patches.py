@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import deepcopy
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from dsconfig.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
 from dsconfig.document import Document, read_text
 from dsconfig.document.edit import Edit, EditError, apply, editor, trimmed
+from dsconfig.evaluation.shapes import copied
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json, KeyPath
@@ -131,17 +131,17 @@ def carried_out(value: Json, operations: Iterable[Operation]) -> Json:
     Raises:
         KeyError, IndexError, TypeError: an operation is impossible.
     """
-    value = deepcopy(value)
+    value = copied(value)
     for operation in (step for whole in operations for step in _steps(whole)):
         match operation:
             case Set():
-                _put(value, operation.path, deepcopy(operation.value))
+                _put(value, operation.path, copied(operation.value))
             case Remove():
                 _take(value, operation.path)
             case Rename():
                 _put(value, (*operation.path[:-1], operation.name), _take(value, operation.path))
             case Move():
-                _put(value, operation.to, deepcopy(_get(value, operation.path)))
+                _put(value, operation.to, copied(_get(value, operation.path)))
             case Replace():
                 pass
     return value

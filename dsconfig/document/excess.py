@@ -31,3 +31,34 @@ def excess(value: object) -> str | None:
         if not level:
             return None
     return "too-deep"
+
+
+def tamed(mapping: Mapping[str, object]) -> Mapping[str, object]:
+    """The data with its keys as text, and a stand-in for each array or tensor; the very data mostly.
+
+    A comparison of an array has a value for each element, and its truth value raises.
+    """
+    held: list[object] = [mapping]
+    for each in held:
+        inner = each.values() if isinstance(each, Mapping) else each if isinstance(each, list | tuple) else ()
+        if any(map(_is_array, inner)) or (isinstance(each, Mapping) and not all(map(_is_text, each))):
+            return {str(key): _tamed(value) for key, value in mapping.items()}
+        held += [value for value in inner if isinstance(value, Mapping | list | tuple)]
+    return mapping
+
+
+def _tamed(value: object) -> object:
+    if _is_array(value):
+        text = str(value)
+        return type(type(value).__name__, (), {"__repr__": lambda _: text})()
+    if isinstance(value, dict):
+        return {str(key): _tamed(item) for key, item in value.items()}
+    return [_tamed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _is_text(key: object) -> bool:
+    return isinstance(key, str)
+
+
+def _is_array(value: object) -> bool:
+    return hasattr(value, "__array__") and bool(getattr(value, "shape", ()))

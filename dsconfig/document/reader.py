@@ -55,10 +55,10 @@ def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
 
 def read_mapping(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
     """The document of a dict that somebody made: as little as a text may it be too deep or too large."""
-    from dsconfig.document.excess import excess
+    from dsconfig.document.excess import excess, tamed
 
     if (kind := excess(mapping)) is None:
-        return read_dict(mapping, name)
+        return read_dict(tamed(mapping), name)
     return _unread("", name, "json", kind, {"too-deep": str(MAX_DEPTH)}.get(kind, ""))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers.launchers.format import at
+from dsconfig.evaluation.shapes import copied
 from dsconfig.json_types import NamedTuple
 
 if TYPE_CHECKING:
@@ -26,27 +27,25 @@ class Job(NamedTuple):
 
 def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given: Given) -> Job | None:
     """Fill a config from the arguments of its job; None where nothing is filled, or they cannot be read."""
-    from copy import deepcopy
-
     from dsconfig.consumers.by_name import consumer_of
     from dsconfig.consumers.filling import Assumed, fill
 
     consumer = consumer_of(consumer_name)
     if given.sets or given.writes:
-        data = deepcopy(data)
+        data = copied(data)
     added = given.complete(data)
     if not consumer.fills:
         return Job(data, (), (), (), added) if added or given.writes else None
     known = given.on(world_size)
     try:
         assumed = Assumed(known.unknown)
-        filling = fill(deepcopy(data), consumer, world_size, known.arguments, None, assumed=assumed)
+        filling = fill(copied(data), consumer, world_size, known.arguments, None, assumed=assumed)
     except (ValueError, TypeError, AttributeError, OverflowError):  # other rules say what is wrong with it
         return None
     # What the plugin puts in for lack of an argument stays "auto": it is a finding of its own.
     constant = {entry.key for entry in consumer.fills if entry.stage == "plugin"}
     filled = [each for each in filling.filled if each.key not in constant and at(data, each.key) == "auto"]
-    made = deepcopy(data)
+    made = copied(data)
     for each in filled:
         *sections, last = each.key.split(".")
         here = made

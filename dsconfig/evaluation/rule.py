@@ -7,11 +7,13 @@ that a check imports only the modules whose rules may find something; all else i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.diagnostic import Effect, EffectName
+from dsconfig.evaluation.docstring import docstring
 from dsconfig.json_types import NamedTuple
 from dsconfig.releases import NEVER, Interval, number
 
@@ -47,8 +49,11 @@ class Declaration(NamedTuple):
     @property
     def doc(self) -> str:
         """The function's docstring."""
-        return self.check.__doc__ or ""
+        return docstring(self.check)
 
+
+_DOCSTRINGS_DROPPED = sys.flags.optimize >= 2
+"""Whether Python runs with `-OO` or `PYTHONOPTIMIZE=2`."""
 
 DECLARED: dict[str, Declaration] = {}
 """By code, the rules of the modules that are imported so far."""
@@ -140,7 +145,7 @@ def rule(
     """
 
     def declare(check: Check) -> Check:
-        if code in DECLARED or not check.__doc__:
+        if code in DECLARED or not (check.__doc__ or _DOCSTRINGS_DROPPED):
             raise ValueError(f"{code}: a rule needs a code of its own and a docstring")
         name = check.__name__.strip("_").replace("_", "-")
         DECLARED[code] = Declaration(

@@ -1,16 +1,18 @@
-"""What stands where a section belongs, and is not an object."""
+"""Shapes of values: what stands where a section belongs and is no object, and a copy that never raises."""
 
 from __future__ import annotations
 
 from dsconfig.json_types import Json
 
+_OF_JSON = (type(None), bool, int, float, str, list, tuple, dict)
+
 
 def shapes_of(value: Json) -> frozenset[str]:
     """The names (`dsconfig.model.key.Shape`) under which a value may be taken for a section."""
     shapes = {_shape(value)}
-    if not value:
+    if isinstance(value, _OF_JSON) and not value:  # of an array of numpy the truth value raises
         shapes.add("falsy")
-    if value in ([], "auto"):
+    if isinstance(value, list | str) and value in ([], "auto"):
         shapes.add("auto" if value else "[]")
     if as_mapping(value) is not None:
         shapes.add("mapping")
@@ -31,3 +33,15 @@ def as_mapping(value: Json) -> dict[Json, Json] | None:
         return dict(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
+
+
+def copied(value: Json) -> Json:
+    """The value with objects and lists of its own; what else a Python dict holds is shared.
+
+    `copy.deepcopy` raises for a lock, a generator and whatever else cannot be pickled.
+    """
+    if isinstance(value, dict):
+        return {key: copied(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [copied(item) for item in value]
+    return tuple(map(copied, value)) if type(value) is tuple else value

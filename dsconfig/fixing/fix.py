@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,8 +13,8 @@ from dsconfig.checking.circumstances import circumstances
 from dsconfig.checking.patches import again
 from dsconfig.checking.report import Report
 from dsconfig.checking.source import ConfigSource, is_text, read
-from dsconfig.diagnostic import Diagnostic
-from dsconfig.document import Document, Format, read_text
+from dsconfig.diagnostic import Diagnostic, dotted
+from dsconfig.document import KINDS, Document, Format, read_text
 from dsconfig.document.pretty import pretty_config
 from dsconfig.fixing.apply_fixes import MOST_TRIALS, Judge, Pass
 from dsconfig.fixing.within import Within, within
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from dsconfig.json_types import KeyPath
 
 MOST_PASSES = 10
+_OF_DATA = ("<dict>", "<config>")
+"""Names of documents that were dicts or a `Config`."""
 _LEAST_TRIALS = 4
 """Texts that are tried in all passes, however long they are."""
 
@@ -78,7 +81,8 @@ def fix(
     Raises:
         OSError: the path cannot be read.
         UnknownReleaseError: the target names no release.
-        ValueError: the consumer, world size or format is impossible.
+        ValueError: the consumer, world size or format is impossible, or a dict holds what JSON has no word
+            for: a key that is not a string, a set, NaN, itself.
     """
     if format not in ("json", "yaml"):
         raise ValueError(f"unknown format {format!r}: expected json or yaml")
@@ -98,11 +102,32 @@ def _read(source: ConfigSource, format: Format) -> tuple[Literal["file", "text",
     if isinstance(source, str) and (format == "yaml" or is_text(source)) and not os.path.exists(source):
         return "text", read_text(source, format=format)
     document = read(source)
-    if document.is_data:
-        data = document.value()
-        assert isinstance(data, dict)
-        return "data", read_text(pretty_config(data), document.name)
+    if document.name in _OF_DATA:
+        return "data", as_text(document, source)
     return "text" if document.name.startswith("<") else "file", document
+
+
+def as_text(document: Document, source: ConfigSource) -> Document:
+    """The document of a dict as a JSON text that can be edited; that of any other source as it is.
+
+    Raises:
+        ValueError: JSON has no word for something in the dict.
+    """
+    if document.name not in _OF_DATA:
+        return document
+    if not document.is_data:  # too deep, too large, or a dict that holds itself
+        raise ValueError(f"the Python dict cannot be written as JSON: {KINDS[document.problems[0].kind]}")
+    from dsconfig.model.values import NotJsonError, in_json  # pydantic, which no text needs
+
+    try:
+        return read_text(
+            pretty_config(in_json(source if isinstance(source, Mapping) else document.value())), document.name
+        )
+    except NotJsonError as error:
+        place = f"`{dotted(error.path)}` is " if error.path else "it is "
+        raise ValueError(f"the Python dict cannot be written as JSON: {place}{error.what}") from None
+    except (TypeError, ValueError) as error:  # a section of `dsconfig.Config`, NaN, infinity
+        raise ValueError(f"the Python dict cannot be written as JSON: {error}") from None
 
 
 def _fixed_within(document: Document, judge: Judge, inside: Within, report: Report, *, unsafe: bool) -> Fixed:

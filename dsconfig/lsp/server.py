@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cattrs import Converter
 from pygls.io_ import StdoutWriter
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 
     from dsconfig.json_types import Json, JsonObject
 
+GONE: Final = {"method": "exit"}
+"""Stands for the end of the input: nobody waits for answers any more."""
+LARGEST_MESSAGE = 2**30
+"""Bytes; a header that says more is no header, and the message that it stands before is passed over."""
+_LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(\d{1,10})[ \t]*\r?\n\Z", re.IGNORECASE | re.ASCII)
 _QUIET = 0.002
 """Seconds after a message in which another one may come that makes it void."""
 
@@ -40,6 +46,8 @@ class Wire(JsonRPCProtocol):
         self.unread = 0
         """Messages that have come, and were not taken in yet."""
         self.is_over = asyncio.Event()
+        self._is_leaving = False
+        """Whether `exit` has come; requests before it are still answered."""
         self._asked: dict[str | int, tuple[str, Json]] = {}
         self._due: asyncio.TimerHandle | None = None
 
@@ -50,7 +58,11 @@ class Wire(JsonRPCProtocol):
             return
         method, params = message.get("method"), message.get("params")
         if method == "exit":
-            self.is_over.set()
+            self._is_leaving = True
+            if message is GONE or not self._asked:
+                self.is_over.set()
+        elif method == "initialize" and "id" in message:  # what follows at once needs its outcome
+            self._send_data(answered(self.service, message["id"], method, params))
         elif method == "$/cancelRequest":
             self._cancel(params)
         elif method is not None and "id" in message:
@@ -78,6 +90,8 @@ class Wire(JsonRPCProtocol):
             number = next(iter(self._asked))
             self._send_data(answered(self.service, number, *self._asked.pop(number)))
             self._go_on(0)
+        elif self._is_leaving:
+            self.is_over.set()
         elif (message := next(self.service.pending(), None)) is not None:
             self._send_data(message)
             self._go_on(0)
@@ -103,7 +117,7 @@ async def _run(wire: Wire, stdin: BinaryIO) -> None:
 
     def hand_over(body: bytes | None) -> None:
         wire.unread += 1
-        loop.call_soon_threadsafe(wire.handle_message, {"method": "exit"} if body is None else _parsed(body))
+        loop.call_soon_threadsafe(wire.handle_message, GONE if body is None else _parsed(body))
 
     threading.Thread(target=_listen, args=(stdin, hand_over), daemon=True).start()
     await wire.is_over.wait()
@@ -114,11 +128,11 @@ def _listen(stdin: BinaryIO, hand_over: Callable[[bytes | None], None]) -> None:
     while header := stdin.readline():
         length = 0
         while header.strip():
-            name, _, value = header.partition(b":")
-            if name.strip().lower() == b"content-length" and value.strip().isdigit():
-                length = int(value)
+            # Behind a body that was passed over the next header stands on the same line.
+            if (found := _LENGTH.search(header)) is not None:
+                length = int(found[1])
             header = stdin.readline()
-        if length:
+        if 0 < length <= LARGEST_MESSAGE:
             body = stdin.read(length)
             hand_over(body)
             if b'"exit"' in body and _parsed(body).get("method") == "exit":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dsconfig._version import __version__
 from dsconfig.consumers import tree
 from dsconfig.lsp.capabilities import REQUESTS, capabilities, watchers
-from dsconfig.lsp.errors import INTERNAL, NOT_FOUND, RequestError
+from dsconfig.lsp.errors import INTERNAL, INVALID, NOT_FOUND, NOT_INITIALIZED, RequestError
 from dsconfig.lsp.positions import ENCODINGS
 from dsconfig.lsp.publish import Publisher
 from dsconfig.lsp.workspace import WARNING, Workspace
@@ -24,7 +24,7 @@ class Service:
 
     def __init__(self) -> None:
         self.workspace = Workspace()
-        self.is_shut_down = False
+        self.is_initialized = self.is_shut_down = False
         self._publisher = Publisher(self.workspace)
 
     def request(self, method: str, params: Json) -> Json:
@@ -33,8 +33,16 @@ class Service:
         Raises:
             RequestError: there is none.
         """
+        if self.is_shut_down:
+            raise RequestError(INVALID, f"{method} after shutdown")
         if method == "initialize":
-            return self._initialize(params)
+            if self.is_initialized:
+                raise RequestError(INVALID, "initialize a second time")
+            answer = self._initialize(params)
+            self.is_initialized = True
+            return answer
+        if not self.is_initialized:
+            raise RequestError(NOT_INITIALIZED, f"{method} before initialize")
         if method == "shutdown":
             self.is_shut_down = True
             self.workspace.clear()
@@ -69,7 +77,12 @@ class Service:
                 workspace.configure(settings.get("dsconfig") or settings)
 
     def take(self, method: str, params: Json) -> None:
-        """The same, whatever comes: what goes wrong is told in the editor's log."""
+        """The same, whatever comes: what goes wrong is told in the editor's log.
+
+        The protocol drops what comes before `initialize` or after `shutdown`.
+        """
+        if not self.is_initialized or self.is_shut_down:
+            return
         try:
             self.notify(method, params)
         except Exception as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from copy import deepcopy
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from dsconfig.batch.triplet import KEYS
@@ -13,6 +12,7 @@ from dsconfig.diagnostic import Effect
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
 from dsconfig.evaluation.events import Coercion, Refusal
+from dsconfig.evaluation.shapes import copied
 from dsconfig.model.keyinfo import secrets
 from dsconfig.model.views import KeyView, SectionView
 from dsconfig.resolving.derived import derivations
@@ -47,7 +47,7 @@ class Origins:
         run = made if isinstance(made, Run) else None
         self.written, self.resolved, self.release = written, run, written.release_name
         self.place = place
-        self.data: JsonObject = deepcopy(made.config if made else written.data)
+        self.data: JsonObject = copied(made.config if made else written.data)
         if run is not None:
             self.data |= dict(zip(KEYS, run.triplet, strict=True))
         self.reader = "deepspeed" if run else written.consumer

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context, Source
+from dsconfig.evaluation.shapes import copied
 from dsconfig.releases import NUMBERS
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.findings import OF_TEXT, report_on
@@ -33,7 +33,7 @@ def read_written(document: Document, release: str, consumer: str, changes: Mappi
         ValueError: a change names no key.
     """
     seen = context(document, release, consumer)
-    config = deepcopy(seen.whole)
+    config = copied(seen.whole)
     for key, value in changes.items():
         _put(config, key, value)
     return Written(config, seen.from_file)
@@ -65,4 +65,4 @@ def _put(config: JsonObject, key: str, value: Json) -> None:
         if not isinstance(inner, dict):
             raise ValueError(f"{key!r} cannot be set: `{'.'.join(sections[:depth])}` is not an object")
         here = inner
-    here[last] = deepcopy(value)
+    here[last] = copied(value)

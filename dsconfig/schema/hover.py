@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from dsconfig.evaluation.docstring import docstring
 from dsconfig.model import walk
 from dsconfig.model.config import Config
 from dsconfig.model.docstrings import prose
@@ -93,7 +94,7 @@ def _fields() -> dict[str, dict[str, walk.Field]]:
 
 def of_kind(kind: OptimizerType | SchedulerType) -> str:
     """What an optimizer or a scheduler does, in the words of the class of its params."""
-    return " ".join((kind.params.__doc__ or "").split()) if kind.params else kind.notes
+    return " ".join(docstring(kind.params).split()) if kind.params else kind.notes
 
 
 def _fillers(info: KeyInfo) -> str:

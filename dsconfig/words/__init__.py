@@ -16,6 +16,7 @@ _KINDS = {
     float: "number",
     str: "string",
     list: "list",
+    tuple: "tuple",
     dict: "object",
     type(None): "null",
 }
@@ -49,10 +50,12 @@ def _spelled(value: object) -> object:
 
 
 def kind(value: object) -> str:
-    """The JSON kind of a value with its article: `a string`, `an object`, `null`."""
-    word = _KINDS.get(type(value), "value")
+    """The JSON kind of a value with its article: `a string`, `an object`, `null`; else its Python type."""
+    word = next((_KINDS[each] for each in type(value).__mro__ if each in _KINDS), None)
     if word == "null":
         return word
+    if word is None:
+        return f"a Python value of the type `{type(value).__name__}`"
     return f"an {word}" if word[0] in "aeiou" else f"a {word}"
 
 

@@ -94,6 +94,14 @@ def is_loopback(host: str) -> bool:
     return all(ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found)
 
 
+def open_to_others(endpoint: Endpoint) -> str | None:
+    """The warning that a store which listens there takes orders from anybody; `None` if it does not."""
+    if endpoint.token is not None or is_loopback(endpoint.host):
+        return None
+    reach = f"whoever reaches {endpoint} can end the job or have it load another checkpoint"
+    return f"{reach}; give --token FILE here and on every node"
+
+
 def own_address(endpoint: Endpoint) -> str:
     """The address from which this machine reaches the store, and at which others reach this machine."""
     for one in endpoint.addresses:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from elastic.printable import printable
+
 SUCCEEDED: Final = 0
 
 EXIT_CODES: Final = {
@@ -24,6 +26,9 @@ class AgentError(Exception):
     """Ends this node's part of the job; the message is one line for the user."""
 
     code: ClassVar[int] = 1
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))  # other nodes write parts of it
 
 
 class TrainingFailedError(AgentError):

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from elastic.agent.errors import SettingsError
+from elastic.agent.secret_variables import ETCD_USER, secret
 from elastic.json_types import Json
 
 ATTEMPT = 1.0
@@ -95,7 +96,7 @@ class EtcdStore:
 
     def _log_in(self) -> None:
         """As the user of `ETCDCTL_USER`, where there is one; its token goes with every call."""
-        name, colon, password = os.environ.get("ETCDCTL_USER", "").partition(":")
+        name, colon, password = (secret(ETCD_USER) or "").partition(":")
         if colon:
             token = self._headers.pop("Authorization", None)
             try:

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from elastic.agent.errors import RefusedError
 from elastic.agent.local_node import LocalNode
 from elastic.agent.state import State
 from elastic.atomic_write import atomic_write
 from elastic.planning.row import Row
+from elastic.worker.checkpoint_name import CheckpointError, check_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,16 @@ def assign_rank(state: State, node: LocalNode) -> RankAssignment:
 
 
 def worker_environment(assignment: RankAssignment, state: State, node: LocalNode) -> Mapping[str, str]:
-    """Environment variables for the workers of this round; writes the resolved config that they name."""
+    """Environment variables for the workers of this round; writes the resolved config that they name.
+
+    Raises `RefusedError` for a checkpoint outside of the folder of checkpoints.
+    """
     job, row = node.job, assignment.row
+    if state.start is not None:
+        try:
+            check_name(state.start)  # the store may say anything, and scripts join it to their folder
+        except CheckpointError as error:
+            raise RefusedError(f"the store names a checkpoint that no node committed: {error}") from None
     config = Path(node.folder) / f"ds_config-round-{assignment.round}.json"
     atomic_write(config, job.plan.apply(job.config, row.world_size))
     return {

@@ -23,15 +23,17 @@ from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 
 from elastic.agent.drain import Drain
 from elastic.agent.endings import Drained, JobSucceeded
-from elastic.agent.endpoint import Endpoint, own_address
+from elastic.agent.endpoint import Endpoint, open_to_others, own_address
 from elastic.agent.errors import AgentError, HostError, SettingsError
 from elastic.agent.job import Job
 from elastic.agent.local_node import LocalNode
 from elastic.agent.node import Node
 from elastic.agent.round_store import RoundStore
+from elastic.agent.secret_variables import withhold
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.store import connect_store, host_if_ours
 from elastic.agent.torch_releases import end_well, spare_the_ranks
+from elastic.printable import printable
 
 LINGER = 10.0
 """Seconds that the node which hosts the store waits at the end for the others to leave."""
@@ -68,6 +70,8 @@ class PlanRendezvous(RendezvousHandler):
             self._server = host_if_ours(endpoint, settings)
             if self._server is not None:
                 endpoint = replace(endpoint, addresses=((endpoint.host, self._server.port),))
+                if (warning := open_to_others(endpoint)) is not None:
+                    _say(f"warning: {warning}")
             store = connect_store(endpoint, settings)
             self.node = Node.open(
                 LocalNode(job, settings, run_id, local_addr or own_address(endpoint), _make_folder()),
@@ -92,6 +96,7 @@ class PlanRendezvous(RendezvousHandler):
         with self._explained():
             assignment, state = self.node.join()
             os.environ.update(self.node.worker_environment(assignment, state))
+        withhold()
         spare_the_ranks()
         self._round = RoundStore()
         master = RendezvousStoreInfo(assignment.master_addr, assignment.master_port)
@@ -165,7 +170,7 @@ class PlanRendezvous(RendezvousHandler):
 
 
 def _say(text: str) -> None:
-    print(f"dsconfig: {text}", file=sys.stderr, flush=True)
+    print(f"dsconfig: {printable(text)}", file=sys.stderr, flush=True)
 
 
 def _make_folder() -> str:

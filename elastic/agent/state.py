@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
-from typing import Any, Literal, TypeVar
+from types import NoneType
+from typing import Any, Literal, TypeVar, get_args
 
 from elastic.agent.packed_text import pack, unpack
 from elastic.json_types import Json
@@ -154,6 +155,9 @@ class State:
         return pack(json.dumps(read, separators=(",", ":")))
 
 
+_MEMBER_TYPES = (str, int, str, int, bool, int, int)
+
+
 def _values(row: Member | Outcome | Event) -> tuple[object, ...]:
     values: tuple[object, ...] = attrgetter(*row.__slots__)(row)
     return values
@@ -170,6 +174,30 @@ def _names(places: list[int | str], members: tuple[Member, ...]) -> tuple[str, .
     return tuple(place if isinstance(place, str) else members[place].node for place in places)
 
 
+def _typed(state: State) -> State:
+    """The state, all of whose fields have their types: rounds and names become paths and variables.
+
+    Raises `ValueError` for any other.
+    """
+    numbers = ("incarnation", "revision", "round", "next_join_order", "removed_at", "restarts", "commits")
+    names = (*state.group, *state.acknowledged, *state.suspects, *state.expelled, *state.leaving)
+    events = [(event.node, event.text) for event in state.events]
+    texts = (state.writer, *names, *(text for event in events for text in event))
+    if state.outcome is not None:
+        texts = (*texts, state.outcome.kind, state.outcome.text)
+    if (
+        {type(getattr(state, name)) for name in (*numbers, "changed_at")} != {int}
+        or not {type(text) for text in texts} <= {str}
+        or not {type(text) for text in (state.start, state.latest)} <= {str, NoneType}
+        or not {type(event.time) for event in state.events} <= {int, float}
+        or any(tuple(map(type, _values(member))) != _MEMBER_TYPES for member in state.members)
+        or state.phase not in get_args(Phase)
+        or not isinstance(state.contract, dict)
+    ):
+        raise ValueError("a field is of another type")
+    return state
+
+
 def decode(text: str | bytes) -> State:
     """The state that `State.encode` wrote.  Raises `ValueError` for anything else."""
     try:
@@ -181,6 +209,6 @@ def decode(text: str | bytes) -> State:
             read[name] = tuple(read[name])
         read["events"] = tuple(_row(Event, values) for values in read["events"])
         read["outcome"] = read["outcome"] and _row(Outcome, read["outcome"])
-        return State(**read)
+        return _typed(State(**read))
     except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"not the state of a job: {error}") from error

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elastic.agent.errors import SettingsError, StoreLostError
+from elastic.agent.secret_variables import TOKEN, secret
 from elastic.json_types import Json
 
 SHORTEST = 16
@@ -40,7 +41,7 @@ STRANGERS = 256
 
 def read_token(path: str | None) -> str | None:
     """The token in that file, else in `DSCONFIG_ELASTIC_TOKEN`, if there is one.  Raises `SettingsError`."""
-    token, where = os.environ.get("DSCONFIG_ELASTIC_TOKEN"), "DSCONFIG_ELASTIC_TOKEN"
+    token, where = secret(TOKEN), TOKEN
     if path is not None:
         try:
             with open(path, encoding="utf-8") as file:

@@ -11,6 +11,8 @@ import time
 from typing import NoReturn
 
 _KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
+_KEEPER_NEEDS = ("LD_LIBRARY_PATH", "PATH")
+"""Variables without which Python may not start; the keeper outlives much, and holds no secret."""
 _keepers: list[subprocess.Popen[bytes]] = []
 
 
@@ -44,10 +46,11 @@ def keep_lease(lease: str) -> None:
     ours, keepers = os.pipe()
     command = [sys.executable, "-I", "-S", _KEEPER, lease, str(keepers)]
     no = subprocess.DEVNULL
+    kept = {name: os.environ[name] for name in _KEEPER_NEEDS if name in os.environ}
     with contextlib.suppress(OSError):
         # Its own session: a signal to this process's group is not meant for it.
         keeper = subprocess.Popen(
-            command, pass_fds=[keepers], stdin=no, stdout=no, stderr=no, start_new_session=True
+            command, pass_fds=[keepers], stdin=no, stdout=no, stderr=no, env=kept, start_new_session=True
         )
         _keepers.append(keeper)
     os.close(keepers)

@@ -145,7 +145,8 @@ _current: Session | None = None
 def current() -> Session:
     """This worker's session.  The first call ties the process to its agent and its lease.
 
-    Raises `NotElasticError` if no elastic agent started this process.
+    Raises `NotElasticError` if no elastic agent started this process, and `CheckpointError` if the checkpoint
+    that it names is outside of the folder of checkpoints.
     """
     global _current  # noqa: PLW0603 - one a process
     if _current is None:
@@ -172,6 +173,9 @@ def _read(environ: Mapping[str, str]) -> Session:
                 f"this node runs {processes} workers, and the rendezvous was told {own('PROCESSES')}: say "
                 f"`--rdzv-conf nproc_per_node={processes}` beside torchrun's `--nproc-per-node`"
             )
+        checkpoint = own("CHECKPOINT") or None
+        if checkpoint is not None:
+            check_name(checkpoint)  # whatever agent and store say: scripts join it to their folder
         return Session(
             run_id=own("RUN_ID"),
             incarnation=int(own("INCARNATION")),
@@ -184,7 +188,7 @@ def _read(environ: Mapping[str, str]) -> Session:
             micro_batch_size=int(own("MICRO_BATCH_SIZE")),
             accumulation_steps=int(own("ACCUMULATION_STEPS")),
             config_path=own("CONFIG"),
-            checkpoint=own("CHECKPOINT") or None,
+            checkpoint=checkpoint,
             _lease=Lease(lease_path(folder, int(own("ROUND")))),
             _progress=Progress(progress_path(folder, int(own("ROUND")), int(environ["LOCAL_RANK"]))),
             _agent=AgentClient(folder),

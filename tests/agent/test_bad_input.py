@@ -170,6 +170,36 @@ def test_an_open_store_says_so() -> None:
     assert len(said.splitlines()) == 1
 
 
+def test_a_node_that_hosts_an_open_store_says_so_and_hides_its_secrets(tmp_path: Path, config: str) -> None:
+    (tmp_path / "train.py").write_text(
+        "import os, json, elastic, pathlib, time\n"
+        "elastic.current()\n"
+        "keepers = [p for p in pathlib.Path('/proc').glob('[0-9]*/cmdline') if b'keeper.py' in p.read_bytes()"
+        " and int((p.parent / 'stat').read_text().rpartition(')')[2].split()[1]) == os.getpid()]\n"
+        "assert keepers\n"
+        "seen = json.dumps(dict(os.environ)) + ''.join((p.parent / 'environ').read_text() for p in keepers)\n"
+        "assert 'of sixteen letters' not in seen and 'root:secret' not in seen\n"
+    )
+    said = {}
+    for secret in ("of sixteen letters", ""):
+        environment = {**os.environ, "ETCDCTL_USER": "root:secret", "PYTHONPATH": str(ROOT)}
+        environment |= {"DSCONFIG_ELASTIC_TOKEN": secret} if secret else {}
+        port = free_port()
+        words = ["--rdzv-endpoint", f"0.0.0.0:{port}", "--local-addr", "127.0.0.1", config]
+        done = subprocess.run(
+            [*DSCONFIG, "elastic", "run", *words, str(tmp_path / "train.py")],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=ROOT,
+            env=environment,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        said[secret] = f"warning: whoever reaches 0.0.0.0:{port}" in done.stderr
+    assert said == {"of sixteen letters": False, "": True}
+
+
 GARBAGE = (
     b"GET / HTTP/1.1\r\n\r\n",
     b"\0" * 9999,

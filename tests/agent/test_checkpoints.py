@@ -6,15 +6,21 @@ import errno
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from elastic import Checkpoints, universal, with_universal
+from elastic.agent.errors import RefusedError
+from elastic.agent.local_node import LocalNode
+from elastic.agent.rank_assignment import assign_rank, worker_environment
+from elastic.agent.settings import RendezvousSettings
+from elastic.worker import session
 from elastic.worker.checkpoint_name import CheckpointError, DamagedCommitError
 from elastic.worker.checkpoints import KEPT_COMMITS, Saved
+from tests.agent.fakes import job_of, running
 
 
 @dataclass
@@ -255,3 +261,28 @@ def test_files_that_are_no_commits(tmp_path: Path) -> None:
 def test_a_checkpoint_that_this_host_does_not_see(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="all nodes must see that folder"):
         latest(tmp_path, Worker(100, checkpoint="round-1-1/one"))
+
+
+@pytest.mark.parametrize("name", ["../../etc", "/etc", "a/../../b", "a\x1b[2J", "."])
+def test_a_session_hands_on_no_checkpoint_outside_of_the_folder(name: str, tmp_path: Path) -> None:
+    environ = {
+        "LOCAL_WORLD_SIZE": "1",
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": "1",
+        **{f"DSCONFIG_ELASTIC_{key}": "1" for key in ("PROCESSES", "INCARNATION", "ROUND", "RESTARTS")},
+        **{f"DSCONFIG_ELASTIC_{key}": "1" for key in ("TRAIN_BATCH_SIZE", "MICRO_BATCH_SIZE")},
+        **{f"DSCONFIG_ELASTIC_{key}": "1" for key in ("ACCUMULATION_STEPS", "RUN_ID")},
+        "DSCONFIG_ELASTIC_CONFIG": str(tmp_path / "ds_config.json"),
+        "DSCONFIG_ELASTIC_AGENT": str(tmp_path),
+    }
+    with pytest.raises(CheckpointError, match="not a path below the folder of checkpoints"):
+        session._read({**environ, "DSCONFIG_ELASTIC_CHECKPOINT": name})
+
+
+def test_an_agent_hands_on_no_checkpoint_outside_of_the_folder(tmp_path: Path) -> None:
+    node = LocalNode(job_of(), RendezvousSettings(), "job", "localhost", str(tmp_path), name="a")
+    state = replace(running("a", size=1), start="../../etc")
+    with pytest.raises(RefusedError, match="a checkpoint that no node committed"):
+        worker_environment(assign_rank(state, node), state, node)
+    assert list(tmp_path.iterdir()) == []

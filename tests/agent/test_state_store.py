@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from elastic.agent import transitions
-from elastic.agent.errors import StoreLostError
-from elastic.agent.state import State
+from elastic.agent.endings import raise_if_failed
+from elastic.agent.errors import StoreLostError, TrainingFailedError
+from elastic.agent.state import Event, Outcome, State, decode
 from elastic.agent.state_store import StateStore
 from tests.agent.fakes import DictStore, job_of, running
 
@@ -65,3 +67,49 @@ def test_the_published_names_of_the_state_stay() -> None:
     )
     assert " ".join(shown["members"][0]) == "node seat host port arrived finished alive"
     assert shown["contract"]["nproc-per-node"] == 1
+
+
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\r\u202e"
+
+
+def test_status_writes_out_what_would_act_on_a_terminal() -> None:
+    from dsconfig.cli.elastic.status import lines
+
+    state = running(f"a{ESCAPES}", "b", size=2)
+    event = Event(1.0, f"c{ESCAPES}", f"joined{ESCAPES}")
+    members = (replace(state.members[0], host=f"h{ESCAPES}"), *state.members[1:])
+    shown = "\n".join(
+        lines(replace(state, contract=job_of().contract(), members=members, events=(event,), latest=ESCAPES))
+    )
+    assert shown.replace("\n", "").isprintable()
+    assert r"a\x1b]0;owned" in shown
+
+
+def test_errors_of_the_agent_write_out_what_other_nodes_say() -> None:
+    state = replace(State(1), outcome=Outcome("failed", f"because{ESCAPES}"))
+    with pytest.raises(TrainingFailedError) as raised:
+        raise_if_failed(state)
+    assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"round": "../../x"},
+        {"incarnation": "../../x"},
+        {"restarts": "1"},
+        {"start": 3},
+        {"latest": ["a"]},
+        {"phase": "other"},
+        {"suspects": [3]},
+        {"members": [["a", 0, "h", "port", True, 0, 0]]},
+        {"events": [["now", "a", "joined"]]},
+        {"contract": []},
+    ],
+    ids=lambda field: next(iter(field)),
+)
+def test_a_state_with_fields_of_other_types_is_refused(field: dict[str, object]) -> None:
+    written = json.loads(State(1).encode())
+    assert decode(json.dumps(written)) == State(1)
+    with pytest.raises(ValueError, match="not the state of a job"):
+        decode(json.dumps(written | field))

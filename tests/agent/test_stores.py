@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import select
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from elastic.agent import etcd_store, token_store
+from elastic.agent import etcd_store, secret_variables, token_store
 from elastic.agent.endpoint import Endpoint, parse_endpoint
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
@@ -195,6 +197,22 @@ def test_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingsError, match="etcd has users"):
         parse_endpoint("etcd://a", token=TOKEN)
     assert TOKEN not in repr(parse_endpoint("a", token=TOKEN))
+
+
+def test_workers_do_not_inherit_the_secrets_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_variables, "_withheld", {})
+    for name, value in (
+        ("DSCONFIG_ELASTIC_TOKEN", TOKEN),
+        ("ETCDCTL_USER", "a:b"),
+        ("ETCDCTL_PASSWORD", "c"),
+    ):
+        monkeypatch.setenv(name, value)
+    secret_variables.withhold()
+    program = "import os; print(sorted(name for name in os.environ if 'TOKEN' in name or 'ETCDCTL' in name))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert read_token(None) == TOKEN
+    assert secret_variables.secret("ETCDCTL_USER") == "a:b"
 
 
 def test_etcd_without_one_of_its_members(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.lsp.client import Editor, RefusedError, position
+from tests.lsp.client import COMMAND, PATIENCE, Editor, RefusedError, position
 from tests.lsp.conftest import Editors
 
 TYPO = '{"train_batch_size": 8, "$dsconfig": {}, "// 😀": "😀😀", "bf16": {"enabld": true}}'
@@ -166,3 +169,60 @@ def test_the_editors_own_settings(editors: Editors) -> None:
 def test_a_text_that_was_never_saved(editor: Editor) -> None:
     found = editor.open("untitled:Untitled-1", TYPO)
     assert [each["code"] for each in found] == ["DSC102"]
+
+
+def raw(*messages: dict[str, object], before: bytes = b"") -> tuple[int, list[dict[str, object]]]:
+    """The exit code and the messages of a server that gets all this at once."""
+    bodies = [json.dumps({"jsonrpc": "2.0", **each}).encode() for each in messages]
+    wire = before + b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(body), body) for body in bodies)
+    done = subprocess.run(
+        [str(COMMAND), "lsp"], input=wire, capture_output=True, check=False, timeout=PATIENCE
+    )
+    assert not done.stderr
+    parts = re.split(rb"Content-Length: \d+\r\n(?:Content-Type: [^\r]+\r\n)?\r\n", done.stdout)[1:]
+    return done.returncode, [json.loads(part) for part in parts]
+
+
+INITIALIZE = {"id": 1, "method": "initialize", "params": {"capabilities": {}}}
+HOVER = {"id": 2, "method": "textDocument/hover", "params": {}}
+SHUTDOWN, EXIT = {"id": 3, "method": "shutdown"}, {"method": "exit"}
+
+
+def code_of(messages: list[dict[str, object]], number: int) -> object:
+    (answer,) = [each for each in messages if each.get("id") == number]
+    return answer["error"]["code"] if "error" in answer else None  # type: ignore[index]
+
+
+def test_requests_before_initialize_are_refused() -> None:
+    code, messages = raw(HOVER, SHUTDOWN, EXIT)
+    assert (code, code_of(messages, 2), code_of(messages, 3)) == (1, -32002, -32002)
+
+
+def test_notifications_before_initialize_are_dropped() -> None:
+    document = {"uri": "file:///a/ds_config.json", "version": 1, "languageId": "json", "text": "{"}
+    opened = {"method": "textDocument/didOpen", "params": {"textDocument": document}}
+    code, messages = raw(opened, INITIALIZE, {"method": "initialized", "params": {}}, SHUTDOWN, EXIT)
+    assert code == 0
+    assert not [each for each in messages if each.get("method") == "textDocument/publishDiagnostics"]
+
+
+def test_a_second_initialize_and_requests_after_shutdown_are_invalid() -> None:
+    again, late = {**INITIALIZE, "id": 4}, {**HOVER, "id": 5}
+    code, messages = raw(INITIALIZE, again, SHUTDOWN, late, {**SHUTDOWN, "id": 6}, EXIT)
+    assert code == 0
+    assert [code_of(messages, number) for number in (1, 3, 4, 5, 6)] == [None, None, -32600, -32600, -32600]
+
+
+@pytest.mark.parametrize("messages", [(EXIT,), (INITIALIZE, EXIT)])
+def test_exit_without_shutdown_is_an_error(messages: tuple[dict[str, object], ...]) -> None:
+    assert raw(*messages)[0] == 1
+
+
+@pytest.mark.parametrize(
+    "length", [b"9" * 5000, b"9" * 12, b"9999999999", b"-1", b"1e3", b"0x10", b"", b"\xb2"]
+)
+@pytest.mark.parametrize("body", [b"", b'{"jsonrpc": "2.0"}'])
+def test_an_impossible_length_leaves_the_next_message_readable(length: bytes, body: bytes) -> None:
+    before = b"Content-Length: %s\r\n\r\n%s" % (length, body)
+    code, messages = raw(INITIALIZE, SHUTDOWN, EXIT, before=before)
+    assert (code, code_of(messages, 1)) == (0, None)

@@ -8,6 +8,7 @@ from functools import partial
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
 from dsconfig.cli.errors import CLEAN, refuse
 from dsconfig.cli.parser import tell_exit_codes
+from dsconfig.render.text import printable
 from elastic.agent.errors import EXIT_CODES
 
 
@@ -34,4 +35,4 @@ def _drain(args: argparse.Namespace) -> None:
         refuse(f"no member of the job: {', '.join(strangers)}; expected one of {', '.join(present) or '-'}")
     for node in args.nodes or present:
         job.update(partial(transitions.ask_to_leave, node=node))
-        print(f"dsconfig: {node} is asked to leave")
+        print(printable(f"dsconfig: {node} is asked to leave"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from dataclasses import asdict
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
 from dsconfig.cli.errors import CLEAN
 from dsconfig.cli.parser import tell_exit_codes
+from dsconfig.render.machine import as_json
+from dsconfig.render.text import printable
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -43,8 +44,10 @@ def run(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace) -> None:
     state = state_store_of(args, "status").read()
     shown = {**published(state), "triplet": triplet(state), "standby": state.standby}
-    as_json = json.dumps(shown, indent=2) + "\n"
-    sys.stdout.write(as_json if args.output_format == "json" else "\n".join(lines(state)) + "\n")
+    if args.output_format == "json":
+        sys.stdout.write(as_json(shown, indent=2) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in lines(state))
 
 
 def published(state: State) -> dict[str, object]:
@@ -67,7 +70,7 @@ def triplet(state: State) -> dict[str, object] | None:
 
 
 def lines(state: State) -> list[str]:
-    """The state for people."""
+    """The state for people, without terminal escapes: other nodes write its names and events."""
     row = triplet(state)
     shown = [
         f"phase        {state.phase}" + (f" ({state.outcome.kind})" if state.outcome else ""),
@@ -80,7 +83,7 @@ def lines(state: State) -> list[str]:
         shown.append(f"batch        {row['batch_size']} = {product} (micro batch x accumulation x ranks)")
     shown += [f"  {_part(state, one.node):9}  {one.node} at {one.host}" for one in state.members]
     shown += [f"  {_clock(event.time)}  {event.node}: {event.text}" for event in state.events]
-    return shown
+    return list(map(printable, shown))
 
 
 def _part(state: State, node: str) -> str:

@@ -16,7 +16,6 @@ from dsconfig.cli.parser import tell_exit_codes
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
-    from elastic.agent.endpoint import Endpoint
     from elastic.agent.state import Outcome
     from elastic.agent.state_store import StateStore
 
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -> None:
-    from elastic.agent.endpoint import is_loopback, parse_endpoint
+    from elastic.agent.endpoint import open_to_others, parse_endpoint
     from elastic.agent.errors import SUCCEEDED, RefusedError, TrainingFailedError
     from elastic.agent.settings import RendezvousSettings
     from elastic.agent.state_store import StateStore
@@ -61,8 +60,8 @@ def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         raise
     endpoint = replace(endpoint, addresses=((endpoint.host, server.port),))
-    if endpoint.token is None and not is_loopback(endpoint.host):
-        _say_open(endpoint)
+    if (warning := open_to_others(endpoint)) is not None:
+        print(f"dsconfig: warning: {warning}", file=sys.stderr, flush=True)
     print(f"dsconfig: the store listens on {endpoint}", flush=True)
     if run_id is None:
         signal.sigwait(waited)
@@ -74,13 +73,6 @@ def _serve(listen: str, secret: str | None, run_id: str | None, linger: float) -
         ended = None if outcome is None else ended or time.monotonic()
         if outcome is not None and ended is not None and time.monotonic() - ended >= linger:
             raise SystemExit(codes[outcome.kind])
-
-
-def _say_open(endpoint: Endpoint) -> None:
-    open_ = f"whoever reaches {endpoint} can end the job or have it load another checkpoint"
-    print(
-        f"dsconfig: warning: {open_}; give --token FILE here and on every node", file=sys.stderr, flush=True
-    )
 
 
 def _outcome(job: StateStore) -> Outcome | None:

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from dsconfig.json_types import JsonObject
 
 
+_NO_ACCOUNT = {"automountServiceAccountToken": False}
+"""Of a pod: neither the agent nor its workers ask Kubernetes for anything."""
+
+
 def pytorchjob(request: Request) -> str:
     """Kubeflow's PyTorchJob.
 
@@ -36,7 +40,7 @@ def pytorchjob(request: Request) -> str:
                     "replicas": request.max_nodes,
                     # Of the agent's exit codes those below 128 are final; a pod that was killed comes again.
                     "restartPolicy": "ExitCode",
-                    "template": {"spec": {"containers": [worker]}},
+                    "template": {"spec": {**_NO_ACCOUNT, "containers": [worker]}},
                 }
             },
         },
@@ -83,7 +87,7 @@ def jobset(request: Request) -> str:
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]
         },
-        "template": {"spec": {"restartPolicy": "Never", "containers": [node]}},
+        "template": {"spec": {**_NO_ACCOUNT, "restartPolicy": "Never", "containers": [node]}},
     }
     store = {"backoffLimit": 0, "template": {"spec": _store_pod(request)}}
     job = {
@@ -158,7 +162,7 @@ def _store_pod(request: Request) -> JsonObject:
     serve = ["dsconfig", "elastic", "store", "--listen", f"0.0.0.0:{STORE_PORT}"]
     serve += ["--until-ended", request.name]
     store = {"name": "store", "image": request.image, "command": serve, "env": _env(request)}
-    return {"restartPolicy": "Never", "containers": [store]}
+    return {**_NO_ACCOUNT, "restartPolicy": "Never", "containers": [store]}
 
 
 def _yaml(request: Request, documents: list[JsonObject]) -> str:

@@ -27,7 +27,7 @@ def flops_profile_of_no_step(ctx: Context) -> Iterator[Finding]:
     if not isinstance(ctx.data.get("flops_profiler"), dict) or not ctx.on("flops_profiler.enabled"):
         return
     step = ctx.value(path)
-    if isinstance(step, int | float) and (step < 0 or step != int(step)):
+    if isinstance(step, int | float) and not (step >= 0 and step % 1 == 0):
         yield ctx.at(
             path,
             f"`profile_step` is {quoted(step)}, and no step has this number: nothing is profiled",
