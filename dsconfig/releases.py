@@ -157,6 +157,16 @@ def _single(text: str, origin: Origin) -> Target:
     )
 
 
+def allows(specifier: str, version: str) -> bool:
+    """Whether a version specifier (PEP 440) allows a version; text that is no specifier allows nothing."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return version in SpecifierSet(specifier)
+    except InvalidSpecifier:
+        return False
+
+
 def _is_installed(release: str) -> bool:
     found = version_installed("deepspeed")
     return found is not None and found.split("+")[0] == release

@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.consumers.tree import root, tick
+from dsconfig.consumers.boundary import is_own, root
+from dsconfig.consumers.tree import tick
 from dsconfig.document import contents
 from dsconfig.json_types import NamedTuple
+from dsconfig.releases import allows
 
 _LARGEST = 4 << 20
 """Lock files of large projects have 2 MiB; a longer file is not read."""
@@ -64,12 +66,7 @@ class Requirements(NamedTuple):
         return exact[versions[0]] if len(exact) == 1 and versions else None
 
     def _allow(self, version: str) -> bool:
-        from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-        try:
-            return all(version in SpecifierSet(each.specifier) for each in self.found)
-        except InvalidSpecifier:
-            return False
+        return all(allows(each.specifier, version) for each in self.found)
 
 
 def requirements_of(package: str, name: str) -> Requirements | None:
@@ -110,6 +107,8 @@ def _in_folder(folder: str, package: str, _: int) -> tuple[Requirement, ...]:
 
 
 def _in_file(path: str, package: str) -> list[Requirement]:
+    if not is_own(path):
+        return []
     try:
         data = contents(path, _LARGEST)
     except OSError:
