@@ -29,8 +29,9 @@ CODECS = ("ascii", "cp437", "latin_1", "unicode_escape", "utf_8", "utf_8_sig")
 CODECS += tuple(f"utf_{bits}{end}" for bits in (16, 32) for end in ("", "_le", "_be"))
 UNUSED = ("_pyrepl", "asyncio.proactor_events", "asyncio.windows_events", "bdb", "cmd", "code", "ctypes")
 UNUSED += ("doctest", "dsconfig.lsp.server", "pdb", "unittest", "yaml.cyaml")
-UNUSED += ("dsconfig.schema.root",)
-"""What nobody here reaches: for other platforms, debuggers, tests, stdio, or with compiled packages."""
+UNUSED += ("dsconfig.model.values", "dsconfig.schema.root")
+"""What nobody here reaches: for other platforms, debuggers, tests, stdio, dicts of Python, or with compiled
+packages."""
 DOCUMENTED = ("_pyodide/", "pyodide/", "dsconfig/rules/")
 """Where docstrings are read: they are the pages of the rules, and Pyodide's own start parses its own."""
 UNANNOTATED = ("dsconfig/", "elastic/")
