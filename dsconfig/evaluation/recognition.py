@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.consumers.launchers.follow import job_of
+from dsconfig.consumers.launchers.follow import job_of, takes_too_much
 from dsconfig.consumers.launchers.format import Format, at
 from dsconfig.consumers.launchers.table import SCRIPTS, format_of
 from dsconfig.model.keyinfo import ROOT, section_keys
@@ -106,6 +106,9 @@ def leads_to_config(data: Mapping[str, Json]) -> bool:
 _IN_COMMANDS = ("--deepspeed", "dsconfig elastic run", "'dsconfig', 'elastic', 'run'")
 
 
+_TOO_MUCH = "take too much work to read, so that none was read"
+
+
 def _why_none(launch: Format, data: Mapping[str, Json]) -> str:
     """Why there is no config, as the end of a clause."""
     if launch.makes == "neox":
@@ -124,14 +127,20 @@ def foreign(document: Document) -> str | None:
     if document.name.endswith(SCRIPTS):
         if any(problem.kind == "too-large" for problem in document.problems):
             return "a shell script that is too large to be read"
-        return None if job_of(document) else "a shell script whose commands name none"
+        if job_of(document):
+            return None
+        told = _TOO_MUCH if takes_too_much(document) else "name none"
+        return f"a shell script whose commands {told}"
     data = document.value()
     if document.name.startswith("<") or document.is_data or not isinstance(data, dict):
         return None
     keys = [key for key in data if isinstance(key, str)]
     count = len(_of_no_release(keys))
     if (launch := format_of(data)) is not None:
-        return None if job_of(document) else f"a launch file of {launch.name} {_why_none(launch, data)}"
+        if job_of(document):
+            return None
+        told = f"whose commands {_TOO_MUCH}" if takes_too_much(document) else _why_none(launch, data)
+        return f"a launch file of {launch.name} {told}"
     if not count or "$dsconfig" in data or is_launch_file(data) or not mostly_foreign(keys):
         return None
     if count == 1:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers import HUGGING_FACE
+from dsconfig.consumers.budget import FOLDER, Budget, SpentError
 from dsconfig.consumers.known import Known
 from dsconfig.consumers.launchers.follow import jobs_of
 from dsconfig.consumers.mentions import launchers_of
@@ -38,14 +40,19 @@ def with_version(reader: Reader, name: str) -> Reader:
 def with_arguments(reader: Reader, name: str) -> Reader:
     """The reader with the arguments and the world size that the launch file of the config at a path gives.
 
-    Where several launch files name it, and do not agree, none of them counts, which is said.
+    Where several launch files name it, and do not agree, none of them counts, which is said; so where one of
+    them takes too much work to read.
     """
     if name.startswith("<") or not name:
         return reader
     jobs = _by_script(name, reader.name)
     if not jobs:
         return reader
-    known = [job for found in jobs.values() for job in found]
+    if unread := [script for script, found in jobs.items() if found is None]:
+        verb = "takes" if len(unread) == 1 else "take"
+        told = f"{_named(unread)} {verb} too much work to read, and no arguments are used"
+        return reader._replace(why=f"{reader.why}; {told}")
+    known = _all(jobs)
     reader = _with_model(reader, known)
     told = {(repr(job.given), job.world_size) for job in known}
     if not all(jobs.values()) or len(told) != 1:
@@ -73,7 +80,11 @@ def _with_model(reader: Reader, jobs: list[Job]) -> Reader:
 
 def jobs_behind(reader: Reader, name: str) -> list[Job]:
     """The jobs whose arguments the reader of the config at a path has."""
-    return [job for found in _by_script(name, reader.name).values() for job in found] if reader.launch else []
+    return _all(_by_script(name, reader.name)) if reader.launch else []
+
+
+def _all(jobs: Mapping[str, list[Job] | None]) -> list[Job]:
+    return [job for found in jobs.values() for job in found or ()]
 
 
 def is_autotuned(name: str) -> bool:
@@ -83,21 +94,27 @@ def is_autotuned(name: str) -> bool:
     """
     if name.startswith("<") or not name:
         return False
-    jobs = [job for script in launchers_of(name) for job in _jobs(script, name)]
+    jobs = _all(_by_script(name, None))
     return bool(jobs) and all((job.arguments or {}).get("autotuning") in ("tune", "run") for job in jobs)
 
 
-def _by_script(name: str, reader: str) -> dict[str, list[Job]]:
-    return {script: _jobs(script, name, reader) for script in launchers_of(name)}
+def _by_script(name: str, reader: str | None) -> dict[str, list[Job] | None]:
+    budget = Budget(FOLDER)
+    return {script: _jobs(script, name, reader, budget) for script in launchers_of(name)}
 
 
-def _jobs(script: str, name: str, reader: str | None = None) -> list[Job]:
-    """The jobs of a launch file by which this reader reads the config at a path; None: any reader."""
+def _jobs(script: str, name: str, reader: str | None, budget: Budget) -> list[Job] | None:
+    """The jobs of a launch file by which this reader (None: any) reads the config at a path.
+
+    None: the launch file was not read.
+    """
+    path = os.path.realpath(name)
     try:
-        found = list(jobs_of(read_file(script)))
+        found = list(jobs_of(read_file(script), path, budget))
     except OSError:
         return []
-    path = os.path.realpath(name)
+    except SpentError:
+        return None
     return [
         job
         for job in found

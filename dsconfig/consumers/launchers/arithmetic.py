@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Mapping
 
 _LARGEST = 1 << 63
+_LONGEST = 10_000
+"""Characters that take the place of others; nobody keeps a longer value."""
 
 
 def whole(text: str) -> int | None:
@@ -58,9 +60,9 @@ def trimmed(value: str, operation: str) -> str | None:
     text = pattern.strip("*")
     if sign == "/":
         old, _, new = pattern.partition("/")
-        return (
-            None if not old or any(char in _WILD for char in old) else value.replace(old, new, -greedy or 1)
-        )
+        if not old or any(char in _WILD for char in old) or value.count(old) * len(new) > _LONGEST:
+            return None
+        return value.replace(old, new, -greedy or 1)
     if not text or any(char in _WILD for char in text) or len(pattern) - len(text) > 1:
         return None
     if sign == "#":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from dsconfig.consumers.launchers.format import Format
 from dsconfig.consumers.launchers.job import text_of
@@ -74,6 +74,7 @@ def _command(shell: ShellCommand) -> Command | None:
     if program is not None and flag in ("deepspeed", ""):
         reader = program.reader
     opened = open_of(shell)
+    depending = _depending(shell, opened)
     unknown = [name for name, value in given.items() if isinstance(value, str) and "$" in value]
     return Command(
         str(given[flag]) if flag else "",
@@ -86,16 +87,16 @@ def _command(shell: ShellCommand) -> Command | None:
         shell.folder,
         not any("$" in word for last, word in zip(("", *words), words, strict=False) if last[:2] != "--"),
         opened,
-        frozenset(name for name, value in given.items() if _depends(shell, name, value, opened)),
+        frozenset(
+            name for name, value in given.items() if name and isinstance(value, str) and value in depending
+        ),
     )
 
 
-def _depends(shell: ShellCommand, name: str, value: Json, opened: tuple[str, ...]) -> bool:
-    """Whether a flag's value depends on what is open."""
-    if not opened or not isinstance(value, str):
-        return False
-    found = (read for word, read in shell.open.items() if word == value or word.endswith(f"={value}"))
-    return any(not read.isdisjoint(opened) for read in found) and bool(name)
+def _depending(shell: ShellCommand, opened: tuple[str, ...]) -> frozenset[str]:
+    """The words that depend on what is open, and what stands behind the `=` of each."""
+    words = [word for word, read in shell.open.items() if not read.isdisjoint(opened)] if opened else []
+    return frozenset((*words, *(word.partition("=")[2] for word in words if "=" in word)))
 
 
 def _of_elastic(words: tuple[str, ...]) -> str | None:
@@ -124,7 +125,8 @@ def _flags(words: tuple[str, ...]) -> dict[str, Json]:
             alone = following.startswith("-") and not following[1:2].isdigit()
             given[name.replace("-", "_")] = value if equals else True if alone else following
             if name in TARGETS and not equals and not alone:
-                given[name] = list(takewhile(lambda each: not each.startswith("-"), words[at + 1 :]))
+                following_words = islice(words, at + 1, None)
+                given[name] = list(takewhile(lambda each: not each.startswith("-"), following_words))
     return given
 
 

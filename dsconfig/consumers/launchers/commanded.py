@@ -6,9 +6,11 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, lru_cache
 from itertools import islice
 
+from dsconfig.consumers.budget import Budget, SpentError, of_text
 from dsconfig.consumers.by_name import BY_NAME
 from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, is_launch_file
 from dsconfig.consumers.launchers.command import Command, commands_in
@@ -22,7 +24,7 @@ from dsconfig.consumers.launchers.varied import AtRanks, one_node, script_of
 from dsconfig.consumers.mentions import reader_of
 from dsconfig.consumers.reader import Reader, of_content
 from dsconfig.document import MAX_SIZE, Document, contents, read_bytes, read_dict
-from dsconfig.json_types import Json, JsonObject
+from dsconfig.json_types import Json, JsonObject, NamedTuple
 
 _KUBERNETES = re.compile(r"\$\((\w+)\)")
 _MOST = 200
@@ -42,25 +44,94 @@ def of_commands(found: Format, launch: Document, data: Mapping[str, Json] | None
     return first
 
 
-def jobs_of_commands(found: Format, launch: Document, data: Mapping[str, Json] | None) -> Iterator[Job]:
-    """The job of each command.
+def jobs_of_commands(
+    found: Format,
+    launch: Document,
+    data: Mapping[str, Json] | None,
+    wanted: str | None = None,
+    within: Budget | None = None,
+) -> Iterator[Job]:
+    """The job of each command; none of commands that take more to read than may be spent on them.
 
-    `data`: the manifest in which the commands stand; None: the launch file is a script.
+    `data`: the manifest in which the commands stand; None: the launch file is a script. `wanted`: the real
+    path of the only config whose jobs are asked for. `within`: the budget of the folder.
+
+    Raises:
+        SpentError: the commands take too much, or the budget of the folder is used up, where there is one.
     """
-    if data is None:
-        shell = Shell(launch.text, "" if launch.name.startswith("<") else os.path.abspath(launch.name))
-    else:
-        text = "\n".join(line for key in found.commands for line in _texts(at(data, key)))
-        shell = Shell(with_inputs(text, data), variables=environment(found, data))
-    for command in list(islice(commands_in(shell), _MOST)):
-        job = _job(found, launch, command, shell)
+    if within is not None:
+        within.spend(len(launch.text))
+    script = _script(found, launch, data)
+    if within is not None:
+        within.spend(script.used)
+    if script.shell is None:
+        if within is not None:
+            raise SpentError
+        return
+    once = cache(read)
+    for command in script.commands:
+        if within is not None:
+            within.spend(_SEARCH)
+        if wanted is not None and not _leads_to(wanted, command, launch):
+            continue
+        job = _job(found, launch, command, script.shell, once)
         if job is not None and data is None:
             job = job._replace(line=launch.position(command.offset).line)
         if job is not None:
             yield job
 
 
-def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job | None:
+def takes_too_much(found: Format, launch: Document, data: Mapping[str, Json] | None) -> bool:
+    """Whether the commands take more to read than may be spent on them, and none of them is known."""
+    return _script(found, launch, data).shell is None
+
+
+class _Script(NamedTuple):
+    """The commands of a text that run DeepSpeed, and the shell that has read it; None: it was not read."""
+
+    commands: tuple[Command, ...]
+    shell: Shell | None
+    used: int
+    """What reading it took, of its budget."""
+
+
+def _script(found: Format, launch: Document, data: Mapping[str, Json] | None) -> _Script:
+    if data is None:
+        path = "" if launch.name.startswith("<") else os.path.abspath(launch.name)
+        return _read(launch.text, path, ())
+    budget = of_text(len(launch.text))
+    try:
+        text = "\n".join(line for key in found.commands for line in _texts(at(data, key)))
+        text = with_inputs(text, data, budget)
+    except SpentError:
+        return _Script((), None, budget.used)
+    return _read(text, "", tuple(environment(found, data).items()))
+
+
+@lru_cache(maxsize=16)
+def _read(text: str, path: str, variables: tuple[tuple[str, str], ...]) -> _Script:
+    """What is read of a text, which is the same each time: many configs of a folder ask for the same scripts."""
+    shell = Shell(text, path, dict(variables))
+    try:
+        commands = tuple(islice(commands_in(shell), _MOST))
+    except SpentError:
+        return _Script((), None, shell.budget.used)
+    return _Script(commands, shell, shell.budget.used)
+
+
+_SEARCH = 200
+"""Steps that the search for a config counts as."""
+
+
+def _leads_to(wanted: str, command: Command, launch: Document) -> bool:
+    """Whether a command names the config at a real path."""
+    path = search(command.path, launch.name, command.folder).path if command.path else None
+    return path is not None and os.path.realpath(path) == wanted
+
+
+def _job(
+    found: Format, launch: Document, command: Command, shell: Shell, read: Callable[[str], Document]
+) -> Job | None:
     told = (command.format or found)._replace(reader=command.reader, commands=found.commands)
     job = Job(
         told,
@@ -87,7 +158,10 @@ def _job(found: Format, launch: Document, command: Command, shell: Shell) -> Job
         return job._replace(document=read(preset))
     place = search(command.path, launch.name, command.folder)
     if place.path is None:
-        document = _written_by_script(command.path, shell, launch)
+        try:
+            document = _written_by_script(command.path, shell, launch)
+        except SpentError:
+            return job._replace(place=place, is_written_by_script=True, is_too_long=True)
         own = command.path in shell.documents or command.path in shell.edited
         edits = command.path in shell.edited and command.path not in shell.documents
         return job._replace(
@@ -143,11 +217,18 @@ def _made(command: Command, launch: Document) -> Document | None:
 
 
 def _written_by_script(name: str, shell: Shell, launch: Document) -> Document | None:
-    """A config that the script itself writes: a here-document, or a template that it fills by `sed`."""
+    """A config that the script itself writes: a here-document, or a template that it fills by `sed`.
+
+    Raises:
+        SpentError: it becomes longer than any config is.
+    """
+    budget = Budget(MAX_SIZE)
 
     def value(match: re.Match[str]) -> str:
         found = shell.variables.get(match[1] or match[2])
-        return found[0] if found else match[3] or match[0]
+        text: str = found[0] if found else match[3] or match[0]
+        budget.spend(len(text))
+        return text
 
     if (body := shell.documents.get(name)) is not None:
         text = _VARIABLE.sub(value, body)
@@ -155,7 +236,7 @@ def _written_by_script(name: str, shell: Shell, launch: Document) -> Document | 
         template = search(edited.template, launch.name)
         if template.path is None:
             return None
-        text = edited.text(contents(template.path, MAX_SIZE).decode("utf-8", "replace"))
+        text = edited.text(contents(template.path, MAX_SIZE).decode("utf-8", "replace"), MAX_SIZE)
     else:
         return None
     if _UNKNOWN.search(text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from dsconfig.consumers.budget import Budget
 from dsconfig.consumers.launchers.format import Format, at
 from dsconfig.json_types import Json
 
@@ -24,13 +25,19 @@ def environment(found: Format, data: Mapping[str, Json]) -> dict[str, str]:
     return given
 
 
-def with_inputs(text: str, data: Mapping[str, Json]) -> str:
-    """A command of Azure ML with what `${{inputs.name}}` stands for in it."""
+def with_inputs(text: str, data: Mapping[str, Json], budget: Budget) -> str:
+    """A command of Azure ML with what `${{inputs.name}}` stands for in it.
+
+    Raises:
+        SpentError: it becomes longer than the budget allows.
+    """
 
     def value(match: re.Match[str]) -> str:
         found = at(data, match[1])
         found = found.get("path") if isinstance(found, Mapping) else found
-        return _text(found) or match[0]
+        written = _text(found) or match[0]
+        budget.spend(len(written))
+        return written
 
     return _INPUT.sub(value, text)
 

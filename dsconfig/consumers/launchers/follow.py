@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.consumers.budget import Budget, SpentError
 from dsconfig.consumers.launchers.format import Format, at
 from dsconfig.consumers.launchers.table import SCRIPT, SCRIPTS, format_of
 from dsconfig.document import Document, read_bytes, read_dict
@@ -14,19 +15,38 @@ if TYPE_CHECKING:
     from dsconfig.consumers.launchers.job import Job
 
 
-def jobs_of(launch: Document) -> Iterator[Job]:
+def jobs_of(launch: Document, wanted: str | None = None, within: Budget | None = None) -> Iterator[Job]:
     """Every job of a launch file, of which a script may have several.
+
+    `wanted`: the real path of a config; jobs of a script that read another one are left out. `within`: the
+    budget of all launch files that are read together.
 
     Raises:
         OSError: a config cannot be read.
+        SpentError: a budget is given, and this is not read within it.
     """
     if not launch.name.endswith(SCRIPTS):
+        if within is not None:
+            within.spend(len(launch.text))
+            if takes_too_much(launch):
+                raise SpentError
         job = job_of(launch)
         yield from [job] if job else []
         return
     from dsconfig.consumers.launchers.commanded import jobs_of_commands
 
-    yield from jobs_of_commands(SCRIPT, launch, None)
+    yield from jobs_of_commands(SCRIPT, launch, None, wanted, within)
+
+
+def takes_too_much(launch: Document) -> bool:
+    """Whether the commands of a launch file take more to read than may be spent, so that none is known."""
+    data = None if launch.name.endswith(SCRIPTS) else launch.value()
+    found = SCRIPT if data is None else format_of(data)
+    if found is None or not (data is None or (found.commands and isinstance(data, dict))):
+        return False
+    from dsconfig.consumers.launchers.commanded import takes_too_much
+
+    return takes_too_much(found, launch, data)
 
 
 def job_of(launch: Document) -> Job | None:

@@ -45,6 +45,8 @@ class Job(NamedTuple):
     """Flags of its command that are keys of the block in Accelerate's launch file, which it names."""
     is_written_by_script: bool = False
     """Whether the job's script writes the config itself."""
+    is_too_long: bool = False
+    """Whether what the script writes is longer than any config."""
     is_template: bool = False
     """Whether the script makes the config of another file, by editing its text."""
     one_node: Callable[[], int | None] | None = None
@@ -115,6 +117,8 @@ class Job(NamedTuple):
         where = f"{self.launch.name}{line}"
         if self.inline is not None:
             return f"{where}: {self.format.name} reads the config that stands here"
+        if self.is_too_long:
+            return f"{where}: what the script writes into `{self.written}` is too long for a config, and not read"
         if self.document is None:
             if "$" in self.written or self.is_written_by_script:
                 return f"{where}: `{self.written}` is known to the job's shell alone, and not checked"

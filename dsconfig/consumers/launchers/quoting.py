@@ -6,6 +6,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
+from dsconfig.consumers.budget import Budget
+from dsconfig.consumers.budget import of_text as _of_text
+
 _SPACE, _ENDS = " \t\r", "\n;&|()"
 _NESTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=\s)|^)#[^\n]*|[()]", re.DOTALL)
 _HEREDOC = re.compile(r"<<-?[ \t]*(\\?)([\"']?)([\w.-]+)\2")
@@ -20,24 +23,32 @@ _SUM = re.compile(r"[\d\s+*/%()-]{1,60}")
 
 _UNCLOSED = 50
 """Nobody forgets the end of more here-documents; further ones are not searched."""
+_FAST = 8
 LONGEST = 10_000
 """Nobody writes longer words, or keeps longer values; they stay as they are."""
 Variables = Mapping[str, tuple[str, ...]]
 
 
 class Quoting:
-    """One text. `depth`: within how many substitutions it stands."""
+    """One text. `depth`: within how many substitutions it stands. `budget`: what reading it may take.
 
-    def __init__(self, text: str, depth: int = 0) -> None:
+    Whatever reads it raises `SpentError` where that is used up.
+    """
+
+    def __init__(self, text: str, depth: int = 0, budget: Budget | None = None) -> None:
         self.text, self._depth = text, depth
+        self.budget = _of_text(len(text)) if budget is None else budget
         self.read: set[str] = set()
         """The variables that were asked for, and the commands whose output was."""
-        self._open: set[str] = set()
-        """Brackets that nothing closes, from some place on: they are not searched for again."""
+        self._open: dict[str, set[str]] = {}
+        """By text, brackets and quotes that nothing closes from some place on: the search is not repeated."""
+        self._endless: set[str] = set()
+        """Marks of here-documents that do not end."""
 
     def simple_commands(self) -> Iterator[tuple[int, list[str], str, str | None]]:
         """Where each command begins, its words as written, the file that it writes, and a here-document."""
         text, at, start = self.text, 0, 0
+        self.budget.spend(len(text))
         words: list[str] = []
         target = ""
         pending: list[tuple[str, str]] = []
@@ -55,6 +66,7 @@ class Quoting:
             elif match := _REDIRECT.match(text, at):
                 at = self._word_end(match.end())
                 target = text[match.end() : at]
+                self.budget.spend(len(pending))
                 pending = [(mark, target) for mark, _ in pending]
             elif char in _ENDS:
                 if words:
@@ -76,11 +88,15 @@ class Quoting:
 
     def _body(self, at: int, end: str) -> tuple[str, int]:
         """The lines of a here-document, and where they end."""
-        if end in self._open or len(self._open) > _UNCLOSED or self.text.find(end, at) < 0:
+        if end in self._endless or len(self._endless) > _UNCLOSED:
+            return "", at
+        if self.text.find(end, at) < 0:
+            self._endless.add(end)
             return "", at
         match = re.compile(rf"^[ \t]*{re.escape(end)}[ \t\r]*$", re.MULTILINE).search(self.text, at)
+        self._looked_at((match.end() if match else len(self.text)) - at)
         if match is None:
-            self._open.add(end)
+            self._endless.add(end)
             return "", at
         return self.text[at : match.start()], match.end()
 
@@ -124,36 +140,46 @@ class Quoting:
 
     def _find(self, text: str, mark: str, at: int) -> int:
         """Behind the mark; where there is none, the one that opens it is a character like others."""
-        end = -1 if mark in self._open and text is self.text else text.find(mark, at)
+        if mark in self._open.get(text, ()):
+            return at
+        end = text.find(mark, at)
+        self._looked_at((len(text) if end < 0 else end) - at)
         if end < 0:
-            self._open |= {mark} if text is self.text else set()
+            self._open.setdefault(text, set()).add(mark)
             return at
         return end + 1
+
+    def _looked_at(self, count: int) -> None:
+        """Pay for characters that `re` or `str` pass or copy, which do so many times faster than we."""
+        self.budget.spend(count // _FAST + 1)
 
     def _closed(
         self, text: str, at: int, marks: re.Pattern[str] = _NESTED, opens: str = "(", closes: str = ")"
     ) -> int:
         """Behind the bracket that closes the one there."""
-        if opens in self._open and text is self.text:
+        if opens in self._open.get(text, ()):
             return at + len(opens)
-        depth = 0
+        depth, last = 0, at
         for match in marks.finditer(text, at):
+            self._looked_at(match.end() - last)
+            last = match.end()
             depth += {opens: 1, closes: -1}.get(match[0], 0)
             if not depth:
-                return match.end()
-        self._open |= {opens} if text is self.text else set()
+                return last
+        self._open.setdefault(text, set()).add(opens)
         return at + len(opens)
 
     # What a word stands for
     # ----------------------------------------------------------------------------------------------
 
     def expanded(self, raw: str, variables: Variables, *, split: bool = True) -> list[str]:
-        """The words that a word becomes. What is not known stays as written."""
+        """The words that a word becomes. What is not known, or becomes too long, stays as written."""
         if len(raw) > LONGEST:
             return [raw]
+        self.budget.spend(len(raw))
         fields: list[str] = [""]
         some = False
-        at = 0
+        at = size = 0
         while at < len(raw):
             end = self._part_end(raw, at)
             part, at = raw[at:end], end
@@ -162,12 +188,14 @@ class Quoting:
                 some = True
             elif part[0] == '"' and len(part) > 1:
                 listed = self._within(part[1:-1], variables)
+                size += _size(listed)
                 fields[-1:] = [fields[-1] + listed[0], *listed[1:]] if listed else fields[-1:]
                 some = some or bool(listed)
             elif part[0] == "\\" and len(part) > 1:
                 fields[-1] += "" if part[1] == "\n" else part[1]
             elif part[0] in "$`":
                 values = self._value(part, variables)
+                size += _size(values)
                 for number, value in enumerate(values):
                     # What a command says is not known to hold blanks.
                     pieces = value.split() if split and "$(" not in value and "`" not in value else [value]
@@ -175,6 +203,8 @@ class Quoting:
                     fields[-1:] = [fields[-1] + pieces[0], *pieces[1:]] if pieces else fields[-1:]
             else:
                 fields[-1] += part
+            if size > LONGEST:
+                return [raw]
         return fields if some or any(fields) else []
 
     def in_quotes(self, body: str, variables: Variables) -> str:
@@ -183,8 +213,9 @@ class Quoting:
         return body if len(body) > LONGEST else " ".join(self._within(body, variables))
 
     def _within(self, body: str, variables: Variables) -> list[str]:
-        """What text in double quotes becomes: one word, unless an array is in it."""
-        fields, at = [""], 0
+        """What text in double quotes becomes: one word, unless an array is in it; itself where too long."""
+        self.budget.spend(len(body))
+        fields, at, size = [""], 0, 0
         while at < len(body):
             end = self._part_end(body, at) if body[at] in "\\$`" else at + 1
             part, at = body[at:end], end
@@ -196,12 +227,20 @@ class Quoting:
                     return []
                 fields[-1:] = [fields[-1] + value for value in values[:1]] or fields[-1:]
                 fields += values[1:]
+                size += _size(values)
+                if size > LONGEST:
+                    return [body]
             else:
                 fields[-1] += part
         return fields
 
     def _value(self, part: str, variables: Variables) -> list[str]:
         """What a variable or a substitution is; itself where nobody knows."""
+        values = self._looked_up(part, variables)
+        self._looked_at(_size(values))
+        return values
+
+    def _looked_up(self, part: str, variables: Variables) -> list[str]:
         if part[0] == "`" or part.startswith("$("):
             return [self._substituted(part, variables)]
         if part.startswith("${"):
@@ -258,7 +297,7 @@ class Quoting:
         return found
 
     def _printed(self, part: str, variables: Variables) -> str | None:
-        asked = Quoting(part[1:-1] if part[0] == "`" else part[2:-1], self._depth)
+        asked = Quoting(part[1:-1] if part[0] == "`" else part[2:-1], self._depth, self.budget)
         asked.read = self.read
         lines = [
             [each for word in raw for each in asked.expanded(word, variables)]
@@ -271,7 +310,9 @@ class Quoting:
 
         def value(match: re.Match[str]) -> str:
             self.read.add(match[0])
-            return (variables.get(match[0]) or ("?",))[0]
+            found = (variables.get(match[0]) or ("?",))[0]
+            self._looked_at(len(found))
+            return found
 
         inner = _BARE.sub(value, " ".join(self._within(part[3:-2], variables)))
         if not _SUM.fullmatch(inner):
@@ -283,6 +324,11 @@ class Quoting:
 
 
 _DIGITS = 6
+
+
+def _size(values: list[str]) -> int:
+    """The characters of all words, and one for each."""
+    return sum(map(len, values)) + len(values)
 
 
 def _output(words: list[str], before: list[list[str]]) -> str | None:

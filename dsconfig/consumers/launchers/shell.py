@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import dropwhile
 from types import MappingProxyType
 
+from dsconfig.consumers.budget import Budget, SpentError, of_text
 from dsconfig.consumers.launchers.batch_system import asked_for
 from dsconfig.consumers.launchers.quoting import LONGEST, Quoting
 from dsconfig.json_types import NamedTuple
@@ -62,9 +64,15 @@ class Edited(NamedTuple):
     edits: tuple[tuple[str, str], ...]
     """Texts, and what takes their places."""
 
-    def text(self, template: str) -> str:
-        """What it makes of the template's text."""
+    def text(self, template: str, longest: int) -> str:
+        """What it makes of the template's text.
+
+        Raises:
+            SpentError: that has more characters than `longest`; seven edits can make a gigabyte of one.
+        """
         for old, new in self.edits:
+            if len(template) + template.count(old) * (len(new) - len(old)) > longest:
+                raise SpentError
             template = template.replace(old, new)
         return template
 
@@ -72,15 +80,21 @@ class Edited(NamedTuple):
 class Shell:
     """Reads a script from its begin to its end.
 
-    `path`: where it stands. `variables`: those of the job's own shell that are known.
+    `path`: where it stands. `variables`: those of the job's own shell that are known. `budget`: what reading
+    it may take.
     """
 
     def __init__(
-        self, text: str, path: str = "", variables: Mapping[str, str] = MappingProxyType({})
+        self,
+        text: str,
+        path: str = "",
+        variables: Mapping[str, str] = MappingProxyType({}),
+        budget: Budget | None = None,
     ) -> None:
         self.text, self.path, self.told, self.folder = text, path, variables, ""
         own = {"0": path, "BASH_SOURCE": path} if path else {}
-        told = {**own, **asked_for(text), **variables}
+        known = {name: value for name, value in variables.items() if len(value) <= LONGEST}
+        told = {**own, **asked_for(text), **known}
         self.variables: dict[str, tuple[str, ...]] = {name: (value,) for name, value in told.items()}
         self.origins: dict[str, frozenset[str]] = dict.fromkeys(own, frozenset())
         """What of the job's own shell each variable of the script depends on."""
@@ -93,10 +107,15 @@ class Shell:
         self._editing: Edited | None = None
         self._reading = ""
         """The variable into which `read` puts the here-document that follows."""
-        self._quoting = Quoting(text)
+        self.budget = of_text(len(text)) if budget is None else budget
+        self._quoting = Quoting(text, budget=self.budget)
 
     def commands(self, deep: int = 0) -> Iterator[ShellCommand]:
-        """Each simple command, in the order of the text."""
+        """Each simple command, in the order of the text.
+
+        Raises:
+            SpentError: reading them takes more than the budget allows.
+        """
         for offset, raw, target, body in self._quoting.simple_commands():
             if body is not None:
                 name = "".join(self._quoting.expanded(target, self.variables)) if target else ""
@@ -108,8 +127,7 @@ class Shell:
                 yield from self._command(offset, raw, target, deep)
 
     def _command(self, offset: int, raw: list[str], target: str, deep: int) -> Iterator[ShellCommand]:
-        while raw and raw[0] in _LEADS:
-            raw = raw[1:]
+        raw = list(dropwhile(_LEADS.__contains__, raw))
         if not raw:
             return
         if raw[0] == "for" and raw[2:3] == ["in"] and raw[3:]:
@@ -148,6 +166,7 @@ class Shell:
             found = self._expanded([each])
             words += found
             if read := self._read():
+                self.budget.spend(len(found) * len(read))
                 opened |= {word: opened.get(word, frozenset()) | read for word in found}
         return tuple(words), opened
 
@@ -157,15 +176,19 @@ class Shell:
 
     def _read(self) -> frozenset[str]:
         """What of the job's own shell was asked for by the last expansion."""
-        read = self._quoting.read
-        return self._around.union(*(self.origins.get(name, (name,)) for name in read))
+        origins = [self.origins.get(name, (name,)) for name in self._quoting.read]
+        if not origins:
+            return self._around
+        self.budget.spend(len(self._around) + sum(map(len, origins)))
+        return self._around.union(*origins)
 
     def _within(
         self, text: str, offset: int, deep: int, around: frozenset[str] = frozenset()
     ) -> Iterator[ShellCommand]:
         """The commands of a text within a command, as `bash -c "…"` and `id=$(…)` have it."""
         if deep < _DEEP and "--" in text and any(char.isspace() for char in text):
-            inner = Shell(text)
+            self.budget.spend(len(self.variables))
+            inner = Shell(text, budget=self.budget)
             inner.variables, inner.origins = dict(self.variables), dict(self.origins)
             inner.folder, inner._around = self.folder, around | self._around
             for each in inner.commands(deep + 1):
@@ -199,7 +222,8 @@ class Shell:
         name, more, value = match.groups()
         before = self.origins.get(name, frozenset()) if more else frozenset()
         if value.startswith("("):
-            parts = Quoting(value[1:-1].replace("\n", " \\\n")).simple_commands()
+            listing = value[1:-1].replace("\n", " \\\n")
+            parts = Quoting(listing, budget=self.budget).simple_commands()
             listed = tuple(self._expanded(part for _, raw, *_ in parts for part in raw))
             found = variables.get(name, ()) + listed if more else listed
         else:
@@ -211,6 +235,7 @@ class Shell:
         self._set(name, found, before | self._read())
 
     def _set(self, name: str, found: tuple[str, ...], origins: frozenset[str]) -> None:
+        self.budget.spend(len(found))
         if sum(map(len, found)) + len(found) <= LONGEST:
             self.variables[name] = found
             self.origins[name] = origins

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+from dsconfig.consumers.budget import SpentError
 from dsconfig.consumers.launchers.command import Command, commands_in
 from dsconfig.consumers.launchers.format import Format
 from dsconfig.consumers.launchers.given import given
@@ -75,4 +76,7 @@ def _of_one_node(script: Script, offset: int, names: tuple[str, ...]) -> int | N
 def _read(script: Script, offset: int, values: Mapping[str, str]) -> Command | None:
     """The command that begins there, with such values in the job's shell."""
     found = commands_in(Shell(script.text, script.path, {**dict(script.variables), **values}))
-    return next((command for command in found if command.offset == offset), None)
+    try:
+        return next((command for command in found if command.offset == offset), None)
+    except SpentError:
+        return None
