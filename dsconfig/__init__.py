@@ -35,6 +35,7 @@ HOMES = {
     "UnknownReleaseError": "dsconfig.releases",
     "Shown": "dsconfig.resolving.effective",
     "ResolveError": "dsconfig.resolving.errors",
+    "UnknownWorldSizeError": "dsconfig.resolving.errors",
     "Run": "dsconfig.resolving.run",
     "memory": "dsconfig.resolving.memory",
     "resolve": "dsconfig.resolving.resolve",

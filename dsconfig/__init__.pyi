@@ -277,6 +277,7 @@ from dsconfig.resolving.effective import (
 )
 from dsconfig.resolving.errors import (
     ResolveError as ResolveError,
+    UnknownWorldSizeError as UnknownWorldSizeError,
 )
 from dsconfig.resolving.memory import (
     memory as memory,
@@ -514,6 +515,7 @@ __all__ = [
     "TorchAutocast",
     "TorchAutocastDict",
     "UnknownReleaseError",
+    "UnknownWorldSizeError",
     "Wandb",
     "WandbDict",
     "WarmupCosineLRParams",

@@ -32,7 +32,7 @@ def test_neox_makes_the_config_of_its_own_keys(project: Path) -> None:
         "zero_optimization.reduce_bucket_size"
     }
     run = resolve(launch(project, job), target="0.19.8")
-    assert (run.triplet, run.world_size) == ((64, 4, 2), 8)
+    assert (run.triplet, run.world_size, run.data_parallel_size) == ((64, 4, 2), 16, 8)
     assert run.config["bf16"] == {"enabled": True}
     assert "gradient_clipping" not in run.config, "its own default is not handed on"
     assert run.config["zero_optimization"]["stage"] == 0

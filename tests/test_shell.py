@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig import ResolveError, check, resolve
+from dsconfig import ResolveError, UnknownWorldSizeError, check, resolve
 from dsconfig.consumers.budget import SpentError
 from dsconfig.consumers.launchers.command import Command, commands_in
 from dsconfig.consumers.launchers.shell import Shell
@@ -280,16 +280,18 @@ def test_what_the_script_reckons_from_the_number_of_ranks(
             assert resolve(asked, size, "0.19.8").triplet == triplet, asked
 
 
-def test_one_node_where_the_shell_of_the_job_knows_how_many(
+def test_a_number_of_nodes_that_the_shell_of_the_job_knows_is_not_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
     (tmp_path / "ds.json").write_text(json.dumps(AUTO))
     (tmp_path / "run.sh").write_text(f"MICRO=2\n{SCRIPT}")
-    run = resolve("run.sh", target="0.19.8")
-    assert (run.world_size, run.triplet) == (8, (512, 2, 32))
-    said = "world size 8 is that of one node: run.sh leaves the number of nodes to the shell of its job"
-    assert {said, "on 8 ranks `WORLD_SIZE` is 1 in the job's shell"} <= {each.text for each in run.messages}
+    with pytest.raises(UnknownWorldSizeError) as caught:
+        resolve("run.sh", target="0.19.8")
+    assert caught.value.formula == "train_batch_size = 2 × gradient_accumulation_steps × 8 × nodes"
+    assert caught.value.source == "run.sh:5 leaves it to the run: `--nnodes=$WORLD_SIZE`"
+    assert caught.value.advice == ("one node has 8 ranks, two have 16",)
     assert check("run.sh").world_size is None  # nobody said so
 
 

@@ -140,8 +140,11 @@ def check_document(
 
 def _check_launch_file(document: Document, target: Target, world_size: int | None, reader: Reader) -> Report:
     """Check a launch file of Accelerate, and the config that it names."""
+    from dsconfig.consumers.launchers.parallelism import of_launch_file
     from dsconfig.consumers.named import named
 
+    degrees = Known(parallelism=of_launch_file(document.value(), document.name))
+    reader = reader._replace(known=reader.known.over(degrees))
     own = reader if reader.name == "accelerate" else reader._replace(name="accelerate", version=None)
     report = _report(document, target, world_size, with_version(own, document.name))
     try:
@@ -193,7 +196,7 @@ def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader)
         child = check_document(launch, target, world_size=size, consumer=who._replace(given=job.given))
     else:
         child = _report(job.document, target, size, who, job.given)
-    return report.replaced(notes=(job.note,), children=(child,))
+    return report.replaced(notes=(job.note, *job.left_open(child.world_size)), children=(child,))
 
 
 def _as_it_says(
@@ -258,7 +261,7 @@ def _held(
         suppressed=suppressed,
         sizes=config.sizes,
         document=job.launch,
-        notes=(job.note, *config.notes),
+        notes=(job.note, *job.left_open(config.world_size), *config.notes),
         cut=config.cut,
         given=config.given,
         base=job.inline or (),

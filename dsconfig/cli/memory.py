@@ -14,7 +14,7 @@ from dsconfig.cli.files import mapping, read, reason, write
 from dsconfig.cli.fitting import PART, fit, largest, margin
 from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.pictures import NEEDS_MATPLOTLIB, plotted
-from dsconfig.cli.resolved import assignment, explain, tell
+from dsconfig.cli.resolved import assignment, explain, refuse_open, tell
 from dsconfig.cli.sizes import amount, count, times
 from dsconfig.render.text import printable
 
@@ -117,7 +117,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute, and write what came out."""
-    from dsconfig.resolving.errors import ResolveError
+    from dsconfig.resolving.errors import ResolveError, UnknownWorldSizeError
 
     gc.set_threshold(SELDOM)
     suffix = plotted(args.plot)
@@ -130,6 +130,8 @@ def run(args: argparse.Namespace) -> int:
         from dsconfig.resolving.asked import ask
 
         found = ask(document, options).answer()
+    except UnknownWorldSizeError as error:
+        refuse_open(error, "--world-size, or --nodes and --gpus-per-node")
     except ResolveError as error:
         explain(error, sys.stderr, _advice(args, error))
         return FINDINGS
@@ -175,7 +177,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     names = ("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init")
     return document, Options(
         _model(args) or (known.model and not known.model.barred and known.model.named) or None,
-        ranks(document, found, size, "--world-size, or --nodes and --gpus-per-node"),
+        ranks(found, size),
         target,
         reader.said,
         **{name: getattr(args, name) for name in (*names, "gpus_per_node", "sp", "imbalance")},

@@ -67,19 +67,11 @@ def in_force(args: argparse.Namespace, document: Document) -> Circumstances:
     return judged_under(document, target, args.world_size, said.world_size, reader_of(asked, said), known)
 
 
-def ranks(document: Document, found: Circumstances, given: int | None, how: str) -> int | None:
-    """The world size that is given, else of the settings; None where a launcher or a launch file has it.
-
-    `how` it is given, for when nobody has.
-    """
-    from dsconfig.resolving.reading import processes
+def ranks(found: Circumstances, given: int | None) -> int | None:
+    """The world size that is given, else that of the settings; None where the environment has the word."""
     from dsconfig.resolving.runtime import WORLD_SIZE
 
-    if given is None and WORLD_SIZE not in os.environ:
-        given = found.world_size
-        if given is None and processes(document, found.reader.said) is None:
-            refuse(f"no world size: give {how}, or set {WORLD_SIZE} in the environment")
-    return given
+    return found.world_size if given is None and WORLD_SIZE not in os.environ else given
 
 
 def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:

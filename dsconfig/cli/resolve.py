@@ -12,7 +12,7 @@ from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, refuse_inputs, write
 from dsconfig.cli.in_json import plain, unspeakable
 from dsconfig.cli.parser import tell_exit_codes
-from dsconfig.cli.resolved import assignment, explain
+from dsconfig.cli.resolved import assignment, explain, refuse_open
 from dsconfig.diagnostic import dotted
 from dsconfig.releases import NUMBERS
 from dsconfig.render.text import printable
@@ -39,7 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--world-size", type=world_size, metavar="N", help="the number of ranks (default: $WORLD_SIZE)")
     add("--target", metavar="RELEASE", help="the release that runs it (default: the installed DeepSpeed)")
     for name, told in DEGREES:
-        add(f"--{name}", type=world_size, default=1, metavar="N", help=f"{told} (default: 1)")
+        default = "1" if name == "ep" else "as a launch file says, else 1"
+        add(f"--{name}", type=world_size, metavar="N", help=f"{told} (default: {default})")
     add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="write a value first, as JSON")
     add_filling(parser)
     told = "write the config to this file (default: `-`, stdout)"
@@ -50,10 +51,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Resolve, and write what came out."""
-    from dsconfig.resolving.errors import ResolveError
+    from dsconfig.resolving.errors import ResolveError, UnknownWorldSizeError
 
     try:
         found = _resolve(args)
+    except UnknownWorldSizeError as error:
+        refuse_open(error)
     except ResolveError as error:
         explain(error, sys.stderr)
         return FINDINGS
@@ -84,7 +87,7 @@ def _resolve(args: argparse.Namespace) -> Run:
     target, _, reader = found
     return resolve(
         document,
-        ranks(document, found, args.world_size, "--world-size"),
+        ranks(found, args.world_size),
         target,
         reader.said,
         **{name: getattr(args, name) for name, _ in DEGREES},

@@ -7,14 +7,17 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from dsconfig.cli.errors import refuse
 from dsconfig.render.text import printable
 
+WORLD_SIZE = "WORLD_SIZE"
+
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import NoReturn, TextIO
 
     from dsconfig.json_types import Json
     from dsconfig.render.style import Style
-    from dsconfig.resolving.errors import ResolveError
+    from dsconfig.resolving.errors import ResolveError, UnknownWorldSizeError
 
 
 def assignment(text: str) -> tuple[str, Json]:
@@ -33,6 +36,17 @@ def tell(lines: Iterable[str], style: Style, stream: TextIO) -> None:
     from dsconfig.render.wrap import flowed
 
     stream.writelines(flowed(line, style) for line in lines)
+
+
+def refuse_open(error: UnknownWorldSizeError, how: str = "--world-size") -> NoReturn:
+    """Refuse what hangs on the number of ranks where nobody knows that: it is wrong use, as without a file.
+
+    `how`: the options that say it.
+    """
+    give = f"give {how}, or set {WORLD_SIZE} in the environment"
+    formula = [error.formula] if error.formula else []
+    told = [error.source, *formula, give] if error.source else [give, *formula]
+    refuse(printable(f"no world size: {'; '.join((*told, *error.advice))}"))
 
 
 def explain(error: ResolveError, stream: TextIO, advice: tuple[str, ...] = ()) -> None:

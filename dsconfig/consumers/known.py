@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
+from dsconfig.batch.data_parallel import NONE, Parallelism
 from dsconfig.consumers.own_words import declared
 from dsconfig.json_types import Json, NamedTuple
 
@@ -55,6 +56,8 @@ class Known(NamedTuple):
     """The program of the launch file, which may do things to the model of its own accord."""
     adapters: bool = False
     """Whether the launch file says that it trains adapters, or parts of the model, and leaves the rest."""
+    parallelism: Parallelism = NONE
+    """The degrees of parallelism beside data parallelism, as the launch file has them."""
 
     def over(self, weaker: Known) -> Known:
         """This, and what else somebody says who has less to say."""
@@ -64,6 +67,7 @@ class Known(NamedTuple):
             self.gpus_per_node or weaker.gpus_per_node,
             self.program or weaker.program,
             self.adapters or weaker.adapters,
+            self.parallelism if self.parallelism.degrees else weaker.parallelism,
         )
 
 

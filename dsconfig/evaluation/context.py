@@ -121,7 +121,9 @@ class Context:
         self.is_config = isinstance(data, dict) and not empty and not self.is_job
         self.data: JsonObject = data if isinstance(data, dict) else {}
         given = source.given
-        self.job = given and fill_in(self.data, self.spec, self.world_size, given)
+        self.job = given and fill_in(
+            self.data, self.spec, self.world_size, given, self.known.parallelism.of("sequence")
+        )
         """What the job fills, and what contradicts it."""
         self.data = self.data if self.job is None else self.job.data
         self.whole = self.data

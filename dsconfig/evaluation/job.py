@@ -25,8 +25,13 @@ class Job(NamedTuple):
     """Keys of the root that its program puts in."""
 
 
-def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given: Given) -> Job | None:
-    """Fill a config from the arguments of its job; None where nothing is filled, or they cannot be read."""
+def fill_in(
+    data: JsonObject, consumer_name: str, world_size: int | None, given: Given, shared: int = 1
+) -> Job | None:
+    """Fill a config from the arguments of its job; None where nothing is filled, or they cannot be read.
+
+    `shared`: how many ranks share each sequence.
+    """
     from dsconfig.consumers.by_name import consumer_of
     from dsconfig.consumers.filling import Assumed, fill
 
@@ -38,8 +43,8 @@ def fill_in(data: JsonObject, consumer_name: str, world_size: int | None, given:
         return Job(data, (), (), (), added) if added or given.writes else None
     known = given.on(world_size)
     try:
-        assumed = Assumed(known.unknown)
-        filling = fill(copied(data), consumer, world_size, known.arguments, None, assumed=assumed)
+        assumed, arguments = Assumed(known.unknown), known.arguments
+        filling = fill(copied(data), consumer, world_size, arguments, None, sp=shared, assumed=assumed)
     except (ValueError, TypeError, AttributeError, OverflowError):  # other rules say what is wrong with it
         return None
     # What the plugin puts in for lack of an argument stays "auto": it is a finding of its own.

@@ -45,11 +45,12 @@ def present(context: Context, paths: Asked) -> frozenset[str]:
 
 def _circumstances(context: Context) -> dict[str, bool]:
     """What may be out of the ordinary, and whether it is."""
+    known = context.known
     return {
         "elastic": context.elastic,
         "file": context.from_file,
         "job": context.job is not None,
-        "known": context.known.model is not None or context.known.host_memory is not None,
+        "known": bool(known.model or known.host_memory or known.parallelism.degrees),
         "no config": not context.is_config,
         "problems": bool(context.document.problems),
         "range": context.target.first != context.target.last,

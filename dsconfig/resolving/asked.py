@@ -16,7 +16,7 @@ from dsconfig.resolving.launched import Told, is_reentrant, told
 from dsconfig.resolving.lora import adapter_of
 from dsconfig.resolving.micro_batch import LONGEST, samples, with_micro_batch
 from dsconfig.resolving.models import ModelSource, model_of
-from dsconfig.resolving.reading import reader_of
+from dsconfig.resolving.reading import reader_of, reading, target_of
 from dsconfig.resolving.resolve import MappingSource, mapping, resolve
 from dsconfig.resolving.run import Run
 from dsconfig.resolving.unfilled import resolved
@@ -32,6 +32,7 @@ from dsconfig.sizing.ulysses import KEY as SEQUENCE
 from dsconfig.sizing.with_zenflow import written as zenflow
 
 if TYPE_CHECKING:
+    from dsconfig.batch.data_parallel import Parallelism
     from dsconfig.document import Document
     from dsconfig.json_types import Json
     from dsconfig.releases import Target
@@ -128,6 +129,8 @@ def ask(document: Document, options: Options) -> Question:
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
     args = mapping(options.training_args)
     shared = options.sp or _shared(document, changes)
+    known = reading(document, target_of(document, options.target).releases[-1], options.consumer).known
+    shared = _with_launched(known.parallelism, shared, options.sp)
 
     def resolving(batch: Mapping[str, Json], arguments: Mapping[str, Json] | None) -> Run:
         return resolve(
@@ -135,7 +138,7 @@ def ask(document: Document, options: Options) -> Question:
             options.world_size,
             options.target,
             options.consumer,
-            sp=shared,
+            sp=shared if shared > 1 else options.sp,
             set={**changes, **batch},
             training_args=arguments,
             model_config=model.config,
@@ -167,6 +170,23 @@ def _shared(document: Document, changes: Mapping[str, Json]) -> int:
     data = document.value()
     written = changes.get(SEQUENCE, data.get(SEQUENCE) if isinstance(data, dict) else None)
     return written if type(written) is int and written > 1 else 1
+
+
+def _with_launched(launched: Parallelism, shared: int, asked: int | None) -> int:
+    """The ranks that share a sequence, those of the launch file among them.
+
+    Raises:
+        NotModelledError: ranks share the model, or sequences in another way than Ulysses.
+    """
+    for degree in launched.degrees:
+        if degree.kind == "tensor" and degree.divides is False:
+            continue  # AutoTP, as the config has it
+        if degree.size == 1 or (degree.kind in ("sequence", "context") and asked is not None):
+            continue
+        if degree.kind != "sequence" or not degree.is_known or not degree.divides:
+            raise NotModelledError(f"{degree.kind} parallelism is not modelled: {degree}")
+        shared = degree.size or shared
+    return shared
 
 
 def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bool) -> Work:

@@ -81,13 +81,14 @@ def _whole(found: Triplet) -> Triplet:
 
 def _settle_sequence(config: JsonObject, runtime: Runtime, *, from_file: bool) -> list[Message]:
     """Make the config, as a dict, divide the ranks as they were divided here."""
-    parallel = runtime.parallel
+    shared = runtime.asked.sp or 1
     if runtime.number < SEQUENCE_SINCE:
         return []
-    if parallel.sp > 1 and parallel.tp == parallel.pp == 1 and SEQUENCE not in config:
-        config[SEQUENCE] = parallel.sp
-        return [Message("written", f"`{SEQUENCE}` {parallel.sp} is written in", SEQUENCE)]
-    if from_file and SEQUENCE in config and parallel.sp == 1:
+    alone = len(runtime.parallelism.dividing) == 1
+    if shared > 1 and alone and SEQUENCE not in config:
+        config[SEQUENCE] = shared
+        return [Message("written", f"`{SEQUENCE}` {shared} is written in", SEQUENCE)]
+    if from_file and SEQUENCE in config and shared == 1:
         text = (
             f"`{SEQUENCE}` {config.pop(SEQUENCE)!r} is left out: DeepSpeedConfig does not look for it in a "
             "file, and does not divide the ranks by it; ask for sp if it should"

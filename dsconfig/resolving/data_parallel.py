@@ -1,10 +1,4 @@
-"""Which of the ranks get samples of their own, under tensor, pipeline, sequence and expert parallelism.
-
-DeepSpeed has three ways to know (runtime/config.py, DeepSpeedConfig.__init__): the script hands over an
-`mpu`, or a pipelined model brings one, which divides exactly; from 0.17.0 on the key `sequence_parallel_size`
-of a dict, by which the ranks are truly divided; or neither, and every rank counts. AutoTP is the third: its
-groups are made after the config was read.
-"""
+"""How a run shares out its ranks: the data-parallel size, with what there is to say of it."""
 
 from __future__ import annotations
 
@@ -12,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsconfig.batch.triplet import ABSENT, SEQUENCE, world_size
+from dsconfig.batch.data_parallel import Degree, Parallelism, UnevenError, data_parallel_size
+from dsconfig.batch.triplet import ABSENT, SEQUENCE
 from dsconfig.batch.world_sizes import nearest_multiples
 from dsconfig.consumers.filling.record import Message
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.refused import refused_batch
-from dsconfig.resolving.runtime import Parallel, Runtime
+from dsconfig.resolving.runtime import Runtime
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json
@@ -41,20 +36,76 @@ def share_out(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) 
     Raises:
         ResolveError: the ranks cannot be shared out like that.
     """
-    parallel = runtime.parallel
     autotp = _autotp(config, runtime)
     messages = [_autotp_note(autotp, runtime.ranks)] if autotp > 1 else []
-    tensor = 1 if autotp > 1 else parallel.tp
-    divisor = tensor * parallel.pp * parallel.sp
-    if divisor > 1:
-        _check_written(config, parallel)
-        size: int | float = _divided(runtime.ranks, divisor, _factors(tensor, parallel))
-    else:
-        size = _by_key(config, runtime, from_file=from_file)
+    parallelism = runtime.parallelism
+    if autotp > 1:  # the groups of the config are those that are asked for
+        parallelism = Parallelism(tuple(each for each in parallelism.degrees if each.kind != "tensor"))
+    if (unknown := parallelism.unknown) is not None:
+        raise _unknown(unknown)
+    messages += [_counted_note(each, runtime.ranks) for each in parallelism.counted]
+    divides = parallelism.divisor(runtime.ranks) > 1
+    if divides:
+        _check_written(config, runtime)
+        messages += _launched_note(parallelism, runtime)
+    size = _size(config, runtime, parallelism, from_file=from_file)
+    if not divides:
         messages += _fraction(config, runtime.ranks, size)
-    _check_experts(size, parallel.ep)
+    _check_experts(size, runtime.asked.ep or 1)
     size = int(size) if size % 1 == 0 else size
-    return Share(size, divisor == 1 and not from_file, tuple(messages))
+    return Share(size, not divides and not from_file, tuple(messages))
+
+
+def _size(
+    config: Mapping[str, Json], runtime: Runtime, parallelism: Parallelism, *, from_file: bool
+) -> int | float:
+    written, ranks = config.get(SEQUENCE, ABSENT), runtime.ranks
+    try:
+        return data_parallel_size(ranks, parallelism, written, runtime.number, from_file=from_file)
+    except UnevenError as error:
+        raise _uneven(error, parallelism) from None
+    except (TypeError, ZeroDivisionError):
+        raise refused_batch(config, ranks, runtime, by_key=True) from None
+
+
+def _uneven(error: UnevenError, parallelism: Parallelism) -> ResolveError:
+    ranks, divisor = error.ranks, error.divisor
+    size, left = divmod(ranks, divisor)
+    near = nearest_multiples(ranks, divisor)
+    written = [each.source for each in parallelism.dividing if not each.is_asked]
+    return ResolveError(
+        f"{ranks} ranks cannot be shared out in groups of {divisor} ({parallelism} parallel): "
+        f"{ranks} = {size} × {divisor} + {left}",
+        (f"nearest world sizes: {' or '.join(map(str, near))}", *written),
+    )
+
+
+def _unknown(degree: Degree) -> ResolveError:
+    """The error of a degree of which only the program's own code shows what it does to the batch."""
+    flag = {"tensor": "--tp", "pipeline": "--pp"}.get(degree.kind, "--sp")
+    flags = "--tp or --pp" if degree.kind == "model" else flag
+    return ResolveError(
+        f"the data-parallel size is not known: {degree}",
+        (f"give {flags}: how many ranks share one sample (1: DeepSpeed counts every rank)",),
+    )
+
+
+def _counted_note(degree: Degree, ranks: int) -> Message:
+    return Message(
+        "note",
+        f"{degree}: DeepSpeed counts all {ranks} ranks in the batch, and each sample "
+        f"{degree.size} times; a step takes `train_batch_size` / {degree.size} different samples",
+    )
+
+
+def _launched_note(parallelism: Parallelism, runtime: Runtime) -> list[Message]:
+    """Where the degrees stand that a launch file gives."""
+    written = [each for each in parallelism.dividing if not each.is_asked]
+    if not written:
+        return []
+    each = " and ".join(str(degree) for degree in written)
+    divisor = parallelism.divisor(runtime.ranks)
+    return [Message("note", f"{each}: DeepSpeed's batch counts {runtime.ranks} ranks / {divisor}")]
 
 
 def _autotp(config: Mapping[str, Json], runtime: Runtime) -> int:
@@ -62,8 +113,8 @@ def _autotp(config: Mapping[str, Json], runtime: Runtime) -> int:
     size = section.get("autotp_size") if isinstance(section, Mapping) else None
     if type(size) is not int or size <= 1 or runtime.number < AUTOTP_SINCE:
         return 1
-    asked = runtime.parallel.tp
-    if asked not in (1, size):
+    asked = runtime.asked.tp
+    if asked not in (None, 1, size):
         raise _contradiction("`tensor_parallel.autotp_size`", size, f"tp {asked}")
     return size
 
@@ -82,34 +133,11 @@ def _autotp_note(size: int, ranks: int) -> Message:
     )
 
 
-def _check_written(config: Mapping[str, Json], parallel: Parallel) -> None:
-    written = config.get(SEQUENCE, parallel.sp)
-    if parallel.sp > 1 and written != parallel.sp:
-        raise _contradiction(f"`{SEQUENCE}`", written, f"sp {parallel.sp}")
-
-
-def _factors(tensor: int, parallel: Parallel) -> str:
-    named = (("tensor", tensor), ("pipeline", parallel.pp), ("sequence", parallel.sp))
-    return " × ".join(f"{size} {name}" for name, size in named if size > 1)
-
-
-def _divided(ranks: int, divisor: int, factors: str) -> int:
-    size, left = divmod(ranks, divisor)
-    if left:
-        near = nearest_multiples(ranks, divisor)
-        raise ResolveError(
-            f"{ranks} ranks cannot be shared out in groups of {divisor} ({factors} parallel): "
-            f"{ranks} = {size} × {divisor} + {left}",
-            (f"nearest world sizes: {' or '.join(map(str, near))}",),
-        )
-    return size
-
-
-def _by_key(config: Mapping[str, Json], runtime: Runtime, *, from_file: bool) -> int | float:
-    try:
-        return world_size(runtime.ranks, config.get(SEQUENCE, ABSENT), runtime.number, from_file=from_file)
-    except (TypeError, ZeroDivisionError):
-        raise refused_batch(config, runtime.ranks, runtime, by_key=True) from None
+def _check_written(config: Mapping[str, Json], runtime: Runtime) -> None:
+    asked = runtime.asked.sp or 1
+    written = config.get(SEQUENCE, asked)
+    if asked > 1 and written != asked:
+        raise _contradiction(f"`{SEQUENCE}`", written, f"sp {asked}")
 
 
 def _fraction(config: Mapping[str, Json], ranks: int, size: float) -> list[Message]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dsconfig import releases
 from dsconfig.checking.source import ConfigSource, read
 from dsconfig.consumers.by_name import consumer_of
 from dsconfig.consumers.filling.record import Message
@@ -14,16 +13,21 @@ from dsconfig.consumers.filling.state import Filling
 from dsconfig.consumers.reader import Given
 from dsconfig.document import Document
 from dsconfig.releases import Target
+from dsconfig.resolving.auto_values import fill_written
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.listing import Listing
 from dsconfig.resolving.origins import Origins, Value
-from dsconfig.resolving.reading import Reading, known_config, processes, reading
-from dsconfig.resolving.resolve import derive_run, fill_written
-from dsconfig.resolving.runtime import runtime
+from dsconfig.resolving.reading import Reading, known_config, processes, reading, target_of
+from dsconfig.resolving.resolve import derive_run
+from dsconfig.resolving.runtime import Launched, Parallel, runtime
+from dsconfig.resolving.unknown_ranks import formula_of
 from dsconfig.resolving.written import context, read_written
 
 if TYPE_CHECKING:
     from dsconfig.json_types import Json
+
+
+_NOTHING_ASKED = (None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +58,44 @@ def effective(
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
-    chosen = target if isinstance(target, Target) else releases.resolve(target)
     document = source if isinstance(source, Document) else read(source)
+    chosen = target_of(document, target)
     release = chosen.releases[-1]
     seen = reading(document, release, consumer)
     written = context(seen.document, release, seen.consumer)
     model_config = model_config or known_config(seen.known)
     run, messages, launched = None, seen.messages, None if world_size else processes(document, consumer)
     size = launched.ranks if launched else world_size
+    formula = None
     try:
         if size is not None:
-            circumstances = runtime(seen.consumer, (1, 1, 1, 1), size, chosen)
+            circumstances = runtime(seen.consumer, _NOTHING_ASKED, size, chosen)
+            parallelism = circumstances.asked.over(seen.known.parallelism)
+            circumstances = replace(circumstances, parallelism=parallelism)
             config = read_written(seen.document, release, seen.consumer, {})
             run = derive_run(seen, config, circumstances, training_args, model_config)
             messages = run.messages
+        else:
+            formula = _formula(seen, release, launched, training_args)
+            if launched is not None:
+                messages = (*messages, Message("note", f"no world size: {launched.source}"))
     except ResolveError as error:
         messages = (*messages, Message("note", f"no batch at world size {size}: {error.reason}"))
     made = run or _filled(seen, release, training_args, model_config)
-    origins = Origins(written, made, seen.place)
+    origins = Origins(written, made, seen.place, formula)
     return Shown(tuple(Listing(origins, every, tuple(keys)).values()), release, messages)
+
+
+def _formula(
+    seen: Reading, release: str, launched: Launched | None, training_args: Mapping[str, Json] | None
+) -> str | None:
+    """The batch in the number of GPUs, where nobody knows that."""
+    per_node = launched.per_node if launched else None
+    parallelism = Parallel().over(seen.known.parallelism)
+    try:
+        return formula_of(seen, release, parallelism, per_node, training_args, {})
+    except ResolveError:
+        return None
 
 
 def _filled(

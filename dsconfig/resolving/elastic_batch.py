@@ -13,7 +13,7 @@ from dsconfig.batch.triplet import KEYS, Impossible, Triplet, derive
 from dsconfig.consumers import ELASTIC
 from dsconfig.consumers.filling.record import Message
 from dsconfig.resolving.errors import ResolveError
-from dsconfig.resolving.runtime import Parallel, Runtime
+from dsconfig.resolving.runtime import Runtime
 from elastic import constants as c
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def instead(config: JsonObject, size: float, runtime: Runtime) -> tuple[JsonObje
     try:
         found = plan(config)
         messages = _scheduler(config[c.ELASTICITY], LATEST)
-        size = _data_parallel(found, runtime.ranks, size, runtime.parallel)
+        size = _data_parallel(found, runtime, size)
         applied = found.apply(config, size, fallback=runtime.consumer != ELASTIC)
     except ElasticityError as error:
         raise ResolveError(f"elasticity: {error}") from None
@@ -98,9 +98,9 @@ def instead(config: JsonObject, size: float, runtime: Runtime) -> tuple[JsonObje
     return applied, size, [*messages, Message("removed", text, c.ELASTICITY)]
 
 
-def _data_parallel(found: Plan, ranks: int, size: float, parallel: Parallel) -> int:
+def _data_parallel(found: Plan, runtime: Runtime, size: float) -> int:
     model = found.block.model_parallel_size
-    given = parallel.tp * parallel.pp
+    given = runtime.parallelism.of("tensor") * runtime.parallelism.of("pipeline")
     if size != int(size):
         raise ResolveError(f"{size:g} is not a whole number of data-parallel ranks")
     if model in (1, given):
@@ -112,7 +112,7 @@ def _data_parallel(found: Plan, ranks: int, size: float, parallel: Parallel) -> 
         )
     if int(size) % model:
         raise ResolveError(
-            f"{ranks} GPUs hold no whole number of models of `elasticity.model_parallel_size` {model}"
+            f"{runtime.ranks} GPUs hold no whole number of models of `elasticity.model_parallel_size` {model}"
         )
     return int(size) // model
 

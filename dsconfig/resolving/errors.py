@@ -48,6 +48,23 @@ class UnfilledError(ResolveError):
         self.keys, self.config = tuple(keys), config
 
 
+class UnknownWorldSizeError(ResolveError):
+    """Nothing says how many ranks there are, and the batch hangs on their number.
+
+    Attributes:
+        formula: the batch as a formula in the number of GPUs; None where there is none.
+        source: what leaves the number to the run, in words; empty where nothing speaks of it.
+        advice: what else there is to say of the number, a line each.
+    """
+
+    def __init__(self, source: str = "", formula: str | None = None, advice: Iterable[str] = ()) -> None:
+        give = "give `world_size` (--world-size N), or set WORLD_SIZE in the environment"
+        reason = f"no world size: {source}" if source else f"no world size: {give}"
+        self.source, self.formula, self.advice = source, formula, tuple(advice)
+        told = (*([formula] if formula else []), *([give] if source else []), *self.advice)
+        super().__init__(reason, told)
+
+
 def _hints(diagnostics: Sequence[Diagnostic]) -> Iterator[str]:
     first, *others = diagnostics
     if first.help:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
-from dsconfig.resolving.errors import ResolveError, UnfilledError
+from dsconfig.resolving.errors import ResolveError, UnfilledError, UnknownWorldSizeError
 from dsconfig.resolving.unfilled import Resolved
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def with_micro_batch(resolve: Callable[[Mapping[str, Json]], Resolved], free: bo
     """
     try:
         return resolve({})
-    except UnfilledError:
+    except (UnfilledError, UnknownWorldSizeError):
         raise
     except ResolveError as error:
         for found in _others(resolve) if free else ():

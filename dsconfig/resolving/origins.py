@@ -43,10 +43,18 @@ class Value(NamedTuple):
 class Origins:
     """The origins of one config's values: as written (None), filled on any number of ranks, or in a run."""
 
-    def __init__(self, written: Context, made: Run | Filling | None, place: Callable[[_Path], str]) -> None:
+    def __init__(
+        self,
+        written: Context,
+        made: Run | Filling | None,
+        place: Callable[[_Path], str],
+        formula: str | None = None,
+    ) -> None:
+        """`formula`: the batch in the number of GPUs, where nobody knows that; see `batch_formula`."""
         run = made if isinstance(made, Run) else None
         self.written, self.resolved, self.release = written, run, written.release_name
         self.place = place
+        self.of_ranks, _, self.formula = (formula or "").partition(" = ")
         self.data: JsonObject = copied(made.config if made else written.data)
         if run is not None:
             self.data |= dict(zip(KEYS, run.triplet, strict=True))
@@ -158,6 +166,9 @@ class Origins:
 
     def of_default(self, key: KeyView, path: _Path) -> Value:
         """A key that is not written."""
+        if self.formula and ".".join(path) == self.of_ranks:
+            note = f"{self.formula}; the number of GPUs is not known: give --world-size"
+            return _value(self.of_ranks, None, "derived", note)
         found = _value(".".join(path), key.default, "default", f"default of {self.release}")
         return self._derived(found, key)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig import releases
 from dsconfig.checking.check import check_document
 from dsconfig.checking.circumstances import find_out
 from dsconfig.checking.inline import written_at
@@ -13,12 +14,15 @@ from dsconfig.consumers.known import NOTHING, Known, of_file
 from dsconfig.consumers.launchers.arguments import informed, with_version
 from dsconfig.consumers.launchers.follow import job_of
 from dsconfig.consumers.launchers.job import Job
+from dsconfig.consumers.launchers.parallelism import of_launch_file
 from dsconfig.consumers.named import named
+from dsconfig.consumers.own_words import KEY as BLOCK
+from dsconfig.consumers.own_words import Declared, declared
 from dsconfig.consumers.reader import Given, Reader, given
 from dsconfig.consumers.versions import parted
 from dsconfig.document import Document, read_dict
 from dsconfig.evaluation.recognition import why_unlike
-from dsconfig.releases import Target
+from dsconfig.releases import Target, UnknownReleaseError
 from dsconfig.resolving.errors import ResolveError
 from dsconfig.resolving.runtime import Launched
 
@@ -85,28 +89,67 @@ def reader_of(document: Document, consumer: str | None) -> Reader:
 
 
 def processes(document: Document, consumer: str | None) -> Launched | None:
-    """The world size of a launch file, be it that of the job which reads the document."""
-    data = document.value()
-    if (job := job_of(document)) is not None:
-        named_by_it = job.document.value() if job.document else None
-        if job.world_size is not None:
-            return Launched(job.world_size, f"that of {document.name}")
-        if (ranks := _asked_for(named_by_it)) is not None:
-            return Launched(ranks, "the launch file's `num_processes`")
-        ranks = job.one_node() if job.one_node else None
-        if ranks is None:
-            return None
-        said = f"that of one node: {document.name} leaves the number of nodes to the shell of its job"
-        return Launched(ranks, said)
-    if launch_file.is_launch_file(data):
+    """The world size of the config's own block, else of a launch file, be it that of the job which reads it.
+
+    Raises:
+        OSError: the config that a launch file names cannot be read.
+    """
+    job = job_of(document)
+    own, name = declared_by(document, job)
+    if own.world_size is not None:
+        return Launched(own.world_size, f'that of `"{BLOCK}"` in {name}')
+    if job is not None:
+        return _of_launch_file(job)
+    if launch_file.is_launch_file(data := document.value()):
         ranks = launch_file.processes(data)
-        return None if ranks is None else Launched(ranks, "the launch file's `num_processes`")
+        said = f"{document.name} has no `num_processes`"
+        return Launched(ranks, said if ranks is None else "the launch file's `num_processes`")
     reader = reader_of(document, consumer)
     return None if reader.processes is None else Launched(reader.processes, f"that of {reader.launch}")
 
 
-def _asked_for(data: Json) -> int | None:
-    return launch_file.processes(data) if launch_file.is_launch_file(data) else None
+def _of_launch_file(job: Job) -> Launched:
+    name, started = job.launch.name, job.processes
+    if job.world_size is not None:
+        return Launched(job.world_size, f"that of {name}")
+    named_by_it = job.document.value() if job.document else None
+    if launch_file.is_launch_file(named_by_it) and not started.open:
+        ranks = launch_file.processes(named_by_it)
+        if ranks is not None:
+            return Launched(ranks, "the launch file's `num_processes`")
+    where = name if job.line is None else f"{name}:{job.line}"
+    if not started.open:
+        return Launched(None, f"{where} does not say how many processes there are")
+    said = " and ".join(f"`{word}`" for word in started.open)
+    return Launched(None, f"{where} leaves it to the run: {said}", started.per_node)
+
+
+def declared_by(document: Document, job: Job | None) -> tuple[Declared, str]:
+    """What the block of a config says, be it of that which a launch file leads to, and the config's name."""
+    own = declared(document.value())
+    if own != Declared():
+        return own, document.name
+    config = job.document if job else None
+    if config is None and launch_file.is_launch_file(document.value()) and (found := named(document)):
+        config = found.document
+    return (own, document.name) if config is None else (declared(config.value()), config.name)
+
+
+def target_of(document: Document, target: str | Target | None) -> Target:
+    """The releases that are asked for, else those that the config's own block names, else the installed one.
+
+    Raises:
+        UnknownReleaseError: the target names no release.
+        OSError: the config that a launch file names cannot be read.
+    """
+    chosen = releases.resolve(target) if isinstance(target, str) else target
+    if chosen is not None and chosen.origin in ("argument", "environment"):
+        return chosen
+    own, _ = declared_by(document, job_of(document))
+    try:
+        return releases.resolve(own.target, "file") if own.target else chosen or releases.resolve(None)
+    except UnknownReleaseError:
+        return chosen or releases.resolve(None)
 
 
 def reading(document: Document, release: str, consumer: str | None) -> Reading:
@@ -125,6 +168,7 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
         known = of_file(document.value(), document.name).over(reader.known)
         return Reading(document, reader.spec, messages=told, given=reader.given, known=known)
     found = named(document, consumer)
+    degrees = Known(parallelism=of_launch_file(document.value(), document.name))
     if found is None:
         spec = _accelerate(consumer or "accelerate", document)
         made = launch_config.config(_data(document), parted(spec)[1])
@@ -134,7 +178,7 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
         config = read_dict(made)
         # The Trainer fills the plugin's config as its own: trainer.py, propagate_args_to_deepspeed.
         filler = consumer if consumer and parted(consumer)[0] in HUGGING_FACE else spec
-        return Reading(config, filler, document, (Message("note", text),))
+        return Reading(config, filler, document, (Message("note", text),), known=degrees)
     if found.document is None:
         hint = "a relative path counts from where `accelerate launch` is called"
         why = found.place.why_unread or "is not found from here"
@@ -142,7 +186,8 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
     if unlike := why_unlike(found.document):
         raise ResolveError(f"{document.name}: {unlike}")
     text = f"{document.name} names {found.document.name}, which {found.reader.name} reads"
-    return Reading(found.document, found.reader.spec, messages=(Message("note", text),))
+    known = of_file(found.document.value(), found.document.name).over(degrees)
+    return Reading(found.document, found.reader.spec, messages=(Message("note", text),), known=known)
 
 
 def _of_job(job: Job, release: str, consumer: str | None) -> Reading:
@@ -157,8 +202,10 @@ def _of_job(job: Job, release: str, consumer: str | None) -> Reading:
         spec = _accelerate(said, job.launch)
         launch = job.config(parted(spec)[1]) or job.document
         inner = reading(launch, release, spec if parted(said)[0] == "accelerate" else said)
-        return inner._replace(messages=(note, *inner.messages), given=job.given, known=job.known)
-    reader = with_version(given(consumer or job.format.reader), job.document.name)
+        known = job.known.over(inner.known)
+        return inner._replace(messages=(note, *inner.messages), given=job.given, known=known)
+    own = declared(job.document.value()).consumer
+    reader = with_version(given(consumer or own or job.format.reader), job.document.name)
     known = of_file(job.document.value(), job.document.name).over(job.known)
     maker = job if job.document.is_data and job.format.makes else None
     return Reading(job.document, reader.spec, None, (note,), job.given, known, maker)

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.batch.triplet import KEYS
 from dsconfig.checking.source import ConfigSource, read
-from dsconfig.consumers.by_name import consumer_of
-from dsconfig.consumers.filling import Assumed, MissingArgumentsError, fill
-from dsconfig.consumers.filling.record import Message
+from dsconfig.consumers.filling import Assumed
 from dsconfig.consumers.filling.state import Filling
 from dsconfig.document import Document
 from dsconfig.releases import Target
+from dsconfig.resolving.auto_values import fill_written
 from dsconfig.resolving.batch import derive_batch
 from dsconfig.resolving.elastic_batch import FIRST, LAST, as_released, is_on
-from dsconfig.resolving.errors import ResolveError, UnfilledError
+from dsconfig.resolving.errors import ResolveError, UnfilledError, UnknownWorldSizeError
 from dsconfig.resolving.findings import refuse_result, refuse_written
-from dsconfig.resolving.reading import Reading, known_config, processes, reading
+from dsconfig.resolving.reading import Reading, known_config, processes, reading, target_of
 from dsconfig.resolving.run import Run
-from dsconfig.resolving.runtime import Runtime, runtime
+from dsconfig.resolving.runtime import Parallel, Runtime, runtime
+from dsconfig.resolving.unknown_ranks import Open, unknown_world_size
 from dsconfig.resolving.written import Written, read_written
 
 if TYPE_CHECKING:
@@ -42,10 +42,10 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
     target: str | Target | None = None,
     consumer: str | None = None,
     *,
-    tp: int = 1,
-    pp: int = 1,
-    sp: int = 1,
-    ep: int = 1,
+    tp: int | None = None,
+    pp: int | None = None,
+    sp: int | None = None,
+    ep: int | None = None,
     set: Mapping[str, Json] | None = None,
     training_args: MappingSource = None,
     model_config: MappingSource = None,
@@ -54,30 +54,38 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
 
     Args:
         source: a path, text, bytes, a dict or a document that was read; see `check`.
-        world_size: number of ranks, one a GPU; None: the environment's `WORLD_SIZE`.
+        world_size: number of ranks, one a GPU; None: the environment's `WORLD_SIZE`, else what the file's
+            `"$dsconfig"` says, else what the launch file of its job says.
         target: the release that runs it, of a range the newest; None: as for `check`.
         consumer: who reads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or `elastic`;
             None: it is found out.
-        tp: ranks that share each layer.
-        pp: pipeline stages.
-        sp: ranks that share one sequence.
-        ep: ranks that share the experts.
+        tp: ranks that share each layer; None: as the launch file of the job says, else 1.
+        pp: pipeline stages; None: likewise.
+        sp: ranks that share one sequence; None: likewise.
+        ep: ranks that share the experts; None: 1.
         set: values to write first, by dotted path.
         training_args: what the consumer fills "auto" from, as in `TrainingArguments.to_dict()`.
         model_config: the model's `config.json`, for its hidden size; None: of the model that the config's own
             block or its launch file names, where that is on disk.
 
     Raises:
+        UnknownWorldSizeError: nothing says how many ranks there are; `.formula` is the batch in their number.
         ResolveError: the config cannot be resolved; the text says why, and what to change.
         OSError: a path cannot be read.
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
     document = source if isinstance(source, Document) else read(source)
-    chosen = runtime(consumer, (tp, pp, sp, ep), world_size, target, processes(document, consumer))
-    changes = set or {}
+    degrees, changes = (tp, pp, sp, ep), set or {}
+    target, launched = target_of(document, target), processes(document, consumer)
+    try:
+        chosen = runtime(consumer, degrees, world_size, target, launched)
+    except UnknownWorldSizeError:
+        question = Open(document, target, consumer, Parallel(*degrees), changes)
+        raise unknown_world_size(question, launched, mapping(training_args)) from None
     seen = reading(document, chosen.release, consumer)
-    chosen = replace(chosen, consumer=seen.consumer)
+    parallelism = chosen.asked.over(seen.known.parallelism)
+    chosen = replace(chosen, consumer=seen.consumer, parallelism=parallelism)
     written = read_written(seen.document, chosen.release, seen.consumer, changes)
     silenced = refuse_written(document, seen, written.config, changes, chosen)
     model = mapping(model_config) or known_config(seen.known)
@@ -97,48 +105,10 @@ def derive_run(
     if seen.given is not None:
         training_args = {**_elastic(seen.given, written, chosen), **(training_args or {})}
     filling, assumed = fill_written(
-        seen, written, chosen.ranks, training_args, model_config, sp=chosen.parallel.sp
+        seen, written, chosen.ranks, training_args, model_config, sp=chosen.parallelism.of("sequence")
     )
     _require_batch(written.config, assumed)
     return _run(written, filling, chosen, seen)
-
-
-def fill_written(
-    seen: Reading,
-    written: Written,
-    ranks: int | None,
-    training_args: Mapping[str, Json] | None,
-    model_config: Mapping[str, Json] | None,
-    *,
-    sp: int = 1,
-) -> tuple[Filling, Assumed]:
-    """Fill the config as its reader will, from the arguments of its job and from those that are given.
-
-    Raises:
-        ResolveError: the batch is to be filled from training arguments, which are not given.
-        ValueError: a training argument is of the wrong kind.
-    """
-    assumed, notes = Assumed(), list[Message]()
-    if seen.given is not None:
-        known = seen.given.on(ranks)
-        known.complete(written.config)
-        training_args = {**known.arguments, **(training_args or {})}
-        assumed = Assumed(known.unknown - training_args.keys(), known.likely)
-        notes = [Message("note", known.note)] if known.note else []
-    try:
-        filling = fill(
-            written.config,
-            consumer_of(seen.consumer),
-            ranks,
-            training_args,
-            model_config,
-            sp=sp,
-            assumed=assumed,
-        )
-    except MissingArgumentsError as error:
-        raise UnfilledError(error.missing, written.config, error.reason, *error.hints) from None
-    filling.messages[:0] = notes
-    return filling, assumed
 
 
 def _elastic(known: Given, written: Written, chosen: Runtime) -> dict[str, Json]:

@@ -7,34 +7,56 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from dsconfig import releases
+from dsconfig.batch.data_parallel import NONE, Degree, Parallelism
 from dsconfig.consumers.filling.record import Message
 from dsconfig.consumers.versions import EXPECTED, is_known
 from dsconfig.releases import NUMBERS, Target
+from dsconfig.resolving.errors import UnknownWorldSizeError
 
 WORLD_SIZE = "WORLD_SIZE"
+_KINDS = {"tp": "tensor", "pp": "pipeline", "sp": "sequence"}
+_SAME = {"tensor": ("model",), "pipeline": ("model",), "sequence": ("context",)}
+"""What programs also call these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """Degrees of parallelism that the script brings: ranks that share one copy of the model, or an expert."""
+    """Degrees of parallelism that are asked for: ranks that share one copy of the model, or an expert.
 
-    tp: int = 1
-    pp: int = 1
-    sp: int = 1
-    ep: int = 1
+    None: nobody asks; it is as the launch file of the job says, else 1.
+    """
+
+    tp: int | None = None
+    pp: int | None = None
+    sp: int | None = None
+    ep: int | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if type(value) is not int or value < 1:
+            if value is not None and (type(value) is not int or value < 1):
                 raise ValueError(f"{field.name} {value!r}: expected an integer of at least 1")
+
+    def over(self, launched: Parallelism) -> Parallelism:
+        """The degrees that are asked for, and the others as a launch file has them."""
+        asked = [
+            Degree(kind, size, name, is_asked=True)
+            for name, kind in _KINDS.items()
+            if (size := getattr(self, name)) is not None
+        ]
+        kinds = {other for degree in asked for other in (degree.kind, *_SAME.get(degree.kind, ()))}
+        return Parallelism((*asked, *(each for each in launched.degrees if each.kind not in kinds)))
 
 
 class Launched(NamedTuple):
-    """The world size of a launch file, and what says so, in words."""
+    """The world size of a launch file, or of the config's own block, and what says so, in words."""
 
-    ranks: int
+    ranks: int | None
+    """None: only a run shows it."""
     source: str
+    """`that of run.sh`; of a size that is not known, what leaves it to the run."""
+    per_node: int | None = None
+    """The ranks of a node, where the number of nodes alone is left to the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +66,9 @@ class Runtime:
     release: str
     consumer: str
     ranks: int
-    parallel: Parallel
+    asked: Parallel
+    parallelism: Parallelism = NONE
+    """What is asked for, over what the launch file of the job has."""
     messages: tuple[Message, ...] = ()
 
     @property
@@ -55,7 +79,7 @@ class Runtime:
 
 def runtime(
     consumer: str | None,
-    degrees: tuple[int, int, int, int],
+    degrees: tuple[int | None, int | None, int | None, int | None],
     world_size: int | None,
     target: str | Target | None,
     launched: Launched | None = None,
@@ -65,6 +89,7 @@ def runtime(
     `launched` is the world size of a launch file, where nothing else says one.
 
     Raises:
+        UnknownWorldSizeError: nothing says how many ranks there are.
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
@@ -74,7 +99,7 @@ def runtime(
     parallel = Parallel(*degrees)
     messages: list[Message] = []
     ranks, release = _ranks(world_size, launched, messages), _release(target, messages)
-    return Runtime(release, consumer, ranks, parallel, tuple(messages))
+    return Runtime(release, consumer, ranks, parallel, parallel.over(NONE), tuple(messages))
 
 
 def _ranks(world_size: int | None, launched: Launched | None, messages: list[Message]) -> int:
@@ -83,11 +108,11 @@ def _ranks(world_size: int | None, launched: Launched | None, messages: list[Mes
             raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
         return world_size
     text = os.environ.get(WORLD_SIZE)
-    if text is None and launched is not None:
+    if text is None and launched is not None and launched.ranks is not None:
         messages.append(Message("note", f"world size {launched.ranks} is {launched.source}"))
         return launched.ranks
     if text is None:
-        raise ValueError(f"no world size: give one, or set {WORLD_SIZE} in the environment")
+        raise UnknownWorldSizeError("" if launched is None else launched.source)
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise ValueError(f"the environment's {WORLD_SIZE} is {text!r}: expected an integer of at least 1")
     messages.append(Message("environment", f"world size {text} is the environment's {WORLD_SIZE}"))

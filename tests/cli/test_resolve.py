@@ -156,7 +156,15 @@ def test_show_tells_where_values_come_from(run: Runs) -> None:
     assert document == {
         "version": 1,
         "release": "0.19.8",
-        "values": [{"key": "train_batch_size", "value": 64, "origin": "written", "note": "line 1"}],
+        "values": [
+            {"key": "train_batch_size", "value": 64, "origin": "written", "note": "line 1"},
+            {
+                "key": "train_micro_batch_size_per_gpu",
+                "value": None,
+                "origin": "derived",
+                "note": "64 / GPUs; the number of GPUs is not known: give --world-size",
+            },
+        ],
     }
 
 

@@ -47,7 +47,9 @@ def test_origins() -> None:
 
 def test_batch_is_derived_where_the_world_size_is_known() -> None:
     assert told("train_micro_batch_size_per_gpu", world_size=8) == (8, "derived", "derived for 8 ranks")
-    assert "train_micro_batch_size_per_gpu" not in by_key(effective(TEXT, target="0.19.8"))
+    micro = by_key(effective(TEXT, target="0.19.8"))["train_micro_batch_size_per_gpu"]
+    note = "64 / GPUs; the number of GPUs is not known: give --world-size"
+    assert micro[1:] == (None, "derived", note)
     shown = effective(TEXT, 7, "0.19.8", "deepspeed")
     assert [message.text for message in shown.messages] == [
         "no batch at world size 7: `train_batch_size` 64 is not divisible by 7 (world size): 9 × 7 = 63"

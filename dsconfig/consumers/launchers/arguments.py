@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.batch.data_parallel import NONE, Parallelism
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.budget import FOLDER, Budget, SpentError
 from dsconfig.consumers.known import Known
@@ -74,8 +75,18 @@ def _with_model(reader: Reader, jobs: list[Job]) -> Reader:
     programs = {each.program for each in found}
     program = programs.pop() if len(programs) == 1 else None
     adapters = any(each.adapters for each in found)
-    known = Known(found[0].model if found else None, program=program, adapters=adapters)
+    model = found[0].model if found else None
+    known = Known(model, program=program, adapters=adapters, parallelism=_shared_by(found))
     return reader._replace(known=reader.known.over(known))
+
+
+def _shared_by(found: list[Known]) -> Parallelism:
+    """The parallelism of all these jobs; where they differ in what divides the batch, it is not known."""
+    batches = {tuple((each.kind, each.size) for each in one.parallelism.degrees) for one in found}
+    if len(batches) < 2:
+        return found[0].parallelism if found else NONE
+    one = next(known.parallelism for known in found if known.parallelism.degrees)
+    return Parallelism(tuple(each._replace(size=None) for each in one.degrees))
 
 
 def jobs_behind(reader: Reader, name: str) -> list[Job]:

@@ -10,7 +10,7 @@ from dsconfig.consumers.launchers.format import Format
 from dsconfig.consumers.launchers.job import text_of
 from dsconfig.consumers.launchers.model import TARGETS
 from dsconfig.consumers.launchers.places import is_name
-from dsconfig.consumers.launchers.ranks import open_of, world_size
+from dsconfig.consumers.launchers.ranks import Processes, open_of, processes
 from dsconfig.consumers.launchers.shell import Shell, ShellCommand
 from dsconfig.consumers.launchers.table import FORMATS
 from dsconfig.json_types import Json, NamedTuple
@@ -50,6 +50,10 @@ class Command(NamedTuple):
     """What of the job's own shell decides how many processes there are, nodes first."""
     varies: frozenset[str] = frozenset()
     """Its flags that depend on one of these too."""
+    processes: Processes = Processes(None)
+    """How many processes it starts, and what leaves that to the run."""
+    program_file: str = ""
+    """The Python program that it starts, as it is written."""
 
 
 def commands_in(shell: Shell) -> Iterator[Command]:
@@ -63,9 +67,8 @@ def _command(shell: ShellCommand) -> Command | None:
     words = shell.words
     given = _flags(words)
     if (path := _of_elastic(words)) is not None:
-        return Command(
-            path, "elastic run", "elastic", None, given, world_size(given, shell), shell.offset, shell.folder
-        )
+        ranks = processes(given, shell).ranks
+        return Command(path, "elastic run", "elastic", None, given, ranks, shell.offset, shell.folder)
     program = _program(words) if given else None
     flag = next((flag for flag in READERS if _names(flag, given, words, program)), "")
     if not flag and not (program is not None and program.makes) and not _plugin(words, given):
@@ -73,7 +76,7 @@ def _command(shell: ShellCommand) -> Command | None:
     reader = READERS.get(flag, "accelerate")
     if program is not None and flag in ("deepspeed", ""):
         reader = program.reader
-    opened = open_of(shell)
+    opened, started = open_of(shell), processes(given, shell)
     depending = _depending(shell, opened)
     unknown = [name for name, value in given.items() if isinstance(value, str) and "$" in value]
     return Command(
@@ -82,7 +85,7 @@ def _command(shell: ShellCommand) -> Command | None:
         reader,
         program,
         {**given, **dict.fromkeys(unknown), "ENV": dict(shell.variables)},
-        world_size(given, shell),
+        started.ranks,
         shell.offset,
         shell.folder,
         not any("$" in word for last, word in zip(("", *words), words, strict=False) if last[:2] != "--"),
@@ -90,6 +93,8 @@ def _command(shell: ShellCommand) -> Command | None:
         frozenset(
             name for name, value in given.items() if name and isinstance(value, str) and value in depending
         ),
+        started,
+        next((word for word in words[:_BEFORE_ARGUMENTS] if word.endswith(".py")), ""),
     )
 
 

@@ -20,7 +20,7 @@ from dsconfig.consumers.launchers.given import given, plain
 from dsconfig.consumers.launchers.job import Job, read, text_of
 from dsconfig.consumers.launchers.places import installed, search
 from dsconfig.consumers.launchers.shell import Shell
-from dsconfig.consumers.launchers.varied import AtRanks, one_node, script_of
+from dsconfig.consumers.launchers.varied import AtRanks, script_of
 from dsconfig.consumers.mentions import reader_of
 from dsconfig.consumers.reader import Reader, of_content
 from dsconfig.document import MAX_SIZE, Document, contents, read_bytes, read_dict
@@ -143,7 +143,9 @@ def _job(
         given(told._replace(within=""), command.arguments),
         command.world_size,
         arguments=command.arguments,
-        one_node=one_node(shell, command),
+        processes=command.processes,
+        program_file=command.program_file,
+        folder=command.folder,
     )
     if job.given is not None and command.varies:
         job = job._replace(given=job.given._replace(at=AtRanks(script_of(shell), command, told)))
@@ -175,6 +177,8 @@ def _job(
         if not is_launch_file(document.value()):
             return None  # a launch file of Accelerate that has nothing to do with DeepSpeed
         job = job._replace(flags=_of_block(command))
+        if command.processes.open:  # a flag of the command comes before the file's own number
+            document = _without_processes(document)
     if command.format is None and command.reader == "transformers":
         # Its program may be known, and read the file itself.
         reader = reader_of(place.path, Reader(command.reader, "", "script"))
@@ -183,6 +187,14 @@ def _job(
         if command.is_whole and not _arguments(command):
             job = job._replace(given=None)  # its program gives them in code
     return job._replace(format=told, document=document, place=place)
+
+
+def _without_processes(launch: Document) -> Document:
+    """A launch file of Accelerate whose number of processes counts for nothing."""
+    data = launch.value()
+    if not isinstance(data, dict) or "num_processes" not in data:
+        return launch
+    return launch.read_as({key: value for key, value in data.items() if key != "num_processes"})
 
 
 def _of_block(command: Command) -> JsonObject:

@@ -18,11 +18,23 @@ def environment(found: Format, data: Mapping[str, Json]) -> dict[str, str]:
     written = (each for holder in holders if isinstance(holder, Mapping) for each in holder.items())
     given = {name: text for name, value in written if (text := _text(value)) is not None}
     for name, key in found.variables.items():
-        value = at(data, key)
+        value = next((found for each in key.split("|") if (found := at(data, each)) is not None), None)
         count = _count(value) if key.endswith("accelerators") else _replicas(value)
-        if (text := _text(count)) is not None:
+        if (text := _text(count)) is not None and not _is_elastic(data):
             given.setdefault(name, text)
+        elif value is not None and name not in given:
+            given[name] = f"${name}"  # it is set, and only the run shows to what
+    if data.get("kind") == "TrainJob":  # whose runtime says how many nodes there are, if it does not
+        given.setdefault("PET_NNODES", "$PET_NNODES")
     return given
+
+
+def _is_elastic(data: Mapping[str, Json]) -> bool:
+    """Whether the number of nodes of a PyTorchJob may change: envvar.go sets `PET_NNODES` to a range then."""
+    policy = at(data, "spec.elasticPolicy")
+    if not isinstance(policy, Mapping):
+        return False
+    return policy.get("minReplicas") != policy.get("maxReplicas") or policy.get("minReplicas") is None
 
 
 def with_inputs(text: str, data: Mapping[str, Json], budget: Budget) -> str:

@@ -154,6 +154,18 @@ def _of_makers(found: Format, launch: Document, data: Mapping[str, Json]) -> Job
 def _world(found: Format, data: Mapping[str, Json]) -> int | None:
     from math import prod
 
-    sizes = [at(data, key) for key in found.world]
-    known = [size for size in sizes if type(size) is int and size > 0]
-    return prod(known) if known and isinstance(sizes[0], int) else None
+    needed = (*found.world[:1], *found.needs)
+    if not needed or any(at(data, key) is None for key in needed):
+        return None
+    sizes = [_count(at(data, key)) for key in found.world if at(data, key) is not None]
+    return prod(size for size in sizes if size) if all(sizes) else None
+
+
+def _count(value: Json) -> int | None:
+    """A number of ranks or nodes, which an environment has as text; None where only the run shows it."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < _MOST_DIGITS:
+        value = int(value)
+    return value if type(value) is int and value > 0 else None
+
+
+_MOST_DIGITS = 10

@@ -47,6 +47,8 @@ class Format(NamedTuple):
     """Training arguments that are others than the Trainer's where they are not written; None: not known."""
     world: tuple[str, ...] = ()
     """Keys whose numbers multiply to the world size."""
+    needs: tuple[str, ...] = ()
+    """Those of these without which it is not known: others count as 1 where they are absent."""
     within: str = ""
     """The object that holds the training arguments, where it is not the root."""
     commands: tuple[str, ...] = ()
@@ -54,7 +56,7 @@ class Format(NamedTuple):
     environment: tuple[str, ...] = ()
     """Where it writes variables for these commands."""
     variables: Mapping[str, str] = MappingProxyType({})
-    """Variables that its program sets for them, and the keys that say to what."""
+    """Variables that its program sets for them, and the keys that say to what: the first that is there."""
     writes: tuple[Write, ...] = ()
     """What is written into the config because of keys here."""
     update: int | None = None

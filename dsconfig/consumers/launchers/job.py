@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from dsconfig.consumers.known import Known, Model
 from dsconfig.consumers.launch_file import BLOCK, LINK, block
 from dsconfig.consumers.launchers.format import Format
 from dsconfig.consumers.launchers.places import Place, is_name
+from dsconfig.consumers.launchers.ranks import Processes
 from dsconfig.consumers.reader import Given, Reader
 from dsconfig.consumers.versions import does
 from dsconfig.document import Document, Span, contents, read_bytes
@@ -49,8 +50,12 @@ class Job(NamedTuple):
     """Whether what the script writes is longer than any config."""
     is_template: bool = False
     """Whether the script makes the config of another file, by editing its text."""
-    one_node: Callable[[], int | None] | None = None
-    """What finds the processes of one node, where only the job's shell knows how many nodes there are."""
+    processes: Processes = Processes(None)
+    """How many processes its command starts, and what leaves that to the run."""
+    program_file: str = ""
+    """The Python program that its command starts, as it is written."""
+    folder: str = ""
+    """Where its script has gone before."""
 
     @property
     def is_held(self) -> bool:
@@ -93,13 +98,30 @@ class Job(NamedTuple):
     def known(self) -> Known:
         """The model that it trains, where that is on disk."""
         from dsconfig.consumers.launchers.model import found_from, named, trains_parts
+        from dsconfig.consumers.launchers.parallelism import parallelism
 
         data = self.launch.value() if self.arguments is None else self.arguments
         written = named(data)
         found = written and found_from(written, self.launch.name)
         name = self.launch.name if self.launch.name.startswith("<") else os.path.relpath(self.launch.name)
         model = Model(found, f"which {name} names", "launch file") if found else None
-        return Known(model, program=self.format.name, adapters=trains_parts(data, self.format.name))
+        return Known(
+            model,
+            program=self.format.name,
+            adapters=trains_parts(data, self.format.name),
+            parallelism=parallelism(self),
+        )
+
+    def left_open(self, world_size: int | None) -> list[str]:
+        """Say what of the batch only a run shows, a line each. `world_size`: that of the job, if known."""
+        line = "" if self.line is None else f":{self.line}"
+        where, lines = f"{self.launch.name}{line}", list[str]()
+        if world_size is None and self.processes.open:
+            words = " and ".join(f"`{word}`" for word in self.processes.open)
+            lines.append(f"{where} leaves the number of ranks to the run: {words}; --world-size says it")
+        if (degree := self.known.parallelism.unknown) is not None:
+            lines.append(f"the data-parallel size is not known: {degree}; the batch is not checked")
+        return lines
 
     @property
     def line_span(self) -> Span | None:

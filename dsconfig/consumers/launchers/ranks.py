@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from dsconfig.consumers.launchers.shell import ShellCommand
 from dsconfig.json_types import Json
@@ -14,7 +14,7 @@ from dsconfig.json_types import Json
 _PROCESSES = ("num_gpus", "nproc_per_node", "num_processes")
 _NODES = ("nnodes", "num_nodes", "num_machines")
 _VARIABLES = (("NNODES", "NPROC_PER_NODE"), ("PET_NNODES", "PET_NPROC_PER_NODE"))
-"""What launchers read beside their flags.
+"""What launchers read beside their flags: those that start torchrun themselves, and torchrun.
 
 Sources: ms-swift cli/main.py; torch distributed/argparse_util.py:env.
 """
@@ -26,34 +26,111 @@ _COUNTS = re.compile("node|gpu|proc|num|world|worker|machine|device|rank", re.IG
 """What the names of counts have in them: these are tried first."""
 
 
-def world_size(given: Mapping[str, Json], shell: ShellCommand) -> int | None:
-    """The processes of all nodes, where the command says how many; Accelerate counts them over all nodes."""
+class Processes(NamedTuple):
+    """How many processes a command starts."""
+
+    ranks: int | None
+    """Of all nodes; None: only a run shows it."""
+    open: tuple[str, ...] = ()
+    """What leaves it to the run, as it is written: `--nproc_per_node=$NGPU`."""
+    per_node: int | None = None
+    """The processes of a node, where the number of nodes alone is left to the run."""
+
+
+def processes(given: Mapping[str, Json], shell: ShellCommand) -> Processes:
+    """The processes of all nodes; Accelerate counts them over all nodes."""
     name = next((name for name in _PROCESSES if name in given), None)
-    known = shell.variables
     if name is not None:
-        nodes = next((given[node] for node in _NODES if node in given), known.get("PET_NNODES", "1"))
-        return _product(given[name], "1" if name == "num_processes" else nodes)
-    if (ranks := _of_mpi(shell.words)) is not None:
-        return ranks
-    if (listed := given.get("include")) and isinstance(listed, str):
-        hosts = [host.partition(":")[2] for host in listed.split("@")]
-        return sum(len(slots.split(",")) for slots in hosts) if all(hosts) else None
-    for nodes, processes in _VARIABLES:
-        if (count := known.get(processes)) is not None:
-            return _product(count, known.get(nodes, "1"))
+        return _of_flags(name, given, shell.variables)
+    if (found := _of_mpi(shell.words)) is not None:
+        return found
+    if "include" in given or "exclude" in given:
+        return _of_filter(given)
+    launchers = _VARIABLES if _reads_variables(shell.words) else ()
+    for nodes, counts in launchers:
+        if (count := shell.variables.get(counts)) is not None:
+            known = {counts: count, nodes: shell.variables.get(nodes, "1")}
+            return _multiplied(known, nodes, counts)
     if shell.words[0] == "srun":
-        return _of_slurm(shell)
-    devices = known.get("CUDA_VISIBLE_DEVICES", "")
+        return Processes(_of_slurm(shell))
+    devices = shell.variables.get("CUDA_VISIBLE_DEVICES", "")
     if shell.words[0] == "deepspeed" and not {"hostfile", "num_nodes"} & given.keys() and devices:
-        return len(devices.split(",")) if "$" not in devices else None
-    return None
+        if _OPEN.search(devices):
+            return Processes(None, (f"CUDA_VISIBLE_DEVICES={devices}",))
+        return Processes(len(devices.split(",")))
+    return Processes(
+        None, tuple(_written(f"--{flag}", given[flag]) for flag in ("hostfile",) if flag in given)
+    )
 
 
-def _of_mpi(words: tuple[str, ...]) -> int | None:
+_OPEN = re.compile(r"[$`]")
+
+
+def _of_flags(name: str, given: Mapping[str, Json], variables: Mapping[str, str]) -> Processes:
+    counts = {f"--{name}": given[name]}
+    if name == "num_processes":
+        return _multiplied(counts, "", f"--{name}")
+    node = next((node for node in _NODES if node in given), None)
+    if node is not None:
+        counts[f"--{node}"] = given[node]
+    elif name == "num_gpus" and "hostfile" in given:
+        # launcher/runner.py:main starts as many on each host of the file, whose length nobody knows here.
+        counts["--hostfile"] = None if given["hostfile"] is None else _written("", given["hostfile"])
+        return _multiplied(counts, "--hostfile", f"--{name}")
+    elif name == "nproc_per_node":
+        counts["PET_NNODES"] = variables.get("PET_NNODES", "1")
+    return _multiplied(counts, f"--{node}" if node else "PET_NNODES", f"--{name}")
+
+
+def _multiplied(counts: Mapping[str, Json], nodes: str, processes: str) -> Processes:
+    """The product of counts by what they are written as."""
+    ranks = _product(*counts.values())
+    opened = tuple(_written(name, count) for name, count in counts.items() if _product(count) is None)
+    alone = len(opened) == 1 and nodes in counts and _product(counts[nodes]) is None
+    return Processes(ranks, opened, _product(counts[processes]) if alone else None)
+
+
+_SHOWN = 60
+
+
+def _written(name: str, value: Json) -> str:
+    """A flag or a variable as it stands in a command."""
+    text = "" if value in (None, True) else str(value)
+    text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return f"{name}={text}" if name and text else name or text
+
+
+def _of_filter(given: Mapping[str, Json]) -> Processes:
+    """The slots that `--include` of the launcher `deepspeed` lists; what `--exclude` leaves nobody knows."""
+    listed = given.get("include")
+    if not isinstance(listed, str) or "exclude" in given:
+        name = "include" if "include" in given else "exclude"
+        return Processes(None, (_written(f"--{name}", given[name]),))
+    hosts = [host.partition(":")[2] for host in listed.split("@")]
+    if all(hosts) and all(slot.isdecimal() for slots in hosts for slot in slots.split(",")):
+        return Processes(sum(len(slots.split(",")) for slots in hosts))
+    return Processes(None, (_written("--include", listed),))
+
+
+def _reads_variables(words: tuple[str, ...]) -> bool:
+    """Whether a command's program asks the variables: torchrun, or one that starts it; not `deepspeed`."""
+    first = words[0].rpartition("/")[2]
+    return first not in ("deepspeed", "accelerate") and not (
+        first.startswith("python") and "-m" not in words[1:3] and not _STARTERS.search(" ".join(words[:3]))
+    )
+
+
+_STARTERS = re.compile(r"torch|swift|factory|xtuner|launch")
+
+
+def _of_mpi(words: tuple[str, ...]) -> Processes | None:
     """The processes of `mpirun -np N`; None where another program starts them."""
     if words[0].rpartition("/")[2] not in ("mpirun", "mpiexec"):
         return None
-    return next((_product(count) for flag, count in _pairs(words, ("-np", "-n", "--np"))), None)
+    for flag, count in _pairs(words, ("-np", "-n", "--np")):
+        ranks = _product(count)
+        return Processes(ranks, () if ranks else (f"{flag} {count}",))
+    return Processes(None)
 
 
 def _of_slurm(shell: ShellCommand) -> int | None:
@@ -149,13 +226,4 @@ def solved(
             found = read(values)
             if found is not None and found.world_size == ranks:
                 return found, values
-    return None
-
-
-def of_one_node(read: Callable[[Mapping[str, str]], AnyStarted | None], names: tuple[str, ...]) -> int | None:
-    """The processes where what is not known is 1, if those of a node are known."""
-    for name in names:
-        found = read({name: "1"})
-        if found is not None and found.world_size is not None:
-            return found.world_size
     return None

@@ -201,11 +201,12 @@ FORMATS: tuple[Format, ...] = (
         commands=("spec",),
         # kubeflow training-operator pkg/controller.v1/pytorch/envvar.go
         variables={
-            "PET_NNODES": "spec.pytorchReplicaSpecs",
+            "PET_NNODES": "spec.pytorchReplicaSpecs|spec.trainer.numNodes",
             "WORLD_SIZE": "spec.pytorchReplicaSpecs",
-            "PET_NPROC_PER_NODE": "spec.nprocPerNode",
+            "PET_NPROC_PER_NODE": "spec.nprocPerNode|spec.trainer.numProcPerNode",
         },
         world=("spec.trainer.numProcPerNode", "spec.trainer.numNodes"),
+        needs=("spec.trainer.numNodes",),  # else the runtime's `mlPolicy` says how many
     ),
     Format(
         "Ray",

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from dsconfig.consumers.budget import SpentError
 from dsconfig.consumers.launchers.command import Command, commands_in
 from dsconfig.consumers.launchers.format import Format
 from dsconfig.consumers.launchers.given import given
-from dsconfig.consumers.launchers.ranks import of_one_node, solved
+from dsconfig.consumers.launchers.ranks import solved
 from dsconfig.consumers.launchers.shell import Shell
 from dsconfig.consumers.reader import Given
 from dsconfig.json_types import NamedTuple
@@ -54,23 +54,11 @@ class AtRanks:
         return given(self.format._replace(within=""), command.arguments)._replace(note=note)
 
 
-def one_node(shell: Shell, command: Command) -> Callable[[], int | None] | None:
-    """What finds the processes of one node, where only the job's shell knows how many nodes there are."""
-    if command.world_size is not None or not command.open:
-        return None
-    return partial(_of_one_node, script_of(shell), command.offset, command.open)
-
-
 @lru_cache(maxsize=64)
 def _solved(
     script: Script, offset: int, names: tuple[str, ...], ranks: int
 ) -> tuple[Command, dict[str, str]] | None:
     return solved(lambda values: _read(script, offset, values), names, ranks)
-
-
-@lru_cache(maxsize=64)
-def _of_one_node(script: Script, offset: int, names: tuple[str, ...]) -> int | None:
-    return of_one_node(lambda values: _read(script, offset, values), names)
 
 
 def _read(script: Script, offset: int, values: Mapping[str, str]) -> Command | None:

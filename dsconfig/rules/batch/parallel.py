@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from dsconfig.batch import triplet
 from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
-from dsconfig.batch.world_sizes import divisors
+from dsconfig.batch.world_sizes import divisors, nearest_multiples
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._numbers import division
 from dsconfig.rules._parallel_sizes import size_of
 from dsconfig.words import quoted
 
@@ -139,3 +140,37 @@ def batch_counts_tensor_parallel_ranks(ctx: Context) -> Iterator[Finding]:
         help=f"remove it, and add `{MICRO}` and `{STEPS}`: the batch is their product × ranks / {size}",
         related=[("the groups are made here", _AUTOTP)],
     )
+
+
+@rule(
+    "DSC213",
+    effect="crashes",
+    source="the program's own check: consumers/launchers/parallelism.py cites each",
+)
+def ranks_not_divided_by_parallelism(ctx: Context) -> Iterator[Finding]:
+    """The launch file's tensor, pipeline or sequence parallelism does not divide the number of ranks.
+
+    Each sample is worked on by a group of ranks: tensor × pipeline × sequence. Megatron, GPT-NeoX and
+    DeepSpeed's `PipelineModule` stop where the ranks leave a group incomplete.
+
+    Bad:
+
+        {"num-layers": 12, "pipe-parallel-size": 3, "global_num_gpus": 8, "train_micro_batch_size_per_gpu": 4}
+
+    Good:
+
+        {"num-layers": 12, "pipe-parallel-size": 4, "global_num_gpus": 8, "train_micro_batch_size_per_gpu": 4}
+    """
+    parallelism, ranks = ctx.known.parallelism, ctx.world_size
+    if ranks is None or parallelism.unknown is not None or not parallelism.dividing:
+        return
+    divisor = parallelism.divisor(ranks)
+    if ranks % divisor:
+        near = " or ".join(map(str, nearest_multiples(ranks, divisor)))
+        yield ctx.at(
+            "",
+            f"{ranks} ranks cannot be shared out in groups of {divisor} ({parallelism} parallel): "
+            f"{division(ranks, divisor)} ({parallelism.sources})",
+            help=f"run on {near} ranks, or choose sizes whose product divides {ranks}",
+            part="key",
+        )

@@ -46,11 +46,13 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
         )
         return
     product = plain(micro * steps * world)
+    shares = ctx.known.parallelism
+    ranks = f"data-parallel ranks, {ctx.world_size} / ({shares})" if shares.dividing else "world size"
     yield ctx.at(
         TRAIN,
         f"`{TRAIN}` {train} ≠ {micro} × {steps} × {plain(world)} = {product} (micro batch × accumulation "
-        "steps × world size)",
-        help=_mismatch_help(found.why.triplet, world),
+        f"steps × {ranks})",
+        help=_mismatch_help(found.why.triplet, world, shares.divisor()),
         related=_FACTORS,
         fix=Fix(f"remove `{TRAIN}`, so that it is derived: {product}", (Remove((TRAIN,)),)),
     )
@@ -59,7 +61,7 @@ def batch_size_mismatch(ctx: Context) -> Iterator[Finding]:
 _FACTORS = tuple((f"`{key}` is set here", key) for key in (MICRO, STEPS))
 
 
-def _mismatch_help(found: Triplet, world: float) -> str:
+def _mismatch_help(found: Triplet, world: float, divisor: int) -> str:
     train, micro, steps = found.values()
     options = [f"remove `{TRAIN}` to train with {plain(micro * steps * world)}"]
     if _whole(train, micro * world):
@@ -67,7 +69,7 @@ def _mismatch_help(found: Triplet, world: float) -> str:
     if _whole(train, steps * world):
         options.append(f"set `{MICRO}` to {plain(train // (steps * world))}")
     if _whole(train, micro * steps):
-        options.append(f"use {plain(train // (micro * steps))} GPUs")
+        options.append(f"use {plain(train // (micro * steps) * divisor)} GPUs")
     return ", or ".join(options)
 
 
@@ -109,19 +111,22 @@ def batch_size_not_divisible(ctx: Context) -> Iterator[Finding]:
     given, key = (steps, STEPS) if micro is None else (micro, MICRO)
     step = (1 if given is None else given) * (1 if world is None else world)
     whole = f": {plain(train // step)} × {plain(step)} = {plain(train // step * step)}"
+    shares = ctx.known.parallelism
+    by = _product(key, given, world, "data-parallel ranks" if shares.dividing else "world size")
     yield ctx.at(
         TRAIN,
-        f"`{TRAIN}` {train} is not divisible by {_product(key, given, world)}{whole if train > step else ''}",
-        help=_integers_help(train, micro, steps) or _divisible_help(train, step, given, world),
+        f"`{TRAIN}` {train} is not divisible by {by}{whole if train > step else ''}",
+        help=_integers_help(train, micro, steps)
+        or _divisible_help(train, step, given, world, shares.divisor()),
         related=[(f"`{key}` is set here", key)] if given is not None else [],
     )
 
 
-def _product(key: str, given: Json, world: float | None) -> str:
+def _product(key: str, given: Json, world: float | None, ranks: str) -> str:
     """What the total is to be a multiple of, factor by factor."""
     parts = [] if given is None else [f"{plain(given)} ({key.replace('train_', '').replace('_', ' ')})"]
     if world is not None:
-        parts.append(f"{plain(world)} (world size)")
+        parts.append(f"{plain(world)} ({ranks})")
     both = given is not None and world is not None
     return " × ".join(parts) + (f" = {plain(given * world)}" if both else "")
 
@@ -140,12 +145,12 @@ def _integers_help(train: Json, micro: Json, steps: Json) -> str:
     return " and ".join(f"set `{key}` to an integer of at least 1" for key in broken)
 
 
-def _divisible_help(train: Json, step: Json, given: Json, world: float | None) -> str:
+def _divisible_help(train: Json, step: Json, given: Json, world: float | None, divisor: int) -> str:
     text = _multiples_help(train, step)
     if world is None:
         return text
     sizes = working_sizes(train, given, None)
     if not sizes:
         return text
-    shown = ", ".join(map(str, sizes[:12]))
+    shown = ", ".join(str(size * divisor) for size in sizes[:12])
     return f"{text}; with {train} it works on {shown}{' …' if len(sizes) > 12 else ''} GPUs"

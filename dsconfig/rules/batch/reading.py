@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dsconfig.batch import triplet
+from dsconfig.batch.data_parallel import UnevenError
+from dsconfig.batch.data_parallel import data_parallel_size as triplet_size
 from dsconfig.batch.triplet import STEPS
 from dsconfig.batch.world_sizes import described, working_sizes
 from dsconfig.evaluation.context import MISSING, Context, SkipRule
@@ -39,20 +41,21 @@ def _known_to_lightning(ctx: Context) -> bool:
 
 
 def data_parallel_size(ctx: Context) -> float | None:
-    """The world size that the triplet must match; None where the number of ranks is not known.
+    """The size that the triplet must match; None where the ranks, or what divides them, are not known.
 
     Raises:
-        SkipRule: `sequence_parallel_size` cannot be divided by, which is a finding of its own.
+        SkipRule: `sequence_parallel_size`, or a degree of the job, does not divide the ranks, which is a
+            finding of its own.
     """
-    if ctx.world_size is None:
+    parallelism = ctx.known.parallelism
+    if ctx.world_size is None or parallelism.unknown is not None:
         return None
-    size = ctx.written("sequence_parallel_size")
+    size = ctx.written(triplet.SEQUENCE)
     ctx.depends_on("0.17.0", "0.19.3")
+    size = triplet.ABSENT if size is MISSING else size
     try:
-        found = triplet.world_size(
-            ctx.world_size, triplet.ABSENT if size is MISSING else size, ctx.release, from_file=ctx.from_file
-        )
-    except (TypeError, ZeroDivisionError):
+        found = triplet_size(ctx.world_size, parallelism, size, ctx.release, from_file=ctx.from_file)
+    except (TypeError, ZeroDivisionError, UnevenError):
         raise SkipRule from None
     if not found > 0:
         raise SkipRule
@@ -65,10 +68,14 @@ def sizes(context: Context) -> tuple[int, ...] | None:
         from dsconfig.rules.elasticity.plan import sizes as planned
 
         return planned(context)
+    parallelism = context.known.parallelism
+    if parallelism.unknown is not None:
+        return None
     try:
-        return working_sizes(*written(context)) or None
+        found = working_sizes(*written(context)) or None
     except SkipRule:
         return None
+    return found and tuple(size * parallelism.divisor() for size in found)
 
 
 def in_words(found: tuple[int, ...] | None) -> str | None:

@@ -35,7 +35,7 @@ def config(data: Mapping[str, Json]) -> JsonObject | None:
         return None
     written = _plain(data)
     made = {key: written.get(key, default) for key, default in _DEFAULTS.items()}
-    made |= dict(zip(_BATCH, _batch(made, world_size(data)), strict=True))
+    made |= dict(zip(_BATCH, _batch(made, _data_parallel_size(written)), strict=True))
     if _kind(made["optimizer"]) in _OWN_OPTIMIZERS:
         made["optimizer"] = None
     precision = written.get("precision")
@@ -62,15 +62,20 @@ def why_none(data: Mapping[str, Json]) -> str:
 
 
 def world_size(data: Mapping[str, Json]) -> int | None:
-    """The ranks that share the batch: all, by the parallel sizes; None where the file does not say."""
-    written = _plain(data)
-    ranks = written.get("global_num_gpus")
+    """All ranks; None where the file does not say how many."""
+    ranks = _plain(data).get("global_num_gpus")
+    return ranks if type(ranks) is int and ranks > 0 else None
+
+
+def _data_parallel_size(written: Mapping[str, Json]) -> int | None:
+    """The ranks that share the batch: all, by the parallel sizes; None where they are not known."""
+    ranks = world_size(written)
     for key in ("pipe_parallel_size", "model_parallel_size"):
         size = written.get(key, 1)
-        if type(ranks) is not int or type(size) is not int or ranks % max(1, size):
+        if ranks is None or type(size) is not int or ranks % max(1, size):
             return None
         ranks //= max(1, size)
-    return ranks if type(ranks) is int and ranks > 0 else None
+    return ranks
 
 
 _OWN_OPTIMIZERS = frozenset(("cpu_adam", "cpu_torch_adam", "sm3", "madgrad_wd"))

@@ -20,7 +20,8 @@ def config(flags: Mapping[str, Json]) -> JsonObject:
 
     stage = flag(2, "ds.zero_stage", "zero_stage")
     dtype = flag("bf16", "ds.param_dtype", "param_dtype")
-    shares = [flag(1, f"ds.{name}", name) for name in ("ring_attn_size", "tensor_parallel_size")]
+    ring = flag(1, "ds.ring_attn_size", "ring_attn_size")
+    tensor = flag(1, "ds.tensor_parallel_size", "ds_tensor_parallel_size")
     zero: JsonObject = {
         "stage": stage,
         "offload_param": {"device": "none"},
@@ -40,12 +41,14 @@ def config(flags: Mapping[str, Json]) -> JsonObject:
         "fp16": {"enabled": dtype == "fp16"},
         "gradient_clipping": flag(1.0, "max_norm", "adam.max_norm"),
     }
+    if tensor != 1:
+        made["tensor_parallel"] = {"autotp_size": tensor}
     batch = flag(None, "train.batch_size", "train_batch_size")
     micro = flag(None, "train.micro_batch_size", "micro_train_batch_size")
     if flag(False, "train.dynamic_batch_enable", "use_dynamic_batch"):
         return made | {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1}
     if micro is not None:
         made["train_micro_batch_size_per_gpu"] = micro
-    if batch is not None and all(type(each) is int for each in (batch, *shares)):
-        made["train_batch_size"] = batch * shares[0] * shares[1]
+    if batch is not None and all(type(each) is int for each in (batch, ring, tensor)):
+        made["train_batch_size"] = batch * ring * tensor
     return made

@@ -1,0 +1,131 @@
+"""Every function takes release, world size, consumer and model from the config's own block."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dsconfig
+
+MODEL = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+MODEL |= {"intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 4096}
+BLOCK = {"target": "0.16.9", "world-size": 4, "consumer": "transformers", "model": "config.json"}
+CONFIG: dict[str, Any] = {
+    "$dsconfig": BLOCK,
+    "train_batch_size": "auto",
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": 8,
+    "zero_optimization": {"stage": 3, "reduce_bucket_size": "auto"},
+}
+ARGS = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 8}
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    Path("config.json").write_text(json.dumps(MODEL))
+    Path("ds.json").write_text(json.dumps(CONFIG))
+
+
+def of_check(**said: Any) -> dict[str, Any]:
+    report = dsconfig.check("ds.json", **said)
+    named = report.reader.known.model
+    return {
+        "target": report.target.text,
+        "world-size": report.world_size,
+        "consumer": report.consumer,
+        "model": named and named.named,
+    }
+
+
+def of_fix(**said: Any) -> dict[str, Any]:
+    fixed = dsconfig.fix("ds.json", **said)
+    report = fixed.report
+    return {"target": report.target.text, "world-size": report.world_size, "consumer": report.consumer}
+
+
+def of_load(**said: Any) -> dict[str, Any]:
+    with pytest.raises(dsconfig.ConfigError) as caught:  # a batch that does not fit so many ranks
+        Path("ds.json").write_text(json.dumps({**CONFIG, "train_batch_size": "x"}))
+        dsconfig.load("ds.json", **said)
+    report = caught.value.report
+    return {"target": report.target.text, "world-size": report.world_size, "consumer": report.consumer}
+
+
+def of_resolve(**said: Any) -> dict[str, Any]:
+    run = dsconfig.resolve("ds.json", training_args=ARGS, **said)
+    bucket = run.config["zero_optimization"]["reduce_bucket_size"]
+    return {
+        "target": run.release,
+        "world-size": run.world_size,
+        "consumer": run.consumer,
+        "model": "config.json" if bucket == 64 * 64 else None,
+    }
+
+
+def of_show(**said: Any) -> dict[str, Any]:
+    shown = dsconfig.show("ds.json", training_args=ARGS, **said)
+    values = {value.key: value for value in shown.values}
+    bucket = values["zero_optimization.reduce_bucket_size"]
+    batch = values["train_batch_size"].value
+    return {
+        "target": shown.release,
+        "world-size": batch // 16 if isinstance(batch, int) else None,
+        "consumer": bucket.note.split(" ")[2],
+        "model": "config.json" if bucket.value == 64 * 64 else None,
+    }
+
+
+def of_memory(**said: Any) -> dict[str, Any]:
+    estimate = dsconfig.memory("ds.json", training_args=ARGS, micro_batch=2, **said)
+    return {"target": estimate.release, "world-size": estimate.world_size}
+
+
+def of_migrate(**said: Any) -> dict[str, Any]:
+    moved = dsconfig.migrate("ds.json", "0.19.8", origin=said.pop("target", None), **said)
+    return {"target": moved.origin}
+
+
+def of_compat(**said: Any) -> dict[str, Any]:
+    """The batch, which no number of ranks but four divides, tells that the block is read."""
+    Path("ds.json").write_text(json.dumps({"$dsconfig": {"world-size": 3}, "train_batch_size": 8}))
+    return {
+        "world-size": 4 if any(each.word != "ok" for each in dsconfig.compat("ds.json", **said)) else None
+    }
+
+
+FUNCTIONS: list[Callable[..., dict[str, Any]]] = [
+    of_check,
+    of_fix,
+    of_load,
+    of_resolve,
+    of_show,
+    of_memory,
+    of_migrate,
+    of_compat,
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_it_is_read_by_every_function(function: Callable[..., dict[str, Any]]) -> None:
+    for field, value in function().items():
+        assert value == BLOCK[field], field
+
+
+@pytest.mark.parametrize("function", [of_check, of_fix, of_resolve, of_show, of_memory])
+def test_an_argument_comes_first(function: Callable[..., dict[str, Any]]) -> None:
+    told = function(target="0.17.6", world_size=2)
+    assert (told["target"], told["world-size"]) == ("0.17.6", 2)
+
+
+def test_a_launch_file_leads_to_the_block_of_its_config() -> None:
+    Path("run.sh").write_text("deepspeed --num_gpus 16 t.py --deepspeed ds.json --output_dir o\n")
+    run = dsconfig.resolve("run.sh", training_args=ARGS)
+    assert (run.release, run.world_size, run.consumer) == ("0.16.9", 4, "transformers")
+    assert {child.target.text for child in dsconfig.check("run.sh").children} == {"0.16.9"}
+    assert {child.world_size for child in dsconfig.check("run.sh").children} == {4}
