@@ -9,42 +9,55 @@ Names are imported when they are first used: `import dsconfig` alone loads nothi
 
 from __future__ import annotations
 
-from dsconfig._version import __version__ as __version__
+import sys
+
+from dsconfig.core.version import __version__ as __version__
 
 HOMES = {
-    "CommentsDroppedWarning": "dsconfig.building.config",
-    "Config": "dsconfig.building.config",
-    "load": "dsconfig.building.load",
-    "ConfigError": "dsconfig.building.reading",
-    "check": "dsconfig.checking.check",
-    "Stretch": "dsconfig.checking.compat",
-    "compat": "dsconfig.checking.compat",
-    "Report": "dsconfig.checking.report",
-    "Diagnostic": "dsconfig.diagnostic",
-    "Effect": "dsconfig.diagnostic",
-    "Fix": "dsconfig.diagnostic",
-    "Location": "dsconfig.diagnostic",
-    "Related": "dsconfig.diagnostic",
-    "migrate": "dsconfig.building.migrate",
-    "FixedText": "dsconfig.fixing.fix",
-    "fix": "dsconfig.fixing.fix",
-    "Migration": "dsconfig.fixing.migrate",
+    "CommentsDroppedWarning": "dsconfig.api.config",
+    "Config": "dsconfig.api.config",
+    "load": "dsconfig.api.load",
+    "ConfigError": "dsconfig.api.from_source",
+    "check": "dsconfig.api.check",
+    "Stretch": "dsconfig.check.compat",
+    "compat": "dsconfig.check.compat",
+    "Report": "dsconfig.check.report",
+    "Diagnostic": "dsconfig.core.diagnostic",
+    "Effect": "dsconfig.core.diagnostic",
+    "Fix": "dsconfig.core.diagnostic",
+    "Location": "dsconfig.core.diagnostic",
+    "Related": "dsconfig.core.diagnostic",
+    "migrate": "dsconfig.api.migrate_api",
+    "FixedText": "dsconfig.fix.fix",
+    "fix": "dsconfig.fix.fix",
+    "Migration": "dsconfig.fix.migrate",
     "Difference": "dsconfig.model.compose",
-    "LATEST": "dsconfig.releases",
-    "RELEASES": "dsconfig.releases",
-    "UnknownReleaseError": "dsconfig.releases",
-    "Shown": "dsconfig.resolving.effective",
-    "ResolveError": "dsconfig.resolving.errors",
-    "UnknownWorldSizeError": "dsconfig.resolving.errors",
-    "Run": "dsconfig.resolving.run",
-    "memory": "dsconfig.resolving.memory",
-    "resolve": "dsconfig.resolving.resolve",
-    "show": "dsconfig.resolving.show",
+    "LATEST": "dsconfig.core.releases",
+    "RELEASES": "dsconfig.core.releases",
+    "UnknownReleaseError": "dsconfig.core.releases",
+    "Shown": "dsconfig.resolve.effective",
+    "ResolveError": "dsconfig.resolve.errors",
+    "UnknownWorldSizeError": "dsconfig.resolve.errors",
+    "Run": "dsconfig.resolve.run",
+    "memory": "dsconfig.resolve.memory",
+    "resolve": "dsconfig.resolve.resolve",
+    "show": "dsconfig.resolve.show",
     "json_schema": "dsconfig.schema",
-    "Estimate": "dsconfig.sizing.estimate",
-    "NotModelledError": "dsconfig.sizing.refused",
+    "Estimate": "dsconfig.memory.estimate",
+    "NotModelledError": "dsconfig.memory.not_modelled",
 }
 """The module of each name, beside those of `dsconfig.model`; `make generate` writes the stub from them."""
+
+
+class _Package(type(sys)):  # type: ignore[misc]  # the type of modules, without importing `types`
+    """The package: importing `dsconfig.check.report` leaves the name `check` to the function."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in HOMES and isinstance(value, type(sys))):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> object:
@@ -54,7 +67,7 @@ def __getattr__(name: str) -> object:
         model = import_module("dsconfig.model")
         value: object = sorted({"__version__", "presets", *HOMES, *model.__all__})
     elif name == "presets":
-        value = import_module("dsconfig.presets")
+        value = import_module("dsconfig.api.presets")
     elif name in HOMES:
         # A function and its module may share a name: the name is the function's, whatever was imported first.
         value = getattr(import_module(HOMES[name]), name)

@@ -10,42 +10,51 @@ Names are imported when they are first used: `import dsconfig` alone loads nothi
 """
 
 from dsconfig import presets as presets
-from dsconfig.building.config import (
+from dsconfig.api.config import (
     CommentsDroppedWarning as CommentsDroppedWarning,
     Config as Config,
 )
-from dsconfig.building.load import (
-    load as load,
-)
-from dsconfig.building.migrate import (
-    migrate as migrate,
-)
-from dsconfig.building.reading import (
+from dsconfig.api.from_source import (
     ConfigError as ConfigError,
 )
-from dsconfig.checking.check import (
-    check as check,
+from dsconfig.api.load import (
+    load as load,
 )
-from dsconfig.checking.compat import (
+from dsconfig.api.migrate_api import (
+    migrate as migrate,
+)
+from dsconfig.api.check import check as check
+from dsconfig.check.compat import (
     Stretch as Stretch,
     compat as compat,
 )
-from dsconfig.checking.report import (
+from dsconfig.check.report import (
     Report as Report,
 )
-from dsconfig.diagnostic import (
+from dsconfig.core.diagnostic import (
     Diagnostic as Diagnostic,
     Effect as Effect,
     Fix as Fix,
     Location as Location,
     Related as Related,
 )
-from dsconfig.fixing.fix import (
+from dsconfig.core.releases import (
+    LATEST as LATEST,
+    RELEASES as RELEASES,
+    UnknownReleaseError as UnknownReleaseError,
+)
+from dsconfig.fix.fix import (
     FixedText as FixedText,
     fix as fix,
 )
-from dsconfig.fixing.migrate import (
+from dsconfig.fix.migrate import (
     Migration as Migration,
+)
+from dsconfig.memory.estimate import (
+    Estimate as Estimate,
+)
+from dsconfig.memory.not_modelled import (
+    NotModelledError as NotModelledError,
 )
 from dsconfig.model import (
     OPTIMIZERS as OPTIMIZERS,
@@ -267,38 +276,27 @@ from dsconfig.model import (
 from dsconfig.model.compose import (
     Difference as Difference,
 )
-from dsconfig.releases import (
-    LATEST as LATEST,
-    RELEASES as RELEASES,
-    UnknownReleaseError as UnknownReleaseError,
-)
-from dsconfig.resolving.effective import (
+from dsconfig.resolve.effective import (
     Shown as Shown,
 )
-from dsconfig.resolving.errors import (
+from dsconfig.resolve.errors import (
     ResolveError as ResolveError,
     UnknownWorldSizeError as UnknownWorldSizeError,
 )
-from dsconfig.resolving.memory import (
+from dsconfig.resolve.memory import (
     memory as memory,
 )
-from dsconfig.resolving.resolve import (
+from dsconfig.resolve.resolve import (
     resolve as resolve,
 )
-from dsconfig.resolving.run import (
+from dsconfig.resolve.run import (
     Run as Run,
 )
-from dsconfig.resolving.show import (
+from dsconfig.resolve.show import (
     show as show,
 )
 from dsconfig.schema import (
     json_schema as json_schema,
-)
-from dsconfig.sizing.estimate import (
-    Estimate as Estimate,
-)
-from dsconfig.sizing.refused import (
-    NotModelledError as NotModelledError,
 )
 
 __version__: str

@@ -56,15 +56,15 @@ if TYPE_CHECKING:
     from elastic.planning.exact import search as search
     from elastic.planning.plan import Plan as Plan
     from elastic.planning.plan import plan as plan
-    from elastic.planning.row import Row as Row
+    from elastic.planning.plan_row import Row as Row
     from elastic.worker.checkpoints import Checkpoints as Checkpoints
     from elastic.worker.checkpoints import Saved as Saved
     from elastic.worker.session import NotElasticError as NotElasticError
     from elastic.worker.session import Session as Session
     from elastic.worker.session import current as current
     from elastic.worker.session import is_elastic as is_elastic
-    from elastic.worker.universal import universal as universal
-    from elastic.worker.universal import with_universal as with_universal
+    from elastic.worker.universal_checkpoint import universal as universal
+    from elastic.worker.universal_checkpoint import with_universal as with_universal
 
 _HOMES = {
     "deepspeed.candidates": (
@@ -82,10 +82,10 @@ _HOMES = {
     "errors": ("ElasticityConfigError", "ElasticityError", "ElasticityIncompatibleWorldSize"),
     "planning.exact": ("Search", "keeping_batch", "search"),
     "planning.plan": ("Plan", "plan"),
-    "planning.row": ("Row",),
+    "planning.plan_row": ("Row",),
     "worker.checkpoints": ("Checkpoints", "Saved"),
     "worker.session": ("NotElasticError", "Session", "current", "is_elastic"),
-    "worker.universal": ("universal", "with_universal"),
+    "worker.universal_checkpoint": ("universal", "with_universal"),
 }
 
 if not TYPE_CHECKING:

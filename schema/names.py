@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 
 import dsconfig.model
-from dsconfig.model import walk
+from dsconfig.model import iter_fields
 from dsconfig.model.section import RootKeys, Section
 
 _MODEL = "dsconfig.model"
@@ -17,26 +17,26 @@ _TOOLS = {
     "annotations",
     "compose",
     "config",
-    "describe",
+    "key_page",
     "dicts",
     "key",
     "keyinfo",
-    "openers",
+    "section_triggers",
     "paths",
-    "problems",
-    "prose",
+    "build_errors",
+    "key_docs",
     "section",
-    "spec",
-    "taking",
+    "type_spec",
+    "section_input",
     "torch_classes",
-    "values",
-    "views",
-    "walk",
+    "to_json_value",
+    "release_view",
+    "iter_fields",
 }
 """Modules of the model that declare no section."""
 _BESIDE = {
     "key": ("Key",),
-    "problems": ("BuildError", "Problem"),
+    "build_errors": ("BuildError", "Problem"),
     "section": ("Section",),
     "config": ("Config",),
     "optimizer": ("OPTIMIZERS", "OptimizerType"),
@@ -170,14 +170,14 @@ def every(config: type[Section]) -> list[str]:
 def _homes(config: type[Section]) -> dict[str, str]:
     """The file that holds each name."""
     homes = {name: file for file, names in _BESIDE.items() for name in names}
-    homes |= {cls.__name__: _file(cls) for cls in walk.sections(config) if cls is not config}
-    return homes | {f"{cls.__name__}Dict": "dicts" for cls in walk.sections(config)}
+    homes |= {cls.__name__: _file(cls) for cls in iter_fields.sections(config) if cls is not config}
+    return homes | {f"{cls.__name__}Dict": "dicts" for cls in iter_fields.sections(config)}
 
 
 def beside(config: type[Section]) -> str:
     """The imports of what the model offers beside sections, for its stub."""
     offered = [(file, [*names]) for file, names in sorted(_BESIDE.items()) if file != "config"]
-    offered.append(("dicts", [f"{cls.__name__}Dict" for cls in walk.sections(config)]))
+    offered.append(("dicts", [f"{cls.__name__}Dict" for cls in iter_fields.sections(config)]))
     return "\n".join(_import(f"{_MODEL}.{file}", names) for file, names in offered)
 
 

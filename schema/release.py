@@ -6,11 +6,11 @@ import re
 import sys
 from pathlib import Path
 
-FILE = Path(__file__).resolve().parents[1] / "dsconfig" / "releases.py"
+FILE = Path(__file__).resolve().parents[1] / "dsconfig" / "core" / "releases.py"
 
 
 def added(text: str, release: str) -> str:
-    """The text of `dsconfig/releases.py` with the release at the end of its series, or in a new one."""
+    """The text of `dsconfig/core/releases.py` with the release at the end of its series, or in a new one."""
     series, _, patch = release.rpartition(".")
     found = re.search(rf'^    \("{re.escape(series)}", "(.+)"\),$', text, re.MULTILINE)
     if found is None:

@@ -16,11 +16,11 @@ from typing import Any
 
 import dsconfig.rules
 from dsconfig.consumers import LOADERS
+from dsconfig.core.releases import LATEST, Interval, number
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
-from dsconfig.evaluation.presence import EVENTS
+from dsconfig.evaluation.prefilter import EVENTS
 from dsconfig.evaluation.rule import DECLARED, Declaration
-from dsconfig.releases import LATEST, Interval, number
 
 _HEAD = '''"""Generated from dsconfig/rules by `make generate`; do not edit."""
 

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import jsonschema
 
-from dsconfig.checking.check import check
-from dsconfig.diagnostic import Effect
+from dsconfig.api.check import check
+from dsconfig.core.diagnostic import Effect
 from dsconfig.schema import files
 from tests.cases import cases
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import Json, JsonObject
+    from dsconfig.core.json_types import Json, JsonObject
 
 MOST = 12
 """Test files of each kind for one schema."""

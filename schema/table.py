@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias, get_type_hints
 
-from dsconfig.json_types import Json
-from dsconfig.model import spec, walk
+from dsconfig.core.json_types import Json
+from dsconfig.core.releases import NEVER, number
+from dsconfig.model import iter_fields, type_spec
 from dsconfig.model.key import Key, Reads, Switch
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
 from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
 from dsconfig.model.section import Section, is_section
-from dsconfig.releases import NEVER, number
 
 Lines: TypeAlias = Iterator[str]
 
@@ -24,7 +24,7 @@ _FLAGS = tuple(name for name, kind in get_type_hints(Key).items() if kind is boo
 
 def text(config: type[Section]) -> str:
     """The whole table, for the root of the model."""
-    sections = list(walk.sections(config))
+    sections = list(iter_fields.sections(config))
     parts = (_sections(sections), _variants(sections), _types(), _miswritten(config))
     return "\n".join([_HEAD, *("\n".join([*part, "}", ""]) for part in parts)])
 
@@ -35,7 +35,7 @@ def _sections(sections: list[type[Section]]) -> Lines:
         yield f"    {section.__name__!r}: ("
         yield f"        {_reads(section.READS)!r},"
         yield "        {"
-        for field in walk.fields(section):
+        for field in iter_fields.fields(section):
             yield f"            {field.name!r}: {_entry(field)!r},"
         yield "        },"
         yield "    ),"
@@ -44,7 +44,7 @@ def _sections(sections: list[type[Section]]) -> Lines:
 def _variants(sections: list[type[Section]]) -> Lines:
     yield "VARIANTS: dict[str, tuple[str, ...]] = {"
     for section in sections:
-        names = tuple(child.__name__ for child in walk.variants(section))
+        names = tuple(child.__name__ for child in iter_fields.variants(section))
         if names:
             yield f"    {section.__name__!r}: {names!r},"
 
@@ -65,7 +65,7 @@ def _types() -> Lines:
 def _miswritten(config: type[Section]) -> Lines:
     """By the path that people write: the path of the key that they mean, or an empty string."""
     found: dict[str, str] = {}
-    for path, field in walk.paths(config):
+    for path, field in iter_fields.paths(config):
         for written in field.key.miswritten:
             found.setdefault(written, ".".join(path))
     yield "MISWRITTEN: dict[str, str] = {"
@@ -76,8 +76,8 @@ def _miswritten(config: type[Section]) -> Lines:
 def _not_keys(config: type[Section]) -> dict[str, str]:
     """What stands for nothing, on the first path to each section."""
     places: dict[type[Section], tuple[str, ...]] = {config: ()}
-    for path, field in walk.paths(config):
-        for section in filter(is_section, walk.arms(field.annotation)):
+    for path, field in iter_fields.paths(config):
+        for section in filter(is_section, iter_fields.arms(field.annotation)):
             places.setdefault(section, path)
     return {
         ".".join((*path, word)): ""
@@ -100,7 +100,7 @@ def _last(until: str | None) -> int:
     return NEVER if until is None else number(until)
 
 
-def _entry(field: walk.Field) -> tuple[object, ...]:
+def _entry(field: iter_fields.Field) -> tuple[object, ...]:
     """Type, default, spans, and by name whatever else is said of the key."""
     key = field.key
     spans = key.spans or ((key.since, key.until),)
@@ -112,7 +112,7 @@ def _entry(field: walk.Field) -> tuple[object, ...]:
 def _dated(key: Key) -> dict[str, object]:
     """What differs between releases, with the numbers of the releases."""
     return {
-        "was": tuple((number(was.until), spec.of(was.type)) for was in key.was),
+        "was": tuple((number(was.until), type_spec.of(was.type)) for was in key.was),
         "defaults": tuple((number(last), value) for last, value in key.defaults),
         "aliases": tuple((a.name, number(a.since), _last(a.until)) for a in key.aliases),
         "takes": tuple((t.shapes, number(t.since), _last(t.until)) for t in key.takes),

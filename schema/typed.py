@@ -13,9 +13,9 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from dsconfig.model import describe, docstrings, walk
+from dsconfig.model import field_docstrings, iter_fields, key_page
+from dsconfig.model.build_errors import taken
 from dsconfig.model.keyinfo import section_keys
-from dsconfig.model.problems import taken
 from dsconfig.model.section import Section, is_section
 
 _WIDTH = 104
@@ -90,7 +90,7 @@ OwnWordsDict = TypedDict("OwnWordsDict", {{"$schema": str, "$dsconfig": "dict[st
 
 def stub(config: type[Section], beside: str, names: Iterable[str]) -> str:
     """`dsconfig/model/__init__.pyi`."""
-    exported = list(walk.sections(config))
+    exported = list(iter_fields.sections(config))
     classes = "\n\n".join(_class(each, exported) for each in _in_order(exported))
     listed = "\n".join(f'    "{name}",' for name in names)
     return _STUB.format(imports=beside, classes=classes, names=listed)
@@ -98,7 +98,7 @@ def stub(config: type[Section], beside: str, names: Iterable[str]) -> str:
 
 def dicts(config: type[Section]) -> str:
     """`dsconfig/model/dicts.py`."""
-    return _DICTS.format(classes="\n\n".join(_dict(each, config) for each in walk.sections(config)))
+    return _DICTS.format(classes="\n\n".join(_dict(each, config) for each in iter_fields.sections(config)))
 
 
 def _in_order(sections: list[type[Section]]) -> list[type[Section]]:
@@ -115,7 +115,7 @@ def _class(section: type[Section], exported: list[type[Section]]) -> str:
     name = section.__name__
     lines = [f"class {name}({base}):", *_docstring(inspect.getdoc(section) or "")]
     lines += [f"    def __init__(self, **values: Unpack[dicts.{name}Dict]) -> None: ..."]
-    for field in walk.fields(section):
+    for field in iter_fields.fields(section):
         lines += [f"    {field.attribute}: {_type(field.annotation)}", *_said(section, field)]
     return "\n".join(lines) + "\n"
 
@@ -124,20 +124,20 @@ def _dict(section: type[Section], config: type[Section]) -> str:
     base = "OwnWordsDict" if section is config else "TypedDict"
     doc = (inspect.getdoc(section) or "").split("\n")[0]
     lines = [f"\nclass {section.__name__}Dict({base}, total=False):", *_docstring(doc), ""]
-    for field in walk.fields(section):
+    for field in iter_fields.fields(section):
         type_ = _taken(field)
         lines.append(f"    {field.name}: {f'Required[{type_}]' if field.required else type_}")
         lines += _said(section, field)
     return "\n".join(lines) + "\n"
 
 
-def _said(section: type[Section], field: walk.Field) -> Iterator[str]:
+def _said(section: type[Section], field: iter_fields.Field) -> Iterator[str]:
     """The docstring of a key: what it is, then what it takes, its default and its releases."""
     info = section_keys(section.__name__)[field.name]
-    told = {**dict(describe.facts(info)), "Takes": taken(info) + (f", in {info.unit}" if info.unit else "")}
+    told = {**dict(key_page.facts(info)), "Takes": taken(info) + (f", in {info.unit}" if info.unit else "")}
     facts = [f"- {title}: {text}" for title, text in told.items() if text and "p to" not in title]
-    spans = ", ".join(describe.span(*span) for span in info.spans)
-    prose = docstrings.prose(section).get(field.name, "")
+    spans = ", ".join(key_page.span(*span) for span in info.spans)
+    prose = field_docstrings.prose(section).get(field.name, "")
     return _docstring("\n".join([prose, "", *facts, f"- Releases: {spans}"]))
 
 
@@ -169,7 +169,7 @@ def _type(annotation: object) -> str:
     return annotation.__name__ if is_section(annotation) else _PLAIN[annotation]
 
 
-def _taken(field: walk.Field) -> str:
+def _taken(field: iter_fields.Field) -> str:
     """The type of a value that a key is built from."""
     found = _joined(_wide(field.annotation))
     arms = found.split(" | ")
@@ -203,7 +203,7 @@ def _wide(annotation: object) -> Iterator[str]:
         yield f"Mapping[str, {_joined(_wide(arguments[1]))}]"
     elif is_section(annotation):
         yield f"model.{annotation.__name__}"
-        for each in (annotation, *walk.variants(annotation)):
+        for each in (annotation, *iter_fields.variants(annotation)):
             yield f"{each.__name__}Dict"
     else:
         yield _PLAIN[annotation]

@@ -8,11 +8,11 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dsconfig.checking.check import check
-from dsconfig.checking.report import Report
-from dsconfig.releases import LATEST, RELEASES, number
+from dsconfig.api.check import check
+from dsconfig.check.report import Report
+from dsconfig.core.releases import LATEST, RELEASES, number
+from dsconfig.core.wording.byte_sizes import amount
 from dsconfig.rules import Rule
-from dsconfig.words.amounts import amount
 
 _HEADING = re.compile(r"^(Bad|Good|Fixed)((?:, [^:\n]+)?):\n\n((?:    .*\n|\n)+)", re.MULTILINE)
 

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from dsconfig._version import __version__
 from dsconfig.cli import parser_of
+from dsconfig.core.version import __version__
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

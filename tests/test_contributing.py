@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dsconfig.releases import LATEST
+from dsconfig.core.releases import LATEST
 from dsconfig.rules import RULES
 from schema.release import added
 
@@ -149,7 +149,7 @@ CASES = {
 }
 ENGINE, WARM_START = "dsconfig/model/engine.py", "dsconfig/model/warm_start.py"
 DATA, DATA_CASES = "dsconfig/rules/engine/data.py", f"tests/cases/engine/{CODE}-samples-left-out.json"
-RELEASES = "dsconfig/releases.py"
+RELEASES = "dsconfig/core/releases.py"
 
 
 @pytest.fixture(scope="module")

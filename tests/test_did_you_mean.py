@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from dsconfig.json_types import Json
+from dsconfig.core.json_types import Json
+from dsconfig.core.releases import NUMBERS
+from dsconfig.core.wording.did_you_mean import distance, lexicon, near
 from dsconfig.model.keyinfo import ROOT
-from dsconfig.model.views import view
-from dsconfig.releases import NUMBERS
-from dsconfig.rules._similar import guess
-from dsconfig.words.spelling import distance, lexicon, near
+from dsconfig.model.release_view import view
+from dsconfig.rules._did_you_mean import guess
 
 RELEASE = NUMBERS["0.19.8"]
 ZERO = "ZeroOptimization"

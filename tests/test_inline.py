@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dsconfig import check, fix, resolve
-from dsconfig.checking.check import check_document
-from dsconfig.checking.circumstances import circumstances
-from dsconfig.checking.report import Report
+from dsconfig.check.check import check_document
+from dsconfig.check.report import Report
+from dsconfig.check.scope import circumstances
 from dsconfig.cli import main
 from dsconfig.document import read_text
 

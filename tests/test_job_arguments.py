@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dsconfig import ResolveError, check, resolve
-from dsconfig.checking.circumstances import find_out
+from dsconfig.check.scope import find_out
 from dsconfig.cli import main
 from dsconfig.document import read_file
 

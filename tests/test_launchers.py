@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from dsconfig import ResolveError, check, resolve
-from dsconfig.checking.compat import compat
+from dsconfig.check.compat import compat
 from dsconfig.cli import main
-from dsconfig.consumers.launchers.given import human
-from dsconfig.consumers.launchers.table import FORMATS, format_of
+from dsconfig.core.releases import resolve as target
 from dsconfig.document import read_file
-from dsconfig.releases import resolve as target
+from dsconfig.launch.formats import FORMATS, format_of
+from dsconfig.launch.training_arguments import human
 from tests.launches import AUTO, COMMANDS, JOBS, launch
 
 ARGS = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4, "bf16": True}

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from dsconfig import NotModelledError, ResolveError, check, memory, resolve
-from dsconfig.batch.data_parallel import Degree, Parallelism, UnevenError, data_parallel_size
-from dsconfig.batch.triplet import ABSENT
+from dsconfig.core.batch import ABSENT
+from dsconfig.core.data_parallel import Degree, Parallelism, UnevenError, data_parallel_size
 
 CONFIG = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}
 NAMES = "--deepspeed_config ds.json"

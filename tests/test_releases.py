@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig import releases
+from dsconfig.core import releases
+from dsconfig.core.releases import EVERY_RELEASE, NEVER, NUMBERS, Interval
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, Source
-from dsconfig.releases import EVERY_RELEASE, NEVER, NUMBERS, Interval
 
 SPAN = Interval(NUMBERS["0.9.0"], NUMBERS["0.14.5"])
 

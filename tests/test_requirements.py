@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.consumers.requirements import requirements_of
+from dsconfig.launch.requirements import requirements_of
 
 SAID = {
     "an exact pin": ("requirements.txt", "torch\ndeepspeed==0.14.5\n", "==0.14.5", 2),
@@ -113,13 +113,13 @@ def test_the_nearest_folder_counts(tmp_path: Path) -> None:
     assert found is not None
     assert found.found[0].exact == "0.9.5"
     inner.joinpath("requirements.txt").write_text("deepspeed==0.16.4\n")
-    from dsconfig.consumers import tree
+    from dsconfig.launch import repository
 
-    tree.hold()
+    repository.hold()
     try:
         nearer = requirements_of("deepspeed", config)
     finally:
-        tree.release()
+        repository.release()
     assert nearer is not None
     assert nearer.found[0].exact == "0.16.4"
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from dsconfig.evaluation.applicable import _applicable
 from dsconfig.evaluation.rule import RULES, Rule
+from dsconfig.evaluation.rules_for_release import _applicable
 from tests.cases import cases
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dsconfig import ResolveError, UnknownWorldSizeError, check, resolve
-from dsconfig.consumers.budget import SpentError
-from dsconfig.consumers.launchers.command import Command, commands_in
-from dsconfig.consumers.launchers.shell import Shell
+from dsconfig.launch.budget import SpentError
+from dsconfig.launch.command import Command, commands_in
+from dsconfig.launch.shell_interpreter import Shell
 from tests.launches import AUTO
 
 

@@ -40,6 +40,12 @@ VERBS = {
 Its module here has `configure(parser)`, which declares the options and the default `run(args) -> exit code`.
 """
 
+
+def module_of(verb: str) -> str:
+    """The module of a verb: the language server brings its own, as it is a package of its own."""
+    return "dsconfig.lsp.command" if verb == "lsp" else f"dsconfig.cli.{verb}"
+
+
 INTERRUPTED, PIPE_CLOSED = 130, 141
 _COLLECT_AFTER = 50_000
 """New objects until Python looks for cycles: that was a fifth of a check, which leaves 300 in them."""
@@ -141,7 +147,7 @@ def parser_of(verbs: Iterable[str], *, alone: bool = False) -> CommandParser:
         summary = VERBS[name]
         own = found.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         if name in verbs:
-            import_module(f"dsconfig.cli.{name}").configure(own)
+            import_module(module_of(name)).configure(own)
     codes = {0: "nothing to complain of", 1: "findings", INTERRUPTED: "ended by Ctrl-C"}
     more = "`dsconfig help COMMAND` shows the options of a command."
     tell_exit_codes(parser, {**codes, PIPE_CLOSED: "who reads the output has gone"}, more)

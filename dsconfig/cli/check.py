@@ -20,11 +20,11 @@ from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.render import FORMATS, TEXT
 
 if TYPE_CHECKING:
-    from dsconfig.checking.options import Options
-    from dsconfig.cli.checker import Checker
-    from dsconfig.cli.fixer import Fixer
-    from dsconfig.cli.tally import Tally
-    from dsconfig.render.style import Style
+    from dsconfig.check.effective_settings import Options
+    from dsconfig.cli.run_check import Checker
+    from dsconfig.cli.run_fix import Fixer
+    from dsconfig.cli.totals import Tally
+    from dsconfig.render.terminal import Style
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -80,11 +80,11 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
     if fixer is not None:
         fixer.named_by = checker.named_by
     if args.show_files:
-        from dsconfig.render.text import printable
+        from dsconfig.render.printable import printable
 
         sys.stdout.writelines(f"{printable(line)}\n" for line in checker.listed(names))
     elif args.add_ignore:
-        from dsconfig.cli.ignorer import add_ignores
+        from dsconfig.cli.add_ignore import add_ignores
 
         add_ignores(checker, names, quiet=args.quiet)
     else:
@@ -124,17 +124,17 @@ def _check_usage(args: argparse.Namespace) -> None:
 def _fixer(args: argparse.Namespace, options: Options) -> Fixer | None:
     if not args.fix:
         return None
-    from dsconfig.cli.fixer import Fixer
+    from dsconfig.cli.run_fix import Fixer
 
     return Fixer(options, unsafe=args.unsafe_fixes, diff=args.diff)
 
 
 def _checker(options: Options, fixer: Fixer | None) -> Checker:
-    from dsconfig.cli.checker import Checker
+    from dsconfig.cli.run_check import Checker
 
     if fixer is not None:
         return Checker(options, fixer.fix)
-    from dsconfig.checking.judge import shown
+    from dsconfig.fix.verify import shown
 
     return Checker(options, lambda _, document: shown(document, options))
 
@@ -142,7 +142,7 @@ def _checker(options: Options, fixer: Fixer | None) -> Checker:
 def _show(args: argparse.Namespace, checker: Checker, names: list[str], fixer: Fixer | None) -> None:
     from dsconfig.cli.progress import tracked
     from dsconfig.render import renderer
-    from dsconfig.render.style import style_of
+    from dsconfig.render.terminal import style_of
 
     style = style_of(sys.stdout, args.color)
     reports = checker.reports(names)

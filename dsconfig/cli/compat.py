@@ -15,7 +15,7 @@ from dsconfig.cli.parser import tell_exit_codes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsconfig.checking.compat import Stretch
+    from dsconfig.check.compat import Stretch
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,11 +34,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what the releases do."""
-    from dsconfig.checking.compat import EVERY, compat
+    from dsconfig.check.compat import EVERY, compat
+    from dsconfig.check.compat_table import table
     from dsconfig.cli.options import in_force
-    from dsconfig.releases import UnknownReleaseError, resolve
-    from dsconfig.render.compat import table
-    from dsconfig.render.style import style_of
+    from dsconfig.core.releases import UnknownReleaseError, resolve
+    from dsconfig.render.terminal import style_of
 
     try:
         target = EVERY if args.target is None else resolve(args.target, "argument")

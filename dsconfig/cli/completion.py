@@ -50,10 +50,10 @@ def _say_values(action: argparse.Action) -> None:
     """Tell shtab what completes the value of an option or argument."""
     import shtab
 
-    from dsconfig.checking.select import catalogue
+    from dsconfig.check.rule_selector import catalogue
     from dsconfig.cli import VERBS
     from dsconfig.consumers import CONSUMERS
-    from dsconfig.releases import RELEASES
+    from dsconfig.core.releases import RELEASES
     from dsconfig.schema.presets import PRESETS
 
     metavar = action.metavar if isinstance(action.metavar, str) else ""

@@ -12,7 +12,7 @@ from dsconfig.cli.errors import CLEAN, note, refuse
 from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
-    from dsconfig.schema.editor_file import EditorFile
+    from dsconfig.schema.merge_editor_settings import EditorFile
 
 WITH_SCHEMA = ("vscode", "neovim", "jetbrains", "zed")
 NAMES = (*WITH_SCHEMA, "helix", "emacs", "sublime")
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve(args: argparse.Namespace) -> int:
     """Show what starts the server in the editor, or write it."""
-    from dsconfig.schema.servers import SERVERS
+    from dsconfig.schema.lsp_clients import SERVERS
 
     server = SERVERS[args.editor]
     if args.write:
@@ -70,7 +70,7 @@ def _serve(args: argparse.Namespace) -> int:
 def _write(files: list[EditorFile]) -> None:
     """Write the files; all of them are made before the first is written."""
     from dsconfig.cli.files import reason, write
-    from dsconfig.schema.editor_file import SettingsConflictError
+    from dsconfig.schema.merge_editor_settings import SettingsConflictError
 
     ready: list[tuple[str, str, str | None]] = []
     for ours in files:
@@ -93,7 +93,7 @@ def _write(files: list[EditorFile]) -> None:
 
 def _read(path: str) -> str | None:
     from dsconfig.cli.files import reason, refuse_link
-    from dsconfig.document import MAX_SIZE, contents
+    from dsconfig.core.file_bytes import MAX_SIZE, contents
 
     refuse_link(path)
     try:

@@ -12,8 +12,8 @@ from dsconfig.cli.arguments import add_color
 from dsconfig.cli.errors import CLEAN, FAILED, refuse
 from dsconfig.cli.markdown import page
 from dsconfig.cli.parser import tell_exit_codes
-from dsconfig.diagnostic import page_of
-from dsconfig.render.style import Style, style_of
+from dsconfig.core.diagnostic import page_of
+from dsconfig.render.terminal import Style, style_of
 from dsconfig.render.wrap import wrapped
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _rules(word: str, style: Style) -> str | None:
     """One rule's page, or a line for each where the start of a code names several."""
-    from dsconfig.checking.select import match
+    from dsconfig.check.rule_selector import match
     from dsconfig.rules import RULES
 
     codes = sorted(match(word, {code: rule.name for code, rule in RULES.items()}))
@@ -61,7 +61,7 @@ def _page(rule: Rule, style: Style) -> str:
 
 
 def _key(word: str, style: Style) -> str | None:
-    from dsconfig.model.describe import describe, members
+    from dsconfig.model.key_page import describe, members
 
     text = describe(word)
     if text is None:
@@ -89,8 +89,8 @@ def _members(keys: Mapping[str, str], style: Style) -> str:
 
 
 def _unknown(word: str) -> str:
-    from dsconfig.checking.select import catalogue
-    from dsconfig.words import closest
+    from dsconfig.check.rule_selector import catalogue
+    from dsconfig.core.wording import closest
 
     rules: Mapping[str, str] = catalogue()
     paths = _paths()

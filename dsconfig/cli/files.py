@@ -14,8 +14,8 @@ from dsconfig.consumers.boundary import OUTSIDE, leads_out
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dsconfig.core.json_types import JsonObject
     from dsconfig.document import Document
-    from dsconfig.json_types import JsonObject
 
 
 def read(name: str) -> Document:
@@ -34,7 +34,8 @@ def read_stdin(name: str) -> Document:
     Raises:
         OSError: stdin cannot be read.
     """
-    from dsconfig.document import MAX_SIZE, read_bytes
+    from dsconfig.core.file_bytes import MAX_SIZE
+    from dsconfig.document import read_bytes
 
     if sys.stdin is None:
         raise OSError(9, "stdin is closed", "-")
@@ -48,7 +49,7 @@ def read_stdin(name: str) -> Document:
 
 def mapping(name: str | None) -> JsonObject | None:
     """The JSON or YAML object in a file, None where no file is named."""
-    from dsconfig.consumers.training_args import read_mapping
+    from dsconfig.document.mapping_file import read_mapping
 
     if name is None:
         return None
@@ -62,7 +63,7 @@ def mapping(name: str | None) -> JsonObject | None:
 
 def write(name: str, data: bytes) -> None:
     """Write a file whole or not at all; a path that cannot be written ends the run."""
-    from dsconfig.document import rewrite
+    from dsconfig.document import atomic_write
 
     refuse_link(name)
     try:
@@ -71,8 +72,8 @@ def write(name: str, data: bytes) -> None:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
             return
-        rewrite.sweep(os.path.dirname(os.path.realpath(name)))
-        rewrite.write(name, data)
+        atomic_write.sweep(os.path.dirname(os.path.realpath(name)))
+        atomic_write.write(name, data)
     except OSError as error:
         refuse(f"{name}: {reason(error)}")
 
@@ -102,7 +103,7 @@ def refuse_inputs(
     name: str, document: Document, *others: str | None, instead: str = "give another name"
 ) -> None:
     """Refuse to write over a config, what it leads to or what leads to it, and these other files."""
-    from dsconfig.checking.held import files_behind
+    from dsconfig.launch.embedded_config import files_behind
 
     with suppress(OSError):  # whoever reads it says so
         refuse_input(name, *files_behind(document), *others, instead=instead)

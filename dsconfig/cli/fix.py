@@ -18,7 +18,7 @@ from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, refuse
 from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
-    from dsconfig.cli.fixer import Fixer
+    from dsconfig.cli.run_fix import Fixer
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,10 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fix what the arguments name."""
-    from dsconfig.cli.checker import Checker
-    from dsconfig.cli.fixer import Fixer
     from dsconfig.cli.options import resolve
-    from dsconfig.render.style import style_of
+    from dsconfig.cli.run_check import Checker
+    from dsconfig.cli.run_fix import Fixer
+    from dsconfig.render.terminal import style_of
     from dsconfig.render.wrap import flowed
 
     refuse_stdin_name_alone(args)
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _told(fixer: Fixer, left: int) -> str:
     """What was done, finding by finding, and how much is left to do."""
-    from dsconfig.render.text import printable
+    from dsconfig.render.printable import printable
 
     lines = []
     for name, applied in fixer.by_file.items():

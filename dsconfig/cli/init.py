@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if os.path.lexists(args.file) and not args.force:
         refuse(f"{args.file}: exists already; give another name, or --force to write over it")
     from dsconfig.cli.files import write
-    from dsconfig.render.text import printable
+    from dsconfig.render.printable import printable
 
     write(args.file, text.encode())
     print(f"wrote {printable(args.file)} for DeepSpeed {target.releases[-1]}")
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _to_do(name: str | None, release: str) -> str:
     """What to do where a preset is not for the release; empty where something else is wrong."""
-    from dsconfig.releases import number
+    from dsconfig.core.releases import number
     from dsconfig.schema.presets import PRESETS
 
     preset = PRESETS.get(name or "")

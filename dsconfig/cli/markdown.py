@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dsconfig.render.style import Style
+from dsconfig.render.terminal import Style
 from dsconfig.render.wrap import wrapped
 
 _CODE = re.compile(r"`[^`\n]+`")

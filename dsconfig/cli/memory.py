@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import add_color, add_file, add_settings, consumer, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, reason, write
-from dsconfig.cli.fitting import PART, fit, largest, margin
+from dsconfig.cli.memory_fit import PART, fit, largest, margin
 from dsconfig.cli.parser import tell_exit_codes
-from dsconfig.cli.pictures import NEEDS_MATPLOTLIB, plotted
-from dsconfig.cli.resolved import assignment, explain, refuse_open, tell
-from dsconfig.cli.sizes import amount, count, times
-from dsconfig.render.text import printable
+from dsconfig.cli.plot_output import NEEDS_MATPLOTLIB, plotted
+from dsconfig.cli.resolve_helpers import assignment, explain, refuse_open, tell
+from dsconfig.cli.size_arguments import amount, count, times
+from dsconfig.render.printable import printable
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
-    from dsconfig.resolving.asked import Options
-    from dsconfig.resolving.errors import ResolveError
-    from dsconfig.resolving.models import ModelSource
-    from dsconfig.sizing.estimate import Estimate
+    from dsconfig.memory.estimate import Estimate
+    from dsconfig.resolve.errors import ResolveError
+    from dsconfig.resolve.memory_request import Options
+    from dsconfig.resolve.model_source import ModelSource
 
 ATTENTION, KINDS = ("sdpa", "flash", "eager"), ("micro-batch", "sequence", "model")
 FORMATS = ("text", "json", "csv")
@@ -117,7 +117,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compute, and write what came out."""
-    from dsconfig.resolving.errors import ResolveError, UnknownWorldSizeError
+    from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 
     gc.set_threshold(SELDOM)
     suffix = plotted(args.plot)
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
             return fit(args, document, options)
         if args.max is not None:
             return largest(args, document, options)
-        from dsconfig.resolving.asked import ask
+        from dsconfig.resolve.memory_request import ask
 
         found = ask(document, options).answer()
     except UnknownWorldSizeError as error:
@@ -158,7 +158,7 @@ def _advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
 def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     """The config, and the arguments of `memory`."""
     from dsconfig.cli.options import in_force, ranks
-    from dsconfig.resolving.asked import Options
+    from dsconfig.resolve.memory_request import Options
 
     document = read(args.file)
     found = in_force(args, document)
@@ -187,7 +187,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
 
 
 def _plot(found: Estimate, args: argparse.Namespace, suffix: str) -> None:
-    from dsconfig.render.stacks import stacks
+    from dsconfig.cli.memory_chart import stacks
 
     try:
         drawn = stacks(found, args.gpu, suffix)
@@ -206,14 +206,14 @@ def _model(args: argparse.Namespace) -> ModelSource | None:
         return model
     if not all(own):
         refuse("--params, --hidden and --layers go together")
-    from dsconfig.sizing.models.named import like
+    from dsconfig.memory.models.presets import like
 
     return like(*own, heads=args.heads or 0, vocabulary=args.vocabulary or 0)
 
 
 def _write(args: argparse.Namespace, found: Estimate) -> int:
-    from dsconfig.render import memory as render
-    from dsconfig.render.style import style_of
+    from dsconfig.render.terminal import style_of
+    from dsconfig.resolve import memory_text as render
 
     limits = render.Limits(args.gpu, args.host, margin(args, args.gpu or 0))
     if args.output_format == "json":

@@ -16,9 +16,9 @@ from dsconfig.cli.files import read, reason, refuse_input, refuse_inputs, write
 from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
-    from dsconfig.checking.held import Held
     from dsconfig.document import Document
-    from dsconfig.fixing.migrate import Migration
+    from dsconfig.fix.migrate import Migration
+    from dsconfig.launch.embedded_config import Held
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -51,9 +51,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Migrate the file."""
-    from dsconfig.cli.migration import told, way_of
-    from dsconfig.fixing.lifted import lifted
-    from dsconfig.render.style import style_of
+    from dsconfig.cli.migrate_report import told, way_of
+    from dsconfig.fix.embedded_migration import lifted
+    from dsconfig.render.terminal import style_of
 
     _refuse_same(args)
     document = read(args.file)
@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _led_to(args: argparse.Namespace, document: Document) -> Held | None:
     """The config that a launch file leads to, which is what is migrated."""
-    from dsconfig.checking.held import held
     from dsconfig.cli.errors import note
+    from dsconfig.launch.embedded_config import held
 
     if args.file == "-":
         return None
@@ -92,7 +92,7 @@ def _led_to(args: argparse.Namespace, document: Document) -> Held | None:
     if found is not None:
         note(found.note)
     if args.write and found is not None and found.place is None:
-        from dsconfig.cli.fixer import is_ours
+        from dsconfig.cli.run_fix import is_ours
 
         path = os.path.realpath(found.document.name)
         if not is_ours(path, args.file):
@@ -116,7 +116,7 @@ def _refuse_same(args: argparse.Namespace) -> None:
 def _keep(args: argparse.Namespace, document: Document, done: Migration) -> str | None:
     """Do with the new text what was asked for; returns the file that has the `elasticity` block."""
     from dsconfig.cli.output import difference, put, refuse_unlike, replace, show
-    from dsconfig.document.rewrite import sweep
+    from dsconfig.document.atomic_write import sweep
 
     refuse_unlike(document, args.output or "")
     if args.diff:
@@ -152,7 +152,7 @@ def _hand_over(args: argparse.Namespace, text: str) -> str | None:
 
 
 def _holds(name: str, text: str) -> bool:
-    from dsconfig.document import contents
+    from dsconfig.core.file_bytes import contents
 
     try:
         return contents(name, len(text.encode())) == text.encode()

@@ -7,15 +7,15 @@ import json
 import os
 from collections.abc import Sequence
 
-from dsconfig.checking.asked import Asked
-from dsconfig.checking.circumstances import Circumstances, foreign
-from dsconfig.checking.nearest import Nearest
-from dsconfig.checking.options import Options, judged_under, known_of, options, reader_of, target_of
+from dsconfig.check.effective_settings import Options, judged_under, known_of, options, reader_of, target_of
+from dsconfig.check.overrides import Asked
+from dsconfig.check.scope import Circumstances, foreign
+from dsconfig.check.settings_resolver import Nearest
 from dsconfig.cli.errors import note, refuse
-from dsconfig.consumers.versions import parted
+from dsconfig.consumers.consumer_versions import parted
+from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
-from dsconfig.releases import Target, UnknownReleaseError
-from dsconfig.settings import Settings, SettingsFileError, named
+from dsconfig.job.settings import Settings, SettingsFileError, named
 
 
 def resolve(args: argparse.Namespace) -> Options:
@@ -69,7 +69,7 @@ def in_force(args: argparse.Namespace, document: Document) -> Circumstances:
 
 def ranks(found: Circumstances, given: int | None) -> int | None:
     """The world size that is given, else that of the settings; None where the environment has the word."""
-    from dsconfig.resolving.runtime import WORLD_SIZE
+    from dsconfig.resolve.run_target import WORLD_SIZE
 
     return found.world_size if given is None and WORLD_SIZE not in os.environ else given
 
@@ -109,7 +109,7 @@ def _pairs(words: Sequence[str], option: str) -> list[tuple[str, list[str]]]:
 
 def as_toml(options: Options) -> str:
     """The options as TOML, ready to be put in a settings file, with their origin as a comment."""
-    from dsconfig.render.text import printable
+    from dsconfig.render.printable import printable
 
     settings, target = options.settings, options.target
     lines = [

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from dsconfig.cli.errors import refuse
 from dsconfig.document import Document
-from dsconfig.document.rewrite import rewrite
+from dsconfig.document.atomic_write import rewrite
 
 
 def put(text: str) -> None:
@@ -58,7 +58,7 @@ def show(lines: Iterable[str]) -> None:
 
     Anything else gets the lines as they are, so that they can be applied.
     """
-    from dsconfig.render.text import visible
+    from dsconfig.render.printable import visible
 
     sys.stdout.writelines(map(visible, lines) if sys.stdout.isatty() else lines)
 

@@ -37,7 +37,7 @@ class HelpFormatter(argparse.HelpFormatter):
     """Help in the terminal's width. argparse's own way to find it imports the compression modules."""
 
     def __init__(self, prog: str, **options: Any) -> None:
-        from dsconfig.render.style import columns
+        from dsconfig.render.terminal import columns
 
         super().__init__(prog, **{"max_help_position": 30, "width": columns() - 2, **options})
 
@@ -76,7 +76,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def add_version(self) -> None:
         """Add `--version`."""
-        from dsconfig._version import __version__
+        from dsconfig.core.version import __version__
 
         self.add_argument("-V", "--version", action="version", version=f"dsconfig {__version__}")
 
@@ -111,7 +111,7 @@ class CommandParser(argparse.ArgumentParser):
         return None
 
     def _refuse_option(self, name: str) -> NoReturn:
-        from dsconfig.words import closest
+        from dsconfig.core.wording import closest
 
         close = closest(name, [option for option in self._option_string_actions if option[:2] == "--"])
         hint = f": did you mean `{close[0]}`?" if close else ""
@@ -126,7 +126,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def _meant(word: str, known: Iterable[str]) -> str:
-    from dsconfig.words import closest
+    from dsconfig.core.wording import closest
 
     words = [str(each) for each in known]
     close = closest(word, words)
@@ -151,7 +151,7 @@ def unknown_verb(verb: str | None, verbs: Iterable[str]) -> NoReturn:
         refuse(f"no command given: expected one of {known} (see `dsconfig --help`)")
     if os.path.exists(verb):
         refuse(f"`{verb}` is not a command: did you mean `dsconfig check {verb}`?")
-    from dsconfig.words import closest
+    from dsconfig.core.wording import closest
 
     close = closest(verb, verbs)
     hint = f"did you mean `{close[0]}`?" if close else f"expected one of {known}"

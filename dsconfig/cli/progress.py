@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dsconfig.checking.report import Report
+    from dsconfig.check.report import Report
 
 MANY = 50
 

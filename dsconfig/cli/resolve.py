@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import add_file, add_filling, add_settings, to_file, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, refuse_inputs, write
-from dsconfig.cli.in_json import plain, unspeakable
+from dsconfig.cli.json_values import plain, unspeakable
 from dsconfig.cli.parser import tell_exit_codes
-from dsconfig.cli.resolved import assignment, explain, refuse_open
-from dsconfig.diagnostic import dotted
-from dsconfig.releases import NUMBERS
-from dsconfig.render.text import printable
+from dsconfig.cli.resolve_helpers import assignment, explain, refuse_open
+from dsconfig.core.diagnostic import dotted
+from dsconfig.core.releases import NUMBERS
+from dsconfig.render.printable import printable
 
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from dsconfig.json_types import JsonObject
-    from dsconfig.resolving.run import Run
+    from dsconfig.core.json_types import JsonObject
+    from dsconfig.resolve.run import Run
 
 DEGREES = (
     ("tp", "ranks that share each layer (tensor parallel)"),
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Resolve, and write what came out."""
-    from dsconfig.resolving.errors import ResolveError, UnknownWorldSizeError
+    from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
 
     try:
         found = _resolve(args)
@@ -77,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _resolve(args: argparse.Namespace) -> Run:
     from dsconfig.cli.options import in_force, ranks
-    from dsconfig.resolving.reading import known_config
-    from dsconfig.resolving.resolve import resolve
+    from dsconfig.resolve.locate_config import known_config
+    from dsconfig.resolve.resolve import resolve
 
     document = read(args.file)
     if args.output:
@@ -98,7 +98,7 @@ def _resolve(args: argparse.Namespace) -> Run:
 
 
 def _json(config: JsonObject, release: str) -> str:
-    from dsconfig.model.views import may_read
+    from dsconfig.model.release_view import may_read
 
     for path, what in unspeakable(config):
         if may_read(path, NUMBERS[release]):
@@ -111,9 +111,9 @@ def _json(config: JsonObject, release: str) -> str:
 
 
 def _report(found: Run, stream: TextIO) -> None:
-    from dsconfig.render.run import described
-    from dsconfig.render.style import style_of
+    from dsconfig.render.terminal import style_of
     from dsconfig.render.wrap import flowed
+    from dsconfig.resolve.run_text import described
 
     style = style_of(stream)
     stream.write(flowed("".join(described(found, style)), style))

@@ -14,7 +14,7 @@ from dsconfig.cli.parser import tell_exit_codes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dsconfig.render.style import Style
+    from dsconfig.render.terminal import Style
     from dsconfig.rules import Rule
 
 
@@ -30,8 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List them."""
-    from dsconfig.checking.select import UnknownRuleError, catalogue, expand
-    from dsconfig.render.style import style_of
+    from dsconfig.check.rule_selector import UnknownRuleError, catalogue, expand
+    from dsconfig.render.terminal import style_of
     from dsconfig.rules import RULES
 
     try:
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 def lines(rules: Iterable[Rule], style: Style) -> Iterator[str]:
     """A line for each: code, effect, name and title."""
-    from dsconfig.diagnostic import page_of
+    from dsconfig.core.diagnostic import page_of
     from dsconfig.render.wrap import wrapped
 
     for rule in rules:
@@ -60,7 +60,7 @@ def lines(rules: Iterable[Rule], style: Style) -> Iterator[str]:
 
 def _record(rule: Rule) -> dict[str, object]:
     from dsconfig.cli.markdown import dedented
-    from dsconfig.diagnostic import page_of
+    from dsconfig.core.diagnostic import page_of
 
     return {
         "code": rule.code,

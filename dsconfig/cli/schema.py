@@ -13,7 +13,7 @@ from dsconfig.cli.parser import tell_exit_codes
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dsconfig.releases import Target
+    from dsconfig.core.releases import Target
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the schema, or say where it is."""
     from dsconfig.cli.options import schema_choice
-    from dsconfig.document.pretty import pretty_file
+    from dsconfig.document.json_format import pretty_file
     from dsconfig.schema import json_schema
 
     if args.path and args.output:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import add_color, add_file, add_filling, add_settings, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
 from dsconfig.cli.files import mapping, read
-from dsconfig.cli.in_json import plain
+from dsconfig.cli.json_values import plain
 from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsconfig.render.style import Style
-    from dsconfig.resolving.effective import Shown
+    from dsconfig.render.terminal import Style
+    from dsconfig.resolve.effective import Shown
 
 FORMATS = ("table", "json")
 _TONES = {"refused": "error", "ignored": "warning", "dropped": "warning", "converted": "warning"}
@@ -43,10 +43,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show what counts."""
     from dsconfig.cli.options import in_force
-    from dsconfig.render.style import style_of
-    from dsconfig.resolving.effective import effective
-    from dsconfig.resolving.errors import ResolveError
-    from dsconfig.resolving.reading import known_config
+    from dsconfig.render.terminal import style_of
+    from dsconfig.resolve.effective import effective
+    from dsconfig.resolve.errors import ResolveError
+    from dsconfig.resolve.locate_config import known_config
 
     document = read(args.file)
     target, size, reader = in_force(args, document)
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(shown: Shown, style: Style) -> Iterator[str]:
-    from dsconfig.render.text import printable
+    from dsconfig.render.printable import printable
     from dsconfig.render.wrap import flowed, wrapped
 
     cells = [(value.key, json.dumps(plain(value.value), ensure_ascii=False)) for value in shown.values]

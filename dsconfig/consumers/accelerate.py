@@ -5,8 +5,8 @@ Source: accelerate 1.15 utils/dataclasses.py, DeepSpeedPlugin; accelerator.py, A
 
 from __future__ import annotations
 
+from dsconfig.consumers.accelerate_plugin import BUCKETS, PLUGIN, PLUGIN_DEFAULTS
 from dsconfig.consumers.consumer import Consumer, Fill
-from dsconfig.consumers.plugin import BUCKETS, PLUGIN, PLUGIN_DEFAULTS
 
 ACCELERATE = Consumer(
     "accelerate",

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from dsconfig.consumers.versions import does
-from dsconfig.json_types import Json, NamedTuple
+from dsconfig.consumers.consumer_versions import does
+from dsconfig.core.json_types import Json, NamedTuple
 
 Stage: TypeAlias = Literal["arguments", "plugin", "model", "prepare"]
 """When a key is filled: as the training arguments are made, as the plugin is, once the model is loaded, or

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection, Mapping
 
-from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, ROOT_KEYS
-from dsconfig.json_types import Json, JsonObject
-from dsconfig.words import quoted
-from dsconfig.words.spelling import lexicon, near
+from dsconfig.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, ROOT_KEYS
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import quoted
+from dsconfig.core.wording.did_you_mean import lexicon, near
 
 _OTHER_WORDS: Mapping[str, str] = {
     "lr": "learning_rate",
@@ -145,24 +144,3 @@ def hidden_size(model: Mapping[str, Json], *, nested: bool) -> int | None:
             return max(sizes)
     inner = model.get("text_config")
     return hidden_size(inner, nested=False) if nested and isinstance(inner, Mapping) else None
-
-
-def read_mapping(path: str | os.PathLike[str]) -> JsonObject:
-    """A JSON or YAML file that holds an object.
-
-    Raises:
-        OSError: the path cannot be read.
-        ValueError: it is not a JSON or YAML object.
-    """
-    from dsconfig.document import Parser, read_file
-    from dsconfig.document.tree import KINDS
-
-    document = read_file(path)
-    parser: Parser = "yaml" if document.format == "yaml" else "json"
-    value = document.value(parser)
-    if not document.readable(parser) or not isinstance(value, dict):
-        problem = next(iter(document.problems), None)
-        detail = f" ({problem.detail})" if problem and problem.detail else ""
-        told = f": {KINDS[problem.kind]}{detail}" if problem else ""
-        raise ValueError(f"{os.fspath(path)} holds no {parser.upper()} object{told}")
-    return value

@@ -5,8 +5,8 @@ Source: transformers 5.23 integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
 
 from __future__ import annotations
 
+from dsconfig.consumers.accelerate_plugin import BUCKETS, PLUGIN, PLUGIN_DEFAULTS
 from dsconfig.consumers.consumer import Consumer, Fill
-from dsconfig.consumers.plugin import BUCKETS, PLUGIN, PLUGIN_DEFAULTS
 
 TRANSFORMERS = Consumer(
     "transformers",

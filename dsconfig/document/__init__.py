@@ -1,12 +1,10 @@
 """The reader: JSON, JSONC, Hjson and YAML text becomes a located tree."""
 
-from dsconfig.document.contents import contents
+from dsconfig.document.document import Document
 from dsconfig.document.reader import read_base64, read_bytes, read_dict, read_file, read_mapping, read_text
-from dsconfig.document.text import Document
 from dsconfig.document.tree import (
     KINDS,
     MAX_DEPTH,
-    MAX_SIZE,
     MAX_VALUES,
     Format,
     Member,
@@ -21,7 +19,6 @@ from dsconfig.document.tree import (
 __all__ = [
     "KINDS",
     "MAX_DEPTH",
-    "MAX_SIZE",
     "MAX_VALUES",
     "Document",
     "Format",
@@ -32,7 +29,6 @@ __all__ = [
     "Position",
     "Problem",
     "Span",
-    "contents",
     "read_base64",
     "read_bytes",
     "read_dict",

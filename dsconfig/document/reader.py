@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.document.contents import contents
-from dsconfig.document.plain import NotPlainError, plain
-from dsconfig.document.text import Document
-from dsconfig.document.tree import EVERYBODY, MAX_DEPTH, MAX_SIZE, Format, Problem, Span, Tree
+from dsconfig.core.file_bytes import MAX_SIZE, contents
+from dsconfig.document.document import Document
+from dsconfig.document.strict_json import NotPlainError, plain
+from dsconfig.document.tree import EVERYBODY, MAX_DEPTH, Format, Problem, Span, Tree
 
 if TYPE_CHECKING:
     import os
@@ -55,7 +55,7 @@ def read_dict(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
 
 def read_mapping(mapping: Mapping[str, object], name: str = "<dict>") -> Document:
     """The document of a dict that somebody made: as little as a text may it be too deep or too large."""
-    from dsconfig.document.excess import excess, tamed
+    from dsconfig.document.limits import excess, tamed
 
     if (kind := excess(mapping)) is None:
         return read_dict(tamed(mapping), name)

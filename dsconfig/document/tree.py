@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+    from dsconfig.core.json_types import KeyPath
 
 
 Parser = Literal["hjson", "json", "yaml"]
@@ -17,8 +17,6 @@ Part = Literal["value", "key", "entry"]
 """Of what stands at a path: its value, its key, or both."""
 NodeKind = Literal["object", "array", "string", "number", "boolean", "null"]
 
-MAX_SIZE: Final = 2 * 1024 * 1024
-"""Longest text that is read, in bytes of a file or code points of a text; more is one `too-large` problem."""
 MAX_VALUES: Final = 20_000
 """Most values, and most comments, read from one text."""
 MAX_DEPTH: Final = 128

@@ -7,21 +7,19 @@ from functools import cache
 from typing import Literal, TypeVar, cast
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
-from dsconfig.consumers.known import NOTHING, Known
-from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.consumers.launchers.table import SCRIPTS, format_of
-from dsconfig.consumers.reader import Given
-from dsconfig.consumers.unfilled import unfilled
-from dsconfig.consumers.versions import does, parted
-from dsconfig.diagnostic import Effect, EffectName, Fix
+from dsconfig.consumers.consumer_versions import does, parted
+from dsconfig.consumers.unfilled_auto import unfilled
+from dsconfig.core.diagnostic import Effect, EffectName, Fix
+from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
+from dsconfig.core.releases import EVERY_RELEASE, Interval, name, number
 from dsconfig.document import Document, Parser, Part, Problem, Span
-from dsconfig.evaluation.events import UnknownKey
-from dsconfig.evaluation.job import fill_in
-from dsconfig.evaluation.walk import UNREADABLE, Walk
-from dsconfig.json_types import Json, JsonObject, KeyPath, NamedTuple
+from dsconfig.evaluation.job_values import fill_in
+from dsconfig.evaluation.key_walk import UNREADABLE, Walk
+from dsconfig.evaluation.walk_events import UnknownKey
+from dsconfig.job.consumer import Given
+from dsconfig.job.run_facts import NOTHING, Known
 from dsconfig.model.keyinfo import ROOT, child_section
-from dsconfig.model.views import KeyView, SectionView, find, view
-from dsconfig.releases import EVERY_RELEASE, Interval, name, number
+from dsconfig.model.release_view import KeyView, SectionView, find, view
 
 Root = Literal["config", "launch file", "job", "script", "text"]
 """What stands at the root: an object, one that `accelerate launch` reads, that of another launch file, the
@@ -88,6 +86,8 @@ class Source(NamedTuple):
     """The training arguments of the job that reads it, where they are known."""
     known: Known = NOTHING
     """What else is known of the run."""
+    holds: Root = "config"
+    """A launch file is judged for its way to the config only."""
 
 
 class Context:
@@ -112,12 +112,13 @@ class Context:
         self.cut = False
         """Whether there is more to find than is listed."""
         self.parser: Parser = self._parser()
+        self._holds = source.holds
         self.reading = self.alike  # releases that read the text with the same parser
         data = source.document.value(self.parser)
         empty = any(problem.kind == "empty" for problem in source.document.problems)
-        self.is_job = format_of(data) is not None or source.document.name.endswith(SCRIPTS)
+        self.is_job = source.holds in ("job", "script")
         """Whether this is a launch file of which only the way to the config is of interest."""
-        self.is_launch = is_launch_file(data) and not self.is_job
+        self.is_launch = source.holds == "launch file"
         self.is_config = isinstance(data, dict) and not empty and not self.is_job
         self.data: JsonObject = data if isinstance(data, dict) else {}
         given = source.given
@@ -185,7 +186,7 @@ class Context:
     def root(self) -> Root:
         """What there is to look at."""
         if self.is_job:
-            return "script" if self.document.name.endswith(SCRIPTS) else "job"
+            return self._holds
         return "launch file" if self.is_launch else "config" if self.is_config else "text"
 
     @property

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from dsconfig.consumers import launch_config
-from dsconfig.diagnostic import Effect, clipped
+from dsconfig.consumers import accelerate_launch_config
+from dsconfig.core.diagnostic import Effect, clipped
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.releases import EVERY_RELEASE, Interval
 from dsconfig.document import read_dict
-from dsconfig.evaluation.applicable import applicable
-from dsconfig.evaluation.causes import one_per_cause
 from dsconfig.evaluation.context import Context, Finding, SkipRule, Source
-from dsconfig.evaluation.presence import asked, present
+from dsconfig.evaluation.deduplicate import one_per_cause
+from dsconfig.evaluation.prefilter import asked, present
 from dsconfig.evaluation.rule import Rule
-from dsconfig.json_types import NamedTuple
-from dsconfig.releases import EVERY_RELEASE, Interval
+from dsconfig.evaluation.rules_for_release import applicable
 
 
 class Outcome(NamedTuple):
@@ -54,7 +54,7 @@ def evaluate(source: Source, release: int, said: Said | None = None) -> Outcome:
 
 def _of_block(context: Context, release: int) -> Outcome:
     """What is to be said of the config that Accelerate makes of a launch file's block, at its keys."""
-    made = launch_config.config(context.data, context.version)
+    made = accelerate_launch_config.config(context.data, context.version)
     if made is None:
         return Outcome((), EVERY_RELEASE, context)
     outcome = evaluate(
@@ -62,7 +62,7 @@ def _of_block(context: Context, release: int) -> Outcome:
     )
     findings = []
     for rule, finding in outcome.findings:
-        place = launch_config.place(finding.path, context.data)
+        place = accelerate_launch_config.place(finding.path, context.data)
         if place is not None:
             findings.append((rule, finding._replace(path=place, related=(), fix=None, span=None)))
     return Outcome(tuple(findings), outcome.alike, context)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dsconfig.diagnostic import Effect, EffectName
+from dsconfig.core.diagnostic import Effect, EffectName
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.releases import NEVER, Interval, number
 from dsconfig.evaluation.docstring import docstring
-from dsconfig.json_types import NamedTuple
-from dsconfig.releases import NEVER, Interval, number
 
 Subject: TypeAlias = Literal["config", "text", "template", "launch file", "job"]
 """What a rule looks at.
@@ -26,8 +26,8 @@ placeholders, and where it finds some, all else follows from them. The `launch f
 """
 
 if TYPE_CHECKING:
-    from dsconfig.evaluation.condition import Condition
     from dsconfig.evaluation.context import Context, Finding
+    from dsconfig.evaluation.schema_condition import Condition
 
     Check = Callable[["Context"], Iterator[Finding]]
 

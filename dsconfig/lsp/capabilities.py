@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.lsp.actions import KINDS
+from dsconfig.lsp.code_action import KINDS
 from dsconfig.lsp.commands import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dsconfig.json_types import JsonObject
+    from dsconfig.core.json_types import JsonObject
     from dsconfig.lsp.workspace import Workspace
 
 REQUESTS: Mapping[str, str] = {
     "textDocument/diagnostic": "diagnostics",
-    "textDocument/codeAction": "actions",
-    "textDocument/willSaveWaitUntil": "actions:on_save",
+    "textDocument/codeAction": "code_action",
+    "textDocument/willSaveWaitUntil": "code_action:on_save",
     "textDocument/hover": "hover",
     "textDocument/completion": "completion",
-    "textDocument/documentSymbol": "symbols",
-    "textDocument/foldingRange": "folding",
-    "textDocument/documentLink": "links",
+    "textDocument/documentSymbol": "document_symbol",
+    "textDocument/foldingRange": "folding_range",
+    "textDocument/documentLink": "document_link",
     "textDocument/definition": "definition",
     "textDocument/prepareRename": "rename:prepare",
     "textDocument/rename": "rename",
-    "textDocument/inlayHint": "hints",
-    "textDocument/codeLens": "lenses",
+    "textDocument/inlayHint": "inlay_hint",
+    "textDocument/codeLens": "code_lens",
     "workspace/executeCommand": "commands",
     "dsconfig/status": "status",
 }

@@ -11,9 +11,9 @@ from dsconfig.lsp.errors import REFUSED, RequestError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
-    from dsconfig.json_types import Json, JsonObject
-    from dsconfig.lsp.judged import Judged
+    from dsconfig.lsp.snapshot import Judged
     from dsconfig.lsp.workspace import Workspace
 
 RESOLVE, COMPAT, MEMORY, SHOW, FIX = (
@@ -57,10 +57,10 @@ def _delivered(workspace: Workspace, told: Told) -> JsonObject:
 
 
 def _resolve(judged: Judged, arguments: list[Json]) -> Told:
-    from dsconfig.render.run import described
-    from dsconfig.render.style import Style
-    from dsconfig.resolving.errors import ResolveError
-    from dsconfig.resolving.resolve import resolve
+    from dsconfig.render.terminal import Style
+    from dsconfig.resolve.errors import ResolveError
+    from dsconfig.resolve.resolve import resolve
+    from dsconfig.resolve.run_text import described
 
     size = _size(judged, arguments)
     title = f"{_name(judged)} at world size {size}"
@@ -74,9 +74,9 @@ def _resolve(judged: Judged, arguments: list[Json]) -> Told:
 
 
 def _compat(judged: Judged, _: list[Json]) -> Told:
-    from dsconfig.checking.compat import compat
-    from dsconfig.render.compat import table
-    from dsconfig.render.style import Style
+    from dsconfig.check.compat import compat
+    from dsconfig.check.compat_table import table
+    from dsconfig.render.terminal import Style
 
     report = judged.report
     title = f"{_name(judged)}: releases"
@@ -88,10 +88,10 @@ def _compat(judged: Judged, _: list[Json]) -> Told:
 
 
 def _memory(judged: Judged, arguments: list[Json]) -> Told:
-    from dsconfig.render.memory import Limits, text_lines
-    from dsconfig.render.style import Style
-    from dsconfig.resolving.errors import ResolveError
-    from dsconfig.resolving.memory import memory
+    from dsconfig.render.terminal import Style
+    from dsconfig.resolve.errors import ResolveError
+    from dsconfig.resolve.memory import memory
+    from dsconfig.resolve.memory_text import Limits, text_lines
 
     size = _size(judged, arguments)
     model = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], str) else judged.model
@@ -108,8 +108,8 @@ def _memory(judged: Judged, arguments: list[Json]) -> Told:
 
 
 def _show(judged: Judged, arguments: list[Json]) -> Told:
-    from dsconfig.lsp.nested import nested
-    from dsconfig.lsp.values import shown
+    from dsconfig.lsp.effective_json import nested
+    from dsconfig.lsp.effective_values import shown
 
     title = f"{_name(judged)}: effective values"
     found = shown(judged, every=bool(arguments and arguments[0]))
@@ -120,8 +120,8 @@ def _show(judged: Judged, arguments: list[Json]) -> Told:
 
 
 def _fix(judged: Judged, arguments: list[Json]) -> Told:
-    from dsconfig.checking.check import judge_of
-    from dsconfig.fixing.fix import fix_document
+    from dsconfig.check.check import judge_of
+    from dsconfig.fix.fix import fix_document
 
     document: Document = judged.text.document
     done = fix_document(document, judge_of(judged.report), unsafe=bool(arguments and arguments[0]))

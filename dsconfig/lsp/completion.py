@@ -6,22 +6,22 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.own_words import KEY as OWN
-from dsconfig.lsp.candidates import blocks, candidates
+from dsconfig.job.dsconfig_block import KEY as OWN
+from dsconfig.lsp.completion_item import BLOCK, PROPERTY, Offer, value_offer
+from dsconfig.lsp.config_range import config_in, scope
 from dsconfig.lsp.cursor import Cursor, cursor
-from dsconfig.lsp.known import key_at, section_at
-from dsconfig.lsp.offer import BLOCK, PROPERTY, Offer, value_offer
-from dsconfig.lsp.place import config_in, scope
-from dsconfig.lsp.told import told
-from dsconfig.lsp.written import Hand
+from dsconfig.lsp.insert_text import Hand
+from dsconfig.lsp.key_docs import told
+from dsconfig.lsp.key_lookup import key_at, section_at
+from dsconfig.lsp.value_completions import blocks, candidates
 from dsconfig.model.keyinfo import child_section
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import Json, JsonObject
-    from dsconfig.lsp.judged import Judged
-    from dsconfig.lsp.place import Scope
+    from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.lsp.config_range import Scope
+    from dsconfig.lsp.snapshot import Judged
     from dsconfig.lsp.workspace import Workspace
-    from dsconfig.model.views import KeyView, SectionView
+    from dsconfig.model.release_view import KeyView, SectionView
 
 _SNIPPET, _AS_IS, _ADJUST = 2, 1, 2
 _HIDDEN = frozenset(("internal", "not_json", "unread"))
@@ -136,11 +136,11 @@ def _offers(judged: Judged, at: Cursor, hand: Hand) -> Iterator[Offer]:
     seen = scope(judged)
     inside = None if seen is None else seen.inside(at.path)
     if seen is None:
-        from dsconfig.lsp.launch_keys import offers
+        from dsconfig.lsp.accelerate_keys import offers
 
         yield from offers(data, at, hand)
     elif inside is not None and inside[:1] == (OWN,):
-        from dsconfig.lsp.own_block import offers as of_own_block
+        from dsconfig.lsp.dsconfig_block import offers as of_own_block
 
         yield from of_own_block(inside[1:], at, hand)
     elif inside is not None and at.kind == "key":
@@ -187,7 +187,7 @@ def _first(key: KeyView, hand: Hand, seen: Scope) -> str:
 def _rank(section: SectionView, key: KeyView, data: Json) -> int:
     """Where a key stands among the others: what the config at hand does not read comes last."""
     if section.name == "ZeroOptimization" and isinstance(stage := data.get("stage"), int):
-        from dsconfig.rules.zero.stage_keys import READ_BY
+        from dsconfig.model.zero_stages import READ_BY
 
         if stage not in READ_BY.get(key.info.name, (stage,)):
             return 7

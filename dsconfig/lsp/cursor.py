@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from dsconfig.document import Document, read_text
 
 if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.document import Node
     from dsconfig.document.tree import Member
-    from dsconfig.json_types import Json, KeyPath
 
     _Place = tuple[Literal["key", "value"], KeyPath, Json, Node]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.lsp.links import links
+from dsconfig.lsp.document_link import links
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import JsonObject
+    from dsconfig.core.json_types import JsonObject
     from dsconfig.lsp.workspace import Workspace
 
 _TOP = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}

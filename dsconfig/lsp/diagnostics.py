@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Diagnostic, Effect, Location, Severity
-from dsconfig.lsp.judged import Judged
+from dsconfig.core.diagnostic import Diagnostic, Effect, Location, Severity
+from dsconfig.lsp.open_documents import OpenText
 from dsconfig.lsp.positions import Lines
-from dsconfig.lsp.texts import OpenText
+from dsconfig.lsp.snapshot import Judged
 from dsconfig.lsp.uris import uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dsconfig.json_types import JsonObject
+    from dsconfig.core.json_types import JsonObject
     from dsconfig.lsp.workspace import Workspace
 
 SOURCE = "dsconfig"

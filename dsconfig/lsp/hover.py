@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.lsp.place import key_of, scope
-from dsconfig.lsp.told import told
-from dsconfig.lsp.values import by_key
-from dsconfig.words import quoted
+from dsconfig.consumers.accelerate_launch_file import is_launch_file
+from dsconfig.core.wording import quoted
+from dsconfig.lsp.config_range import key_of, scope
+from dsconfig.lsp.effective_values import by_key
+from dsconfig.lsp.key_docs import told
 
 if TYPE_CHECKING:
+    from dsconfig.core.json_types import JsonObject, KeyPath
     from dsconfig.document import Node
-    from dsconfig.json_types import JsonObject, KeyPath
-    from dsconfig.lsp.judged import Judged
+    from dsconfig.lsp.snapshot import Judged
     from dsconfig.lsp.workspace import Workspace
 
 
@@ -49,7 +49,7 @@ def _told(judged: Judged, path: KeyPath) -> str:
 def _of_launch_file(judged: Judged, path: KeyPath) -> str:
     if not is_launch_file(judged.text.document.value()):
         return ""
-    from dsconfig.lsp.launch_keys import properties
+    from dsconfig.lsp.accelerate_keys import properties
 
     schema = properties(path[:-1]).get(str(path[-1]), {}) if path else {}
     said = str(schema.get("description", ""))

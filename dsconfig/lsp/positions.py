@@ -5,10 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from dsconfig.document.text import LINE_END, line_starts
+from dsconfig.document.document import LINE_END, line_starts
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import Json, JsonObject
+    from dsconfig.core.json_types import Json, JsonObject
 
 Encoding: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
 ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")

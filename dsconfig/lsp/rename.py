@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.document.edit import EditError, editor
-from dsconfig.lsp.edits import workspace_edit
+from dsconfig.lsp.config_range import key_of
 from dsconfig.lsp.errors import REFUSED, RequestError
 from dsconfig.lsp.hover import entry_at
-from dsconfig.lsp.place import key_of
+from dsconfig.lsp.text_edit import workspace_edit
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import JsonObject, KeyPath
-    from dsconfig.lsp.judged import Judged
+    from dsconfig.core.json_types import JsonObject, KeyPath
+    from dsconfig.lsp.snapshot import Judged
     from dsconfig.lsp.workspace import Workspace
 
 

@@ -26,7 +26,7 @@ from dsconfig.lsp.service import Service, answered, failed
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-    from dsconfig.json_types import Json, JsonObject
+    from dsconfig.core.json_types import Json, JsonObject
 
 GONE: Final = {"method": "exit"}
 """Stands for the end of the input: nobody waits for answers any more."""

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dsconfig._version import __version__
-from dsconfig.consumers import tree
+from dsconfig.core.version import __version__
+from dsconfig.launch import repository
 from dsconfig.lsp.capabilities import REQUESTS, capabilities, watchers
 from dsconfig.lsp.errors import INTERNAL, INVALID, NOT_FOUND, NOT_INITIALIZED, RequestError
 from dsconfig.lsp.positions import ENCODINGS
-from dsconfig.lsp.publish import Publisher
+from dsconfig.lsp.publish_diagnostics import Publisher
 from dsconfig.lsp.workspace import WARNING, Workspace
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import Json, JsonObject
+    from dsconfig.core.json_types import Json, JsonObject
 
 
 class Service:
@@ -130,7 +130,7 @@ class Service:
     def _watch(self) -> None:
         """What is found in the tree around configs holds until the editor tells of a change."""
         if not self._watches:
-            tree.release()
+            repository.release()
         elif self.workspace.options.get("watches") is not True:
             self.workspace.ask("client/registerCapability", {"registrations": [watchers()]})
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from dsconfig.checking.asked import Asked
-from dsconfig.checking.nearest import Nearest
-from dsconfig.checking.options import Options, options
-from dsconfig.consumers.versions import is_known
-from dsconfig.settings import Settings
+from dsconfig.check.effective_settings import Options, options
+from dsconfig.check.overrides import Asked
+from dsconfig.check.settings_resolver import Nearest
+from dsconfig.consumers.consumer_versions import is_known
+from dsconfig.job.settings import Settings
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import Json, JsonObject
+    from dsconfig.core.json_types import Json, JsonObject
 
 
 class InvalidSettingsError(ValueError):
@@ -47,11 +47,11 @@ class Configuration:
         """The model, where it can be read; what else the settings say counts in any case."""
         if not isinstance(named, str) or not named:
             return None
-        from dsconfig.rules.trained import UnreadableModelError, asked_for
+        from dsconfig.check.scope import asked_model
 
         try:
-            asked_for(named)
-        except UnreadableModelError as error:
+            asked_model(named)
+        except ValueError as error:
             if sys.platform != "emscripten":  # a browser has no files but those that are open
                 self.problems.append(f"model: {error}")
             return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import JsonObject
+    from dsconfig.core.json_types import JsonObject
     from dsconfig.lsp.workspace import Workspace
 
 

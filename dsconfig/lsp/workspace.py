@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.checking.judge import circumstances, judge
-from dsconfig.consumers import tree
-from dsconfig.lsp.begun import is_empty
-from dsconfig.lsp.judged import Judged
-from dsconfig.lsp.ours import is_ours
+from dsconfig.check.check_file import circumstances, judge
+from dsconfig.launch import repository
+from dsconfig.lsp.detect_new_config import is_empty
+from dsconfig.lsp.document_filter import is_ours
+from dsconfig.lsp.open_documents import OpenText, forget, keep, opened
 from dsconfig.lsp.settings import Configuration
-from dsconfig.lsp.texts import OpenText, forget, keep, opened
+from dsconfig.lsp.snapshot import Judged
 from dsconfig.lsp.uris import real, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dsconfig.checking.report import Report
-    from dsconfig.json_types import JsonObject
+    from dsconfig.check.report import Report
+    from dsconfig.core.json_types import JsonObject
     from dsconfig.lsp.positions import Encoding
 
 
@@ -75,11 +75,11 @@ class Workspace:
         for uri in list(self.texts):
             self.close(uri)
         self.closed.clear()
-        tree.release()
+        repository.release()
 
     def reload(self) -> None:
         """Files were changed that may be settings, launch files, or configs that are named."""
-        tree.hold()
+        repository.hold()
         self.configuration.reload()
         self._judged.clear()
         self.stale.update(dict.fromkeys(self.texts))
@@ -119,7 +119,7 @@ class Workspace:
         if not self.client.get("window", {}).get("showDocument", {}).get("support"):
             self.say(f"{title}\n\n{text}", INFO)
             return
-        from dsconfig.lsp.scratch import scratch
+        from dsconfig.lsp.temporary_documents import scratch
 
         uri = uri_of(scratch(title, text, language))
         self.ask("window/showDocument", {"uri": uri, "takeFocus": True})

@@ -8,16 +8,16 @@ from typing import Any, Literal
 from typing_extensions import Unpack
 
 from dsconfig.model import dicts
+from dsconfig.model.build_errors import (
+    BuildError as BuildError,
+    Problem as Problem,
+)
 from dsconfig.model.key import (
     Key as Key,
 )
 from dsconfig.model.optimizer import (
     OPTIMIZERS as OPTIMIZERS,
     OptimizerType as OptimizerType,
-)
-from dsconfig.model.problems import (
-    BuildError as BuildError,
-    Problem as Problem,
 )
 from dsconfig.model.scheduler import (
     SCHEDULERS as SCHEDULERS,

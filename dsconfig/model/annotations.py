@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from dsconfig.json_types import Json, Spec
+from dsconfig.core.json_types import Json, Spec
 
 
 def _exact_int(value: object) -> object:
@@ -22,7 +22,7 @@ EXACT_INT = BeforeValidator(_exact_int)
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Accompanies a Python type where DeepSpeed checks another one: that one, as in `dsconfig.model.spec`."""
+    """Accompanies a Python type where DeepSpeed checks another one: that one, as in `dsconfig.model.type_spec`."""
 
     spec: Spec
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Literal
 
-from dsconfig.diagnostic import dotted
-from dsconfig.json_types import Json, JsonObject, KeyPath, NamedTuple
+from dsconfig.core.diagnostic import dotted
+from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
+from dsconfig.model.build_errors import BuildError, Problem, not_a_key
 from dsconfig.model.keyinfo import keys_of, type_named
-from dsconfig.model.problems import BuildError, Problem, not_a_key
 from dsconfig.model.section import Section, plain
-from dsconfig.model.values import SAYABLE, NotJsonError, in_json
+from dsconfig.model.to_json_value import SAYABLE, NotJsonError, in_json
 
 
 class Difference(NamedTuple):

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from dsconfig.model.annotations import ABSENT, Auto, NonNegativeInt, PositiveInt
 from dsconfig.model.key import Key, Reads, Takes, Was
-from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section_triggers import SCRIPT
 
 
 class ExpertParallel(Section):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dsconfig.json_types import Json
+from dsconfig.core.json_types import Json
 
 Filler: TypeAlias = Literal["transformers", "accelerate"]
 """A consumer that replaces "auto" with a value of its own."""
@@ -107,7 +107,7 @@ class Key:
     """A sibling key: where it is present, DeepSpeed's hand-written readers do not look at this one."""
     opened_by: str | None = None
     """What makes an engine look at the value, or into the section: the dotted path of a key that is on, or
-    one of `dsconfig.model.openers`. None: every engine looks."""
+    one of `dsconfig.model.section_triggers`. None: every engine looks."""
     aliases: tuple[Alias, ...] = ()
     unit: str | None = None
     was: tuple[Was, ...] = ()

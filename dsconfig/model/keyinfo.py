@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal
 
-from dsconfig.json_types import Json, NamedTuple, Spec
+from dsconfig.core.json_types import Json, NamedTuple, Spec
+from dsconfig.core.releases import NEVER, Interval
 from dsconfig.model._table import SECTIONS, TYPES
-from dsconfig.releases import NEVER, Interval
 
 ROOT = "Config"
 

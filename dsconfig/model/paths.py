@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from dsconfig.json_types import KeyPath, Spec
+from dsconfig.core.json_types import KeyPath, Spec
+from dsconfig.core.releases import NUMBERS
 from dsconfig.model._table import MISWRITTEN, VARIANTS
 from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, section_keys
-from dsconfig.releases import NUMBERS
 
 
 def along(path: KeyPath) -> Iterator[KeyInfo]:

@@ -6,8 +6,8 @@ from pydantic import ConfigDict, Field
 
 from dsconfig.model.annotations import DERIVED, Auto
 from dsconfig.model.key import Key, Reads, Takes, Was
-from dsconfig.model.openers import HALF
 from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section_triggers import HALF
 
 _HALF, _BRAIN = "IEEE half precision", "bfloat16: the range of fp32, fewer digits"
 _FULL, _BYTE = "full precision", "8-bit integers"

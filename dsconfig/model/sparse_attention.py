@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dsconfig.model.key import Key
-from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section_triggers import SCRIPT
 
 
 class SparseAttention(Section):

@@ -7,7 +7,7 @@ PyTorch 2.13's; `verbose` is an argument of schedulers that earlier versions too
 
 from __future__ import annotations
 
-from dsconfig.json_types import NamedTuple
+from dsconfig.core.json_types import NamedTuple
 
 
 class TorchClass(NamedTuple):

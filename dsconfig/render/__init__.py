@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from dsconfig.diagnostic import Diagnostic, Effect
-    from dsconfig.render.style import Style
+    from dsconfig.core.diagnostic import Diagnostic, Effect
+    from dsconfig.render.terminal import Style
 
 
 class Text(Protocol):
@@ -32,7 +32,7 @@ class Target(Protocol):
 
     @property
     def origin(self) -> str:
-        """Where the choice comes from, a word of `dsconfig.releases.Origin`."""
+        """Where the choice comes from, a word of `dsconfig.core.releases.Origin`."""
 
 
 class Reader(Protocol):
@@ -48,7 +48,7 @@ class Reader(Protocol):
 
     @property
     def origin(self) -> str:
-        """Where the evidence comes from, a word of `dsconfig.consumers.reader.Origin`."""
+        """Where the evidence comes from, a word of `dsconfig.job.consumer.Origin`."""
 
     @property
     def likely(self) -> bool:

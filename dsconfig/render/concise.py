@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Diagnostic
-from dsconfig.render.text import printable
+from dsconfig.core.diagnostic import Diagnostic
+from dsconfig.render.printable import printable
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, Target
-    from dsconfig.render.style import Style
+    from dsconfig.render.terminal import Style
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Diagnostic, Location, dotted
+from dsconfig.core.diagnostic import Diagnostic, Location, dotted
 from dsconfig.render.concise import place
+from dsconfig.render.printable import printable
 from dsconfig.render.snippet import source_lines
-from dsconfig.render.text import printable
 from dsconfig.render.wrap import wrapped
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, Target
-    from dsconfig.render.style import Style
+    from dsconfig.render.terminal import Style
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all

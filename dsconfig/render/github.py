@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Diagnostic
-from dsconfig.render.machine import relative
-from dsconfig.render.text import printable
+from dsconfig.core.diagnostic import Diagnostic
+from dsconfig.render.fingerprint import relative
+from dsconfig.render.printable import printable
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, Target
-    from dsconfig.render.style import Style
+    from dsconfig.render.terminal import Style
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 

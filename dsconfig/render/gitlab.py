@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.render.machine import Fingerprints, as_json, in_words, relative
+from dsconfig.render.fingerprint import Fingerprints, as_json, in_words, relative
 
 if TYPE_CHECKING:
-    from dsconfig.diagnostic import Diagnostic
+    from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.render import Report, Target
-    from dsconfig.render.style import Style
+    from dsconfig.render.terminal import Style
 
 _SEVERITIES = {"error": "critical", "warning": "minor", "info": "info"}
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.render.machine import as_json
+from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
     from dsconfig.render import Reader, Report, Target
-    from dsconfig.render.style import Style
+    from dsconfig.render.terminal import Style
 
 VERSION = 1
 

@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Diagnostic
+from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.render.concise import place
-from dsconfig.render.machine import relative
-from dsconfig.render.text import printable
+from dsconfig.render.fingerprint import relative
+from dsconfig.render.printable import printable
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, Target
-    from dsconfig.render.style import Style
+    from dsconfig.render.terminal import Style
 
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all

@@ -9,15 +9,15 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from dsconfig._version import __version__
-from dsconfig.diagnostic import Diagnostic, Location, dotted
+from dsconfig.core.diagnostic import Diagnostic, Location, dotted
+from dsconfig.core.version import __version__
+from dsconfig.render.fingerprint import Fingerprints, as_json, relative
 from dsconfig.render.json import reader
-from dsconfig.render.machine import Fingerprints, as_json, relative
-from dsconfig.render.text import printable
+from dsconfig.render.printable import printable
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, RulePage, Target
-    from dsconfig.render.style import Style
+    from dsconfig.render.terminal import Style
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dsconfig.diagnostic import Location
-from dsconfig.render.style import Style
-from dsconfig.render.text import cells
+from dsconfig.core.diagnostic import Location
+from dsconfig.render.printable import cells
+from dsconfig.render.terminal import Style
 
 GUTTER = 8
 """Columns kept for line numbers and bars."""

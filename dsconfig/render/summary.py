@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import SEVERITIES
-from dsconfig.render.text import printable
+from dsconfig.core.diagnostic import SEVERITIES
+from dsconfig.render.printable import printable
 from dsconfig.render.wrap import wrapped
 
 if TYPE_CHECKING:
     from dsconfig.render import Reader, Target
-    from dsconfig.render.style import Style
+    from dsconfig.render.terminal import Style
 
 ORIGINS = {
     "argument": "--target",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dsconfig.render.style import Style
-from dsconfig.render.text import cells
+from dsconfig.render.printable import cells
+from dsconfig.render.terminal import Style
 
 _INVISIBLE = r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from dsconfig.core.json_types import JsonObject, NamedTuple
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import JsonObject, NamedTuple
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import TypeInfo, type_named, types_of
-from dsconfig.model.views import KeyView, view
+from dsconfig.model.release_view import KeyView, view
 from dsconfig.rules._offload import offloaded
 
 _IN_TORCH = {"Optimizer": "torch.optim", "Scheduler": "torch.optim.lr_scheduler"}

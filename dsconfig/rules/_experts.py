@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.evaluation.context import Context
-from dsconfig.rules.trained import Model
+from dsconfig.rules._model_facts import Model
 
 BLOCKS = {
     "deepseek_v2": "DeepseekV2MoE",
@@ -54,7 +54,7 @@ def transformers_version(ctx: Context) -> int | None:
     if ctx.consumer == "transformers" and ctx.version is not None:
         found: str | None = ctx.version
     else:
-        from dsconfig.consumers.required import version_of
+        from dsconfig.launch.installed_versions import version_of
 
         pinned = version_of("transformers", ctx.document.name)
         found = pinned and pinned[0]

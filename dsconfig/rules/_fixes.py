@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dsconfig.diagnostic import Fix, Remove
-from dsconfig.json_types import Json, KeyPath
+from dsconfig.core.diagnostic import Fix, Remove
+from dsconfig.core.json_types import Json, KeyPath
+from dsconfig.core.wording import quoted
 from dsconfig.model.keyinfo import is_secret
-from dsconfig.words import quoted
 
 
 def removal(path: KeyPath, *, safe: bool = False) -> Fix:

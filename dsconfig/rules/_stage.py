@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dsconfig.core.json_types import JsonObject
+from dsconfig.core.wording import compact
 from dsconfig.evaluation.context import Context, SkipRule
-from dsconfig.json_types import JsonObject
-from dsconfig.words import compact
 
 ZERO = "zero_optimization"
 STAGE = f"{ZERO}.stage"

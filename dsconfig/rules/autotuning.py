@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.words import quoted
 
 
 @rule(
@@ -75,7 +75,7 @@ def autotuning_left_on(ctx: Context) -> Iterator[Finding]:
     """
     steps = _steps(ctx)
     if steps and steps[0] <= steps[1]:
-        from dsconfig.consumers.launchers.arguments import is_autotuned  # few configs turn it on
+        from dsconfig.launch.job_arguments import is_autotuned  # few configs turn it on
 
         if is_autotuned(ctx.document.name):
             return

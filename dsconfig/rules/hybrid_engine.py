@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.batch.world_sizes import divisors
+from dsconfig.core.wording import one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._model_facts import is_known, model
 from dsconfig.rules._numbers import division
-from dsconfig.rules.trained import is_known, model
-from dsconfig.words import one_of
+from dsconfig.rules.batch.world_sizes import divisors
 
 
 @rule(

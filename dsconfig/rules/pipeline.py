@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.core.diagnostic import Fix, Remove, Set
+from dsconfig.core.wording import compact, described, quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._stage import stage, stage_place
-from dsconfig.words import compact, described, quoted
 
 _ENGINE = "runtime/pipe/engine.py:PipelineEngine.__init__"
 

@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from dsconfig import releases
 from dsconfig.consumers import CONSUMERS
+from dsconfig.core import releases
 from dsconfig.schema.keywords import DRAFT, Schema
 
 

@@ -6,8 +6,8 @@ utils/dataclasses.py, DeepSpeedPlugin.
 
 from __future__ import annotations
 
-from dsconfig.consumers import launch_file
-from dsconfig.releases import LATEST
+from dsconfig.consumers import accelerate_launch_file
+from dsconfig.core.releases import LATEST
 from dsconfig.schema.keywords import DRAFT, Schema, needs
 
 _DEVICE: Schema = {
@@ -67,7 +67,7 @@ _BLOCK: dict[str, tuple[str, Schema]] = {
     "deepspeed_inclusion_filter": ("Machines and GPUs that alone take part.", _TEXT),
     "deepspeed_multinode_launcher": (
         "What starts the processes on all machines.",
-        {"enum": list(launch_file.LAUNCHERS), "default": "pdsh"},
+        {"enum": list(accelerate_launch_file.LAUNCHERS), "default": "pdsh"},
     ),
     "deepspeed_moe_layer_cls_names": ("Classes of mixture-of-experts layers, joined by commas.", _TEXT),
 }
@@ -75,11 +75,11 @@ _ROOT: dict[str, tuple[str, Schema]] = {
     "compute_environment": ("Where the job runs.", {"enum": ["LOCAL_MACHINE", "AMAZON_SAGEMAKER"]}),
     "distributed_type": (
         "What spreads the training; the block `deepspeed_config` counts only with DEEPSPEED.",
-        {"enum": list(launch_file.DISTRIBUTED_TYPES)},
+        {"enum": list(accelerate_launch_file.DISTRIBUTED_TYPES)},
     ),
     "mixed_precision": (
         "Number format of the computation.",
-        {"anyOf": [{"enum": list(launch_file.PRECISIONS)}, {"const": False}]},
+        {"anyOf": [{"enum": list(accelerate_launch_file.PRECISIONS)}, {"const": False}]},
     ),
     "num_processes": (
         "Processes on all machines together, one for each GPU.",
@@ -105,7 +105,7 @@ def launch_schema() -> Schema:
         "allOf": [_beside_link(), *map(_path_needed, ("offload_optimizer", "offload_param"))],
     }
     known = {key: {"description": told, **value} for key, (told, value) in _ROOT.items()}
-    others: Schema = {key: {} for key in sorted(launch_file.ROOT_KEYS - known.keys())}
+    others: Schema = {key: {} for key in sorted(accelerate_launch_file.ROOT_KEYS - known.keys())}
     return {
         "$schema": DRAFT,
         "title": "Accelerate config",
@@ -140,9 +140,9 @@ _SNIPPETS = [
 
 def _beside_link() -> Schema:
     """`DeepSpeedPlugin._deepspeed_config_checks` raises for these keys beside a config file."""
-    refused = sorted(launch_file.NOT_BESIDE_LINK)
+    refused = sorted(accelerate_launch_file.NOT_BESIDE_LINK)
     return {
-        "if": needs(launch_file.LINK),
+        "if": needs(accelerate_launch_file.LINK),
         "then": {
             "properties": dict.fromkeys(refused, False),
             "errorMessage": "refused beside `deepspeed_config_file`: write it in that file",

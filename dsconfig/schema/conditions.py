@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from dsconfig.evaluation.condition import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written
-from dsconfig.model.views import SectionView
-from dsconfig.releases import Interval
+from dsconfig.core.releases import Interval
+from dsconfig.evaluation.schema_condition import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written
+from dsconfig.model.release_view import SectionView
 from dsconfig.rules import RULES
 from dsconfig.schema.keywords import Schema, needs
 

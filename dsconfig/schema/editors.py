@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
-from dsconfig.document.pretty import pretty_file
-from dsconfig.evaluation.file_names import CONFIGS, LAUNCH_FILES
-from dsconfig.releases import Target
+from dsconfig.core.releases import Target
+from dsconfig.document.file_names import CONFIGS, LAUNCH_FILES
+from dsconfig.document.json_format import pretty_file
 from dsconfig.schema import json_schema
 from dsconfig.schema.accelerate import launch_schema
-from dsconfig.schema.editor_file import EditorFile, Entry
+from dsconfig.schema.merge_editor_settings import EditorFile, Entry
 
 Name: TypeAlias = Literal["vscode", "neovim", "jetbrains", "zed"]
 EDITORS: tuple[Name, ...] = ("vscode", "neovim", "jetbrains", "zed")

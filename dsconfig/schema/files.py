@@ -11,16 +11,16 @@ from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 
-from dsconfig.document.pretty import pretty_file
-from dsconfig.evaluation.file_names import CONFIGS, LAUNCH_FILES
+from dsconfig.core.releases import LATEST, NUMBERS, RELEASES, Target
+from dsconfig.document.file_names import CONFIGS, LAUNCH_FILES
+from dsconfig.document.json_format import pretty_file
 from dsconfig.model._table import SECTIONS, TYPES
-from dsconfig.model.views import view
-from dsconfig.releases import LATEST, NUMBERS, RELEASES, Target
+from dsconfig.model.release_view import view
 from dsconfig.schema import json_schema
 from dsconfig.schema.accelerate import launch_schema
-from dsconfig.schema.in_yaml import yaml_schema
 from dsconfig.schema.keywords import Schema
 from dsconfig.schema.settings import settings_schema
+from dsconfig.schema.yaml_host import yaml_schema
 
 BASE = "https://www.schemastore.org/"
 """Where the schemas are published; the catalogue points there."""

@@ -11,15 +11,15 @@ import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dsconfig import releases
 from dsconfig.consumers import CONSUMERS, ELASTIC, HUGGING_FACE, LOADERS
-from dsconfig.consumers.by_name import BY_NAME
-from dsconfig.consumers.own_words import KEY
-from dsconfig.consumers.reader import of_content
+from dsconfig.consumers.registry import BY_NAME
+from dsconfig.core import releases
+from dsconfig.job.consumer import of_content
+from dsconfig.job.dsconfig_block import KEY
 from dsconfig.model.paths import along
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import Json, JsonObject
+    from dsconfig.core.json_types import Json, JsonObject
 
 _OPTIMIZER: JsonObject = {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "weight_decay": 0.1}}
 _BATCH: JsonObject = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 4}
@@ -110,7 +110,7 @@ def text(
     file: str = "ds_config.json",
 ) -> str:
     """The config as a commented text: JSON, or what the name of the file says; raises as `config` does."""
-    from dsconfig.document.pretty import pretty_for
+    from dsconfig.document.json_format import pretty_for
 
     found = config(name, target, consumer, remarks=True)
     # Whoever is not DeepSpeed itself refuses comments in JSON.
@@ -120,7 +120,7 @@ def text(
 
 def _named(name: str) -> Preset:
     if name not in PRESETS:
-        from dsconfig.words import closest
+        from dsconfig.core.wording import closest
 
         close = closest(name, PRESETS)
         hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(PRESETS)}"

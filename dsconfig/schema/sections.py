@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
+from dsconfig.core.releases import NUMBERS
 from dsconfig.model.keyinfo import KeyInfo, child_section, types_of
-from dsconfig.model.views import KeyView, SectionView, view
-from dsconfig.releases import NUMBERS
-from dsconfig.schema import additions, conditions, hover, snippets, typed, values
-from dsconfig.schema.additions import Auto
+from dsconfig.model.release_view import KeyView, SectionView, view
+from dsconfig.schema import conditions, discriminated, extensions, key_descriptions, snippets, type_schema
+from dsconfig.schema.extensions import Auto
+from dsconfig.schema.keys_of_other_releases import strangers
 from dsconfig.schema.keywords import Schema
-from dsconfig.schema.shapes import shaped, shapes_of, title_of
-from dsconfig.schema.strangers import strangers
+from dsconfig.schema.section_alternatives import shaped, shapes_of, title_of
 
 _LAST_ELASTIC = NUMBERS["0.19.7"]
 
@@ -37,14 +37,14 @@ class Builder:
     def body(self, section: str) -> Schema:
         """The keywords that hold for a section as an object."""
         seen = self._view(section)
-        is_typed = section in typed.TYPED
+        is_typed = section in discriminated.TYPED
         properties = {
             word: self.property(seen, word, key)
             for word, key in seen.keys.items()
             if not is_typed or word != "params"
         }
         if is_typed:
-            return typed.body(seen, self.release, properties, self.refer)
+            return discriminated.body(seen, self.release, properties, self.refer)
         found: Schema = {"properties": properties}
         closed = section == "Config" or seen.unknown == "rejected"
         if closed:
@@ -74,7 +74,7 @@ class Builder:
         found = self.refer(inner, shapes_of(seen, key, auto)) if inner else self._scalar(seen, key, auto)
         offered = snippets.of(seen, word, inner, self.release) if inner else []
         more = {"defaultSnippets": offered} if offered else {}
-        return {**found, **hover.of(word, key, auto, self.release), **more}
+        return {**found, **key_descriptions.of(word, key, auto, self.release), **more}
 
     def _auto(self, seen: SectionView, info: KeyInfo) -> Auto:
         if self.consumer in info.fills or (self.consumer is None and info.fills):
@@ -85,15 +85,15 @@ class Builder:
 
     def _scalar(self, seen: SectionView, key: KeyView, auto: Auto) -> Schema:
         # By hand nobody looks at what stands for a section inside a list or a map.
-        loose = values.ANYTHING if seen.dialect == "hand" else frozenset[str]()
-        found = values.of(key.type, lambda section, shapes: self.refer(section, shapes or loose))
+        loose = type_schema.ANYTHING if seen.dialect == "hand" else frozenset[str]()
+        found = type_schema.of(key.type, lambda section, shapes: self.refer(section, shapes or loose))
         known = [word for word in key.info.known if self._is_known(key.info, word)]
         if known:
-            found = additions.suggesting(found, known)
+            found = extensions.suggesting(found, known)
         elif "fold_case" in key.info.flags:
-            found = additions.folded(found)
-        found = additions.explained(additions.with_auto(found, auto), key.type, auto)
-        return additions.described(found, hover.means(key.info, auto))
+            found = extensions.folded(found)
+        found = extensions.explained(extensions.with_auto(found, auto), key.type, auto)
+        return extensions.described(found, key_descriptions.means(key.info, auto))
 
     def _is_known(self, info: KeyInfo, word: str) -> bool:
         types = {kind.name: kind for kind in types_of(info.section).values()} if info.name == "type" else {}

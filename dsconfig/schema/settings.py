@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dsconfig.consumers import CONSUMERS
-from dsconfig.consumers.versions import VERSIONED
-from dsconfig.releases import LATEST
+from dsconfig.consumers.consumer_versions import VERSIONED
+from dsconfig.core.releases import LATEST
+from dsconfig.job.settings import FAIL_ON, MIN_SEVERITY, OVERRIDES
 from dsconfig.rules import RULES
 from dsconfig.schema.keywords import DRAFT, Schema
-from dsconfig.settings import FAIL_ON, MIN_SEVERITY, OVERRIDES
 
 _READERS: list[Schema] = [{"enum": list(CONSUMERS)}, {"type": "string", "pattern": VERSIONED}]
 _TEXTS: Schema = {"type": "array", "items": {"type": "string"}}

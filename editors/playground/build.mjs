@@ -10,7 +10,7 @@ import { build } from "esbuild";
 const here = fileURLToPath(new URL(".", import.meta.url));
 const dist = fileURLToPath(new URL("../dist/", import.meta.url));
 const out = `${dist}playground/`;
-const ASKED = "import json; from dsconfig.releases import RELEASES; print(json.dumps(RELEASES))";
+const ASKED = "import json; from dsconfig.core.releases import RELEASES; print(json.dumps(RELEASES))";
 const releases = JSON.parse(execFileSync(process.argv[2] ?? "python3", ["-c", ASKED], { encoding: "utf8" }));
 
 rmSync(out, { recursive: true, force: true });

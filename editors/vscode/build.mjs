@@ -14,12 +14,12 @@ const python = process.argv[2] ?? "python3";
 const ASKED = `
 import json
 from dsconfig import __version__
-from dsconfig.diagnostic import SITE
-from dsconfig.evaluation.file_names import CONFIGS
-from dsconfig.evaluation.recognition import TYPICAL, UNMISTAKABLE
-from dsconfig.lsp.begun import CONFIG, LAUNCH
-from dsconfig.releases import RELEASES
-from dsconfig.sizing.models.named import NAMES
+from dsconfig.core.diagnostic import SITE
+from dsconfig.document.file_names import CONFIGS
+from dsconfig.launch.detect_config import TYPICAL, UNMISTAKABLE
+from dsconfig.lsp.detect_new_config import CONFIG, LAUNCH
+from dsconfig.core.releases import RELEASES
+from dsconfig.memory.models.presets import NAMES
 words = "|".join(["deepspeed", "[$]dsconfig", "dsconfig:", LAUNCH, *sorted(UNMISTAKABLE | TYPICAL)])
 print(json.dumps({
     "version": __version__, "site": SITE, "patterns": CONFIGS, "releases": RELEASES, "models": NAMES,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from elastic.agent.evidence import Delay, Silence
+from elastic.agent.peer_evidence import Delay, Silence
 from elastic.agent.state import Member, State
 from elastic.worker.lease import now
 

@@ -10,7 +10,7 @@ from elastic.agent.errors import RefusedError, SettingsError
 from elastic.errors import ElasticityError, ElasticityIncompatibleWorldSize
 from elastic.json_types import Json
 from elastic.planning.plan import Plan
-from elastic.planning.row import Row
+from elastic.planning.plan_row import Row
 
 Policy = Literal["standby", "wait", "fail"]
 """At an inadmissible number of nodes: the largest admissible number trains; all wait; the job ends."""

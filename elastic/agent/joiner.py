@@ -8,11 +8,11 @@ import time
 from functools import partial
 
 from elastic.agent import transitions
-from elastic.agent.contract import agree
 from elastic.agent.drain import Drain
-from elastic.agent.endings import LATE, Drained, JobSucceeded, raise_if_failed
+from elastic.agent.exit_reasons import LATE, Drained, JobSucceeded, raise_if_failed
 from elastic.agent.group_formation import GroupFormation
 from elastic.agent.heartbeat import Heartbeat
+from elastic.agent.job_contract import agree
 from elastic.agent.local_node import LocalNode
 from elastic.agent.requests import Acknowledgement, Arrival
 from elastic.agent.state import Cause, State

@@ -22,9 +22,9 @@ from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousIn
 from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 
 from elastic.agent.drain import Drain
-from elastic.agent.endings import Drained, JobSucceeded
 from elastic.agent.endpoint import Endpoint, open_to_others, own_address
 from elastic.agent.errors import AgentError, HostError, SettingsError
+from elastic.agent.exit_reasons import Drained, JobSucceeded
 from elastic.agent.job import Job
 from elastic.agent.local_node import LocalNode
 from elastic.agent.node import Node

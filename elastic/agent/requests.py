@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from elastic.agent import transitions
-from elastic.agent.contract import agree
 from elastic.agent.errors import RefusedError
+from elastic.agent.job_contract import agree
 from elastic.agent.state import Cause, State
 from elastic.json_types import Json
 

@@ -6,8 +6,8 @@ from functools import partial
 
 from elastic.agent import transitions
 from elastic.agent.drain import Drain
-from elastic.agent.endings import Drained, raise_if_failed
 from elastic.agent.event_log import EventLog
+from elastic.agent.exit_reasons import Drained, raise_if_failed
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.local_node import LocalNode
 from elastic.agent.resize_policy import ResizePolicy

@@ -13,7 +13,7 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args
 
-from elastic.agent.packed_text import pack, unpack
+from elastic.agent.compression import pack, unpack
 from elastic.json_types import Json
 
 _Row = TypeVar("_Row", "Member", "Outcome", "Event")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elastic.deepspeed.answer import Answer
 from elastic.deepspeed.config import ElasticityConfig
+from elastic.deepspeed.solver_result import Answer
 from elastic.errors import ElasticityConfigError, ElasticityError, ElasticityIncompatibleWorldSize
 
 Result = tuple[Any, ...]

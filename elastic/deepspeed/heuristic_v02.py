@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 
-from elastic.deepspeed.answer import Answer
 from elastic.deepspeed.config import ElasticityConfig
 from elastic.deepspeed.heuristic import compatible_v01, require_number
 from elastic.deepspeed.semantics import LATEST, Semantics
+from elastic.deepspeed.solver_result import Answer
 from elastic.errors import ElasticityError, NoWorldSizesError
 
 

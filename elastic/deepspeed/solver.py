@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 from elastic import constants as c
 from elastic.deepspeed import heuristic
-from elastic.deepspeed.answer import Answer
 from elastic.deepspeed.config import ElasticityConfig
 from elastic.deepspeed.differences import Result, no_world_sizes, refuse_unusable
 from elastic.deepspeed.heuristic_v02 import solve_v02
 from elastic.deepspeed.semantics import LATEST, Semantics
+from elastic.deepspeed.solver_result import Answer
 from elastic.deepspeed.version_check import check_target
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize, NoWorldSizesError
 from elastic.json_types import Json

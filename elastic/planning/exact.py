@@ -14,7 +14,7 @@ from elastic.errors import ElasticityConfigError
 from elastic.json_types import Json
 from elastic.planning.block import LARGEST_COUNT, Block, read_block
 from elastic.planning.plan import Plan, plan
-from elastic.planning.row import make_rows
+from elastic.planning.plan_row import make_rows
 from elastic.planning.sieve import LARGEST_CAP, LARGEST_WITH_NUMPY, best_batch, has_numpy
 
 

@@ -19,8 +19,8 @@ from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize, NoWorldSizesError
 from elastic.json_types import Json
 from elastic.planning.block import Block, read_block
-from elastic.planning.reason import reason
-from elastic.planning.row import Row, apply_row, fallback_row, make_rows
+from elastic.planning.plan_row import Row, apply_row, fallback_row, make_rows
+from elastic.planning.rejection_reason import reason
 
 
 @dataclass(frozen=True, slots=True)

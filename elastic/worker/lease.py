@@ -1,7 +1,7 @@
 """The lease under which the workers of a round run: a moment on this host's clock, in a file with two flags.
 
 The agent renews it after each heartbeat that the store has taken; a worker looks at it in each step, and its
-keeper (`elastic.worker.keeper`) has the kernel end it at that moment.  It ends before the other nodes may
+keeper (`elastic.worker.watchdog`) has the kernel end it at that moment.  It ends before the other nodes may
 form a group without this one, so that a frozen node, or one that was cut off, never trains beside its
 successors.  The flags: the agent wants a checkpoint; the agent is about to end the workers.
 """

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+from dsconfig.core.releases import NUMBERS, RELEASES
+from dsconfig.core.wording import expected, quoted
 from dsconfig.model.keyinfo import KeyInfo
-from dsconfig.model.views import find
-from dsconfig.releases import NUMBERS, RELEASES
-from dsconfig.words import expected, quoted
+from dsconfig.model.release_view import find
 from pages import places
 
 

@@ -9,14 +9,14 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dsconfig.checking.check import check
-from dsconfig.diagnostic import Effect
+from dsconfig.api.check import check
+from dsconfig.core.diagnostic import Effect
+from dsconfig.core.releases import LATEST, NUMBERS, RELEASES
 from dsconfig.model.keyinfo import KeyInfo
-from dsconfig.releases import LATEST, NUMBERS, RELEASES
 from pages import hosts, places
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import Json, JsonObject, Spec
+    from dsconfig.core.json_types import Json, JsonObject, Spec
 
 MOST = 24
 """Configs that are tried for a key."""

@@ -10,7 +10,7 @@ from dsconfig.model.keyinfo import types_of
 from pages import places
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import Json, JsonObject
+    from dsconfig.core.json_types import Json, JsonObject
 
 MOST = 8
 """Configs of the tests for one section."""

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from dsconfig import model
-from dsconfig.document.pretty import pretty_config
-from dsconfig.model.describe import describe, members, span
-from dsconfig.model.docstrings import prose
+from dsconfig.core.releases import NEVER
+from dsconfig.core.wording import quoted
+from dsconfig.document.json_format import pretty_config
+from dsconfig.memory.categories import MEANINGS
+from dsconfig.model.field_docstrings import prose
+from dsconfig.model.key_page import describe, members, span
 from dsconfig.model.keyinfo import KeyInfo
-from dsconfig.releases import NEVER
 from dsconfig.rules import RULES
-from dsconfig.sizing.terms import MEANINGS
-from dsconfig.words import quoted
 from pages import example, markdown, places
 
 

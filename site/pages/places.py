@@ -14,7 +14,7 @@ from dsconfig.rules import RULES
 from tests.cases import files, read
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import JsonObject
+    from dsconfig.core.json_types import JsonObject
 
 SHOWCASES = Path(__file__).resolve().parents[1] / "showcases.json"
 TOP = "top-level"

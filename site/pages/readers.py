@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.consumers import CONSUMERS
-from dsconfig.consumers.launchers.format import Format
-from dsconfig.consumers.launchers.refusals import OF_PROGRAM
-from dsconfig.consumers.launchers.table import FORMATS
+from dsconfig.launch.formats import FORMATS
+from dsconfig.launch.launch_format import Format
+from dsconfig.launch.program_errors import OF_PROGRAM
 from pages import markdown, places
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import groupby
 
-from dsconfig.releases import NUMBERS, RELEASES, number
+from dsconfig.core.releases import NUMBERS, RELEASES, number
 from dsconfig.rules import RULES
 from pages import markdown, places
 from pages.changes import between, stretches

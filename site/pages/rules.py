@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from dsconfig.cli.markdown import dedented
-from dsconfig.fixing.fix import fix
+from dsconfig.fix.fix import fix
 from dsconfig.render.diff import unified
 from dsconfig.rules import RULES, Rule
 from pages import markdown, places, said

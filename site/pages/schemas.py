@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from dsconfig.diagnostic import SITE
+from dsconfig.core.diagnostic import SITE
 from dsconfig.schema.files import BASE, releases
 from dsconfig.schema.settings import settings_schema
 from pages import markdown

@@ -7,7 +7,7 @@ import tempfile
 import time
 
 import elastic
-from dsconfig.jobs.config import read_config
+from dsconfig.cli.handoff.elastic_job import read_config
 from elastic.agent.endpoint import parse_endpoint
 from elastic.agent.job import Job
 from elastic.agent.local_node import LocalNode

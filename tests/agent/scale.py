@@ -29,7 +29,7 @@ from elastic.agent.node import Node
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State
-from elastic.planning.row import Row
+from elastic.planning.plan_row import Row
 from tests.agent.fakes import DictStore, job_of
 from tests.agent.simulated_time import World
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from elastic.agent.contract import difference
 from elastic.agent.errors import RefusedError, SettingsError
+from elastic.agent.job_contract import difference
 from elastic.agent.settings import RendezvousSettings, read_settings
 from tests.agent.fakes import job_of
 

@@ -18,9 +18,9 @@ import pytest
 
 from elastic.agent import transitions
 from elastic.agent.drain import Drain
-from elastic.agent.endings import Drained
 from elastic.agent.errors import StoreLostError
 from elastic.agent.event_log import EventLog
+from elastic.agent.exit_reasons import Drained
 from elastic.agent.heartbeat import Heartbeat
 from elastic.agent.local_node import LocalNode
 from elastic.agent.node import Node

@@ -107,9 +107,9 @@ def parts(found: Mapping[str, list[float]]) -> dict[str, float]:
 
 def clean_file() -> float:
     """Milliseconds for a clean file in one process, start-up not counted, over many different files."""
-    from dsconfig.checking.check import check_document
+    from dsconfig.check.check import check_document
+    from dsconfig.core.releases import resolve
     from dsconfig.document import read_file
-    from dsconfig.releases import resolve
 
     text = CONFIG.read_text(encoding="utf-8")
     target = resolve(RELEASE)

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dsconfig.checking.check import check
-from dsconfig.checking.report import Report
+from dsconfig.api.check import check
+from dsconfig.check.report import Report
 from dsconfig.rules import Rule
 
 FOLDER = Path(__file__).resolve().parent

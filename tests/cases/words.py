@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dsconfig.checking.check import Report
-from dsconfig.checking.patches import edits
-from dsconfig.checking.safety import is_safe
-from dsconfig.diagnostic import Diagnostic, Fix
+from dsconfig.check.report import Report
+from dsconfig.core.diagnostic import Diagnostic, Fix
 from dsconfig.document import read_text
 from dsconfig.document.edit import apply
+from dsconfig.document.edit.operations import edits
+from dsconfig.fix.safety import is_safe
 from tests.cases import Case
 
 

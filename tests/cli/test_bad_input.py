@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,7 @@ def test_an_unreadable_file(here: Path, run: Runs, monkeypatch: pytest.MonkeyPat
         raise PermissionError(13, "Permission denied", path)
 
     (here / "a.json").write_text(CLEAN)
-    monkeypatch.setattr("dsconfig.cli.checker.read_file", denied)
+    monkeypatch.setattr("dsconfig.cli.run_check.read_file", denied)
     code, out, err = run("check", "a.json", "-q")
     assert (code, out, err) == (2, "", "dsconfig: error: a.json: permission denied\n")
 
@@ -137,7 +138,7 @@ def test_an_internal_error_is_one_line_and_the_next_file_is_checked(
 
     for name in ("a.json", "b.json"):
         (here / name).write_text(CLEAN)
-    monkeypatch.setattr("dsconfig.cli.checker.read_file", broken)
+    monkeypatch.setattr("dsconfig.cli.run_check.read_file", broken)
     code, out, err = run("check", "a.json", "b.json")
     assert code == 2
     assert "Checked 1 file" in out
@@ -148,7 +149,7 @@ def test_an_internal_error_is_one_line_and_the_next_file_is_checked(
 
 
 def test_an_internal_error_outside_of_files(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsconfig.checking.nearest.find", lambda _: 1 / 0)
+    monkeypatch.setattr(import_module("dsconfig.check.settings_resolver"), "find", lambda _: 1 / 0)
     refused(run("check"), "internal error: ZeroDivisionError", "DSCONFIG_DEBUG=1")
 
 
@@ -157,7 +158,7 @@ def test_ctrl_c(here: Path, run: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     (here / "a.json").write_text(CLEAN)
-    monkeypatch.setattr("dsconfig.cli.checker.read_file", interrupted)
+    monkeypatch.setattr("dsconfig.cli.run_check.read_file", interrupted)
     assert run("check", "a.json") == (130, "", "")
 
 

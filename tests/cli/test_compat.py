@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import dsconfig
-from dsconfig.checking.compat import compat
+from dsconfig.check.compat import compat
+from dsconfig.core.releases import RELEASES
 from dsconfig.document import read_text
-from dsconfig.releases import RELEASES
 
 from .conftest import Runs
 from .test_migrate import OLD

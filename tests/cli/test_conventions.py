@@ -10,7 +10,7 @@ import pytest
 
 from dsconfig.cli import VERBS
 from dsconfig.cli.elastic import VERBS as ELASTIC_VERBS
-from dsconfig.diagnostic import SITE
+from dsconfig.core.diagnostic import SITE
 from dsconfig.rules import RULES
 
 from .conftest import Spawns

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.checking.discover import configs, excluded, is_config
-from dsconfig.evaluation.file_names import CONFIGS
+from dsconfig.check.discover import configs, excluded, is_config
+from dsconfig.document.file_names import CONFIGS
 
 from .conftest import Runs
 

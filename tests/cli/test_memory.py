@@ -125,7 +125,7 @@ def test_checking_loads_nothing_of_it(here: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=here
     )
-    assert not [name for name in done.stdout.split() if name.startswith("dsconfig.sizing")]
+    assert not [name for name in done.stdout.split() if name.startswith("dsconfig.memory")]
 
 
 def test_no_torch_and_no_pydantic_for_an_estimate(here: Path) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import dsconfig
-from dsconfig.diagnostic import dotted
+from dsconfig.core.diagnostic import dotted
 from dsconfig.document import read_text
-from dsconfig.fixing.changes import Change, Decision
-from dsconfig.fixing.migrate import migrate
+from dsconfig.fix.migrate import migrate
+from dsconfig.fix.migration_types import Change, Decision
 from elastic import plan
 
 from .conftest import Runs, Spawns

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from dsconfig import check
-from dsconfig.releases import NUMBERS, RELEASES
+from dsconfig.core.releases import NUMBERS, RELEASES
+from dsconfig.memory.engines.setup import ways_of
 from dsconfig.rules import RULES
-from dsconfig.rules.offload.hosts import BORDERS
-from dsconfig.sizing.engines.setup import ways_of
+from dsconfig.rules.offload.host_memory import BORDERS
 
 from .conftest import Runs, Spawns
 
@@ -195,11 +195,11 @@ def test_leaves_set_by_a_script_of_the_repository_count(here: Path) -> None:
 
     assert effects() == ["crashes"]
     (here / "train.py").write_text("from deepspeed.utils import set_z3_leaf_modules\n")
-    from dsconfig.consumers import tree
+    from dsconfig.launch import repository
 
-    tree.hold()
+    repository.hold()
     assert effects() == []
-    tree.release()
+    repository.release()
 
 
 def test_its_block_takes_no_number(run: Runs, here: Path) -> None:
@@ -236,7 +236,7 @@ def test_without_a_model_nothing_of_it_is_loaded(spawn: Spawns) -> None:
     found = spawn("check", "a.json", "--target", "0.19.8", PYTHONPROFILEIMPORTTIME="1")
     loaded = {line.rpartition("|")[2].strip() for line in found.err.splitlines()}
     assert "dsconfig.evaluation.context" in loaded
-    heavy = ("dsconfig.sizing", "dsconfig.consumers.model_files", "dsconfig.rules.trained")
+    heavy = ("dsconfig.memory", "dsconfig.job.model_files", "dsconfig.rules._model_facts")
     assert [name for name in loaded if name.startswith(heavy)] == []
     asks: dict[str, set[object]] = {}
     for rule in RULES.values():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.checking.discover import configs
+from dsconfig.check.discover import configs
 
 from .conftest import Runs
 

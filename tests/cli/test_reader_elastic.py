@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 
 import dsconfig
-from dsconfig import presets
-from dsconfig.consumers.reader import Origin
-from dsconfig.releases import LATEST, Target
+from dsconfig.api import presets
+from dsconfig.core.releases import LATEST, Target
+from dsconfig.job.consumer import Origin
 from dsconfig.schema import json_schema
 
 from .conftest import Runs

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig import _version
 from dsconfig.cli import VERBS
+from dsconfig.core import version
 from dsconfig.rules import RULES
 
 from .conftest import CLEAN, REFUSED, Runs, Spawns
@@ -88,14 +88,14 @@ def test_help_needs_little_of_the_standard_library(argv: list[str]) -> None:
 
 
 def test_version(spawn: Spawns) -> None:
-    assert spawn("--version") == (0, f"dsconfig {_version.__version__}\n", "")
+    assert spawn("--version") == (0, f"dsconfig {version.__version__}\n", "")
 
 
 def test_the_module_runs_like_the_command() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dsconfig", "--version"], capture_output=True, text=True, check=False
     )
-    assert done.stdout == f"dsconfig {_version.__version__}\n"
+    assert done.stdout == f"dsconfig {version.__version__}\n"
 
 
 def test_help_names_every_command_and_option(run: Runs) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import pytest
 
-from dsconfig.checking.suppress import Silenced, apply
-from dsconfig.diagnostic import Diagnostic, Effect, Location
+from dsconfig.check.apply_suppressions import Silenced, apply
+from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.document import Document, read_dict, read_text
 
 RULES = {
@@ -18,7 +20,7 @@ RULES = {
 
 @pytest.fixture(autouse=True)
 def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dsconfig.checking.select.catalogue", lambda: RULES)
+    monkeypatch.setattr(import_module("dsconfig.check.rule_selector"), "catalogue", lambda: RULES)
 
 
 def found(document: Document, code: str, *path: str | int) -> Diagnostic:

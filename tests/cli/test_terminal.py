@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.diagnostic import SITE
+from dsconfig.core.diagnostic import SITE
 
 COMMAND = str(Path(sys.executable).parent / "dsconfig")
 CONFIG = '{"train_batch_size": 100, "train_micro_batch_size_per_gpu": 8, "prescale_gradient": 1}\n'

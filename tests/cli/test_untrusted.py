@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.checking import git
-from dsconfig.checking.discover import configs
+from dsconfig.check import git
+from dsconfig.check.discover import configs
 
 from .conftest import Runs
 

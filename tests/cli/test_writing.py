@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig.cli import main
-from dsconfig.document import rewrite
+from dsconfig.document import atomic_write
 
 from .conftest import Runs, Spawns
 
@@ -274,7 +274,7 @@ def test_a_draft_that_is_swept_too_early_is_made_again(here: Path, monkeypatch: 
         return descriptor
 
     monkeypatch.setattr(os, "open", slow)
-    rewrite.write("a.json", b"new")
+    atomic_write.write("a.json", b"new")
     assert (len(swept), Path("a.json").read_bytes()) == (1, b"new")
     assert sorted(os.listdir()) == [".git", "a.json"]
 

@@ -11,8 +11,8 @@ import pydantic
 import pytest
 from pydantic import v1
 
-from dsconfig.dialect import Coerced, Refused, read
-from dsconfig.json_types import Json, Spec
+from dsconfig.core.json_types import Json, Spec
+from dsconfig.evaluation.coercion import Coerced, Refused, read
 
 
 class Stage(int, enum.Enum):

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, strategies
 from pydantic_core import SchemaValidator, ValidationError, core_schema
 
-from dsconfig.dialect import numbers
+from dsconfig.evaluation.coercion import numeric_strings
 
-OURS: dict[str, Callable[[str], float | None]] = {"int": numbers.integer, "float": numbers.number}
+OURS: dict[str, Callable[[str], float | None]] = {
+    "int": numeric_strings.integer,
+    "float": numeric_strings.number,
+}
 THEIRS = {
     "int": SchemaValidator(core_schema.int_schema()),
     "float": SchemaValidator(core_schema.float_schema()),

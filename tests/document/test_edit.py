@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dsconfig.checking.patches import carried_out, edits, same
-from dsconfig.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
+from dsconfig.core.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
+from dsconfig.core.json_types import KeyPath
 from dsconfig.document import Document, read_text
 from dsconfig.document.edit import EditError, apply, trimmed
-from dsconfig.json_types import KeyPath
+from dsconfig.document.edit.operations import carried_out, edits, same
 
 JSONC = """{
   // what we train with

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dsconfig.diagnostic import Set
+from dsconfig.core.diagnostic import Set
+from dsconfig.core.json_types import Json
 from dsconfig.document import Format
-from dsconfig.json_types import Json
 from tests.document.test_edit import edited
 
 SECTION = {"device": "cpu", "ratio": 0.5}

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from dsconfig import __version__
-from dsconfig.evaluation.file_names import CONFIGS
-from dsconfig.lsp.begun import is_empty
-from dsconfig.lsp.ours import is_ours
-from dsconfig.lsp.texts import opened
-from dsconfig.releases import RELEASES
+from dsconfig.core.releases import RELEASES
+from dsconfig.document.file_names import CONFIGS
+from dsconfig.lsp.detect_new_config import is_empty
+from dsconfig.lsp.document_filter import is_ours
+from dsconfig.lsp.open_documents import opened
 from tests.parity.browser import command
 from tests.source import ROOT
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dsconfig
-from dsconfig.checking.check import check_document
-from dsconfig.checking.report import Report
-from dsconfig.diagnostic import Diagnostic, Effect, Fix, Operation, Remove, Rename, Replace, Set
+from dsconfig.check.check import check_document
+from dsconfig.check.report import Report
+from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Operation, Remove, Rename, Replace, Set
+from dsconfig.core.releases import resolve
 from dsconfig.document import Document, read_text
-from dsconfig.fixing.fix import MOST_PASSES, fix_document
-from dsconfig.releases import resolve
+from dsconfig.fix.fix import MOST_PASSES, fix_document
 from dsconfig.rules import RULES, Rule
 from tests.examples import Example, examples
 

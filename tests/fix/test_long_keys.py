@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from dsconfig.checking.check import check_document
+from dsconfig.check.check import check_document
+from dsconfig.core.releases import resolve
 from dsconfig.document import read_text
-from dsconfig.fixing.migrate import migrate
-from dsconfig.releases import resolve
+from dsconfig.fix.migrate import migrate
 
 GROUP = {"params": {"start_bits": 8, "target_bits": 8}, **{f"unknown_{number}": 1 for number in range(20)}}
 SHARED = {"enabled": True, "quantizer_kernel": False, "schedule_offset": 0}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dsconfig.checking.patches import edits
-from dsconfig.diagnostic import Fix, Move, Set
+from dsconfig.core.diagnostic import Fix, Move, Set
 from dsconfig.document import read_text
 from dsconfig.document.edit import apply
+from dsconfig.document.edit.operations import edits
 
 
 def test_a_value_set_again_and_again_at_one_key_is_written_once() -> None:

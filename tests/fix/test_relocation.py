@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from dsconfig import check
-from dsconfig.checking.patches import carried_out
-from dsconfig.diagnostic import Diagnostic, KeyPath, Move, Rename
+from dsconfig.core.diagnostic import Diagnostic, KeyPath, Move, Rename
+from dsconfig.document.edit.operations import carried_out
 from tests.fuzz.drafts import strayed
 
 TARGETS = ["0.19.8", "0.16.9", "0.14.5", "0.9.5", "0.6.7", ">=0.14.5,<=0.19.8", ">=0.9.5,<0.16"]

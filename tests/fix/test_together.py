@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import dsconfig
-from dsconfig.checking.report import Report
-from dsconfig.diagnostic import Remove, Rename, Set
+from dsconfig.check.report import Report
+from dsconfig.core.diagnostic import Remove, Rename, Set
 from dsconfig.document import Document, read_text
-from dsconfig.fixing.fix import fix_document
+from dsconfig.fix.fix import fix_document
 from tests.fix.test_fixer import finding, report_of
 
 

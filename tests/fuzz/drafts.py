@@ -9,9 +9,9 @@ from random import Random
 from typing import NamedTuple
 
 from dsconfig.consumers import CONSUMERS
-from dsconfig.json_types import Json, JsonObject
+from dsconfig.core.json_types import Json, JsonObject
+from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
 from dsconfig.model.paths import keys
-from dsconfig.releases import LATEST, RELEASES, Target, resolve
 from tests.parity.generators import auto
 from tests.parity.generators.case import WORLD_SIZES
 from tests.parity.generators.cases import generate

@@ -15,7 +15,7 @@ from copy import deepcopy
 from random import Random
 
 import dsconfig
-from dsconfig.json_types import Json, JsonObject
+from dsconfig.core.json_types import Json, JsonObject
 from tests.fuzz.drafts import PATHS, Draft, drafts
 
 EXTREMES: list[Json] = [

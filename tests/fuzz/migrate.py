@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
-from dsconfig.checking.check import check_document
-from dsconfig.cli.migration import Way
+from dsconfig.check.check import check_document
+from dsconfig.cli.migrate_report import Way
+from dsconfig.core.releases import resolve
 from dsconfig.document import read_text
-from dsconfig.fixing.migrate import Migration
-from dsconfig.releases import resolve
+from dsconfig.fix.migrate import Migration
 from tests.fuzz.migrations import broken
 from tests.parity import environment
 from tests.parity.generators import auto, elastic_blocks, writing

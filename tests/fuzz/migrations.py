@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.checking.check import check_document
-from dsconfig.checking.patches import edited
-from dsconfig.checking.report import Report
-from dsconfig.cli.migration import Way
-from dsconfig.diagnostic import Replace
+from dsconfig.check.check import check_document
+from dsconfig.check.report import Report
+from dsconfig.cli.migrate_report import Way
+from dsconfig.core.diagnostic import Replace
+from dsconfig.core.json_types import Json, KeyPath
+from dsconfig.core.releases import NUMBERS, resolve
 from dsconfig.document import Document, read_text
+from dsconfig.document.edit.operations import edited
 from dsconfig.evaluation.context import MISSING, Context, Source
-from dsconfig.fixing.changes import Choice, Decision
-from dsconfig.fixing.decisions import _alike, _plain
-from dsconfig.fixing.elasticity import BATCH_KEYS
-from dsconfig.fixing.meaning import Meaning, at
-from dsconfig.fixing.migrate import Migration
-from dsconfig.json_types import Json, KeyPath
-from dsconfig.releases import NUMBERS, resolve
+from dsconfig.fix.decisions import _alike, _plain
+from dsconfig.fix.elasticity_handover import BATCH_KEYS
+from dsconfig.fix.migrate import Migration
+from dsconfig.fix.migration_types import Choice, Decision
+from dsconfig.fix.release_semantics import Meaning, at
 
 MOST = 4
 """Of what is to decide before a migration, so much is done and migrated again."""

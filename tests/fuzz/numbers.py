@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from dsconfig.json_types import Spec
+from dsconfig.core.json_types import Spec
 from dsconfig.model.paths import keys
 
 HUGE = "1" + "0" * 400

@@ -8,10 +8,10 @@ import unicodedata
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from dsconfig.checking.check import check_document
-from dsconfig.diagnostic import Effect
+from dsconfig.check.check import check_document
+from dsconfig.core.diagnostic import Effect
+from dsconfig.core.releases import resolve as releases
 from dsconfig.document import Document, read_bytes, read_dict
-from dsconfig.releases import resolve as releases
 from tests.fuzz.choices import Input
 from tests.fuzz.targets import BrokenError, Result, run
 

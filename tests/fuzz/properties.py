@@ -15,20 +15,21 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
-from dsconfig.checking.check import check_document, with_proven_fixes
-from dsconfig.checking.harm import does_harm
-from dsconfig.checking.patches import carried_out, edits, same
-from dsconfig.checking.report import Report
+from dsconfig.check.check import check_document
+from dsconfig.check.report import Report
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.diagnostic import Diagnostic, Effect, Remove, Rename, dotted
+from dsconfig.core.diagnostic import Diagnostic, Effect, Remove, Rename, dotted
+from dsconfig.core.json_types import Json
+from dsconfig.core.releases import NUMBERS
+from dsconfig.core.releases import resolve as releases_of
 from dsconfig.document import Document, Format, read_text
 from dsconfig.document.edit import apply
-from dsconfig.fixing.fix import Fixed, fix_document
-from dsconfig.json_types import Json
-from dsconfig.releases import NUMBERS
-from dsconfig.releases import resolve as releases_of
-from dsconfig.resolving.effective import effective
-from dsconfig.resolving.errors import ResolveError
+from dsconfig.document.edit.operations import carried_out, edits, same
+from dsconfig.fix.fix import Fixed, fix_document
+from dsconfig.fix.regressions import does_harm
+from dsconfig.fix.verify import with_proven_fixes
+from dsconfig.resolve.effective import effective
+from dsconfig.resolve.errors import ResolveError
 from tests.fuzz.drafts import Draft, drafts
 from tests.parity.generators import writing, yaml_writing
 

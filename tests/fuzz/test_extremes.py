@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import dsconfig
-from dsconfig.releases import LATEST
+from dsconfig.core.releases import LATEST
 from tests.fuzz.drafts import Draft, drafts
 from tests.fuzz.extremes import extreme, raised
 

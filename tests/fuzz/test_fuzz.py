@@ -147,9 +147,9 @@ def _main(argv: tuple[str, ...], stdin: bytes) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("verb", "broken"),
     [
-        (choices.check, "dsconfig.checking.judge.check_document"),
-        (choices.fix, "dsconfig.cli.fixer.fix_document"),
-        (choices.resolve, "dsconfig.resolving.resolve.resolve"),
+        (choices.check, "dsconfig.check.check_file.check_document"),
+        (choices.fix, "dsconfig.cli.run_fix.fix_document"),
+        (choices.resolve, "dsconfig.resolve.resolve.resolve"),
     ],
 )
 def test_what_is_raised_is_seen(
@@ -163,7 +163,7 @@ def test_what_is_raised_is_seen(
 
 def test_a_place_outside_the_text_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "dsconfig.diagnostic._place",
+        "dsconfig.core.diagnostic._place",
         lambda _: dict.fromkeys(("line", "column", "end_line", "end_column"), 9),
     )
     with pytest.raises(BrokenError, match="a line outside the text"):

@@ -11,10 +11,10 @@ import hjson
 import pytest
 import yaml
 
+from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.lsp.service import Service
 from dsconfig.model.keyinfo import ROOT, child_section, types_of
-from dsconfig.model.views import view
-from dsconfig.releases import LATEST, NUMBERS
+from dsconfig.model.release_view import view
 from tests.lsp.client import SNIPPETS, edited, position
 
 RELEASE = NUMBERS[LATEST]

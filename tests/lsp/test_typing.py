@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dsconfig.releases import RELEASES
+from dsconfig.core.releases import RELEASES
 from tests.lsp.client import Editor, edited, position
 from tests.lsp.conftest import Editors
 

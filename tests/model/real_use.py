@@ -6,7 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import dsconfig
-from dsconfig import AdamWParams, Config, Optimizer, Scheduler, WarmupLRParams, ZeroOptimization, presets
+from dsconfig import AdamWParams, Config, Optimizer, Scheduler, WarmupLRParams, ZeroOptimization
+from dsconfig.api import presets
 
 
 def zero(stage: int, offload: str | None) -> dsconfig.ZeroOptimizationDict:

@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from dsconfig import Config, ConfigError
+from dsconfig.core.releases import NUMBERS
 from dsconfig.model.keyinfo import child_section
-from dsconfig.model.views import view
-from dsconfig.releases import NUMBERS
+from dsconfig.model.release_view import view
 from tests.model import strategies
 from tests.parity.environment import TESTED
 

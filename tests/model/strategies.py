@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dsconfig.json_types import Spec
+from dsconfig.core.json_types import Spec
 from dsconfig.model._table import VARIANTS
-from dsconfig.model.views import KeyView, view
+from dsconfig.model.release_view import KeyView, view
 
 Strategy = st.SearchStrategy[Any]
 WORDS = st.text("abcxyz_.0179é", max_size=6)

@@ -15,7 +15,8 @@ import torch
 from pydantic import BaseModel, ValidationError
 
 import dsconfig
-from dsconfig import BuildError, Config, ZeroOptimization, presets
+from dsconfig import BuildError, Config, ZeroOptimization
+from dsconfig.api import presets
 from tests.model import round_trips
 
 WRITTEN = {

@@ -8,16 +8,16 @@ from typing import Any, get_args
 import pytest
 
 from dsconfig import model
-from dsconfig.json_types import Spec
-from dsconfig.model import Config, Key, Section, spec, walk
+from dsconfig.core.json_types import Spec
+from dsconfig.core.releases import NEVER, RELEASES, number
+from dsconfig.model import Config, Key, Section, iter_fields, type_spec
 from dsconfig.model._table import MISWRITTEN, SECTIONS, VARIANTS
-from dsconfig.model.describe import describe
-from dsconfig.model.docstrings import prose
+from dsconfig.model.field_docstrings import prose
 from dsconfig.model.key import HAND
+from dsconfig.model.key_page import describe
 from dsconfig.model.keyinfo import child_section, secrets, section_keys
-from dsconfig.model.openers import HALF, SCRIPT
 from dsconfig.model.paths import keys
-from dsconfig.releases import NEVER, RELEASES, number
+from dsconfig.model.section_triggers import HALF, SCRIPT
 
 TAGS = ("0.1.0", "0.2.0", "0.3.0", "0.3.11", "0.6.2")
 """Releases that were tagged and never reached the package index."""
@@ -43,11 +43,11 @@ OPEN = {
 EARLY = {"Config.sequence_parallel_size", "OffloadParam.device", "OffloadOptimizer.device"}
 """Keys of which an early release took anything at all."""
 
-CLASSES = list(walk.sections(Config))
+CLASSES = list(iter_fields.sections(Config))
 FIELDS = [
     pytest.param(field, id=f"{section.__name__}.{field.name}")
     for section in CLASSES
-    for field in walk.fields(section)
+    for field in iter_fields.fields(section)
 ]
 PATHS = {".".join(path) for path, _ in keys()}
 SECTION_PATHS = {(info.section, ".".join(path[:-1])) for path, info in keys()}
@@ -55,7 +55,7 @@ every_section = pytest.mark.parametrize("section", CLASSES, ids=lambda section: 
 every_field = pytest.mark.parametrize("field", FIELDS)
 
 
-def name_of(field: walk.Field) -> str:
+def name_of(field: iter_fields.Field) -> str:
     return f"{field.owner.__name__}.{field.name}"
 
 
@@ -103,7 +103,7 @@ def test_the_spans_of_a_section_follow_one_another(section: type[Section]) -> No
 
 
 @every_field
-def test_a_field_has_prose(field: walk.Field) -> None:
+def test_a_field_has_prose(field: iter_fields.Field) -> None:
     text = prose(field.owner).get(field.name, "")
     assert re.match(r"[A-Z0-9`].*\.$", text), text
     assert "  " not in text
@@ -111,17 +111,17 @@ def test_a_field_has_prose(field: walk.Field) -> None:
 
 
 @every_field
-def test_a_field_says_who_reads_it(field: walk.Field) -> None:
+def test_a_field_says_who_reads_it(field: iter_fields.Field) -> None:
     assert field.key.source or field.owner.SOURCE
 
 
 @every_field
-def test_the_releases_of_a_key_exist(field: walk.Field) -> None:
+def test_the_releases_of_a_key_exist(field: iter_fields.Field) -> None:
     assert {release for release in dates(field.key) if release} <= {*RELEASES, *TAGS}
 
 
 @every_field
-def test_the_releases_of_a_key_are_in_order(field: walk.Field) -> None:
+def test_the_releases_of_a_key_are_in_order(field: iter_fields.Field) -> None:
     key = field.key
     first, end = number(key.since), last(key.until)
     assert first <= end
@@ -139,15 +139,15 @@ def test_the_releases_of_a_key_are_in_order(field: walk.Field) -> None:
 
 
 @every_field
-def test_an_earlier_type_or_default_differs_from_what_follows(field: walk.Field) -> None:
-    types = [*(spec.of(was.type) for was in field.key.was), field.spec]
+def test_an_earlier_type_or_default_differs_from_what_follows(field: iter_fields.Field) -> None:
+    types = [*(type_spec.of(was.type) for was in field.key.was), field.spec]
     defaults = [*(value for _, value in field.key.defaults), field.default]
     for chain in (types, defaults):
         assert all(repr(one) != repr(two) for one, two in pairwise(chain))
 
 
 @every_field
-def test_a_successor_exists(field: walk.Field) -> None:
+def test_a_successor_exists(field: iter_fields.Field) -> None:
     successor = field.key.replaced_by
     if successor and re.fullmatch(r"[a-z0-9_.*]+", successor):
         assert successor in PATHS
@@ -156,7 +156,7 @@ def test_a_successor_exists(field: walk.Field) -> None:
 
 
 @every_field
-def test_a_key_is_rewritten_to_one_beside_it(field: walk.Field) -> None:
+def test_a_key_is_rewritten_to_one_beside_it(field: iter_fields.Field) -> None:
     if field.key.rewrite is not None:
         replaced = field.key.replaced_by or ""
         assert (field.owner.__name__, replaced.rpartition(".")[0]) in SECTION_PATHS
@@ -164,7 +164,7 @@ def test_a_key_is_rewritten_to_one_beside_it(field: walk.Field) -> None:
 
 
 @every_field
-def test_what_hides_or_opens_a_key_exists(field: walk.Field) -> None:
+def test_what_hides_or_opens_a_key_exists(field: iter_fields.Field) -> None:
     assert field.key.hidden_by in {None, *section_keys(field.owner.__name__)}
     assert field.key.opened_by in {None, SCRIPT, HALF, *PATHS}
 
@@ -175,7 +175,10 @@ def test_what_people_write_is_read_by_no_release() -> None:
     assert set(MISWRITTEN.values()) <= {"", *paths}
     assert all(written.rpartition(".")[0] in {"", *paths} for written in MISWRITTEN)
     declared = [
-        written for section in CLASSES for field in walk.fields(section) for written in field.key.miswritten
+        written
+        for section in CLASSES
+        for field in iter_fields.fields(section)
+        for written in field.key.miswritten
     ]
     assert {written for written, meant in MISWRITTEN.items() if meant} == set(declared)
     named = {word for section in CLASSES for cls in section.__mro__ for word in vars(cls).get("NOT_KEYS", ())}
@@ -190,7 +193,7 @@ def test_only_these_fields_are_free_form() -> None:
     says_nothing = {
         name_of(field)
         for section in CLASSES
-        for field in walk.fields(section)
+        for field in iter_fields.fields(section)
         if any(part in (Any, object) for part in parts(field.annotation))
     }
     assert says_nothing == FREE.keys()
@@ -207,8 +210,8 @@ def test_only_these_keys_once_took_anything() -> None:
     assert {
         name_of(field)
         for section in CLASSES
-        for field in walk.fields(section)
-        if any(holds(spec.of(was.type), "any") for was in field.key.was)
+        for field in iter_fields.fields(section)
+        if any(holds(type_spec.of(was.type), "any") for was in field.key.was)
     } == EARLY
 
 
@@ -216,7 +219,7 @@ def test_the_table_is_what_the_walker_yields() -> None:
     assert list(SECTIONS) == [section.__name__ for section in CLASSES]
     for section in CLASSES:
         infos = section_keys(section.__name__)
-        fields = {field.name: field for field in walk.fields(section)}
+        fields = {field.name: field for field in iter_fields.fields(section)}
         assert list(infos) == list(fields)
         for name, info in infos.items():
             assert (info.type, info.default) == (fields[name].spec, fields[name].default)

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import dsconfig
-from dsconfig.building.config import Config
-from dsconfig.building.construct import construct
+from dsconfig.api.config import Config
+from dsconfig.api.construct import construct
+from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_file
 from dsconfig.model import (
     AdamWParams,
@@ -24,8 +25,7 @@ from dsconfig.model import (
 )
 from dsconfig.model.keyinfo import child_section
 from dsconfig.model.paths import keys
-from dsconfig.model.views import view
-from dsconfig.releases import LATEST, NUMBERS
+from dsconfig.model.release_view import view
 from tests.model import strategies
 
 DEMO = sorted((Path(__file__).parents[2] / "demo" / "configs").iterdir())

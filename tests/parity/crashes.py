@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsconfig.checking.check import check
+from dsconfig.api.check import check
 from tests.cases import files, read
 from tests.parity import environment
 from tests.parity.judges import engines

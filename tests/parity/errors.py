@@ -14,12 +14,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from dsconfig.checking.check import check
-from dsconfig.checking.report import Report
-from dsconfig.diagnostic import Effect
-from dsconfig.document.pretty import pretty_file
+from dsconfig.api.check import check
+from dsconfig.check.report import Report
+from dsconfig.core.diagnostic import Effect
+from dsconfig.core.releases import LATEST, NEVER
+from dsconfig.document.json_format import pretty_file
 from dsconfig.model.paths import keys
-from dsconfig.releases import LATEST, NEVER
 from dsconfig.rules import RULES
 from tests.cases import cases
 from tests.examples import examples

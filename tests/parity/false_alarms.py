@@ -19,18 +19,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsconfig.checking.check import check_document
-from dsconfig.checking.circumstances import find_out, foreign
-from dsconfig.checking.report import Report
+from dsconfig.check.check import check_document
+from dsconfig.check.report import Report
+from dsconfig.check.scope import find_out, foreign
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.by_name import BY_NAME
-from dsconfig.consumers.filling import fill
-from dsconfig.consumers.launch_file import is_launch_file
-from dsconfig.consumers.launchers.table import format_of
-from dsconfig.consumers.reader import Reader
-from dsconfig.diagnostic import Diagnostic
+from dsconfig.consumers.accelerate_launch_file import is_launch_file
+from dsconfig.consumers.autofill import fill
+from dsconfig.consumers.registry import BY_NAME
+from dsconfig.core.diagnostic import Diagnostic
+from dsconfig.core.releases import resolve
 from dsconfig.document import Document, read_file
-from dsconfig.releases import resolve
+from dsconfig.job.consumer import Reader
+from dsconfig.launch.formats import format_of
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.judges import engines, judging

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from dsconfig.checking.check import check_document
-from dsconfig.checking.report import Report
-from dsconfig.diagnostic import Diagnostic
+from dsconfig.check.check import check_document
+from dsconfig.check.report import Report
+from dsconfig.core.diagnostic import Diagnostic
+from dsconfig.core.releases import resolve
 from dsconfig.document import Document, read_text
-from dsconfig.fixing.fix import Fixed, fix_document
-from dsconfig.releases import resolve
+from dsconfig.fix.fix import Fixed, fix_document
 from tests.parity import environment
 from tests.parity.generators import writing
 from tests.parity.generators.cases import generate

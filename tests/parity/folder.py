@@ -24,12 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsconfig.checking.circumstances import circumstances
+from dsconfig.check.scope import circumstances
 from dsconfig.cli import main as dsconfig
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.by_name import BY_NAME
-from dsconfig.consumers.filling import fill
-from dsconfig.consumers.launch_file import is_launch_file
+from dsconfig.consumers.accelerate_launch_file import is_launch_file
+from dsconfig.consumers.autofill import fill
+from dsconfig.consumers.registry import BY_NAME
 from dsconfig.document import read_file
 from tests.parity import environment
 from tests.parity.generators.case import Case

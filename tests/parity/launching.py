@@ -21,11 +21,11 @@ from unittest import mock
 
 import yaml
 
-from dsconfig.checking.check import check
-from dsconfig.checking.report import Report
-from dsconfig.consumers import launch_config
-from dsconfig.consumers.launchers.follow import job_of
+from dsconfig.api.check import check
+from dsconfig.check.report import Report
+from dsconfig.consumers import accelerate_launch_config
 from dsconfig.document import read_file
+from dsconfig.launch.find_jobs import job_of
 
 Config = dict[str, Any]
 BLOCK: dict[str, tuple[Any, ...]] = {
@@ -128,14 +128,20 @@ def ours(path: Path, words: list[str], version: str) -> tuple[list[Report], Conf
     """What is found in the launch file, and the config that is made of it."""
     if not words:
         data: Any = read_file(path).value()
-        made = launch_config.config(data, version) if data.get("distributed_type") == "DEEPSPEED" else None
+        made = (
+            accelerate_launch_config.config(data, version)
+            if data.get("distributed_type") == "DEEPSPEED"
+            else None
+        )
         return [check(str(path), consumer=f"accelerate=={version}")], made or {}
     script = path.with_suffix(".sh")
     script.write_text(f"accelerate launch --config_file {path} {' '.join(words)} train.py\n", "utf-8")
     report = check(str(script), consumer=f"accelerate=={version}")
     job = job_of(read_file(script))
     merged: Any = job.config(version) if job else None
-    return [report, *report.children], launch_config.config(merged.value(), version) or {} if merged else {}
+    return [report, *report.children], accelerate_launch_config.config(
+        merged.value(), version
+    ) or {} if merged else {}
 
 
 def plain(config: Config) -> Config:

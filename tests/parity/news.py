@@ -1,7 +1,7 @@
 """What has been published since, and what of it changes what is said here: `python -m tests.parity.news`.
 
 Adds DeepSpeed's newest release and compares the model with it, then "auto" with the newest Transformers' and
-Accelerate's own filling. The exit code is 1 where something differs. It changes `dsconfig/releases.py`, as
+Accelerate's own filling. The exit code is 1 where something differs. It changes `dsconfig/core/releases.py`, as
 `make census` does: where nothing else differs, that is the whole of the change.
 """
 
@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 
-from dsconfig.releases import LATEST, NUMBERS, number
+from dsconfig.core.releases import LATEST, NUMBERS, number
 from tests.parity import environment, loading
 
 FILLED = 2000

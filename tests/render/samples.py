@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dsconfig.diagnostic import Diagnostic, Effect, Location
+from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.document import Document
 from dsconfig.document.tree import Tree
 from dsconfig.rules import RULES, Rule

@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from dsconfig.diagnostic import Diagnostic, Effect, Fix, Related, Remove
+from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Related, Remove
 from dsconfig.render.full import render, spans
-from dsconfig.render.style import Style
+from dsconfig.render.terminal import Style
 
 from .samples import Report, Source, Target, found, place
 

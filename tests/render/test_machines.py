@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsconfig.diagnostic import (
+from dsconfig.core.diagnostic import (
     Diagnostic,
     Effect,
     Fix,
@@ -22,8 +22,8 @@ from dsconfig.diagnostic import (
     page_of,
 )
 from dsconfig.render import FORMATS, renderer
-from dsconfig.render.style import Style
 from dsconfig.render.summary import against, statistics, summary
+from dsconfig.render.terminal import Style
 
 from .samples import Reader, Report, Source, Target, found, location
 

@@ -11,14 +11,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dsconfig.checking.check import check_document
-from dsconfig.checking.report import Report
-from dsconfig.diagnostic import Diagnostic, Effect
+from dsconfig.check.check import check_document
+from dsconfig.check.report import Report
+from dsconfig.core.diagnostic import Diagnostic, Effect
+from dsconfig.core.releases import resolve
 from dsconfig.document import read_text
-from dsconfig.fixing.fix import fix_document
-from dsconfig.releases import resolve
+from dsconfig.fix.fix import fix_document
 from dsconfig.render import renderer
-from dsconfig.render.style import Style
+from dsconfig.render.terminal import Style
 
 from . import samples
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dsconfig.model.views import find
-from dsconfig.releases import NUMBERS, RELEASES
-from dsconfig.resolving.derived import DERIVATIONS
-from dsconfig.resolving.effective import Value, effective
+from dsconfig.core.releases import NUMBERS, RELEASES
+from dsconfig.model.release_view import find
+from dsconfig.resolve.derived import DERIVATIONS
+from dsconfig.resolve.effective import Value, effective
 
 ZERO = "zero_optimization"
 

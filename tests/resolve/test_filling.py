@@ -9,8 +9,9 @@ import pytest
 
 from dsconfig import ResolveError, resolve
 from dsconfig.consumers import CONSUMERS
-from dsconfig.consumers.by_name import BY_NAME
-from dsconfig.consumers.training_args import Arguments, hidden_size, read_mapping
+from dsconfig.consumers.registry import BY_NAME
+from dsconfig.consumers.training_args import Arguments, hidden_size
+from dsconfig.document.mapping_file import read_mapping
 from dsconfig.model.paths import keys
 
 BATCH = {

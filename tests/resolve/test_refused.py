@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError, check, resolve
-from dsconfig.resolving.effective import effective
+from dsconfig.resolve.effective import effective
 
 BATCH = {"train_micro_batch_size_per_gpu": 2}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError
-from dsconfig.resolving.effective import Shown, Value, effective
+from dsconfig.resolve.effective import Shown, Value, effective
 
 TEXT = """{
   "train_batch_size": 64,

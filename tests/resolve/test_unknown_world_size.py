@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from dsconfig import UnknownWorldSizeError, check, memory, resolve, show
-from dsconfig.batch.data_parallel import batch_formula
 from dsconfig.cli import main
+from dsconfig.core.data_parallel import batch_formula
 
 CONFIG = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}
 FORMULA = "train_batch_size = 4 × 8 × GPUs"

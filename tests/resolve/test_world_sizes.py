@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsconfig.batch.triplet import Impossible, derive
-from dsconfig.batch.world_sizes import divisors, working_sizes
+from dsconfig.core.batch import Impossible, derive
+from dsconfig.rules.batch.world_sizes import divisors, working_sizes
 
 TRIED = 300
 WHOLE = st.one_of(

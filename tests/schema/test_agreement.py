@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 import dsconfig
-from dsconfig.consumers.launch_file import is_launch_file
+from dsconfig.consumers.accelerate_launch_file import is_launch_file
+from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_bytes
-from dsconfig.releases import LATEST, NUMBERS
 from tests.cases import cases
 from tests.parity.generators.cases import generate
 from tests.schema.agreement import TYPES, covered, expressible, faults

@@ -7,9 +7,9 @@ import json
 import pytest
 
 import dsconfig
-from dsconfig import presets
+from dsconfig.api import presets
 from dsconfig.consumers import CONSUMERS
-from dsconfig.releases import LATEST, RELEASES
+from dsconfig.core.releases import LATEST, RELEASES
 
 ARGUMENTS = {"mixed_precision": "bf16", "per_device_train_batch_size": 4}
 BETWEEN_RELEASES = "DSC142"

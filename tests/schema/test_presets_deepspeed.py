@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import dsconfig
-from dsconfig import presets
+from dsconfig.api import presets
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.generators.cases import generate

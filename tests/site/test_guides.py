@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.diagnostic import SITE
+from dsconfig.core.diagnostic import SITE
 from tests.readme import DOCS, GUIDES, addressed, played, repository
 
 

@@ -14,8 +14,8 @@ import yaml
 from pages import changes, example, places, said
 
 from dsconfig.cli import VERBS
-from dsconfig.diagnostic import SITE, page_of
-from dsconfig.releases import RELEASES
+from dsconfig.core.diagnostic import SITE, page_of
+from dsconfig.core.releases import RELEASES
 from dsconfig.rules import RULES
 from tests.readme import ADDRESS
 from tests.site.conftest import ROOT
@@ -45,7 +45,7 @@ class Page(HTMLParser):
 
 
 def test_the_address_of_the_site_stands_in_one_place() -> None:
-    assert f"\nsite_url: {SITE}\n" in SETTINGS, "dsconfig/diagnostic.py says where the site is"
+    assert f"\nsite_url: {SITE}\n" in SETTINGS, "dsconfig/core/diagnostic.py says where the site is"
     assert f"link: {ADDRESS}\n" in SETTINGS, "pyproject.toml says where the repository is"
 
 

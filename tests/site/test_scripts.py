@@ -14,8 +14,8 @@ from pages import changes, places, releases
 import dsconfig
 import elastic
 from dsconfig.cli import main
-from dsconfig.releases import RELEASES
-from dsconfig.sizing.models.named import NAMES
+from dsconfig.core.releases import RELEASES
+from dsconfig.memory.models.presets import NAMES
 from tests.site.conftest import ROOT
 
 ASSETS = ROOT / "site" / "docs" / "assets"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dsconfig
-from dsconfig.json_types import JsonObject
+from dsconfig.core.json_types import JsonObject
 
 P, V, T, TABLE = 124_439_808, 50_257, 1024, 50_257 * 768
 """Of GPT-2: parameters, words, tokens of a sequence, and the table that its head is tied to."""

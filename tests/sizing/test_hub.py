@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dsconfig import NotModelledError
-from dsconfig.resolving.models import model_of
-from dsconfig.sizing.models.hub import preset_of
-from dsconfig.sizing.models.named import preset
+from dsconfig.memory.models.hub_names import preset_of
+from dsconfig.memory.models.presets import preset
+from dsconfig.resolve.model_source import model_of
 
 LLAMA = '{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, '
 LLAMA += '"intermediate_size": 128, "vocab_size": 100}'

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dsconfig.sizing.models.hugging_face import FAMILIES
-from dsconfig.sizing.refused import NotModelledError
+from dsconfig.memory.models.from_hf_config import FAMILIES
+from dsconfig.memory.not_modelled import NotModelledError
 from tests.parity.judges.memory import predict, sent, simulated
 
 FILES = [

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dsconfig import NotModelledError
-from dsconfig.sizing.models.families import record
-from dsconfig.sizing.models.hugging_face import shape_of
-from dsconfig.sizing.models.named import like, preset
-from dsconfig.sizing.models.shape import Work
-from dsconfig.sizing.optimizers import CLIENTS
+from dsconfig.memory.models.from_hf_config import shape_of
+from dsconfig.memory.models.presets import like, preset
+from dsconfig.memory.models.registry import record
+from dsconfig.memory.models.shape import Work
+from dsconfig.memory.optimizers import CLIENTS
 
 LLAMA = {
     "model_type": "llama",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import dsconfig
-from dsconfig.json_types import Json, JsonObject
-from dsconfig.sizing.estimate import Side
+from dsconfig.core.json_types import Json, JsonObject
+from dsconfig.memory.estimate import Side
 
 OFFLOADED: JsonObject = {"offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}
 CONFIGS: dict[str, JsonObject] = {

@@ -8,7 +8,7 @@ from functools import partial
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
 from dsconfig.cli.errors import CLEAN, refuse
 from dsconfig.cli.parser import tell_exit_codes
-from dsconfig.render.text import printable
+from dsconfig.render.printable import printable
 from elastic.agent.errors import EXIT_CODES
 
 

@@ -41,9 +41,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _write(args: argparse.Namespace) -> None:
-    from dsconfig.jobs.config import plan_of, read_config
-    from dsconfig.jobs.manifests import WRITERS
-    from dsconfig.jobs.manifests.request import Request, nodes_of
+    from dsconfig.cli.handoff.elastic_job import plan_of, read_config
+    from dsconfig.cli.handoff.manifests import WRITERS
+    from dsconfig.cli.handoff.manifests.request import Request, nodes_of
     from elastic.agent.job import Job
 
     if not _NAME.fullmatch(args.name):

@@ -7,15 +7,15 @@ import sys
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_color, add_file, world_size
+from dsconfig.cli.elastic.plan_text import FORMATS
 from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
 from dsconfig.cli.files import read, write
 from dsconfig.cli.parser import tell_exit_codes
-from dsconfig.cli.pictures import NEEDS_MATPLOTLIB, plotted
-from dsconfig.render.plan import FORMATS
+from dsconfig.cli.plot_output import NEEDS_MATPLOTLIB, plotted
 
 if TYPE_CHECKING:
-    from dsconfig.jobs.plan_table import Table
-    from dsconfig.json_types import JsonObject
+    from dsconfig.cli.handoff.plan_table import Table
+    from dsconfig.core.json_types import JsonObject
     from elastic.deepspeed.semantics import Semantics
 
 
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def sizes(text: str) -> list[int]:
     """Numbers and ranges of them."""
-    from dsconfig.jobs.sizes import numbers
+    from dsconfig.cli.handoff.world_size_arguments import numbers
 
     try:
         return numbers(text)
@@ -52,9 +52,9 @@ def sizes(text: str) -> list[int]:
 
 def run(args: argparse.Namespace) -> int:
     """Show the plan; exit code 1 where there is none."""
-    from dsconfig.jobs.config import to_do_without
-    from dsconfig.render.plan import render
-    from dsconfig.render.style import style_of
+    from dsconfig.cli.elastic.plan_text import render
+    from dsconfig.cli.handoff.elastic_job import to_do_without
+    from dsconfig.render.terminal import style_of
     from dsconfig.render.wrap import flowed
     from elastic import ElasticityError
 
@@ -75,8 +75,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(args: argparse.Namespace, config: JsonObject) -> Table:
-    from dsconfig.jobs.plan_table import tabulate
-    from dsconfig.jobs.sizes import sizes_of_nodes, with_gpus_per_node
+    from dsconfig.cli.handoff.plan_table import tabulate
+    from dsconfig.cli.handoff.world_size_arguments import sizes_of_nodes, with_gpus_per_node
 
     if args.gpus_per_node:
         config = with_gpus_per_node(config, args.gpus_per_node)
@@ -93,7 +93,7 @@ def _config(name: str) -> JsonObject:
 
 
 def _semantics(target: str | None) -> Semantics:
-    from dsconfig.releases import UnknownReleaseError, resolve
+    from dsconfig.core.releases import UnknownReleaseError, resolve
     from elastic.deepspeed.semantics import LATEST, semantics_for
 
     if target is None:
@@ -105,7 +105,7 @@ def _semantics(target: str | None) -> Semantics:
 
 
 def _plot(table: Table, name: str, suffix: str) -> None:
-    from dsconfig.render.chart import chart
+    from dsconfig.cli.elastic.plan_chart import chart
 
     try:
         drawn = chart(table, suffix)

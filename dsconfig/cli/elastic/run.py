@@ -124,7 +124,7 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _job(args: argparse.Namespace) -> Job:
-    from dsconfig.jobs.config import plan_of, read_config
+    from dsconfig.cli.handoff.elastic_job import plan_of, read_config
     from elastic.agent.job import Job
 
     least, most = nodes(args.nnodes)

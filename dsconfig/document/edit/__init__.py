@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from dsconfig.document.edit.edits import Edit, EditError, apply, trimmed
+from dsconfig.document.edit.edit import Edit, EditError, apply, trimmed
 
 if TYPE_CHECKING:
-    from dsconfig.document.text import Document
+    from dsconfig.core.json_types import Json, KeyPath
+    from dsconfig.document.document import Document
     from dsconfig.document.tree import Node
-    from dsconfig.json_types import Json, KeyPath
 
 __all__ = ["Edit", "EditError", "Editor", "apply", "editor", "trimmed"]
 

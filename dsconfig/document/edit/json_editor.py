@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dsconfig.document.edit import brackets
-from dsconfig.document.edit.edits import Edit, apart
-from dsconfig.document.edit.places import entry, movable, new_entry, renamed
-from dsconfig.document.edit.surroundings import Surroundings
+from dsconfig.document.edit import flow
+from dsconfig.document.edit.edit import Edit, apart
+from dsconfig.document.edit.neighbors import Surroundings
+from dsconfig.document.edit.targets import entry, movable, new_entry, renamed
 
 if TYPE_CHECKING:
-    from dsconfig.document.text import Document
+    from dsconfig.core.json_types import Json, KeyPath
+    from dsconfig.document.document import Document
     from dsconfig.document.tree import Node, Span
-    from dsconfig.json_types import Json, KeyPath
 
 
 class JsonEditor:
@@ -29,7 +29,7 @@ class JsonEditor:
         if node is None:
             return self._add(path, value)
         parent = self.document.node(path[:-1]) if path else node
-        return brackets.replaced(self.around, parent or node, node, value)
+        return flow.replaced(self.around, parent or node, node, value)
 
     def remove(self, path: KeyPath) -> list[Edit]:
         """Take the entry out, with its comma, and with its lines where it has them to itself."""
@@ -38,8 +38,8 @@ class JsonEditor:
 
     def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
         """Take some of the entries out, and not all that stand at the end."""
-        spans = self.spans.get(id(parent)) or self.spans.setdefault(id(parent), brackets.spans(parent))
-        edits = (edit for index in indexes for edit in brackets.removed(self.around, parent, spans, index))
+        spans = self.spans.get(id(parent)) or self.spans.setdefault(id(parent), flow.spans(parent))
+        edits = (edit for index in indexes for edit in flow.removed(self.around, parent, spans, index))
         return apart(edits)
 
     def rename(self, path: KeyPath, name: str) -> list[Edit]:
@@ -48,7 +48,7 @@ class JsonEditor:
 
     def copy(self, path: KeyPath, to: KeyPath) -> list[Edit]:
         """Add the value found at `path`, as it is written, at `to`."""
-        return self._add(to, brackets.raw(self.around, movable(self.document, path, to)))
+        return self._add(to, flow.raw(self.around, movable(self.document, path, to)))
 
     def _add(self, path: KeyPath, value: Json) -> list[Edit]:
-        return brackets.added(self.around, *new_entry(self.document, path, value))
+        return flow.added(self.around, *new_entry(self.document, path, value))

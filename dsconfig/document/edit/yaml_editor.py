@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dsconfig.document.edit import blocks, brackets
-from dsconfig.document.edit.edits import Edit, EditError, apart
-from dsconfig.document.edit.places import entry, movable, nearest, new_entry, renamed
-from dsconfig.document.edit.surroundings import Surroundings
+from dsconfig.document.edit import flow, yaml_block
+from dsconfig.document.edit.edit import Edit, EditError, apart
+from dsconfig.document.edit.neighbors import Surroundings
+from dsconfig.document.edit.targets import entry, movable, nearest, new_entry, renamed
 
 if TYPE_CHECKING:
-    from dsconfig.document.text import Document
+    from dsconfig.core.json_types import Json, KeyPath
+    from dsconfig.document.document import Document
     from dsconfig.document.tree import Node, Span
-    from dsconfig.json_types import Json, KeyPath
 
 
 class YamlEditor:
@@ -32,19 +32,19 @@ class YamlEditor:
             return self._add(path, value)
         self._check_own(path)
         if not path:
-            return brackets.replaced(self.around, node, node, value)
+            return flow.replaced(self.around, node, node, value)
         parent, index = entry(self.document, path)
         empty = node.span.start == node.span.end
         if node.items and not self.around.has_brackets(node):
             if not parent.members or self.around.has_brackets(parent):
                 raise EditError("a list with dashes may stand where no other value can")
-            return [blocks.replaced(self.around, parent, parent.members[index], value)]
+            return [yaml_block.replaced(self.around, parent, parent.members[index], value)]
         if parent.kind == "object" and not self.around.has_brackets(parent) and (empty or value):
             if empty or (isinstance(value, dict) and node.kind != "object"):
-                return [blocks.replaced(self.around, parent, parent.members[index], value)]
+                return [yaml_block.replaced(self.around, parent, parent.members[index], value)]
         elif empty:
             raise EditError("the item has no text")
-        return brackets.replaced(self.around, parent, node, value)
+        return flow.replaced(self.around, parent, node, value)
 
     def remove(self, path: KeyPath) -> list[Edit]:
         """Take the entry out, with its comma, or with its lines where it has them to itself."""
@@ -55,7 +55,7 @@ class YamlEditor:
     def remove_entries(self, parent: Node, indexes: Sequence[int]) -> list[Edit]:
         """Take some of the entries out, and not all that stand at the end."""
         spans = self._spans(parent)
-        removed = brackets.removed if self.around.has_brackets(parent) else blocks.removed
+        removed = flow.removed if self.around.has_brackets(parent) else yaml_block.removed
         return apart(edit for index in indexes for edit in removed(self.around, parent, spans, index))
 
     def rename(self, path: KeyPath, name: str) -> list[Edit]:
@@ -67,20 +67,20 @@ class YamlEditor:
     def copy(self, path: KeyPath, to: KeyPath) -> list[Edit]:
         """Add the value found at `path`, as it is written, at `to`."""
         self._check_own(path)
-        return self._add(to, blocks.raw(self.around, movable(self.document, path, to)))
+        return self._add(to, yaml_block.raw(self.around, movable(self.document, path, to)))
 
     def _add(self, path: KeyPath, value: Json) -> list[Edit]:
         self._check_own(nearest(self.document, path))
         section, key, value = new_entry(self.document, path, value)
         if self.around.has_brackets(section):
-            return brackets.added(self.around, section, key, value)
-        return blocks.added(self.around, section, key, value)
+            return flow.added(self.around, section, key, value)
+        return yaml_block.added(self.around, section, key, value)
 
     def _spans(self, node: Node) -> list[Span]:
         """The stretch of each entry, found once for each object and list."""
         spans = self.spans.get(id(node))
         if spans is None:
-            spans = self.spans[id(node)] = blocks.spans(self.around, node)
+            spans = self.spans[id(node)] = yaml_block.spans(self.around, node)
         return spans
 
     def _check_own(self, path: KeyPath) -> None:

@@ -6,10 +6,10 @@ and returns where it stopped. What hjson takes and json does not is noted on the
 
 from __future__ import annotations
 
-from dsconfig.document.hjson.bare import KEY, kind_of_word, line_end, literal, skip, skip_mark
-from dsconfig.document.hjson.builder import Frame, TreeBuilder
 from dsconfig.document.hjson.errors import ReadError
 from dsconfig.document.hjson.strings import multiline, quoted
+from dsconfig.document.hjson.tree_builder import Frame, TreeBuilder
+from dsconfig.document.hjson.unquoted import KEY, kind_of_word, line_end, literal, skip, skip_mark
 from dsconfig.document.tree import Node, NodeKind, Span, Tree
 
 

@@ -10,8 +10,9 @@ import re
 from bisect import bisect_right
 from typing import Final
 
-from dsconfig.document.hjson.bare import KEY, skip_mark
-from dsconfig.document.hjson.broken_entries import (
+from dsconfig.document.document import line_starts
+from dsconfig.document.hjson.errors import GiveUpError, ReadError
+from dsconfig.document.hjson.recover_entries import (
     TEMPLATE,
     read_entry,
     read_value,
@@ -19,9 +20,8 @@ from dsconfig.document.hjson.broken_entries import (
     skip_any,
     step_over,
 )
-from dsconfig.document.hjson.builder import Frame, TreeBuilder
-from dsconfig.document.hjson.errors import GiveUpError, ReadError
-from dsconfig.document.text import line_starts
+from dsconfig.document.hjson.tree_builder import Frame, TreeBuilder
+from dsconfig.document.hjson.unquoted import KEY, skip_mark
 from dsconfig.document.tree import BOTH_JSON, EVERYBODY, ONLY_JSON, Tree
 
 _ENTRY: Final = re.compile(r"[,}\]\s]{0,200}(?:\"[^\"\r\n]*\"|'[^'\r\n]*'|[\w.$-]+)[ \t]*:")

@@ -7,14 +7,14 @@ from typing import Final
 
 import yaml
 
-from dsconfig.document.text import line_start
+from dsconfig.document.document import line_start
 from dsconfig.document.tree import MAX_VALUES, NOBODY, Node, Span, Tree
 from dsconfig.document.yaml.comments import comments
 from dsconfig.document.yaml.limits import LimitError, check_limits
-from dsconfig.document.yaml.locate import Locator
-from dsconfig.document.yaml.notes import Notes
+from dsconfig.document.yaml.problems import Notes
 from dsconfig.document.yaml.pyyaml import ERRORS, LOADER, message, offset
 from dsconfig.document.yaml.repair import values_of
+from dsconfig.document.yaml.to_tree import Locator
 
 _ODD: Final = re.compile("\ufeff?[^\t\ufeff]*[\t\ufeff]")
 """`yaml.safe_load` refuses tabs that libyaml takes, and takes inner byte order marks; it reads such text."""

@@ -8,7 +8,7 @@ from typing import Final
 import yaml
 
 from dsconfig.document.tree import MAX_DIGITS, NOBODY, Span
-from dsconfig.document.yaml.notes import Notes
+from dsconfig.document.yaml.problems import Notes
 from dsconfig.document.yaml.pyyaml import ERRORS, LOADER, construct, message, walk
 
 _PLAIN_TAGS: Final = {yaml.ScalarNode: "str", yaml.SequenceNode: "seq", yaml.MappingNode: "map"}

@@ -8,8 +8,8 @@ from dsconfig.model.compression.layer_reduction import LayerReduction
 from dsconfig.model.compression.pruning import ChannelPruning, HeadPruning, RowPruning, SparsePruning
 from dsconfig.model.compression.quantize import QuantizedActivations, QuantizedWeights
 from dsconfig.model.key import Key
-from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section_triggers import SCRIPT
 
 
 class CompressionTraining(Section):

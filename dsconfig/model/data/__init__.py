@@ -8,8 +8,8 @@ from dsconfig.model.data.curriculum import CurriculumLearning
 from dsconfig.model.data.routing import DataRouting
 from dsconfig.model.data.sampling import DataSampling
 from dsconfig.model.key import Key
-from dsconfig.model.openers import SCRIPT
 from dsconfig.model.section import RootKeys, Section
+from dsconfig.model.section_triggers import SCRIPT
 
 __all__ = ["CurriculumLearning", "DataEfficiency"]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.batch import triplet
-from dsconfig.batch.triplet import MICRO, STEPS, TRAIN
-from dsconfig.batch.world_sizes import divisors, nearest_multiples
+from dsconfig.core import batch
+from dsconfig.core.batch import MICRO, STEPS, TRAIN, nearest_multiples
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._numbers import division
 from dsconfig.rules._parallel_sizes import size_of
-from dsconfig.words import quoted
+from dsconfig.rules.batch.world_sizes import divisors
 
 _WORLD = "runtime/config.py:DeepSpeedConfig.__init__"
 _SEQUENCE, _DATA = "sequence_parallel_size", "data_parallel_size"
@@ -35,7 +35,7 @@ def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
         return
     ctx.depends_on("0.19.3")
     try:
-        fails = not triplet.world_size(1, size, ctx.release, from_file=False) > 0
+        fails = not batch.world_size(1, size, ctx.release, from_file=False) > 0
     except (TypeError, ZeroDivisionError):
         fails = True
     if fails:

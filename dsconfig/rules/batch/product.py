@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.batch.triplet import MICRO, STEPS, TRAIN, Triplet
-from dsconfig.batch.world_sizes import nearest_multiples, working_sizes
-from dsconfig.diagnostic import Fix, Remove
+from dsconfig.core.batch import MICRO, STEPS, TRAIN, Triplet, nearest_multiples
+from dsconfig.core.diagnostic import Fix, Remove
+from dsconfig.core.json_types import Json
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
-from dsconfig.rules.batch._failed import failed, plain
+from dsconfig.rules.batch._no_triplet import failed, plain
+from dsconfig.rules.batch.world_sizes import working_sizes
 
 _DERIVE = "runtime/config.py:DeepSpeedConfig._set_batch_related_parameters"
 _ASSERT = "runtime/config.py:DeepSpeedConfig._batch_assertion"

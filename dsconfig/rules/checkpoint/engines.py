@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.words import quoted
 
 _WRITER = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
 _DATASTATES = "datastates_ckpt"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._formats import format_place, model_format
+from dsconfig.rules._dtypes import format_place, model_format
+from dsconfig.rules._move_fix import renamed
 from dsconfig.rules._parallel_sizes import device_mesh
-from dsconfig.rules._relocation import renamed
-from dsconfig.words import one_of, quoted
 
 _FORMAT = "communication_data_type"
 _SEQUENCE = "sequence_parallel_size"

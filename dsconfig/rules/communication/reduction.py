@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._stage import stage, stage_place
-from dsconfig.words import quoted
 
 _OP = "gradient_allreduce_op"
 _ZENFLOW = "zero_optimization.zenflow"

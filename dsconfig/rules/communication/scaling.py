@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.wording import compact, quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import NamedTuple
+from dsconfig.rules._dtypes import bf16_optimizer
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._formats import bf16_optimizer
+from dsconfig.rules._no_effect import without_effect
 from dsconfig.rules._stage import ZERO, stage, stage_set_here
-from dsconfig.rules._unread import without_effect
-from dsconfig.words import compact, quoted
 
 _BUCKET = "runtime/engine.py:DeepSpeedEngine.allreduce_bucket"
 _PRESCALE = "prescale_gradients"

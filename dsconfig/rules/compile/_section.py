@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.evaluation.context import Context, SkipRule
-from dsconfig.json_types import Json, JsonObject
 
 _DEEP = "compile.deepcompile"
 _PASSES = "compile.passes"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._offload import OPTIMIZER, PARAM
 from dsconfig.rules._stage import stage
 from dsconfig.rules.compile._section import device_of, section_of
-from dsconfig.words import quoted
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 _DEEP = "compile.deepcompile"

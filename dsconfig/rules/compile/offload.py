@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
+from dsconfig.core.diagnostic import Fix, Remove
+from dsconfig.core.wording import one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, PARAM
 from dsconfig.rules._stage import stage
 from dsconfig.rules.compile._section import device_of, on_here, passes_of, requires_deepcompile
-from dsconfig.words import one_of
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 _OFFLOADS = ("offload_activation", "offload_parameters", "offload_opt_states")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._stage import stage, stage_set_here, stage_words
 from dsconfig.rules.compile._section import on_here, passes_of, requires_deepcompile
-from dsconfig.words import one_of, quoted
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 _DEEP = "compile.deepcompile"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers import versions
+from dsconfig.consumers import consumer_versions
 from dsconfig.evaluation.context import Context
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+    from dsconfig.core.json_types import KeyPath
 
 FILL = "accelerate utils/dataclasses.py:DeepSpeedPlugin.deepspeed_config_process"
 INIT = "accelerate utils/dataclasses.py:DeepSpeedPlugin.__post_init__"
@@ -21,7 +21,7 @@ def reader(ctx: Context) -> str:
 
 def does(ctx: Context, word: str) -> bool:
     """Whether the version that reads the config does what a change of `consumers.versions` brought."""
-    return versions.does(word, ctx.consumer, ctx.version)
+    return consumer_versions.does(word, ctx.consumer, ctx.version)
 
 
 def overwritten(ctx: Context, path: KeyPath) -> bool:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.batch.triplet import KEYS
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.diagnostic import Fix, Set, dotted
-from dsconfig.evaluation.condition import Condition, Counts, Needed
+from dsconfig.core.batch import KEYS
+from dsconfig.core.diagnostic import Fix, Set, dotted
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.schema_condition import Condition, Counts, Needed
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._homes import named
+from dsconfig.rules._suggest_section import named
 from dsconfig.rules.consumers._reader import FILL, INIT, does, reader
-from dsconfig.words import quoted
 
 
 @rule(

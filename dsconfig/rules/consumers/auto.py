@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import dotted
+from dsconfig.core.diagnostic import dotted
+from dsconfig.core.json_types import Json
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
-from dsconfig.rules._homes import named
+from dsconfig.rules._suggest_section import named
 from dsconfig.rules.consumers._reader import FILL, INIT, overwritten, reader
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+    from dsconfig.core.json_types import KeyPath
 
 
 def _autos(section: Mapping[str, Json], path: KeyPath) -> Iterator[KeyPath]:
@@ -43,7 +43,7 @@ def auto_that_nobody_fills(ctx: Context) -> Iterator[Finding]:
     """
     if not ctx.plugged:
         return
-    from dsconfig.consumers.by_name import BY_NAME, consumer_of
+    from dsconfig.consumers.registry import BY_NAME, consumer_of
 
     fills = {fill.key for fill in consumer_of(ctx.spec).fills}
     unknown = {event.path for event in ctx.walk.unknown}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._homes import named
+from dsconfig.rules._suggest_section import named
 from dsconfig.rules.consumers._reader import reader
-from dsconfig.words import quoted
 
 
 @rule(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import EffectName
-from dsconfig.evaluation.condition import Absent, Condition
+from dsconfig.core.diagnostic import EffectName
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.schema_condition import Absent, Condition
 from dsconfig.rules._fixes import removal
 from dsconfig.rules.consumers._reader import INIT, overwritten, reader
-from dsconfig.words import quoted
 
 
 @rule(

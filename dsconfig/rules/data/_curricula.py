@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import EffectName
+from dsconfig.core.diagnostic import EffectName
+from dsconfig.core.json_types import JsonObject, NamedTuple
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import JsonObject, NamedTuple
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+    from dsconfig.core.json_types import KeyPath
 
 
 _OLD = "curriculum_learning"

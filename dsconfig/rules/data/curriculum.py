@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from dsconfig.core.json_types import JsonObject
+from dsconfig.core.wording import described, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import JsonObject
-from dsconfig.rules._homes import named
+from dsconfig.rules._suggest_section import named
 from dsconfig.rules.data._curricula import NEW, Curriculum, curricula, metrics_of
-from dsconfig.rules.data._needs import needs
-from dsconfig.words import described, one_of, quoted
+from dsconfig.rules.data._required_keys import needs
 
 _FILE = "runtime/data_pipeline/config.py"
 _SCHEDULER = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"

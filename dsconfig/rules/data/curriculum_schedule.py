@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._homes import named
+from dsconfig.rules._suggest_section import named
 from dsconfig.rules.data._curricula import curricula
-from dsconfig.words import one_of, quoted
 
 _SCHEDULER = "runtime/data_pipeline/curriculum_scheduler.py:CurriculumScheduler.__init__"
 _TYPES = ("fixed_discrete", "fixed_root", "fixed_linear", "custom")

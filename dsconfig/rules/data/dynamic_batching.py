@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import kind, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
-from dsconfig.rules.data._needs import needs
-from dsconfig.words import kind, quoted
+from dsconfig.rules.data._required_keys import needs
 
 _FILE = "runtime/data_pipeline/config.py"
 _BATCHING = "data_efficiency.data_sampling.dynamic_batching"

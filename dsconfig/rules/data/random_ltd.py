@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.json_types import JsonObject
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import JsonObject
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._homes import named
-from dsconfig.words import one_of, quoted
+from dsconfig.rules._suggest_section import named
 
 _ROUTING = "data_efficiency.data_routing"
 _LTD = f"{_ROUTING}.random_ltd"

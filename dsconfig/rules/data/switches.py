@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.words import one_of, quoted
 
 _CURRICULUM = "data_efficiency.data_sampling.curriculum_learning"
 _BATCHING = "data_efficiency.data_sampling.dynamic_batching"

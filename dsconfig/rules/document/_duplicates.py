@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dsconfig.diagnostic import Fix, Replace
+from dsconfig.core.diagnostic import Fix, Replace
+from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document, Node, Problem
 from dsconfig.document.edit import EditError, Editor, editor
-from dsconfig.json_types import NamedTuple
 
 
 class Duplicate(NamedTuple):

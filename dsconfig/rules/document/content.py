@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.document import MAX_DEPTH, MAX_SIZE, MAX_VALUES
+from dsconfig.core.file_bytes import MAX_SIZE
+from dsconfig.core.wording import kind
+from dsconfig.document import MAX_DEPTH, MAX_VALUES
 from dsconfig.document.encoding import wide_encoding
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.document._oddities import BEYOND, READ, is_binary, problems, says
-from dsconfig.words import kind
+from dsconfig.rules.document._text_problems import BEYOND, READ, is_binary, problems, says
 
 
 @rule("DSC004", effect="rejected", source=READ, reads="text")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._homes import named
-from dsconfig.rules.document._oddities import problems
+from dsconfig.rules._suggest_section import named
+from dsconfig.rules.document._text_problems import problems
 
 
 @rule(

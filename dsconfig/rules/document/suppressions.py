@@ -13,7 +13,7 @@ def unused_suppression(_: Context) -> Iterator[Finding]:
     """A suppression silences nothing, or names no rule.
 
     It outlived its reason, or never had one: the finding it names is not there. It is found where
-    suppressions are applied (`dsconfig.checking.suppress`), after the verdict; the rule here only gives it
+    suppressions are applied (`dsconfig.check.apply_suppressions`), after the verdict; the rule here only gives it
     a page and a code.
 
     Good:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix
+from dsconfig.core.diagnostic import Fix
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.document import KINDS, Problem, Span
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.document._groups import causes, closer, groups, json_word, python_word
-from dsconfig.rules.document._oddities import BEYOND, OWN, READ, meaning, repair, says
-from dsconfig.words import one_of, quoted
+from dsconfig.rules.document._group_problems import causes, closer, groups, json_word, python_word
+from dsconfig.rules.document._text_problems import BEYOND, OWN, READ, meaning, repair, says
 
 _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser", "yaml": "the YAML parser"}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from dsconfig.core.wording import one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.document._oddities import READ, problems
-from dsconfig.words import one_of
+from dsconfig.rules.document._text_problems import READ, problems
 
 
 @rule("DSC007", effect="rejected", source=READ, reads="template")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from dsconfig.batch import triplet
-from dsconfig.batch.triplet import Impossible
-from dsconfig.json_types import Json, JsonObject, NamedTuple
-from dsconfig.rules.elasticity._faults import ranks_per_node
+from dsconfig.core import batch as triplet
+from dsconfig.core.batch import Impossible
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple
+from dsconfig.rules.elasticity._block_errors import ranks_per_node
 from elastic.deepspeed.semantics import Semantics
 
 _TOO_LONG = 2_000_000

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.batch import triplet
-from dsconfig.diagnostic import Fix, Remove
-from dsconfig.evaluation.condition import Absent, Condition, Counts, Is
+from dsconfig.core import batch
+from dsconfig.core.diagnostic import Fix, Remove
+from dsconfig.core.wording import one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.schema_condition import Absent, Condition, Counts, Is
 from dsconfig.rules.elasticity._section import block_of
-from dsconfig.words import one_of
 
 _ENGINE = "runtime/config.py:DeepSpeedConfig.__init__"
 
@@ -27,7 +27,7 @@ _ENGINE = "runtime/config.py:DeepSpeedConfig.__init__"
             (Is("elasticity.enabled", (True,)), Counts("elasticity.ignore_non_elastic_batch_info", (False,))),
             Absent(key, f"`elasticity` is enabled and works `{key}` out"),
         )
-        for key in triplet.KEYS
+        for key in batch.KEYS
     ),
 )
 def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
@@ -51,7 +51,7 @@ def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
     """
     if block_of(ctx).get("ignore_non_elastic_batch_info", False):
         return
-    given = [key for key in triplet.KEYS if ctx.has(key)]
+    given = [key for key in batch.KEYS if ctx.has(key)]
     if given:
         first, *others = given
         yield ctx.at(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.elasticity._faults import faults
+from dsconfig.rules.elasticity._block_errors import faults
 from dsconfig.rules.elasticity._section import block_of, semantics_of
 
 _CONFIG = "elasticity/config.py:ElasticityConfig.__init__"

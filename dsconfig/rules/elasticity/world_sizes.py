@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.batch.reading import data_parallel_size
+from dsconfig.rules.batch._triplet import data_parallel_size
 from dsconfig.rules.elasticity._section import solver_of, works_somewhere
 from dsconfig.rules.elasticity._solver import Solver, endless
-from dsconfig.words import quoted
 
 _SOLVER = "elasticity/elasticity.py:compute_elastic_config"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Operation, Remove, Set
+from dsconfig.core.diagnostic import Fix, Operation, Remove, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._numbers import is_number
-from dsconfig.words import quoted
 
 _STEP = "runtime/engine.py:DeepSpeedEngine._take_model_step"
 _CLIPPING = "gradient_clipping"

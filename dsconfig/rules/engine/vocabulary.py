@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import described
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
 from dsconfig.rules._numbers import division, is_integer
-from dsconfig.words import described
 
 _VOCABULARY = "vocabulary_size"
 _ALIGNMENT = 8

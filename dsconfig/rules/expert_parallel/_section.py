@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dsconfig.core.json_types import Json
 from dsconfig.evaluation.context import Context, SkipRule
-from dsconfig.json_types import Json
 
 EP = "expert_parallel"
 TP = "tensor_parallel.autotp_size"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json, NamedTuple
 from dsconfig.rules.expert_parallel._section import EP, TP, requires_autoep, tensor_parallel_size, value_of
-from dsconfig.words import quoted
 
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._offload import OPTIMIZER, PARAM
@@ -17,7 +18,6 @@ from dsconfig.rules.expert_parallel._section import (
     tensor_parallel_size,
     value_of,
 )
-from dsconfig.words import quoted
 
 _FOLDING = "module_inject/auto_ep_folding.py:validate_folding_global"
 

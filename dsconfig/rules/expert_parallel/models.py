@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._experts import DENSE
+from dsconfig.rules._model_facts import is_known, model
 from dsconfig.rules.expert_parallel._section import EP, requires_autoep, value_of
-from dsconfig.rules.trained import is_known, model
 
 _CHOICES = ("preset_model", "moe_layer_pattern")
 

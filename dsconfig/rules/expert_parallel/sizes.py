@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.batch.world_sizes import divisors
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import division
+from dsconfig.rules.batch.world_sizes import divisors
 from dsconfig.rules.expert_parallel._section import (
     EP,
     bad_integer,
@@ -17,7 +18,6 @@ from dsconfig.rules.expert_parallel._section import (
     tensor_parallel_size,
     value_of,
 )
-from dsconfig.words import one_of, quoted
 
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
 _FOLDING = "module_inject/auto_ep_folding.py"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import expected, kind, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._homes import named
+from dsconfig.rules._suggest_section import named
 from dsconfig.rules.expert_parallel._section import EP, bad_integer, on_here, requires_autoep
-from dsconfig.words import expected, kind, quoted
 
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
 

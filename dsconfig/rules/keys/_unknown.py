@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias, TypeVar
 
-from dsconfig.diagnostic import EffectName, dotted
+from dsconfig.core.diagnostic import EffectName, dotted
+from dsconfig.core.json_types import KeyPath, NamedTuple
+from dsconfig.core.releases import NEVER
 from dsconfig.evaluation.context import Context
-from dsconfig.evaluation.events import UnknownKey
-from dsconfig.json_types import KeyPath, NamedTuple
+from dsconfig.evaluation.walk_events import UnknownKey
 from dsconfig.model.keyinfo import KeyInfo, section_keys
 from dsconfig.model.paths import meant_in
-from dsconfig.model.views import SectionView
-from dsconfig.releases import NEVER
-from dsconfig.rules._homes import home_of, places_of, reads
-from dsconfig.rules._similar import fits, guess
+from dsconfig.model.release_view import SectionView
+from dsconfig.rules._did_you_mean import fits, guess
+from dsconfig.rules._suggest_section import home_of, places_of, reads
 
 
 class Removed(NamedTuple):
@@ -185,7 +185,7 @@ def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
 
 
 def _own_keys(consumer: str) -> tuple[str, ...]:
-    from dsconfig.consumers.by_name import BY_NAME
+    from dsconfig.consumers.registry import BY_NAME
 
     return BY_NAME[consumer].own_keys
 

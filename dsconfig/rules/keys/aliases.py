@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
-from dsconfig.evaluation.events import KnownKey
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.walk_events import KnownKey
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._homes import named
+from dsconfig.rules._suggest_section import named
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
 

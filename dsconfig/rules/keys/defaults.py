@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Fix, Set, dotted
+from dsconfig.core.diagnostic import Fix, Set, dotted
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple
+from dsconfig.core.releases import NEVER, NUMBERS, name
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json, JsonObject, NamedTuple
 from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, section_keys
-from dsconfig.model.views import SectionView
-from dsconfig.releases import NEVER, NUMBERS, name
-from dsconfig.rules._formats import bf16_optimizer
+from dsconfig.model.release_view import SectionView
+from dsconfig.rules._dtypes import bf16_optimizer
 from dsconfig.rules._stage import ZERO, stage
-from dsconfig.words import quoted
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+    from dsconfig.core.json_types import KeyPath
 
 
 class _Change(NamedTuple):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple, Spec
+from dsconfig.core.wording import expected, one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json, JsonObject, NamedTuple, Spec
 from dsconfig.model.keyinfo import ROOT, child_section
-from dsconfig.model.views import KeyView
-from dsconfig.rules._homes import named
-from dsconfig.words import expected, one_of
+from dsconfig.model.release_view import KeyView
+from dsconfig.rules._suggest_section import named
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+    from dsconfig.core.json_types import KeyPath
 
 
 @rule(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, dotted
+from dsconfig.core.diagnostic import Fix, dotted
+from dsconfig.core.wording import expected, one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.model.views import view
+from dsconfig.model.release_view import view
+from dsconfig.rules._did_you_mean import guess
 from dsconfig.rules._fixes import loss
-from dsconfig.rules._homes import COMMON
-from dsconfig.rules._relocation import moved, renamed
-from dsconfig.rules._similar import guess
-from dsconfig.rules.keys._successors import instead, said_today
+from dsconfig.rules._move_fix import moved, renamed
+from dsconfig.rules._suggest_section import COMMON
+from dsconfig.rules.keys._replacements import instead, said_today
 from dsconfig.rules.keys._unknown import Misplaced, Misspelt, NeverRead, Unexplained, Unknown, unknowns
-from dsconfig.words import expected, one_of
 
 _ROOT = "runtime/config.py:DeepSpeedConfig._initialize_params"
 

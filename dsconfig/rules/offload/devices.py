@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
-from dsconfig.evaluation.condition import Condition, Needed
+from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.schema_condition import Condition, Needed
 from dsconfig.rules._offload import OPTIMIZER, PARAM
 
 _CONFIG = "runtime/zero/offload_config.py"

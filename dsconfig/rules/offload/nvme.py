@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
-from dsconfig.evaluation.condition import Condition, Is, Needed
+from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.schema_condition import Condition, Is, Needed
+from dsconfig.rules._no_effect import differs_from_default, without_effect
 from dsconfig.rules._offload import OPTIMIZER, PARAM, device
 from dsconfig.rules._stage import stage
-from dsconfig.rules._unread import differs_from_default, without_effect
 
 
 @rule(

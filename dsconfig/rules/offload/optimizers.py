@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import NamedTuple
 from dsconfig.rules._built_class import known_names, names_a_class
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import ZERO, stage
 from dsconfig.rules.offload._optimizer import asks_for_torch_adam, type_of
-from dsconfig.words import one_of, quoted
 
 
 @rule(

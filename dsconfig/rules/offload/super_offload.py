@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._no_effect import differs_from_default
 from dsconfig.rules._offload import OPTIMIZER
 from dsconfig.rules._stage import stage, stage_set_here, stage_words
-from dsconfig.rules._unread import differs_from_default
 from dsconfig.rules.offload._optimizer import type_of
 
 _SUPER = f"{OPTIMIZER}.super_offload"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._formats import bf16_place
+from dsconfig.rules._dtypes import bf16_place
 from dsconfig.rules._offload import OPTIMIZER, asked_for, offload_place, offloaded
 from dsconfig.rules._stage import zero_stage
 from dsconfig.rules.optimizer._own_type import own_type
-from dsconfig.words import one_of, quoted
 
 _TYPE = "optimizer.type"
 _SCALE = "fp16.loss_scale"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._dtypes import bf16_optimizer
 from dsconfig.rules._experts import FUSED, TENSORS, block_of, transformers_version
-from dsconfig.rules._formats import bf16_optimizer
+from dsconfig.rules._model_facts import is_known, model
 from dsconfig.rules.optimizer.muon import is_muon
-from dsconfig.rules.trained import is_known, model
-from dsconfig.words import quoted
 
 _ONE_MATRIX = frozenset(("bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "phi3"))
 """Types of models in which queries, keys and values are one projection."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import compact, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._formats import bf16_place, model_format
+from dsconfig.rules._dtypes import bf16_place, model_format
 from dsconfig.rules._stage import stage, stage_set_here
-from dsconfig.words import compact, quoted
 
 _BASIC = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
 _TYPE = "optimizer.type"

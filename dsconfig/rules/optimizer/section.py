@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import optimizer, written_type
-from dsconfig.rules._type_left_out import type_left_out
+from dsconfig.rules._missing_type import type_left_out
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 

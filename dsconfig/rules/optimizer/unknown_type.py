@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.releases import name
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import TypeInfo, type_named
-from dsconfig.releases import name
 from dsconfig.rules._built_class import known_names, known_type, written_type
-from dsconfig.words import one_of, quoted
 
 _ENGINE = "runtime/engine.py:DeepSpeedEngine"
 _TYPE = "optimizer.type"
@@ -68,7 +68,7 @@ def _reason(ctx: Context, kind: TypeInfo | None, word: str) -> str:
 
 def _meant(word: str, ctx: Context) -> str | None:
     """The type that is meant by a name that names none; never one that the release does not have."""
-    from dsconfig.rules._similar import alike, nearest_of
+    from dsconfig.rules._did_you_mean import alike, nearest_of
 
     known = [*torch_classes.OPTIMIZERS, *known_names(ctx, "Optimizer")]
     for wanted in (word, _bare(word)):
@@ -83,7 +83,7 @@ _MAKERS = r"^(deepspeed|torch(optim)?|fused|cpu|onebit|zeroone|bnb|hf)+|(torch|f
 
 
 def _bare(word: str) -> str:
-    from dsconfig.words.spelling import plain
+    from dsconfig.core.wording.did_you_mean import plain
 
     return re.sub(_MAKERS, "", plain(word))
 

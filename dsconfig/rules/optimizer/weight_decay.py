@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import ADAM, decoupled, known_type, params, written_type
 from dsconfig.rules._fixes import removal
 from dsconfig.rules.optimizer._own_type import own_type
-from dsconfig.words import quoted
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer"
 _TYPE = "optimizer.type"

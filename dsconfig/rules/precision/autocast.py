@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._autocast import autocasts
+from dsconfig.rules._dtypes import bf16_place, format_of, format_place, model_format
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._formats import bf16_place, format_of, format_place, model_format
 from dsconfig.rules._stage import ZERO
-from dsconfig.words import quoted
 
 _INIT = "runtime/torch_autocast.py:init_autocast_params"
 _ENABLED = "torch_autocast.enabled"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
 from dsconfig.rules._autocast import autocasts
-from dsconfig.words import quoted
 
 _INIT = "runtime/torch_autocast.py:init_autocast_params"
 _MODULES = "torch_autocast.lower_precision_safe_modules"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import NamedTuple
+from dsconfig.rules._dtypes import bf16_place
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._formats import bf16_place
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import stage
-from dsconfig.words import quoted
 
 _CONFIGURE = "runtime/base_optimizer.py:ZeROOptimizer._configure_master_weights"
 _FP16 = "fp16.fp16_master_weights_and_grads"

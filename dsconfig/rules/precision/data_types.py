@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._dtypes import bf16_optimizer, format_of, format_place, model_format
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._formats import bf16_optimizer, format_of, format_place, model_format
+from dsconfig.rules._no_effect import differs_from_default, without_effect
 from dsconfig.rules._stage import ZERO, stage_place
-from dsconfig.rules._unread import differs_from_default, without_effect
-from dsconfig.words import quoted
 
 _SECTION = "data_types"
 _ACCUMULATION = f"{_SECTION}.grad_accum_dtype"

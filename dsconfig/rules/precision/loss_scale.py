@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove
+from dsconfig.core.diagnostic import Fix, Remove
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import kind, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
-from dsconfig.words import kind, quoted
 
 _FP16 = "runtime/precision_config.py:DeepSpeedFP16Config"
 _BIGGEST_POWER = 2**40

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.core.diagnostic import Fix, Remove, Set
+from dsconfig.core.json_types import NamedTuple
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import NamedTuple
+from dsconfig.rules._dtypes import bf16_place
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._formats import bf16_place
 from dsconfig.rules._stage import stage, stage_place, stage_words
 
 _CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"

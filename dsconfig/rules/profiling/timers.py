@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.core.wording import described
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json, NamedTuple
-from dsconfig.words import described
 
 _SWITCHES = ("wall_clock_breakdown", "flops_profiler.enabled")
 

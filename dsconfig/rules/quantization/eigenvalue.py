@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import described, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
-from dsconfig.words import described, quoted
 
 _MOQ = "quantize_training"
 _EIGENVALUE = f"{_MOQ}.eigenvalue"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.releases import name
+from dsconfig.core.wording import one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.model.keyinfo import section_keys, types_of
-from dsconfig.releases import name
 from dsconfig.rules._built_class import Chosen, params, required, scheduler
 from dsconfig.rules._fixes import loss
-from dsconfig.rules._relocation import renamed
-from dsconfig.words import one_of
+from dsconfig.rules._move_fix import renamed
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._scheduler_from_config"
 _PARAMS = ("scheduler", "params")
@@ -47,7 +47,7 @@ def unknown_scheduler_param(ctx: Context) -> Iterator[Finding]:
 
 
 def _unknown(ctx: Context, chosen: Chosen, word: str) -> Finding:
-    from dsconfig.rules._similar import alike, nearest_of
+    from dsconfig.rules._did_you_mean import alike, nearest_of
 
     others = _takers(ctx, word)
     near = None if others else nearest_of(word, chosen.accepts - params(ctx, "scheduler").keys())
@@ -105,7 +105,7 @@ def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
     chosen = scheduler(ctx)
     missing = [key for key in required(chosen) if key not in params(ctx, "scheduler")] if chosen else []
     if missing:
-        from dsconfig.consumers.programs import writes  # most configs lack nothing
+        from dsconfig.launch.program_writes import writes  # most configs lack nothing
 
         missing = [key for key in missing if not writes(ctx.document.name, "scheduler", key)]
     if chosen and missing:

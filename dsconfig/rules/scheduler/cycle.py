@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Remove, Set
+from dsconfig.core.diagnostic import Fix, Remove, Set
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import optimizer, params, written_type
-from dsconfig.words import one_of, quoted
 
 _MOMENTUM = "runtime/lr_schedules.py:OneCycle._initialize_momentum"
 _SWITCH = ("scheduler", "params", "cycle_momentum")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import required, scheduler, written_type
-from dsconfig.rules._type_left_out import type_left_out
-from dsconfig.words import one_of, quoted
+from dsconfig.rules._missing_type import type_left_out
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._scheduler_from_config"
 _PARAMS = "scheduler.params"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import kind, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
 from dsconfig.rules._built_class import Chosen, params, scheduler
 from dsconfig.rules._numbers import spelled
-from dsconfig.words import kind, quoted
 
 _FILE = "runtime/lr_schedules.py"
 _PARAMS = "scheduler.params"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.releases import name
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import type_named
-from dsconfig.releases import name
 from dsconfig.rules._built_class import known_names, known_type, written_type
-from dsconfig.words import one_of, quoted
 
 _BUILD = "runtime/engine.py:DeepSpeedEngine._scheduler_from_config"
 _TYPE = "scheduler.type"
@@ -50,7 +50,7 @@ def unknown_scheduler(ctx: Context) -> Iterator[Finding]:
         return
     if word == "get_torch_optimizer":  # a function of the module, which returns the optimizer: no error
         return
-    from dsconfig.rules._similar import alike, nearest_of
+    from dsconfig.rules._did_you_mean import alike, nearest_of
 
     own = known_names(ctx, "Scheduler")
     meant = nearest_of(word, [*own, *torch_classes.SCHEDULERS])

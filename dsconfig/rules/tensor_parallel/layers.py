@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._autocast import autocasts
-from dsconfig.rules._formats import format_of, format_place, model_format
+from dsconfig.rules._dtypes import format_of, format_place, model_format
 from dsconfig.rules.tensor_parallel._size import tensor_parallel
-from dsconfig.words import one_of, quoted
 
 _APPLY = "runtime/engine.py:DeepSpeedEngine._apply_autotp_partitioning"
 _PRESETS = ("llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi3")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.batch.world_sizes import divisors
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._homes import named
 from dsconfig.rules._numbers import division
 from dsconfig.rules._stage import STAGE, stage, stage_set_here
+from dsconfig.rules._suggest_section import named
+from dsconfig.rules.batch.world_sizes import divisors
 from dsconfig.rules.tensor_parallel._size import AUTOTP, tensor_parallel
-from dsconfig.words import one_of, quoted
 
 _APPLY = "runtime/engine.py:DeepSpeedEngine._apply_autotp_partitioning"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import expected, quoted
 from dsconfig.evaluation.context import Context, Finding
-from dsconfig.evaluation.events import KnownKey
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._homes import named
-from dsconfig.rules.types._refusals import effect_of
-from dsconfig.words import expected, quoted
+from dsconfig.evaluation.walk_events import KnownKey
+from dsconfig.rules._suggest_section import named
+from dsconfig.rules.types._refused_values import effect_of
 
 
 @rule(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.json_types import Json, Spec
+from dsconfig.core.wording import expected, kind, quoted
 from dsconfig.evaluation.context import Context, Finding
-from dsconfig.evaluation.events import Coercion
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json, Spec
-from dsconfig.rules._homes import named
-from dsconfig.rules.types._refusals import effect_of, refusals, stops, unchecked
-from dsconfig.words import expected, kind, quoted
+from dsconfig.evaluation.walk_events import Coercion
+from dsconfig.rules._suggest_section import named
+from dsconfig.rules.types._refused_values import effect_of, refusals, stops, unchecked
 
 _STRICT = "runtime/config_utils.py:DeepSpeedConfigModel"
 

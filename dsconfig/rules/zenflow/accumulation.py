@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._dtypes import format_of, format_place, model_format
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._formats import format_of, format_place, model_format
 from dsconfig.rules._offload import OPTIMIZER, device
 from dsconfig.rules._stage import stage
 from dsconfig.rules.zenflow._section import ZENFLOW, zenflow
-from dsconfig.words import quoted
 
 _UPDATE = f"{ZENFLOW}.update_interval"
 _CONFIGURE = "runtime/zenflow/engine.py:configure_zenflow"

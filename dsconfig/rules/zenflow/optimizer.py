@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device
 from dsconfig.rules._stage import stage
 from dsconfig.rules.zenflow._section import ZENFLOW, zenflow
-from dsconfig.words import one_of, quoted
 
 _STAGES_1_2 = "runtime/zenflow/zenflow_stage_1_and_2.py:ZenFlowZeroOptimizer"
 _TAKEN = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.zenflow._section import ZENFLOW, zenflow
-from dsconfig.words import quoted
 
 _SELECT = f"{ZENFLOW}.select_strategy"
 _EVERY = f"{ZENFLOW}.select_interval"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dsconfig.evaluation.context import Context
+from dsconfig.rules._model_facts import is_known
 from dsconfig.rules._stage import ZERO, stage
 from dsconfig.rules.tensor_parallel._size import tensor_parallel
-from dsconfig.rules.trained import is_known
 
 HPZ = f"{ZERO}.zero_hpz_partition_size"
 

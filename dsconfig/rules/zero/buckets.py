@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._dtypes import bf16_optimizer
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._formats import bf16_optimizer
 from dsconfig.rules._stage import ZERO, stage, stage_set_here, zero
-from dsconfig.words import quoted
 
 _STAGES_1_2 = "runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__"
 _OVERLAP = f"{ZERO}.overlap_comm"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.evaluation.condition import Absent, Condition, Counts, Is
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.schema_condition import Absent, Condition, Counts, Is
+from dsconfig.rules._dtypes import bf16_optimizer
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._formats import bf16_optimizer
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import ZERO, stage, stage_words
 

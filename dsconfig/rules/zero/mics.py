@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.batch.world_sizes import divisors
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._numbers import division
 from dsconfig.rules._stage import ZERO, stage
+from dsconfig.rules.batch.world_sizes import divisors
 
 _SHARD = f"{ZERO}.mics_shard_size"
 

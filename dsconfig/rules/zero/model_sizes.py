@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._autocast import autocasts
-from dsconfig.rules._formats import bf16_optimizer, format_of, model_format, sent_format
+from dsconfig.rules._dtypes import bf16_optimizer, format_of, model_format, sent_format
+from dsconfig.rules._model_facts import Weight, elements, is_known, largest, largest_linear, model
 from dsconfig.rules._numbers import rounded, rounded_up
 from dsconfig.rules._stage import ZERO, stage, stage_set_here
-from dsconfig.rules.trained import Weight, elements, is_known, largest, largest_linear, model
 
 _REDUCE = f"{ZERO}.reduce_bucket_size"
 _LIVE, _REUSE = f"{ZERO}.stage3_max_live_parameters", f"{ZERO}.stage3_max_reuse_distance"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._stage import ZERO, stage, stage_set_here, stage_words
-from dsconfig.words import quoted
 
 _OVERLAP = f"{ZERO}.overlap_comm"
 _CHECK = "runtime/engine.py:DeepSpeedEngine._do_sanity_check"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._relocation import renamed
+from dsconfig.rules._move_fix import renamed
 from dsconfig.rules._stage import ZERO, stage, zero
 from dsconfig.rules.consumers._reader import reader
-from dsconfig.words import quoted
 
 
 @rule(

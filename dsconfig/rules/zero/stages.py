@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.evaluation.condition import Absent, Condition, Counts, Is, Needed, NotEmpty
+from dsconfig.core.wording import compact, one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.schema_condition import Absent, Condition, Counts, Is, Needed, NotEmpty
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._stage import STAGE, ZERO, stage, stage_place, stage_set_here, stage_words, zero
-from dsconfig.words import compact, one_of
 
 _CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
 

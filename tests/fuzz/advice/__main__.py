@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, NamedTuple
 
-from dsconfig.consumers.launchers.table import format_of
 from dsconfig.document import read_text
+from dsconfig.launch.formats import format_of
 from tests.cases import cases
 from tests.fuzz.advice.follow import Attempt, attempts
 from tests.parity.generators import auto

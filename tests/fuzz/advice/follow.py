@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from dsconfig.checking.check import Report, check
-from dsconfig.diagnostic import Diagnostic
+from dsconfig.api.check import check
+from dsconfig.check.report import Report
+from dsconfig.core.diagnostic import Diagnostic
+from dsconfig.core.json_types import KeyPath
+from dsconfig.core.releases import NUMBERS
 from dsconfig.evaluation.context import Context, Source
-from dsconfig.json_types import KeyPath
-from dsconfig.releases import NUMBERS
 from dsconfig.rules import RULES
 from tests.fuzz.advice.places import Scene, at, default, named, place, spec, written
 from tests.fuzz.advice.sentences import (

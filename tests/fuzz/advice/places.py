@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from dsconfig.diagnostic import Diagnostic
+from dsconfig.core.diagnostic import Diagnostic
+from dsconfig.core.json_types import KeyPath
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import KeyPath
 from dsconfig.model.keyinfo import section_keys, types_of
-from dsconfig.rules._homes import places_of, reads
+from dsconfig.rules._suggest_section import places_of, reads
 from tests.parity.generators.keyspace import Spec
 
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dsconfig.document import Document, read_dict
-from dsconfig.resolving.asked import Options
-from dsconfig.resolving.changes import Change
-from dsconfig.resolving.fitting import Fit, Search, search_of
-from dsconfig.sizing.estimate import Room
-from dsconfig.sizing.refused import NotModelledError
+from dsconfig.memory.estimate import Room
+from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.resolve.fit_search import Fit, Search, search_of
+from dsconfig.resolve.memory_changes import Change
+from dsconfig.resolve.memory_request import Options
 from tests.parity.generators.memory import model
 from tests.parity.judges.memory import shape
 

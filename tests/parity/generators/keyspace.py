@@ -53,7 +53,7 @@ def arms(spec: Spec) -> tuple[Spec, ...]:
 
 def modelled_as(release: str) -> str:
     """The release as which the model is seen: one newer than the model knows counts as its newest."""
-    from dsconfig.releases import LATEST, NUMBERS
+    from dsconfig.core.releases import LATEST, NUMBERS
 
     return release if release in NUMBERS else LATEST
 
@@ -61,8 +61,8 @@ def modelled_as(release: str) -> str:
 @cache
 def slots(release: str | None = None) -> tuple[Slot, ...]:
     """Every key that the release reads (None: that any release reads), parents first."""
+    from dsconfig.core.releases import NUMBERS
     from dsconfig.model.paths import keys
-    from dsconfig.releases import NUMBERS
 
     found: dict[tuple[Step, ...], Slot] = {}
     steps: dict[tuple[str, ...], Step] = {}
@@ -100,7 +100,7 @@ def by_path(release: str | None = None) -> dict[tuple[Step, ...], Slot]:
 @cache
 def known_by(release: str) -> frozenset[tuple[Step, ...]]:
     """Paths that this release or an earlier one reads."""
-    from dsconfig.releases import NUMBERS
+    from dsconfig.core.releases import NUMBERS
 
     now = NUMBERS[modelled_as(release)]
     first: dict[tuple[Step, ...], int] = {}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dsconfig.resolving.errors import ResolveError
+from dsconfig.resolve.errors import ResolveError
 from tests.parity.generators import keyspace
 from tests.parity.generators.case import CLASSES, Case
 from tests.parity.judges.judging import Verdict

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dsconfig.releases import NUMBERS
-from dsconfig.resolving.effective import effective
-from dsconfig.sizing.engines.base import SAVE, Engine
-from dsconfig.sizing.engines.halves import GRAM
-from dsconfig.sizing.engines.setup import Rule
-from dsconfig.sizing.estimate import PHASES, bound, simulate
-from dsconfig.sizing.ledger import Ledger
-from dsconfig.sizing.models.families import record
-from dsconfig.sizing.models.hugging_face import shape_of
-from dsconfig.sizing.models.shape import Shape, Work
-from dsconfig.sizing.optimizers import ADAM, FOREACH, FUSED, SINGLE
-from dsconfig.sizing.reading import SECTIONS, Values, setup_of
-from dsconfig.sizing.tape import Adapter
-from dsconfig.sizing.with_zenflow import written
+from dsconfig.core.releases import NUMBERS
+from dsconfig.memory.engine_setup import SECTIONS, Values, setup_of
+from dsconfig.memory.engines.base import SAVE, Engine
+from dsconfig.memory.engines.muon_param_groups import GRAM
+from dsconfig.memory.engines.setup import Rule
+from dsconfig.memory.estimate import PHASES, bound, simulate
+from dsconfig.memory.graph import Adapter
+from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.models.from_hf_config import shape_of
+from dsconfig.memory.models.registry import record
+from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.optimizers import ADAM, FOREACH, FUSED, SINGLE
+from dsconfig.memory.zenflow_support import written
+from dsconfig.resolve.effective import effective
 
 NAMES = {
     "all_gather": "all_gather",

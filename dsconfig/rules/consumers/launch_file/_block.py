@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.launch_file import BLOCK, block
+from dsconfig.consumers.accelerate_launch_file import BLOCK, block
+from dsconfig.core.json_types import JsonObject
 from dsconfig.evaluation.context import Context
-from dsconfig.json_types import JsonObject
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+    from dsconfig.core.json_types import KeyPath
 
 
 ENVIRONMENT = "accelerate utils/launch.py:prepare_deepspeed_cmd_env"

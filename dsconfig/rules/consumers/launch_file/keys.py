@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from dsconfig.consumers.launch_file import BLOCK, BLOCK_KEYS, LINK, block, came, known_to, root_keys, went
-from dsconfig.diagnostic import Fix, Rename
+from dsconfig.consumers.accelerate_launch_file import (
+    BLOCK,
+    BLOCK_KEYS,
+    LINK,
+    block,
+    came,
+    known_to,
+    root_keys,
+    went,
+)
+from dsconfig.core.diagnostic import Fix, Rename
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording.did_you_mean import Lexicon, lexicon, nearest
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
 from dsconfig.rules.consumers.launch_file._block import in_block
-from dsconfig.words.spelling import Lexicon, lexicon, nearest
 
 _CONFIG = "accelerate commands/config/config_args.py:BaseConfig.from_yaml_file"
 

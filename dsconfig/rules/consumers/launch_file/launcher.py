@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.consumers.launch_file import BLOCK, DISTRIBUTED_TYPES
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.consumers.accelerate_launch_file import BLOCK, DISTRIBUTED_TYPES
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.words import quoted
 
 _LAUNCH = "accelerate commands/launch.py:_validate_launch_command"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.launch_file import LINK, NOT_BESIDE_LINK
+from dsconfig.consumers.accelerate_launch_file import LINK, NOT_BESIDE_LINK
+from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules.consumers._reader import does
 from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_block, launched
-from dsconfig.words import quoted
 
 if TYPE_CHECKING:
-    from dsconfig.json_types import KeyPath
+    from dsconfig.core.json_types import KeyPath
 
 
 @rule("DSC822", effect="rejected", source=f"{PLUGIN}._deepspeed_config_checks", reads="launch file")

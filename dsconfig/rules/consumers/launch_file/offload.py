@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.consumers.launch_file import LINK
+from dsconfig.consumers.accelerate_launch_file import LINK
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, in_block, launched

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.consumers.launch_config import stage
-from dsconfig.consumers.launch_file import BLOCK, LAUNCHERS, LINK, PRECISIONS, known_to
-from dsconfig.diagnostic import Fix, Set
+from dsconfig.consumers.accelerate_launch_config import stage
+from dsconfig.consumers.accelerate_launch_file import BLOCK, LAUNCHERS, LINK, PRECISIONS, known_to
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import described, one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.json_types import Json
 from dsconfig.rules.consumers._reader import does
 from dsconfig.rules.consumers.launch_file._block import ENVIRONMENT, PLUGIN, in_block, launched
-from dsconfig.words import described, one_of, quoted
 
 
 @rule("DSC824", effect="rejected", source=ENVIRONMENT, reads="launch file")

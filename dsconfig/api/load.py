@@ -1,0 +1,37 @@
+"""`load`: the typed model of a config, or the findings that rule it out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsconfig.api.config import Config
+from dsconfig.api.from_source import read_into
+
+if TYPE_CHECKING:
+    from dsconfig.core.releases import Target
+    from dsconfig.document.source import ConfigSource
+
+
+def load(
+    source: ConfigSource,
+    target: str | Target | None = None,
+    world_size: int | None = None,
+    consumer: str | None = None,
+) -> Config:
+    """Read a config into the typed model, with the eyes of the target's newest release.
+
+    The model holds what is written, value for value, so that `.to_dict()` gives it back; keys that the model
+    does not know are kept too. Attributes that are not written hold that release's defaults.
+
+    Args:
+        source: a path, text, bytes or a dict; see `check`.
+        target: a release or a range; see `check`.
+        world_size: number of ranks; see `check`.
+        consumer: who reads the file; see `check`.
+
+    Raises:
+        ConfigError: DeepSpeed refuses the config in one of the target's releases, and the config does not
+            silence that finding itself.
+        OSError: the path cannot be read.
+    """
+    return read_into(Config, source, target, world_size, consumer)[0]

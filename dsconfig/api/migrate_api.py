@@ -1,0 +1,80 @@
+"""`migrate` for any source: between which releases, and the batch of an `elasticity` block."""
+
+from __future__ import annotations
+
+from dsconfig.check.scope import circumstances
+from dsconfig.core.releases import Target, resolve
+from dsconfig.document import Document
+from dsconfig.document.source import ConfigSource, read
+from dsconfig.fix.embedded_migration import lifted
+from dsconfig.fix.fix import as_text
+from dsconfig.fix.migrate import Migration
+from dsconfig.fix.migrate import migrate as carry
+from dsconfig.launch.embedded_config import held
+from dsconfig.resolve.elastic_batch import batch_of
+
+
+def migrate(
+    source: ConfigSource,
+    to: str | Target | None = None,
+    origin: str | Target | None = None,
+    world_size: int | None = None,
+    consumer: str | None = None,
+    keep: bool = False,
+) -> Migration:
+    """Take a config from one release to a later one, and say what became of it: `.text`, `.decisions`.
+
+    Of a launch file that holds its config, `.text` is the launch file with the config in it migrated.
+
+    Args:
+        source: a path, text, bytes, a dict or a `Config`; see `check`.
+        to: the release that is to read it; None: the installed one, else the latest known.
+        origin: the release that it was written for; None: the one that its `"$dsconfig"` names.
+        world_size: number of ranks, for the batch of an `elasticity` block; see `check`.
+        consumer: who reads the file; see `check`.
+        keep: whether an `elasticity` block stays, for `dsconfig elastic`, though `to` refuses it.
+
+    Raises:
+        OSError: the path cannot be read.
+        UnknownReleaseError: there is no such release.
+        ValueError: `origin` is not known, or not earlier than `to`, or an argument is impossible, or a dict
+            holds what JSON has no word for.
+    """
+    document = as_text(read(source), source)
+    inside = held(document)
+    if inside is None or inside.place is None:
+        return _carried(document, to, origin, world_size, consumer, keep=keep)
+    reader = consumer or inside.reader.spec
+    done = _carried(inside.document, to, origin, world_size or inside.world_size, reader, keep=keep)
+    return lifted(done, inside.place)
+
+
+def _carried(
+    document: Document,
+    to: str | Target | None,
+    origin: str | Target | None,
+    world_size: int | None,
+    consumer: str | None,
+    *,
+    keep: bool,
+) -> Migration:
+    under = circumstances(document, origin, world_size, consumer)
+    if origin is None and under.target.origin in ("installed", "latest"):
+        raise ValueError("which release was the config written for? give `origin`")
+    known_from, known_to = _single(under.target), _single(to if isinstance(to, Target) else resolve(to))
+    solve = None if under.world_size is None else batch_of(known_from, under.world_size)
+    return carry(
+        document,
+        known_to,
+        known_from,
+        world_size=under.world_size,
+        consumer=under.reader.name,
+        solve=solve,
+        keep=keep,
+    )
+
+
+def _single(target: Target) -> str:
+    if len(target.releases) > 1:
+        raise ValueError(f"`{target.text}` names {len(target.releases)} releases: give one")
+    return target.releases[0]

@@ -1,1 +1,0 @@
-"""The batch triplet and the world sizes at which it works, by arithmetic."""

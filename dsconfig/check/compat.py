@@ -1,0 +1,81 @@
+"""`compat`: which releases take a config, and what the others say first against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from dsconfig.check.check import check_document
+from dsconfig.check.scope import circumstances
+from dsconfig.core.diagnostic import Diagnostic, Effect
+from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
+from dsconfig.document import Document
+from dsconfig.document.source import ConfigSource, read
+from dsconfig.job.consumer import Reader
+from dsconfig.launch.embedded_config import leads_nowhere
+
+Word: TypeAlias = Literal["taken", "crashes", "refused"]
+EVERY = Target(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument")
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring releases, oldest first, that do the same with the config, and the first reason."""
+
+    releases: tuple[str, ...]
+    word: Word
+    reason: Diagnostic | None = None
+
+
+def compat(
+    source: ConfigSource | Document,
+    target: str | Target | None = None,
+    *,
+    world_size: int | None = None,
+    consumer: str | Reader | None = None,
+) -> tuple[Stretch, ...]:
+    """What each release does with a config, equal neighbours folded.
+
+    Args:
+        source: a path, text, bytes, a dict or a `Config`, or a document that was read; see `check`.
+        target: these releases only, such as `>=0.14`; None: all.
+        world_size: number of ranks; see `check`.
+        consumer: who reads the file; see `check`.
+
+    Raises:
+        OSError: the path cannot be read, or leads to no config, which the text says.
+        UnknownReleaseError: the target names no release.
+        ValueError: the consumer or the world size is impossible.
+    """
+    document = source if isinstance(source, Document) else read(source)
+    if why := leads_nowhere(document):
+        raise FileNotFoundError(why)
+    target = resolve(target, "argument") if isinstance(target, str) else target or EVERY
+    said = None if isinstance(consumer, Reader) else consumer
+    _, size, found_out = circumstances(document, target, world_size, said)
+    reader = consumer if isinstance(consumer, Reader) else found_out
+    report = check_document(document, target, world_size=size, consumer=reader)
+    errors = sorted(
+        (
+            found
+            for each in (report, *report.children)
+            for found in each.diagnostics
+            if found.severity == "error"
+        ),
+        key=lambda found: found.effect is not Effect.REJECTED,  # what is refused never comes to crash
+    )
+    stretches: list[Stretch] = []
+    for release in target.releases:
+        reason = next((found for found in errors if release in found.releases), None)
+        if stretches and stretches[-1].reason is reason:
+            before = stretches.pop()
+            stretches.append(Stretch((*before.releases, release), before.word, reason))
+        else:
+            stretches.append(Stretch((release,), _word(reason), reason))
+    return tuple(stretches)
+
+
+def _word(reason: Diagnostic | None) -> Word:
+    if reason is None:
+        return "taken"
+    return "refused" if reason.effect is Effect.REJECTED else "crashes"

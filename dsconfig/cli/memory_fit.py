@@ -1,0 +1,102 @@
+"""`dsconfig memory --fit` and `--max`: the smallest changes that fit a GPU, and the largest that does."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from dsconfig.cli.errors import CLEAN, FINDINGS, note, refuse
+from dsconfig.cli.files import is_stdout, refuse_inputs, write
+from dsconfig.cli.output import put, refuse_unlike
+from dsconfig.cli.resolve_helpers import tell
+
+if TYPE_CHECKING:
+    from dsconfig.document import Document
+    from dsconfig.resolve.memory_request import Options
+
+MARGIN, PART = 2 << 30, 32
+"""Kept free of a GPU unless something else is asked for: so many bytes, and a part of its memory."""
+
+
+def margin(args: argparse.Namespace, memory: int) -> int:
+    """What is kept free of a GPU with this memory."""
+    given: int | None = args.margin
+    return MARGIN + memory // PART if given is None else given
+
+
+def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
+    """Find the changes, tell them, and write the config with them where that is asked for."""
+    from dsconfig.render.terminal import style_of
+    from dsconfig.resolve import memory_text as render
+    from dsconfig.resolve.fit_output import written
+    from dsconfig.resolve.fit_search import fitted
+
+    _refuse(args, document)
+    free = margin(args, args.fit)
+    found = fitted(document, options, max(0, args.fit - free), args.host)
+    done, failed = None, ""
+    if args.output and found.fits:
+        try:
+            done = written(document, options, found, document.name if args.output == "-" else args.output)
+        except ValueError as error:  # the changes are told even so
+            failed = str(error)
+    out, said = (done.out, done.consumer) if done else ((), None)
+    stream = sys.stderr if args.output == "-" and done else sys.stdout
+    if args.output_format == "json":
+        answer = found.to_dict() | {"removed": list(out), "consumer": said}
+        stream.write(json.dumps({"fit": answer}, indent=2) + "\n")
+    else:
+        style, limits = style_of(stream, args.color), render.Limits(args.fit, args.host, free)
+        tell(render.fit_lines(found, limits, style, out, said), style, stream)
+    if done and args.output == "-":
+        put(done.text)
+    elif done:
+        write(args.output, done.text.encode())
+    elif failed:
+        refuse(failed)
+    elif args.output:
+        note(f"{args.output} is not written")
+    return CLEAN if found.fits else FINDINGS
+
+
+def _refuse(args: argparse.Namespace, document: Document) -> None:
+    """Refuse what does not go together, before anything is computed."""
+    from dsconfig.job.model_files import config_at
+    from dsconfig.resolve.fit_output import refuse_launch_file
+
+    if args.output_format == "csv":
+        refuse("--fit gives text or json")
+    for name in ("plot", "max", "gpu"):
+        if getattr(args, name) is not None:
+            refuse(f"--fit and --{name} exclude each other")
+    if args.output is None:
+        return
+    args.output = "-" if is_stdout(args.output) else args.output
+    if not args.output or os.path.isdir(args.output):
+        refuse(f"--output {args.output}: expected the name of a file, or `-` for stdout")
+    refuse_launch_file(document)
+    refuse_unlike(document, args.output)
+    read = (args.training_args, getattr(args, "config", None), args.model and config_at(args.model))
+    refuse_inputs(args.output, document, args.file, *read)
+
+
+def largest(args: argparse.Namespace, document: Document, options: Options) -> int:
+    """Find the largest of a kind that fits, and tell it."""
+    from dsconfig.render.terminal import style_of
+    from dsconfig.resolve import memory_text as render
+    from dsconfig.resolve.max_search import largest
+
+    if args.gpu is None:
+        refuse("--max goes with --gpu")
+    if args.output_format == "csv" or args.plot:
+        refuse("--max gives text or json")
+    found = largest(document, options, args.max, max(0, args.gpu - margin(args, args.gpu)))
+    if args.output_format == "json":
+        sys.stdout.write(json.dumps({"max": found.to_dict()}, indent=2) + "\n")
+    else:
+        style = style_of(sys.stdout, args.color)
+        tell(render.max_lines(found, args.gpu, style), style, sys.stdout)
+    return CLEAN if found.value else FINDINGS

@@ -1,0 +1,200 @@
+"""Versions of Transformers and Accelerate that fill or refuse otherwise, and how a version is written.
+
+`transformers==4.45` names the Trainer of that version, and `transformers` the newest one known.
+"""
+
+from __future__ import annotations
+
+import re
+
+from dsconfig.consumers import CONSUMERS, HUGGING_FACE
+from dsconfig.core.json_types import NamedTuple
+
+
+class Change(NamedTuple):
+    """What a consumer does from a version on; before, it did not."""
+
+    word: str
+    """The name by which the code that depends on it asks."""
+    consumer: str
+    since: str
+    what: str
+    source: str
+
+
+_TRAINER = "transformers integrations/deepspeed.py:HfTrainerDeepSpeedConfig"
+_ACCELERATOR = "transformers trainer.py:Trainer.create_accelerator_and_postprocess"
+_PREPARE = "accelerate accelerator.py:Accelerator._prepare_deepspeed"
+_PLUGIN = "accelerate utils/dataclasses.py:DeepSpeedPlugin"
+_TEXT = "accelerate utils/deepspeed.py:HfDeepSpeedConfig.__init__"
+_YAML = "accelerate commands/config/config_args.py:BaseConfig.from_yaml_file"
+_LAUNCH = "accelerate commands/launch.py:_validate_launch_command"
+CHANGES = (
+    Change("base64", "transformers", "4.22", "takes a config as base64", "the same class of Accelerate"),
+    Change(
+        "hidden_sizes",
+        "transformers",
+        "4.27",
+        "takes the largest of `hidden_sizes`",
+        f"{_TRAINER}.trainer_config_finalize",
+    ),
+    Change(
+        "node_local",
+        "transformers",
+        "4.27",
+        "writes `checkpoint.use_node_local_storage` for `save_on_each_node`",
+        f"{_TRAINER}.trainer_config_process",
+    ),
+    Change(
+        "plugin",
+        "transformers",
+        "4.30",
+        "goes through Accelerate's plugin: `zero_optimization` is required, and what is left as auto refused",
+        "transformers training_args.py:TrainingArguments.__post_init__",
+    ),
+    Change(
+        "own_schedule",
+        "transformers",
+        "4.33.3",
+        "makes the scheduler where the config has an optimizer alone; from 4.30 on it refused that",
+        "transformers integrations/deepspeed.py:deepspeed_optim_sched",
+    ),
+    Change(
+        "find_batch",
+        "transformers",
+        "4.37",
+        "compares no batch where `auto_find_batch_size` looks for one",
+        f"{_TRAINER}.trainer_config_process",
+    ),
+    Change("find_batch_stops", "transformers", "4.38", "refuses `auto_find_batch_size`", _ACCELERATOR),
+    Change(
+        "save_whole",
+        "transformers",
+        "4.38",
+        "refuses `save_only_model` beside `load_best_model_at_end`",
+        _ACCELERATOR,
+    ),
+    Change(
+        "json_text",
+        "transformers",
+        "4.40",
+        "takes a config as JSON text",
+        "transformers training_args.py:TrainingArguments._VALID_DICT_FIELDS",
+    ),
+    Change("find_batch_below_3", "transformers", "4.45", "refuses it with ZeRO-3 alone", _ACCELERATOR),
+    Change(
+        "whole_bucket",
+        "transformers",
+        "4.45",
+        "makes the prefetch bucket a whole number",
+        f"{_TRAINER}.trainer_config_finalize",
+    ),
+    Change(
+        "text_config",
+        "transformers",
+        "4.46",
+        "looks for the hidden size in `text_config` too",
+        f"{_TRAINER}.trainer_config_finalize",
+    ),
+    Change(
+        "no_amp",
+        "transformers",
+        "5.0",
+        "leaves `amp.enabled` and `amp.opt_level` as they are",
+        f"{_TRAINER}.trainer_config_process",
+    ),
+    Change(
+        "warm_up_share",
+        "transformers",
+        "5.0",
+        "takes a share of all steps as `warmup_steps`",
+        "transformers training_args.py:TrainingArguments.get_warmup_steps",
+    ),
+    Change(
+        "warm_up",
+        "transformers",
+        "5.18",
+        "warms up for a step at least, as DeepSpeed 0.19.6 demands",
+        f"{_TRAINER}.trainer_config_finalize",
+    ),
+    Change(
+        "beside_file",
+        "accelerate",
+        "0.16",
+        "refuses settings beside `deepspeed_config_file`",
+        f"{_PLUGIN}._deepspeed_config_checks",
+    ),
+    Change("base64", "accelerate", "0.16", "takes a config as base64", _TEXT),
+    Change(
+        "own_offload",
+        "accelerate",
+        "0.18",
+        "looks at the offload of an optimizer that the script brings",
+        _PREPARE,
+    ),
+    Change("bare_no", "accelerate", "0.19", "takes a bare `no` of `mixed_precision` for the word", _YAML),
+    Change("nvme_path", "accelerate", "0.20", "fills the paths of drives", f"{_PLUGIN}.__post_init__"),
+    Change("accumulation", "accelerate", "0.23", "keeps the accumulation steps of the config", _PREPARE),
+    Change("own_micro", "accelerate", "0.26", "calculates with the micro batch of the config", _PREPARE),
+    Change(
+        "clipping",
+        "accelerate",
+        "0.30",
+        'clips at 1.0 where a launch file leaves it open; before, the config had no "auto"',
+        f"{_PLUGIN}.__post_init__",
+    ),
+    Change("whole_bucket", "accelerate", "0.31", "makes the prefetch bucket a whole number", _PREPARE),
+    Change("quoted_no", "accelerate", "0.34", "fails on a bare `no` again", _YAML),
+    Change("fp8", "accelerate", "0.34", "takes fp8 for bf16", f"{_PLUGIN}.set_mixed_precision"),
+    Change("no_micro", "accelerate", "1.0", "takes a config without a micro batch", _PREPARE),
+    Change("json_text", "accelerate", "1.4", "takes a config as JSON text", _TEXT),
+    Change("flags_first", "accelerate", "1.5", "lets a flag override the block of a launch file", _LAUNCH),
+    Change("tensor_parallel", "accelerate", "1.6", "opens `tensor_parallel`", _PREPARE),
+    Change("sequence_parallel", "accelerate", "1.12", "divides the batch by sequence ranks", _PREPARE),
+    Change("warm_up", "accelerate", "1.15", "warms up for a step at least", _PREPARE),
+)
+"""Oldest first for each of the two."""
+
+_SPEC = r"(\w+)==\d{1,6}(?:\.[0-9a-z]{1,20}){0,6}"
+
+
+def parted(spec: str) -> tuple[str, str | None]:
+    """The consumer of a text such as `transformers==4.45`, and its version; None: the newest."""
+    name, equals, version = spec.partition("==")
+    return name, version if equals else None
+
+
+def is_known(spec: object) -> bool:
+    """Whether a text names a consumer, perhaps of a version."""
+    if not isinstance(spec, str):
+        return False
+    found = re.fullmatch(_SPEC, spec)
+    return spec in CONSUMERS or (found is not None and found[1] in HUGGING_FACE)
+
+
+VERSIONED = r"^(transformers|accelerate)==[0-9]+([.][0-9a-z]+)*$"
+"""A consumer with a version, as a pattern of a schema."""
+EXPECTED = f"one of {', '.join(CONSUMERS)}, or a version such as transformers==4.45"
+"""What stands for a reader, in words."""
+
+
+def number(version: str) -> tuple[int, ...]:
+    """A version to compare: three numbers."""
+    parts = [int(part) for part in re.findall(r"\d+", version)[:3]]
+    return (*parts, 0, 0)[:3]
+
+
+def does(word: str, consumer: str, version: str | None) -> bool:
+    """Whether a version does what a change brought; what no change speaks of every version does."""
+    if version is None:
+        return True
+    return all(
+        number(version) >= number(each.since)
+        for each in CHANGES
+        if each.word == word and each.consumer == consumer
+    )
+
+
+def is_newest(consumer: str, version: str) -> bool:
+    """Whether a version does all that the newest known one does."""
+    return all(number(version) >= number(each.since) for each in CHANGES if each.consumer == consumer)

@@ -1,0 +1,138 @@
+"""Conversions of pydantic 2 in its lax mode, which is the one that DeepSpeed's models use.
+
+Source of the rules: pydantic's conversion table; `numbers` has the corner cases of numbers in strings.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dsconfig.evaluation.coercion import numeric_strings
+from dsconfig.evaluation.coercion.result import (
+    Coerced,
+    Read,
+    Refused,
+    Verdict,
+    Why,
+    changed,
+    entries,
+    out_of_bounds,
+    same,
+    strict,
+)
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json, Spec
+
+
+_TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
+_FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
+_FLOAT_EXACT = 2.0**63
+"""Integral floats beyond 64 bits are not taken as integers (pydantic-core, input/shared.rs)."""
+
+
+def read(spec: Spec, value: Json) -> Verdict:
+    """What a pydantic 2 field of type `spec` makes of `value`."""
+    return strict(spec, value, read, _CONVERSIONS)
+
+
+def _map(spec: Spec, value: Json) -> Verdict:
+    return entries(spec, value, read) if isinstance(value, dict) else Refused("type", spec, value)
+
+
+def _section(spec: Spec, value: Json) -> Verdict:
+    return None if isinstance(value, dict) else Refused("type", spec, value)
+
+
+def _bool(spec: Spec, value: Json) -> Verdict:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        word = value.lower()
+        known = word in _TRUE or word in _FALSE
+        return Coerced(word in _TRUE) if known else Refused("text", spec, value)
+    if isinstance(value, int | float) and value in (0, 1):
+        return Coerced(bool(value))
+    return Refused("type", spec, value)
+
+
+def _int(spec: Spec, value: Json) -> Verdict:
+    number = _integer(value)
+    if number is None:
+        return Refused(_why(value), spec, value)
+    return Refused("bound", spec, value) if out_of_bounds(spec, number) else changed(value, number)
+
+
+def _integer(value: Json) -> int | None:
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < _FLOAT_EXACT else None
+    return numeric_strings.integer(value) if isinstance(value, str) else None
+
+
+def _why(value: Json) -> Why:
+    if isinstance(value, str):
+        return "text"
+    return "fraction" if isinstance(value, float) and math.isfinite(value) else "type"
+
+
+def _float(spec: Spec, value: Json) -> Verdict:
+    if isinstance(value, str):
+        number = numeric_strings.number(value)
+    elif isinstance(value, int | float):
+        number = _as_float(value)
+    else:
+        number = None
+    if number is None:
+        return Refused("text" if isinstance(value, str) else "type", spec, value)
+    if out_of_bounds(spec, number):
+        return Refused("bound", spec, value)
+    # An integer where a float belongs is the same number to everybody.
+    return None if isinstance(value, int) and not isinstance(value, bool) else changed(value, number)
+
+
+def _as_float(value: float) -> float | None:
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _str(spec: Spec, value: Json) -> Verdict:
+    if isinstance(value, str) and _encodable(value):
+        return None
+    return Refused("type", spec, value)
+
+
+def _encodable(value: str) -> bool:
+    # pydantic-core cannot hold a lone surrogate (string_unicode).
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _enum(spec: Spec, value: Json) -> Verdict:
+    members = spec[1:]
+    if all(isinstance(member, int) for member in members):
+        # An integer enum converts as an integer does before it looks the member up.
+        number = _integer(value)
+        return changed(value, number) if number in members else Refused("member", spec, value)
+    if any(same(value, member) for member in members):
+        return None
+    return Refused("member" if isinstance(value, str) else "type", spec, value)
+
+
+_CONVERSIONS: dict[str, Read] = {
+    "bool": _bool,
+    "int": _int,
+    "float": _float,
+    "str": _str,
+    "path": _str,
+    "enum": _enum,
+    "map": _map,
+    "section": _section,
+}

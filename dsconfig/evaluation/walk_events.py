@@ -1,0 +1,49 @@
+"""What the walk notes of a key, for the rules to put into words."""
+
+from __future__ import annotations
+
+from dsconfig.core.json_types import Json, KeyPath, NamedTuple
+from dsconfig.evaluation.coercion import Coerced, Refused
+from dsconfig.model.release_view import KeyView, SectionView
+
+
+class UnknownKey(NamedTuple):
+    """A key that the section does not know."""
+
+    path: KeyPath
+    section: SectionView
+    value: Json
+
+
+class KnownKey(NamedTuple):
+    """A key that the section knows."""
+
+    path: KeyPath
+    section: SectionView
+    key: KeyView
+    value: Json
+
+
+class Refusal(NamedTuple):
+    """A value that the release does not take."""
+
+    path: KeyPath
+    section: SectionView
+    key: KeyView
+    value: Json
+    verdict: Refused
+
+    @property
+    def place(self) -> KeyPath:
+        """The path of the very part that is refused: the value, or something in it."""
+        return (*self.path, *self.verdict.at)
+
+
+class Coercion(NamedTuple):
+    """A value that the release takes as another one."""
+
+    path: KeyPath
+    section: SectionView
+    key: KeyView
+    value: Json
+    verdict: Coerced

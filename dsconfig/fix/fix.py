@@ -1,0 +1,169 @@
+"""`fix`: check → make the fixes that do not overlap → check again, until nothing is left to fix."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from dsconfig.check.check import check_document
+from dsconfig.check.report import Report
+from dsconfig.check.scope import circumstances
+from dsconfig.core.diagnostic import Diagnostic, dotted
+from dsconfig.core.releases import Target
+from dsconfig.document import KINDS, Document, Format, read_text
+from dsconfig.document.edit.operations import again
+from dsconfig.document.json_format import pretty_config
+from dsconfig.document.source import ConfigSource, is_text, read
+from dsconfig.fix.apply_fixes import MOST_TRIALS, Judge, Pass
+from dsconfig.fix.embedded_fix import Within, within
+from dsconfig.fix.trial_budget import affordable
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import KeyPath
+
+MOST_PASSES = 10
+_OF_DATA = ("<dict>", "<config>")
+"""Names of documents that were dicts or a `Config`."""
+_LEAST_TRIALS = 4
+"""Texts that are tried in all passes, however long they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A text, the findings that were fixed in it, and the report of what is left."""
+
+    text: str
+    applied: tuple[Diagnostic, ...]
+    report: Report
+    cut: bool = False
+    """Whether it ended before everything was tried: of a long text there may be more to fix."""
+
+
+class FixedText(str):
+    """The text of a config after fixing, and what was done to it; a string like any other."""
+
+    __slots__ = ("applied", "name", "report", "source")
+
+    source: Literal["file", "text", "data"]
+    """What was fixed: a file, which is left as it is on disk, a text, or a dict or `Config`."""
+    name: str
+    """The path of the file; else a name in angle brackets."""
+    applied: tuple[Diagnostic, ...]
+    """The findings that were fixed."""
+    report: Report
+    """What is left."""
+
+
+def fix(
+    source: ConfigSource,
+    unsafe: bool = False,
+    target: str | Target | None = None,
+    world_size: int | None = None,
+    consumer: str | None = None,
+    format: Format = "json",
+) -> FixedText:
+    """The text of a config with its findings fixed; everything else keeps its bytes.
+
+    A file is read and never written. The result is a string whose `.source` and `.name` say what was fixed,
+    `.applied` which findings are, and `.report` what is left.
+
+    Args:
+        source: a path, text, bytes, a dict or a `Config`; see `check`.
+        unsafe: whether to make all fixes; else only safe ones are made, which change no value that DeepSpeed
+            ends up using and lose nothing that is written.
+        target: a release or a range; see `check`.
+        world_size: number of ranks; see `check`.
+        consumer: who reads the file; see `check`.
+        format: what a text is in, `json` (with its dialects) or `yaml`; a file's is known by its name.
+
+    Raises:
+        OSError: the path cannot be read.
+        UnknownReleaseError: the target names no release.
+        ValueError: the consumer, world size or format is impossible, or a dict holds what JSON has no word
+            for: a key that is not a string, a set, NaN, itself.
+    """
+    if format not in ("json", "yaml"):
+        raise ValueError(f"unknown format {format!r}: expected json or yaml")
+    kind, document = _read(source, format)
+    found = circumstances(document, target, world_size, consumer)
+
+    def judge(document: Document) -> Report:
+        return check_document(document, found.target, world_size=found.world_size, consumer=found.reader)
+
+    fixed = fix_document(document, judge, unsafe=unsafe)
+    text = FixedText(fixed.text)
+    text.source, text.name, text.applied, text.report = kind, document.name, fixed.applied, fixed.report
+    return text
+
+
+def _read(source: ConfigSource, format: Format) -> tuple[Literal["file", "text", "data"], Document]:
+    if isinstance(source, str) and (format == "yaml" or is_text(source)) and not os.path.exists(source):
+        return "text", read_text(source, format=format)
+    document = read(source)
+    if document.name in _OF_DATA:
+        return "data", as_text(document, source)
+    return "text" if document.name.startswith("<") else "file", document
+
+
+def as_text(document: Document, source: ConfigSource) -> Document:
+    """The document of a dict as a JSON text that can be edited; that of any other source as it is.
+
+    Raises:
+        ValueError: JSON has no word for something in the dict.
+    """
+    if document.name not in _OF_DATA:
+        return document
+    if not document.is_data:  # too deep, too large, or a dict that holds itself
+        raise ValueError(f"the Python dict cannot be written as JSON: {KINDS[document.problems[0].kind]}")
+    from dsconfig.model.to_json_value import NotJsonError, in_json  # pydantic, which no text needs
+
+    try:
+        return read_text(
+            pretty_config(in_json(source if isinstance(source, Mapping) else document.value())), document.name
+        )
+    except NotJsonError as error:
+        place = f"`{dotted(error.path)}` is " if error.path else "it is "
+        raise ValueError(f"the Python dict cannot be written as JSON: {place}{error.what}") from None
+    except (TypeError, ValueError) as error:  # a section of `dsconfig.Config`, NaN, infinity
+        raise ValueError(f"the Python dict cannot be written as JSON: {error}") from None
+
+
+def _fixed_within(document: Document, judge: Judge, inside: Within, report: Report, *, unsafe: bool) -> Fixed:
+    """Fix the config that stands in a launch file as a text, and write it back."""
+    done = fix_document(inside.text, inside.judge, unsafe=unsafe)
+    text = inside.place.put_back(done.text) if done.applied else None
+    if text is None:
+        return Fixed(document.text, (), report, cut=done.cut)
+    applied = tuple(found._replace(path=(*report.base, *found.path)) for found in done.applied)
+    return Fixed(text, applied, judge(again(document, text)), cut=done.cut)
+
+
+def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> Fixed:
+    """Fix a document, as far as the findings of `judge` have fixes."""
+    report = judge(document)
+    if (inside := within(document, report)) is not None:
+        return _fixed_within(document, judge, inside, report, unsafe=unsafe)
+    applied: list[Diagnostic] = []
+    seen = {document.text}
+    withdrawn: set[tuple[str, KeyPath, str]] = set()
+    settled, left = 0, max(_LEAST_TRIALS, affordable(document, len(report.target.releases)))
+    for _ in range(MOST_PASSES):
+        trial = Pass(document, report, judge, withdrawn, min(left, MOST_TRIALS))
+        done = trial.run(unsafe=unsafe)
+        left -= trial.trials
+        if not done or trial.result is None:
+            if not withdrawn or len(applied) == settled or left <= 0:
+                break
+            settled = len(applied)
+            withdrawn.clear()  # what did harm at first may do none beside what was fixed since
+            continue
+        if trial.result[0].text in seen:  # two fixes undo each other
+            break
+        document, report = trial.result
+        seen.add(document.text)
+        applied += [each.found for each in trial.made]
+    else:
+        left = 0
+    return Fixed(document.text, tuple(applied), report, cut=left <= 0)

@@ -1,0 +1,80 @@
+"""The `config.json` of a model: where it is, and what stands in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from dsconfig.consumers.boundary import is_on_share, may_read
+from dsconfig.core.file_bytes import contents
+from dsconfig.core.json_types import JsonObject
+
+CONFIG = "config.json"
+_HUB_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
+_LONGEST = 4096
+_LARGEST = 4 << 20
+"""Bytes of the longest that is read: those with names of 20,000 classes have 1 MiB."""
+
+
+def beside(named: str, folder: str) -> str:
+    """The model as it is named from a folder, where it is there; else as it is."""
+    path = os.path.join(folder, named)
+    return path if path != named and config_at(path) is not None else named
+
+
+def is_barred(named: str, launch: str) -> bool:
+    """Whether a model that the file at `launch` names is there, and may not be read because of that."""
+    if "\0" in named or len(named) > _LONGEST:
+        return False
+    if may_read(named, launch) and may_read(os.path.join(named, CONFIG), launch):
+        return False
+    return is_on_share(named) or os.path.exists(named)
+
+
+def config_at(name: str) -> str | None:
+    """The `config.json` of a model: a file, in a folder, or in the hub's cache on this machine."""
+    if "\0" in name or len(name) > _LONGEST:
+        return None
+    if os.path.isfile(name):
+        return name
+    if os.path.isdir(name):
+        return os.path.join(name, CONFIG)
+    return _cached(name) if _HUB_NAME.fullmatch(name) else None
+
+
+def _cached(name: str) -> str | None:
+    """Where `huggingface_hub` has put it (file_download.py, `try_to_load_from_cache`)."""
+    home = os.environ.get("HF_HOME") or os.path.join(os.path.expanduser("~"), ".cache", "huggingface")
+    cache = os.environ.get("HF_HUB_CACHE") or os.path.join(home, "hub")
+    folder = os.path.join(cache, "models--" + name.replace("/", "--"))
+    try:
+        with open(os.path.join(folder, "refs", "main"), encoding="ascii") as file:
+            revision = file.read(64).strip()
+    except (OSError, ValueError):
+        return None
+    path = os.path.join(folder, "snapshots", revision, CONFIG)
+    return path if revision.isalnum() and os.path.isfile(path) else None
+
+
+def read(path: str) -> JsonObject:
+    """What stands in it.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it holds no JSON object; the text says why.
+    """
+    data = contents(path, _LARGEST)
+    if len(data) > _LARGEST:
+        raise ValueError(f"longer than {_LARGEST >> 20} MiB, the most that is read")
+    try:
+        value = json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except UnicodeDecodeError:
+        raise ValueError("not UTF-8 text") from None
+    except ValueError as error:  # no JSON, or a number of thousands of digits
+        raise ValueError(f"no valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ValueError("holds no JSON object")
+    return value

@@ -1,0 +1,327 @@
+"""Settings: `dsconfig.toml`, or `[tool.dsconfig]` in `pyproject.toml`.
+
+For each config the nearest file counts, from its own directory upwards, the repository's root (where `.git`
+is) being the last looked at; where there is none, that of the working directory. In one directory
+`dsconfig.toml` goes before `pyproject.toml`; one of the latter without the table is passed over. Patterns are
+relative to the settings file's directory. `[[overrides]]` says something else for the `files` that it names.
+Settings that someone else may have put where they were found are passed over as well, which is said.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from dsconfig.consumers.boundary import OUTSIDE, is_own
+from dsconfig.consumers.consumer_versions import EXPECTED, is_known
+from dsconfig.core.file_bytes import contents
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import JsonObject
+
+FILE, PROJECT, OVERRIDES = "dsconfig.toml", "pyproject.toml", "overrides"
+_Setting: TypeAlias = "tuple[Callable[[object], object], str]"
+FAIL_ON = ("error", "warning", "info", "never")
+MIN_SEVERITY = FAIL_ON[:-1]
+_LARGEST = 1 << 20
+"""Bytes of the longest settings file that is read."""
+_MOST_DOTS = 500
+"""In one line: the TOML parser takes quadratic time for dotted keys."""
+_DEEPEST = 256
+"""Folders that are looked into, from a config's own upwards."""
+
+
+class SettingsFileError(ValueError):
+    """Settings that cannot be understood; the message is one line and names the file and the key."""
+
+
+class Settings(NamedTuple):
+    """What the settings file says; None where it is silent."""
+
+    path: str | None = None
+    target: str | None = None
+    world_size: int | None = None
+    consumer: str | None = None
+    model: str | None = None
+    host_memory: int | None = None
+    gpus_per_node: int | None = None
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
+    fixable: tuple[str, ...] | None = None
+    unfixable: tuple[str, ...] = ()
+    fail_on: str | None = None
+    min_severity: str | None = None
+    exclude: tuple[str, ...] = ()
+    extend_exclude: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    overrides: tuple[Settings, ...] = ()
+    """What is said of some files only; of two that speak of one file, the later has the last word."""
+    files: tuple[str, ...] = ()
+    """Of an override, the patterns of its files."""
+    passed_over: tuple[str, ...] = ()
+    """Settings that are not used, a line each with the reason."""
+    base: str | None = None
+    """The directory that patterns are relative to, where it is not the file's own."""
+
+    @property
+    def where(self) -> str:
+        """The settings file as shown to the user."""
+        return os.path.relpath(self.path) if self.path else "no settings file"
+
+    @property
+    def root(self) -> str:
+        """The directory that patterns are relative to."""
+        return self.base or (os.path.dirname(self.path) if self.path else os.getcwd())
+
+
+def find(start: str | None = None) -> Settings:
+    """The settings for `start`, by default the working directory.
+
+    Raises:
+        SettingsFileError: the nearest settings file cannot be read or understood.
+    """
+    folder = os.path.abspath(start or os.curdir)
+    while not os.path.isdir(folder):  # that of a file which an editor has not saved yet
+        folder = os.path.dirname(folder)
+    here = os.stat(folder)
+    passed_over: list[str] = []
+    for _ in range(_DEEPEST):
+        for name in (FILE, PROJECT):
+            path = os.path.join(folder, name)
+            if not (os.path.lexists(path) if name == FILE else os.path.isfile(path)):
+                continue
+            reason = _doubt(path, here)
+            if reason is None and (table := _table(path)) is not None:
+                return _settings(path, table)._replace(passed_over=tuple(passed_over))
+            if reason and _concerns_us(path):
+                passed_over.append(f"the settings in {os.path.relpath(path)} are not used: {reason}")
+        parent = os.path.dirname(folder)
+        if parent == folder or os.path.exists(os.path.join(folder, ".git")):
+            break
+        folder = parent
+    return Settings(passed_over=tuple(passed_over))
+
+
+def named(path: str) -> Settings:
+    """The settings of a file that the user names: its patterns are relative to the working directory.
+
+    Raises:
+        SettingsFileError: it cannot be read or understood, or is a pyproject.toml without our table.
+    """
+    path = os.path.abspath(path)
+    table = _parsed(path, _text_of(path), own=os.path.basename(path) != PROJECT)
+    if table is None:
+        raise SettingsFileError(f"{os.path.relpath(path)}: has no table `tool.dsconfig`")
+    return _settings(path, table)._replace(base=os.getcwd())
+
+
+def _doubt(path: str, here: os.stat_result) -> str | None:
+    """Why a settings file may be someone else's doing.
+
+    Whom the config's directory belongs to could as well change the config. So could anyone who may write
+    there, as where a file system knows no rights.
+    """
+    if not is_own(path):
+        return f"they are a link to a file that {OUTSIDE}"
+    if not hasattr(os, "geteuid"):
+        return None
+    folder, trusted = os.stat(os.path.dirname(path)), {0, os.geteuid(), here.st_uid}
+    if folder.st_uid not in trusted:
+        return f"their folder belongs to another user (id {folder.st_uid})"
+    if _is_open(folder) and not _is_open(here):
+        return "anyone may write to their folder"
+    owner = os.lstat(path).st_uid
+    if folder.st_mode & stat.S_IWOTH and owner not in trusted:
+        return f"they belong to another user (id {owner})"
+    return None
+
+
+def _is_open(folder: os.stat_result) -> bool:
+    """Whether anyone may replace any file in a folder."""
+    return bool(folder.st_mode & stat.S_IWOTH) and not folder.st_mode & stat.S_ISVTX
+
+
+def _concerns_us(path: str) -> bool:
+    """Whether a file that is not used would have been."""
+    try:
+        return os.path.basename(path) == FILE or not is_own(path) or _mentions_us(_text_of(path))
+    except SettingsFileError:
+        return False
+
+
+def _table(path: str) -> JsonObject | None:
+    text = _text_of(path)
+    own = os.path.basename(path) == FILE
+    if not own and not _mentions_us(text):
+        return None
+    return _parsed(path, text, own=own)
+
+
+def _text_of(path: str) -> str:
+    where = os.path.relpath(path)
+    try:
+        data = contents(path, _LARGEST)
+        text = data.decode("utf-8-sig")
+    except OSError as error:
+        raise SettingsFileError(f"{where}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise SettingsFileError(f"{where}: not UTF-8 text") from None
+    if len(data) > _LARGEST:
+        raise SettingsFileError(f"{where}: longer than {_LARGEST // 2**20} MiB, the most that is read")
+    return text
+
+
+def _mentions_us(text: str) -> bool:
+    """Whether a pyproject.toml can have our table at all: loading the TOML parser to find out costs 14 ms."""
+    if "dsconfig" not in text:
+        return False
+    import re
+
+    header = r"""^[ \t]*(?:\[[ \t]*)?["']?tool["']?[ \t]*(?:\.[ \t]*["']?dsconfig|\]|=)"""
+    return re.search(header, text, re.MULTILINE) is not None
+
+
+def _parsed(path: str, text: str, *, own: bool) -> JsonObject | None:
+    import sys
+    from importlib import import_module
+
+    if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
+        raise SettingsFileError(f"{os.path.relpath(path)}: more than {_MOST_DOTS} dots in one line")
+    tomllib = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    data: JsonObject
+    try:
+        data = tomllib.loads(text)
+    except RecursionError:
+        raise SettingsFileError(f"{os.path.relpath(path)}: nested too deeply") from None
+    except ValueError as error:  # of bad TOML, or of thousands of digits
+        raise SettingsFileError(f"{os.path.relpath(path)}: no valid TOML: {error}") from None
+    if own:
+        return data
+    tool = data.get("tool", {})
+    table = tool.get("dsconfig") if isinstance(tool, dict) else None
+    if table is None or isinstance(table, dict):
+        return table
+    raise SettingsFileError(f"{os.path.relpath(path)}: `tool.dsconfig` must be a table")
+
+
+def _settings(path: str, table: JsonObject) -> Settings:
+    where = f"{os.path.relpath(path)}: {'tool.dsconfig.' if os.path.basename(path) == PROJECT else ''}"
+    own = {key: value for key, value in table.items() if key != OVERRIDES}
+    tables = table.get(OVERRIDES, [])
+    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+        raise SettingsFileError(f"{where}{OVERRIDES}: expected a list of tables, got {_shown(tables)}")
+    overrides = tuple(
+        _override(path, each, f"{where}{OVERRIDES}[{index}]") for index, each in enumerate(tables)
+    )
+    return Settings(path, **_values(own, where, KEYS), overrides=overrides)
+
+
+def _override(path: str, table: JsonObject, where: str) -> Settings:
+    if "files" not in table:
+        raise SettingsFileError(f"{where}: `files` is missing, the patterns of those that it is for")
+    return Settings(path, **_values(table, f"{where}.", {"files": _PATTERNS, **KEYS}))
+
+
+def _values(table: JsonObject, where: str, keys: Mapping[str, _Setting]) -> JsonObject:
+    values: JsonObject = {}
+    for key, value in table.items():
+        if key not in keys:
+            from dsconfig.core.wording import closest
+
+            known = (*keys, *([OVERRIDES] if keys is KEYS else []))
+            close = closest(key.replace("_", "-"), known)
+            hint = f"did you mean `{close[0]}`?" if close else f"expected one of {', '.join(known)}"
+            raise SettingsFileError(f"{where}{key[:200]}: unknown setting, {hint}")
+        read, expected = keys[key]
+        try:
+            values[key.replace("-", "_")] = read(value)
+        except ValueError:
+            raise SettingsFileError(f"{where}{key}: expected {expected}, got {_shown(value)}") from None
+    return values
+
+
+def _shown(value: object) -> str:
+    import json
+
+    try:
+        text = json.dumps(value, default=str)
+    except (ValueError, RecursionError):
+        return "a value beyond all limits"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError
+    return value
+
+
+def _memory(value: object) -> int:
+    from dsconfig.core.wording.byte_sizes import amount
+
+    return amount(_text(value))
+
+
+def _size(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 10**9:
+        raise ValueError
+    return value
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if value not in words:
+            raise ValueError
+        return str(value)
+
+    return read
+
+
+def _consumer(value: object) -> str:
+    if not is_known(value):
+        raise ValueError
+    return str(value)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError
+    return tuple(_text(item) for item in value)
+
+
+def _by_pattern(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, dict):
+        raise ValueError
+    return tuple((pattern, _texts(rules)) for pattern, rules in value.items())
+
+
+_RULES = (_texts, "a list of rules")
+_PATTERNS = (_texts, "a list of patterns")
+KEYS: dict[str, _Setting] = {
+    "target": (_text, "a release or a range of releases as a string"),
+    "world-size": (_size, "a whole number above 0"),
+    "consumer": (_consumer, EXPECTED),
+    "model": (_name, "the path of its config.json or a name, as a string"),
+    "host-memory": (_memory, "an amount of memory such as 512GiB, as a string"),
+    "gpus-per-node": (_size, "a whole number above 0"),
+    "select": _RULES,
+    "ignore": _RULES,
+    "extend-select": _RULES,
+    "fixable": _RULES,
+    "unfixable": _RULES,
+    "fail-on": (_one_of(FAIL_ON), f"one of {', '.join(FAIL_ON)}"),
+    "min-severity": (_one_of(MIN_SEVERITY), f"one of {', '.join(MIN_SEVERITY)}"),
+    "exclude": _PATTERNS,
+    "extend-exclude": _PATTERNS,
+    "per-file-ignores": (_by_pattern, "a table of lists of rules by pattern"),
+}
+"""Every setting, how it is read, and what it takes."""

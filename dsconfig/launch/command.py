@@ -1,0 +1,152 @@
+"""The command of a job, in a shell script or a manifest: which config it names, with which arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import islice, takewhile
+
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.launch.config_search import is_name
+from dsconfig.launch.formats import FORMATS
+from dsconfig.launch.job import text_of
+from dsconfig.launch.launch_format import Format
+from dsconfig.launch.model_argument import TARGETS
+from dsconfig.launch.process_count import Processes, open_of, processes
+from dsconfig.launch.shell_interpreter import Shell, ShellCommand
+
+READERS = {
+    "deepspeed_config_file": "accelerate",
+    "deepspeed_config": "deepspeed",
+    "deepspeed": "transformers",
+    "config_file": "accelerate",
+}
+"""Flags that name a config, or Accelerate's launch file, and who reads it then."""
+_SUFFIXES = (".json", ".yaml", ".yml", ".conf", ".hjson", ".jsonc")
+_PROGRAMS = [each for each in FORMATS if each.programs]
+_BEFORE_ARGUMENTS = 40
+"""Among so many words a command says which program it runs."""
+
+
+class Command(NamedTuple):
+    """A command that runs DeepSpeed with a config."""
+
+    path: str
+    """The config as it is written: a path or a preset's name; empty where the program makes it itself."""
+    flag: str
+    reader: str
+    format: Format | None
+    """The program, where it is one of those that have a row."""
+    arguments: dict[str, Json]
+    """Its flags, without their dashes (None: known to the job's shell alone); `ENV`: its variables."""
+    world_size: int | None
+    offset: int
+    """Where it begins in the text."""
+    folder: str
+    """Where the script has gone before."""
+    is_whole: bool = False
+    """Whether all of its flags are known."""
+    open: tuple[str, ...] = ()
+    """What of the job's own shell decides how many processes there are, nodes first."""
+    varies: frozenset[str] = frozenset()
+    """Its flags that depend on one of these too."""
+    processes: Processes = Processes(None)
+    """How many processes it starts, and what leaves that to the run."""
+    program_file: str = ""
+    """The Python program that it starts, as it is written."""
+
+
+def commands_in(shell: Shell) -> Iterator[Command]:
+    """Each command of a shell text that runs DeepSpeed with a config."""
+    for each in shell.commands():
+        if found := _command(each):
+            yield found
+
+
+def _command(shell: ShellCommand) -> Command | None:
+    words = shell.words
+    given = _flags(words)
+    if (path := _of_elastic(words)) is not None:
+        ranks = processes(given, shell).ranks
+        return Command(path, "elastic run", "elastic", None, given, ranks, shell.offset, shell.folder)
+    program = _program(words) if given else None
+    flag = next((flag for flag in READERS if _names(flag, given, words, program)), "")
+    if not flag and not (program is not None and program.makes) and not _plugin(words, given):
+        return None
+    reader = READERS.get(flag, "accelerate")
+    if program is not None and flag in ("deepspeed", ""):
+        reader = program.reader
+    opened, started = open_of(shell), processes(given, shell)
+    depending = _depending(shell, opened)
+    unknown = [name for name, value in given.items() if isinstance(value, str) and "$" in value]
+    return Command(
+        str(given[flag]) if flag else "",
+        f"--{flag}" if flag else words[0],
+        reader,
+        program,
+        {**given, **dict.fromkeys(unknown), "ENV": dict(shell.variables)},
+        started.ranks,
+        shell.offset,
+        shell.folder,
+        not any("$" in word for last, word in zip(("", *words), words, strict=False) if last[:2] != "--"),
+        opened,
+        frozenset(
+            name for name, value in given.items() if name and isinstance(value, str) and value in depending
+        ),
+        started,
+        next((word for word in words[:_BEFORE_ARGUMENTS] if word.endswith(".py")), ""),
+    )
+
+
+def _depending(shell: ShellCommand, opened: tuple[str, ...]) -> frozenset[str]:
+    """The words that depend on what is open, and what stands behind the `=` of each."""
+    words = [word for word, read in shell.open.items() if not read.isdisjoint(opened)] if opened else []
+    return frozenset((*words, *(word.partition("=")[2] for word in words if "=" in word)))
+
+
+def _of_elastic(words: tuple[str, ...]) -> str | None:
+    """The config of `dsconfig elastic run`; None for any other command."""
+    for at, word in enumerate(words[:-3]):
+        if word.endswith("dsconfig") and words[at + 1 : at + 3] == ("elastic", "run"):
+            return next((path for path in words[at + 3 :] if path.endswith(_SUFFIXES) or "$" in path), None)
+    return None
+
+
+def _program(words: tuple[str, ...]) -> Format | None:
+    """The program that a command runs, where the table has a row for it."""
+    first = [word for word in words[:_BEFORE_ARGUMENTS] if not word.startswith("-")]
+    for each in _PROGRAMS:
+        if any(fnmatchcase(word, pattern) for word in first for pattern in each.programs):
+            return each
+    return None
+
+
+def _flags(words: tuple[str, ...]) -> dict[str, Json]:
+    """The long flags of a command: text, or true where nothing follows."""
+    given: dict[str, Json] = {}
+    for at, (word, following) in enumerate(zip(words, [*words[1:], "--"], strict=False)):
+        if word.startswith("--") and len(word) > 2:
+            name, equals, value = word[2:].partition("=")
+            alone = following.startswith("-") and not following[1:2].isdigit()
+            given[name.replace("-", "_")] = value if equals else True if alone else following
+            if name in TARGETS and not equals and not alone:
+                following_words = islice(words, at + 1, None)
+                given[name] = list(takewhile(lambda each: not each.startswith("-"), following_words))
+    return given
+
+
+def _names(flag: str, given: Mapping[str, Json], words: tuple[str, ...], program: Format | None) -> bool:
+    """Whether a flag names the config."""
+    value = given.get(flag)
+    if not isinstance(value, str) or not value:
+        return False
+    if flag == "config_file":
+        return "launch" in words and any(word.endswith("accelerate") for word in words)
+    if flag == "deepspeed" and program is not None and program.preset and is_name(value):
+        return True
+    return flag == "deepspeed_config" or value.endswith(_SUFFIXES) or "$" in value or bool(text_of(value))
+
+
+def _plugin(words: tuple[str, ...], given: Mapping[str, Json]) -> bool:
+    """Whether `accelerate launch` makes the config of its flags."""
+    return "use_deepspeed" in given and "launch" in words

@@ -1,0 +1,222 @@
+"""What is a DeepSpeed config, by its content: one definition, for directories, hooks and files named by hand.
+
+A file's name settles nothing. Its root must have keys that only a DeepSpeed config has, or several that are
+typical of one, and most of its keys must be DeepSpeed's: a launch script's own settings share a few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from dsconfig.consumers.accelerate_launch_file import is_launch_file
+from dsconfig.core.json_values import at
+from dsconfig.launch.find_jobs import job_of, takes_too_much
+from dsconfig.launch.formats import SCRIPTS, format_of
+from dsconfig.launch.launch_format import Format
+from dsconfig.model.keyinfo import ROOT, section_keys
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json
+    from dsconfig.document import Document
+
+UNMISTAKABLE = frozenset((
+    "zero_optimization",
+    "train_micro_batch_size_per_gpu",
+    "zero_allow_untested_optimizer",
+    "zero_force_ds_cpu_optimizer",
+    "deepspeed_transformer_kernel",
+    "wall_clock_breakdown",
+))  # fmt: skip
+TYPICAL = frozenset((
+    "train_batch_size",
+    "gradient_accumulation_steps",
+    "steps_per_print",
+    "gradient_clipping",
+    "prescale_gradients",
+    "optimizer",
+    "scheduler",
+    "fp16",
+    "bf16",
+    "activation_checkpointing",
+    "flops_profiler",
+    "comms_logger",
+    "communication_data_type",
+    "sparse_attention",
+    "compression_training",
+    "data_efficiency",
+    "elasticity",
+    "autotuning",
+))  # fmt: skip
+"""Keys that other programs use too: three of them make a DeepSpeed config."""
+_MADE = 3
+_TELLING = tuple(key.encode() for key in UNMISTAKABLE)
+_HINTS = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
+_REMARKS = ("_", "/", "#", "$", "comment", "note", "description")
+"""How keys begin that are written for people."""
+
+
+Kind: TypeAlias = Literal["config", "launch file", "job", "script"]
+"""What a document is: a config, a launch file of Accelerate or of another program, or a shell script."""
+
+
+def kind_of(document: Document) -> Kind:
+    """What a document is, by its name and its content."""
+    if document.name.endswith(SCRIPTS):
+        return "script"
+    data = document.value()
+    return "job" if format_of(data) is not None else "launch file" if is_launch_file(data) else "config"
+
+
+def may_hold(data: bytes) -> bool:
+    """Whether a text names the keys without which no config is one; looked at before anything is parsed."""
+    if any(word in data for word in _TELLING):
+        return True
+    found = 0
+    for word in _HINTS:
+        found += word in data
+        if found == _MADE:
+            return True
+    return False
+
+
+def may_be_named(data: bytes) -> bool:
+    """Whether a text names any key of a config: one that a launch file leads to need not look like one."""
+    return any(word in data for word in (*_TELLING, *_HINTS))
+
+
+def may_lead(data: bytes) -> bool:
+    """Whether a text has a word without which no launch file leads to a config."""
+    return any(word in data for word in _LEADING)
+
+
+_LEADING = (b"deepspeed", b"DeepSpeed", b"accelerate_config")
+
+
+def is_config(keys: Collection[str]) -> bool:
+    """Whether an object with these keys at its root is a DeepSpeed config, whatever the file is called."""
+    sure = not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= _MADE
+    return sure and not mostly_foreign(keys)
+
+
+def holds_config(data: Mapping[str, Json]) -> bool:
+    """Whether an object is worth a look unasked: a config, or a launch file that names or holds one.
+
+    GPT-NeoX's own files have the keys of a config, and many others: whoever wants them checked names them.
+    """
+    return is_config(data.keys()) if format_of(data) is None else leads_to_config(data)
+
+
+def leads_to_config(data: Mapping[str, Json]) -> bool:
+    """Whether an object is a launch file that names, or holds, a DeepSpeed config."""
+    launch = format_of(data)
+    if launch is None or not launch.commands:
+        return launch is not None and any(at(data, key) for key in launch.config)
+    return any(word in str(at(data, key)) for key in launch.commands for word in _IN_COMMANDS)
+
+
+_IN_COMMANDS = ("--deepspeed", "dsconfig elastic run", "'dsconfig', 'elastic', 'run'")
+
+
+_TOO_MUCH = "take too much work to read, so that none was read"
+
+
+def _why_none(launch: Format, data: Mapping[str, Json]) -> str:
+    """Why there is no config, as the end of a clause."""
+    if launch.makes == "neox":
+        from dsconfig.launch.synthesized import neox
+
+        return neox.why_none(data)
+    where = " or ".join(f"`{key}`" for key in launch.config or launch.commands or (launch.made_of,))
+    return f"that names none by {where}"
+
+
+def foreign(document: Document) -> str | None:
+    """Why a file that someone named is not a DeepSpeed config; None where it is one, or means to be.
+
+    What cannot be read, or is empty, is a config gone wrong, and judged.
+    """
+    if document.name.endswith(SCRIPTS):
+        if any(problem.kind == "too-large" for problem in document.problems):
+            return "a shell script that is too large to be read"
+        if job_of(document):
+            return None
+        told = _TOO_MUCH if takes_too_much(document) else "name none"
+        return f"a shell script whose commands {told}"
+    data = document.value()
+    if document.name.startswith("<") or document.is_data or not isinstance(data, dict):
+        return None
+    keys = [key for key in data if isinstance(key, str)]
+    count = len(_of_no_release(keys))
+    if (launch := format_of(data)) is not None:
+        if job_of(document):
+            return None
+        told = f"whose commands {_TOO_MUCH}" if takes_too_much(document) else _why_none(launch, data)
+        return f"a launch file of {launch.name} {told}"
+    if not count or "$dsconfig" in data or is_launch_file(data) or not mostly_foreign(keys):
+        return None
+    if count == 1:
+        return f"its only key, `{_of_no_release(keys)[0]}`, is not DeepSpeed's" if len(keys) == 1 else None
+    whole = "none of" if count == len(keys) else f"{count} of"
+    return f"{whole} its {len(keys)} keys {'is' if count == len(keys) else 'are not'} DeepSpeed's"
+
+
+def why_unlike(document: Document) -> str | None:
+    """Why nothing of a file that another one names is shown, in words; None where it is like a config.
+
+    A repository may name whatever it likes, such as the `.env` beside it that nobody committed.
+    """
+    data = document.value()
+    if not document.text.strip() or (isinstance(data, dict) and not data):
+        return None
+    keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
+    own = "$dsconfig" in keys or is_launch_file(data) or format_of(data) is not None
+    if own or (without_remarks(keys) and not mostly_foreign(keys)):
+        return None
+    return f"{document.name} is not like a DeepSpeed config, and not checked: name it itself to see why"
+
+
+def may_be_config(document: Document) -> bool:
+    """Whether a document can be a config at all, whosever its keys are: an object, and no launch file."""
+    data = document.value()
+    return not document.name.endswith(SCRIPTS) and isinstance(data, dict) and format_of(data) is None
+
+
+def without_remarks(keys: Collection[str]) -> list[str]:
+    """The keys that are not written for people only."""
+    return [key for key in keys if not key.lower().startswith(_REMARKS)]
+
+
+def mostly_foreign(keys: Collection[str]) -> bool:
+    """Whether most keys of a root are nobody's, misspelt ones not counted."""
+    own = without_remarks(keys)
+    strangers = _of_no_release(own)
+    if not _outweigh(len(strangers), len(own)):
+        return False
+    from difflib import get_close_matches
+
+    sample = strangers[:_SAMPLE]
+    near = sum(1 for key in sample if get_close_matches(key.lower(), _roots(), 1, 0.8))
+    return _outweigh(len(strangers) - near * len(strangers) // len(sample), len(own))
+
+
+_SAMPLE = 100
+"""Keys that speak for the rest of them: to look for what is like one takes a millisecond."""
+
+
+def _outweigh(strangers: int, keys: int) -> bool:
+    """Three of five: a program may keep a few settings of its own in its config."""
+    return strangers * 5 > keys * 3
+
+
+def _of_no_release(keys: Iterable[str]) -> list[str]:
+    """Keys that no release knows at the root; remarks and what consumers add left out."""
+    return [key for key in keys if key not in _roots() and not key.lower().startswith(_REMARKS)]
+
+
+@cache
+def _roots() -> frozenset[str]:
+    """Every key of the root, in any release and spelling, and those that Accelerate alone reads."""
+    infos = section_keys(ROOT)
+    return frozenset({*infos, "msamp", *(alias for info in infos.values() for alias, _ in info.aliases)})

@@ -1,0 +1,211 @@
+"""The versions of a program that the repository around a file asks for: requirements, lock files, images.
+
+Nothing is executed and nothing is resolved: a requirement is what a file literally says.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from dsconfig.consumers.boundary import is_own, root
+from dsconfig.core.file_bytes import contents
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.releases import allows
+from dsconfig.launch.repository import tick
+
+_LARGEST = 4 << 20
+"""Lock files of large projects have 2 MiB; a longer file is not read."""
+_MOST_FILES = 20
+_LONGEST_LINE = 4096
+"""A longer line is no list that a person wrote, and searching it would cost the square of its length."""
+_LOCKS = frozenset(("uv.lock", "poetry.lock", "pdm.lock"))
+_FILES = re.compile(
+    r"[\w.-]*requirements[\w.-]*\.(?:txt|in)|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(?:py|cfg)"
+    r"|environment[\w.-]*\.ya?ml|conda[\w.-]*\.ya?ml|(?:[\w.-]+\.)?Dockerfile[\w.-]*|Containerfile"
+)
+_OPERATOR = r"(?:===|==|~=|!=|<=|>=|<|>)"
+_CLAUSE = rf"{_OPERATOR}\s*v?[0-9][\w.*+!]*"
+
+
+class Requirement(NamedTuple):
+    """What a repository asks for of one program."""
+
+    specifier: str
+    """A version specifier as pip reads it (PEP 440): `==0.14.5`, `>=0.14,<0.16`."""
+    source: str
+    """The file and line that say so: `requirements.txt:3`."""
+
+    @property
+    def exact(self) -> str | None:
+        """The one version that is allowed; None where several are."""
+        found = re.fullmatch(r"===?\s*v?([0-9][\w.+!]*)", self.specifier)
+        return found[1] if found else None
+
+    @property
+    def text(self) -> str:
+        """The requirement with its source, for people: `0.14.5 (requirements.txt:3)`."""
+        return f"{self.exact or self.specifier} ({self.source})"
+
+
+class Requirements(NamedTuple):
+    """What the files of the nearest folder that names the program say, and whether they agree."""
+
+    found: tuple[Requirement, ...]
+
+    @property
+    def agreed(self) -> Requirement | None:
+        """The requirement where all files allow the same; None where they contradict each other."""
+        specifiers = {each.specifier: each for each in self.found}
+        if len(specifiers) == 1:
+            return self.found[0]
+        exact = {each.exact: each for each in self.found if each.exact}
+        versions = [version for version in exact if version is not None and self._allow(version)]
+        return exact[versions[0]] if len(exact) == 1 and versions else None
+
+    def _allow(self, version: str) -> bool:
+        return all(allows(each.specifier, version) for each in self.found)
+
+
+def requirements_of(package: str, name: str) -> Requirements | None:
+    """Find what the repository of the file at a path asks for of a program.
+
+    The nearest folder that says anything counts; within it a lock file, since that is what is installed.
+    A requirement without a version says nothing.
+
+    Args:
+        package: the name of the distribution: `deepspeed`.
+        name: the path of the config; text without a path (`<stdin>`) has no repository.
+    """
+    if name.startswith("<") or not name:
+        return None
+    folder = os.path.dirname(os.path.abspath(name))
+    top = root(folder)
+    while True:
+        if found := _in_folder(folder, package, tick()):
+            return Requirements(found)
+        if top is None or folder in (top, os.path.dirname(folder)):
+            return None
+        folder = os.path.dirname(folder)
+
+
+@lru_cache(maxsize=64)
+def _in_folder(folder: str, package: str, _: int) -> tuple[Requirement, ...]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return ()
+    locks = sorted(_LOCKS.intersection(names))
+    others = sorted(filter(_FILES.fullmatch, names), key=lambda each: (len(each), each))
+    for group in (locks, others[:_MOST_FILES]):
+        found = [each for entry in group for each in _in_file(os.path.join(folder, entry), package)]
+        if found:
+            return tuple(found)
+    return ()
+
+
+def _in_file(path: str, package: str) -> list[Requirement]:
+    if not is_own(path):
+        return []
+    try:
+        data = contents(path, _LARGEST)
+    except OSError:
+        return []
+    if package.encode() not in data.lower():
+        return []
+    text, name = data.decode("utf-8", "replace"), os.path.basename(path)
+    if name in _LOCKS:
+        found = _locked(text, package)
+    elif name == "pyproject.toml":
+        found = _project(text, package)
+    else:
+        found = _lines(text, package, conda=name.endswith((".yml", ".yaml")))
+    shown = os.path.relpath(path)
+    distinct = {
+        specifier: Requirement(specifier, f"{shown}:{line}") for line, specifier in reversed(list(found))
+    }
+    return list(reversed(distinct.values()))
+
+
+def _locked(text: str, package: str) -> Iterator[tuple[int, str]]:
+    """The version of `[[package]]` in a lock file; uv, Poetry and PDM write it right behind the name."""
+    pattern = rf'(?m)^name = "{re.escape(package)}"\r?\nversion = "([^"\n]+)"'
+    for match in re.finditer(pattern, text):
+        yield text.count("\n", 0, match.start()) + 2, f"=={match[1]}"
+
+
+def _requirement(package: str) -> re.Pattern[str]:
+    """A requirement of the package in a line: its name, extras, and at least one version clause."""
+    name = re.escape(package)
+    extras = r"(?:\[[\w,\s.-]*\])?"
+    return re.compile(rf"(?<![\w./@-]){name}{extras}\s*\(?\s*({_CLAUSE}(?:\s*,\s*{_CLAUSE})*)", re.IGNORECASE)
+
+
+def _lines(text: str, package: str, *, conda: bool = False) -> Iterator[tuple[int, str]]:
+    """Requirements in lines: requirements files, `setup.cfg`, strings of `setup.py`, `pip install`."""
+    pattern = _requirement(package)
+    tag = re.compile(rf"(?<![\w./-]){re.escape(package)}\s*@\s*git\+\S+?@v?(\d+\.\d+\.\d+)\b", re.IGNORECASE)
+    one = re.compile(rf"^\s*-\s*[\"']?(?:[\w-]+::)?{re.escape(package)}\s*=\s*(\d[\w.*]*)")  # conda's own
+    for number, line in enumerate(text.splitlines(), 1):
+        if package not in line.lower() or line.lstrip().startswith("#") or len(line) > _LONGEST_LINE:
+            continue
+        code = line.partition(" #")[0]
+        for match in pattern.finditer(code):
+            yield number, _clean(match[1])
+        for match in tag.finditer(code):
+            yield number, f"=={match[1]}"
+        if conda and (pinned := one.match(code)):
+            # `name=1.2` of conda is any 1.2.x; three numbers are one release of DeepSpeed.
+            version = pinned[1].removesuffix(".*").removesuffix("*")
+            yield number, f"=={version}" if version.count(".") >= 2 else f"=={version}.*"
+
+
+def _project(text: str, package: str) -> Iterator[tuple[int, str]]:
+    """Requirements in `pyproject.toml`: PEP 621, dependency groups (PEP 735), Poetry."""
+    yield from _lines(text, package)
+    key = re.compile(rf"^\s*[\"']?{re.escape(package)}[\"']?\s*=\s*(.+)$", re.IGNORECASE)
+    version = re.compile(r"[\"']([^\"']+)[\"']")
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > _LONGEST_LINE or not (match := key.match(line.partition(" #")[0])):
+            continue
+        value = match[1].strip()
+        if value.startswith("{"):  # Poetry: `deepspeed = { version = "^0.14", optional = true }`
+            inner = re.search(r"\bversion\s*=\s*([\"'][^\"']+[\"'])", value)
+            value = inner[1] if inner else ""
+        if found := version.match(value):
+            specifier = _of_poetry(found[1])
+            if specifier:
+                yield number, specifier
+
+
+def _of_poetry(text: str) -> str:
+    """A constraint of Poetry as a version specifier; empty where it allows everything or is not understood.
+
+    A caret keeps the first number that is not zero, a tilde the minor version, a bare version is exact.
+    Source: Poetry's documentation, "Dependency specification".
+    """
+    clauses = [_poetry_clause(part.strip()) for part in text.split(",")]
+    return ",".join(clauses) if all(clauses) else ""
+
+
+def _poetry_clause(text: str) -> str:
+    match = re.fullmatch(r"(\^|~|)v?(\d+(?:\.\d+)*(?:\.\*)?)", text)
+    if match is None:
+        return _clean(text) if re.fullmatch(_CLAUSE, text) else ""
+    sign, version = match.groups()
+    if not sign:
+        return f"=={version}"
+    numbers = [int(part) for part in version.split(".") if part != "*"]
+    if sign == "^":
+        kept = next((at for at, each in enumerate(numbers) if each), len(numbers) - 1)
+    else:
+        kept = min(1, len(numbers) - 1)
+    upper = [*numbers[:kept], numbers[kept] + 1]
+    return f">={version},<{'.'.join(map(str, upper))}"
+
+
+def _clean(specifier: str) -> str:
+    """The specifier without spaces, and without the `v` that some write before a version."""
+    return re.sub(r"(?<=[=<>~])v(?=\d)", "", re.sub(r"\s+", "", specifier))

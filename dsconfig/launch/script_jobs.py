@@ -1,0 +1,287 @@
+"""The job of a shell script, or of a manifest that runs commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, lru_cache
+from itertools import islice
+
+from dsconfig.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, is_launch_file
+from dsconfig.consumers.registry import BY_NAME
+from dsconfig.core.file_bytes import MAX_SIZE, contents
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple
+from dsconfig.core.json_values import at
+from dsconfig.document import Document, read_bytes, read_dict
+from dsconfig.job.consumer import Reader, of_content
+from dsconfig.launch.budget import Budget, SpentError, of_text
+from dsconfig.launch.command import Command, commands_in
+from dsconfig.launch.config_references import reader_of
+from dsconfig.launch.config_search import installed, search
+from dsconfig.launch.job import Job, read, text_of
+from dsconfig.launch.launch_format import Format
+from dsconfig.launch.manifest_environment import environment, with_inputs
+from dsconfig.launch.shell_interpreter import Shell
+from dsconfig.launch.solve_variables import AtRanks, script_of
+from dsconfig.launch.training_arguments import given, plain
+
+_KUBERNETES = re.compile(r"\$\((\w+)\)")
+_MOST = 200
+"""So many commands of a script are jobs; nobody writes more."""
+_UNKNOWN = re.compile(r"\$[\w({]|`")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?::?-([^${}]*))?\})")
+"""A variable in a here-document, perhaps with what takes its place where it is not set."""
+
+
+def of_commands(found: Format, launch: Document, data: Mapping[str, Json] | None) -> Job | None:
+    """The job of the first command whose config is there, else of the first that names one."""
+    first: Job | None = None
+    for job in jobs_of_commands(found, launch, data):
+        if job.document is not None:
+            return job
+        first = first or job
+    return first
+
+
+def jobs_of_commands(
+    found: Format,
+    launch: Document,
+    data: Mapping[str, Json] | None,
+    wanted: str | None = None,
+    within: Budget | None = None,
+) -> Iterator[Job]:
+    """The job of each command; none of commands that take more to read than may be spent on them.
+
+    `data`: the manifest in which the commands stand; None: the launch file is a script. `wanted`: the real
+    path of the only config whose jobs are asked for. `within`: the budget of the folder.
+
+    Raises:
+        SpentError: the commands take too much, or the budget of the folder is used up, where there is one.
+    """
+    if within is not None:
+        within.spend(len(launch.text))
+    script = _script(found, launch, data)
+    if within is not None:
+        within.spend(script.used)
+    if script.shell is None:
+        if within is not None:
+            raise SpentError
+        return
+    once = cache(read)
+    for command in script.commands:
+        if within is not None:
+            within.spend(_SEARCH)
+        if wanted is not None and not _leads_to(wanted, command, launch):
+            continue
+        job = _job(found, launch, command, script.shell, once)
+        if job is not None and data is None:
+            job = job._replace(line=launch.position(command.offset).line)
+        if job is not None:
+            yield job
+
+
+def takes_too_much(found: Format, launch: Document, data: Mapping[str, Json] | None) -> bool:
+    """Whether the commands take more to read than may be spent on them, and none of them is known."""
+    return _script(found, launch, data).shell is None
+
+
+class _Script(NamedTuple):
+    """The commands of a text that run DeepSpeed, and the shell that has read it; None: it was not read."""
+
+    commands: tuple[Command, ...]
+    shell: Shell | None
+    used: int
+    """What reading it took, of its budget."""
+
+
+def _script(found: Format, launch: Document, data: Mapping[str, Json] | None) -> _Script:
+    if data is None:
+        path = "" if launch.name.startswith("<") else os.path.abspath(launch.name)
+        return _read(launch.text, path, ())
+    budget = of_text(len(launch.text))
+    try:
+        text = "\n".join(line for key in found.commands for line in _texts(at(data, key)))
+        text = with_inputs(text, data, budget)
+    except SpentError:
+        return _Script((), None, budget.used)
+    return _read(text, "", tuple(environment(found, data).items()))
+
+
+@lru_cache(maxsize=16)
+def _read(text: str, path: str, variables: tuple[tuple[str, str], ...]) -> _Script:
+    """What is read of a text, which is the same each time: many configs of a folder ask for the same scripts."""
+    shell = Shell(text, path, dict(variables))
+    try:
+        commands = tuple(islice(commands_in(shell), _MOST))
+    except SpentError:
+        return _Script((), None, shell.budget.used)
+    return _Script(commands, shell, shell.budget.used)
+
+
+_SEARCH = 200
+"""Steps that the search for a config counts as."""
+
+
+def _leads_to(wanted: str, command: Command, launch: Document) -> bool:
+    """Whether a command names the config at a real path."""
+    path = search(command.path, launch.name, command.folder).path if command.path else None
+    return path is not None and os.path.realpath(path) == wanted
+
+
+def _job(
+    found: Format, launch: Document, command: Command, shell: Shell, read: Callable[[str], Document]
+) -> Job | None:
+    told = (command.format or found)._replace(reader=command.reader, commands=found.commands)
+    job = Job(
+        told,
+        launch,
+        command.path,
+        command.flag,
+        None,
+        None,
+        given(told._replace(within=""), command.arguments),
+        command.world_size,
+        arguments=command.arguments,
+        processes=command.processes,
+        program_file=command.program_file,
+        folder=command.folder,
+    )
+    if job.given is not None and command.varies:
+        job = job._replace(given=job.given._replace(at=AtRanks(script_of(shell), command, told)))
+    if not command.path:
+        if command.format is None:
+            told = told._replace(name="Accelerate", makes="accelerate")
+        return job._replace(format=told, written=command.flag, document=_made(command, launch))
+    if text := text_of(command.path):
+        config = read_bytes(text.data, f"{launch.name}: {command.flag}")
+        return job._replace(format=told, written=command.flag, document=config, encoded=text.encoded)
+    if told.preset and (preset := installed(told.preset, command.path)):
+        return job._replace(document=read(preset))
+    place = search(command.path, launch.name, command.folder)
+    if place.path is None:
+        try:
+            document = _written_by_script(command.path, shell, launch)
+        except SpentError:
+            return job._replace(place=place, is_written_by_script=True, is_too_long=True)
+        own = command.path in shell.documents or command.path in shell.edited
+        edits = command.path in shell.edited and command.path not in shell.documents
+        return job._replace(
+            document=document,
+            place=None if document else place,
+            is_written_by_script=own,
+            is_template=edits,
+        )
+    document = read(place.path)
+    if command.flag == "--config_file":
+        if not is_launch_file(document.value()):
+            return None  # a launch file of Accelerate that has nothing to do with DeepSpeed
+        job = job._replace(flags=_of_block(command))
+        if command.processes.open:  # a flag of the command comes before the file's own number
+            document = _without_processes(document)
+    if command.format is None and command.reader == "transformers":
+        # Its program may be known, and read the file itself.
+        reader = reader_of(place.path, Reader(command.reader, "", "script"))
+        own = _is_own(command, document)
+        told = told._replace(reader="deepspeed" if own else reader.name if reader else command.reader)
+        if command.is_whole and not _arguments(command):
+            job = job._replace(given=None)  # its program gives them in code
+    return job._replace(format=told, document=document, place=place)
+
+
+def _without_processes(launch: Document) -> Document:
+    """A launch file of Accelerate whose number of processes counts for nothing."""
+    data = launch.value()
+    if not isinstance(data, dict) or "num_processes" not in data:
+        return launch
+    return launch.read_as({key: value for key, value in data.items() if key != "num_processes"})
+
+
+def _of_block(command: Command) -> JsonObject:
+    """The flags of `accelerate launch` that say what its launch file says too."""
+    known = BLOCK_KEYS | {"mixed_precision"}
+    return {key: plain(value) for key, value in command.arguments.items() if key in known}
+
+
+def _is_own(command: Command, config: Document) -> bool:
+    """Whether a program with a flag of the Trainer's name has none of its arguments, and nothing to fill."""
+    trained = "output_dir" in command.arguments or _arguments(command)
+    return command.is_whole and not trained and of_content(config.value()).name == "deepspeed"
+
+
+def _arguments(command: Command) -> set[str]:
+    """The arguments of the Trainer that a command gives, of those that fill a config."""
+    return command.arguments.keys() & BY_NAME["transformers"].defaults.keys()
+
+
+def _made(command: Command, launch: Document) -> Document | None:
+    """The config that a program makes of its flags."""
+    name = f"{launch.name}: {command.flag}"
+    if command.format is not None and command.format.makes == "openrlhf":
+        from dsconfig.launch.synthesized import openrlhf
+
+        return read_dict(openrlhf.config(command.arguments), name)
+    block = {key: plain(value) for key, value in command.arguments.items() if key in BLOCK_KEYS}
+    made: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: block or {"zero_stage": 2}}
+    if isinstance(precision := command.arguments.get("mixed_precision"), str):
+        made["mixed_precision"] = precision
+    return read_dict(made, name)
+
+
+def _written_by_script(name: str, shell: Shell, launch: Document) -> Document | None:
+    """A config that the script itself writes: a here-document, or a template that it fills by `sed`.
+
+    Raises:
+        SpentError: it becomes longer than any config is.
+    """
+    budget = Budget(MAX_SIZE)
+
+    def value(match: re.Match[str]) -> str:
+        found = shell.variables.get(match[1] or match[2])
+        text: str = found[0] if found else match[3] or match[0]
+        budget.spend(len(text))
+        return text
+
+    if (body := shell.documents.get(name)) is not None:
+        text = _VARIABLE.sub(value, body)
+    elif (edited := shell.edited.get(name)) is not None:
+        template = search(edited.template, launch.name)
+        if template.path is None:
+            return None
+        text = edited.text(contents(template.path, MAX_SIZE).decode("utf-8", "replace"), MAX_SIZE)
+    else:
+        return None
+    if _UNKNOWN.search(text):
+        return None
+    return read_bytes(text.encode("utf-8", "replace"), f"{launch.name}: {name}")
+
+
+def _texts(value: Json) -> Iterator[str]:
+    """Every text in a value; the words of a list are one command, and `args` go behind their `command`."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list) and all(isinstance(word, str | int | float) for word in value):
+        yield _joined(value)
+    elif isinstance(value, dict):
+        command, more = value.get("command"), value.get("args")
+        for entry in value.get("env", ()) if isinstance(value.get("env"), list) else ():
+            if isinstance(entry, dict) and isinstance(entry.get("value"), str | int):
+                yield f"export {entry.get('name')}={shlex.quote(str(entry['value']))}"
+        if isinstance(command, list) and isinstance(more, list):
+            yield _joined([*command, *more])
+        for key, each in value.items():
+            if key != "env" and not (
+                key in ("command", "args") and isinstance(each, list) and command and more
+            ):
+                yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+
+
+def _joined(words: list[Json]) -> str:
+    """The words of one command. Kubernetes writes variables as `$(NAME)`."""
+    texts = [_KUBERNETES.sub(r"${\1}", word) if isinstance(word, str) else json.dumps(word) for word in words]
+    return " ".join(text if re.fullmatch(r"[\w./:=,@%+${}-]+", text) else shlex.quote(text) for text in texts)

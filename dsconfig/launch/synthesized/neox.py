@@ -1,0 +1,105 @@
+"""The config that GPT-NeoX makes of its own YAML file, whose keys are DeepSpeed's and Megatron's together.
+
+Source: gpt-neox megatron/neox_arguments/arguments.py, NeoXArgs.deepspeed_config and calculate_derived;
+deepspeed_args.py, NeoXArgsDeepspeedConfig.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dsconfig.core.json_types import Json, JsonObject
+
+_DEFAULTS: Mapping[str, Json] = MappingProxyType({
+    "train_batch_size": None, "train_micro_batch_size_per_gpu": None, "gradient_accumulation_steps": 1,
+    "optimizer": None, "scheduler": None, "fp32_allreduce": False, "prescale_gradients": False,
+    "gradient_predivide_factor": 1.0, "sparse_gradients": False, "fp16": None, "bf16": None, "amp": None,
+    "gradient_clipping": 1.0, "zero_optimization": None, "curriculum_learning": None, "steps_per_print": 10,
+    "wall_clock_breakdown": False, "dump_state": False, "flops_profiler": None, "autotuning": None,
+    "communication_data_type": None, "activation_checkpointing": None, "sparse_attention": None,
+    "data_efficiency": None, "tensorboard": None, "wandb": None, "csv_monitor": None, "elasticity": None,
+    "comms_logger": None, "compression_training": None, "checkpoint": None, "data_types": None,
+})  # fmt: skip
+"""The fields of `NeoXArgsDeepspeedConfig`. A value that is its field's default is not handed on."""
+_ZERO: Mapping[str, Json] = MappingProxyType({
+    "stage": 0, "allgather_partitions": True, "reduce_scatter": True, "allgather_bucket_size": 500_000_000,
+    "overlap_comm": False, "reduce_bucket_size": 500_000_000, "contiguous_gradients": False,
+})  # fmt: skip
+_BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+
+
+def config(data: Mapping[str, Json]) -> JsonObject | None:
+    """The config of a job; None where there is none, see `why_none`."""
+    if why_none(data):
+        return None
+    written = _plain(data)
+    made = {key: written.get(key, default) for key, default in _DEFAULTS.items()}
+    made |= dict(zip(_BATCH, _batch(made, _data_parallel_size(written)), strict=True))
+    if _kind(made["optimizer"]) in _OWN_OPTIMIZERS:
+        made["optimizer"] = None
+    precision = written.get("precision")
+    extra = written.get("deepspeed_extra_args")
+    extra = dict(extra) if isinstance(extra, Mapping) else {}
+    if precision == "fp16":
+        own = made["fp16"] if isinstance(made["fp16"], dict) and made["fp16"] else {"type": "fp16"}
+        made["fp16"] = {**own, "enabled": True}
+    elif precision == "bfloat16" and not made["bf16"]:
+        extra["bf16"] = {"enabled": True}
+    if made["zero_optimization"] is None:
+        made["zero_optimization"] = dict(_ZERO)
+    return {key: value for key, value in made.items() if value != _DEFAULTS[key]} | extra
+
+
+def why_none(data: Mapping[str, Json]) -> str:
+    """Why no run has a config of this file alone, as the end of a clause; empty where one has."""
+    written = _plain(data)
+    if all(written.get(key) is None for key in _BATCH[:2]):
+        return "without a batch, as one of several that are put together"
+    zero = written.get("zero_optimization")
+    stage = zero.get("stage") if isinstance(zero, Mapping) else None
+    return "for DeepSpeed's autotuner" if written.get("autotuning") and isinstance(stage, list) else ""
+
+
+def world_size(data: Mapping[str, Json]) -> int | None:
+    """All ranks; None where the file does not say how many."""
+    ranks = _plain(data).get("global_num_gpus")
+    return ranks if type(ranks) is int and ranks > 0 else None
+
+
+def _data_parallel_size(written: Mapping[str, Json]) -> int | None:
+    """The ranks that share the batch: all, by the parallel sizes; None where they are not known."""
+    ranks = world_size(written)
+    for key in ("pipe_parallel_size", "model_parallel_size"):
+        size = written.get(key, 1)
+        if ranks is None or type(size) is not int or ranks % max(1, size):
+            return None
+        ranks //= max(1, size)
+    return ranks
+
+
+_OWN_OPTIMIZERS = frozenset(("cpu_adam", "cpu_torch_adam", "sm3", "madgrad_wd"))
+"""Those that NeoX builds itself, and whose names say nothing to DeepSpeed: training.py, get_optimizer."""
+
+
+def _kind(optimizer: Json) -> str:
+    kind = optimizer.get("type") if isinstance(optimizer, Mapping) else None
+    return kind.lower() if isinstance(kind, str) else ""
+
+
+def _plain(data: Mapping[str, Json]) -> JsonObject:
+    """Its keys are written with `-` or `_`."""
+    return {str(key).replace("-", "_"): value for key, value in data.items()}
+
+
+def _batch(made: Mapping[str, Json], ranks: int | None) -> tuple[Json, Json, Json]:
+    """The batch as it is handed on. The accumulation steps are 1 where they are not written."""
+    train, micro, steps = (made[key] for key in _BATCH)
+    whole = all(each is None or (type(each) is int and each > 0) for each in (train, micro, steps))
+    if ranks is None or not whole or steps is None:
+        return train, micro, steps
+    if train is None and micro is not None:
+        train = micro * steps * ranks
+    elif micro is None and train is not None:
+        micro = train // ranks // steps
+    return train, micro, steps

@@ -1,0 +1,46 @@
+"""Effective values as a config of their own: each behind its key, with a remark of where it comes from."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dsconfig.resolve.provenance import Value
+
+_WIDEST = 48
+"""Characters of an entry behind which its remark is not aligned with the others."""
+
+
+def nested(values: Iterable[Value]) -> str:
+    """The values as JSON with comments, sections within each other."""
+    rows: list[tuple[str, str]] = [("{", "")]
+    around: list[str] = []
+    for each in values:
+        *path, word = each.key.split(".")
+        common = _common(around, path)
+        _close(rows, len(around), common)
+        rows += [(f"{'  ' * (at + 1)}{json.dumps(path[at])}: {{", "") for at in range(common, len(path))]
+        around = path
+        written = json.dumps(each.value, ensure_ascii=False, default=str)
+        rows.append((f"{'  ' * (len(path) + 1)}{json.dumps(word)}: {written},", each.note))
+    _close(rows, len(around), -1)
+    rows[-1] = ("}", "")
+    wide = max((len(text) for text, note in rows if note and len(text) <= _WIDEST), default=0)
+    return "".join(f"{text:{wide}}  // {note}\n" if note else f"{text}\n" for text, note in rows)
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many parts two paths begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (mine, its) in pairs if mine != its), min(len(one), len(other)))
+
+
+def _close(rows: list[tuple[str, str]], depth: int, until: int) -> None:
+    """End the sections below a depth; the last entry of each has no comma."""
+    for level in range(depth, until, -1):
+        text, note = rows[-1]
+        rows[-1] = text.removesuffix(","), note
+        rows.append((f"{'  ' * level}}},", ""))

@@ -1,0 +1,44 @@
+"""Edits of texts as the protocol writes them."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
+
+from dsconfig.document.edit import Edit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dsconfig.core.json_types import JsonObject
+    from dsconfig.lsp.open_documents import OpenText
+    from dsconfig.lsp.workspace import Workspace
+
+
+def text_edits(text: OpenText, edits: Iterable[tuple[int, int, str]]) -> list[JsonObject]:
+    """Edits of an open text."""
+    return [{"range": text.lines.range(start, end), "newText": new} for start, end, new in edits]
+
+
+def workspace_edit(workspace: Workspace, text: OpenText, edits: Iterable[tuple[int, int, str]]) -> JsonObject:
+    """Edits of this version of a text, where the editor knows what that is."""
+    changes = text_edits(text, edits)
+    known = workspace.client.get("workspace", {}).get("workspaceEdit", {})
+    if known.get("documentChanges"):
+        document = {"uri": text.uri, "version": text.version}
+        return {"documentChanges": [{"textDocument": document, "edits": changes}]}
+    return {"changes": {text.uri: changes}}
+
+
+def between(old: str, new: str) -> list[Edit]:
+    """The edits that lead from one text to the other, line by line: what stays keeps cursors and folds."""
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    starts = [0]
+    for line in before:
+        starts.append(starts[-1] + len(line))
+    found = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return [
+        Edit(starts[first], starts[last], "".join(after[start:end]))
+        for tag, first, last, start, end in found
+        if tag != "equal"
+    ]

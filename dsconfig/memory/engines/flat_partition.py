@@ -1,0 +1,117 @@
+"""How stages 1 and 2 cut the flat weights of a group into one piece for each rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from dsconfig.memory.graph import Weight
+
+MOST_EXPERTS = 178_956_971
+"""Elements of a group of experts (`split_params_into_different_moe_groups_for_optimizer`)."""
+ALIGNMENT = 2
+"""Elements, for each rank (`nccl_start_alignment_factor`)."""
+
+
+class Partition(NamedTuple):
+    """The piece of one rank."""
+
+    padded: int
+    """Elements of the flat weights with their padding."""
+    size: int
+    """Elements of a piece."""
+    own: tuple[Weight, ...]
+    """Parameters that the piece touches."""
+    parts: dict[Weight, int]
+    """How many elements of each are in it."""
+    starts: dict[Weight, int]
+    """Where each parameter begins."""
+
+    @property
+    def whole(self) -> int:
+        """Elements of the parameters that it touches, whole."""
+        return sum(weight.elements for weight in self.own)
+
+
+def by_kind(weights: Sequence[Weight]) -> list[list[Weight]]:
+    """What all ranks share, then experts, which fewer do."""
+    kinds = ([weight for weight in weights if weight.expert is expert] for expert in (False, True))
+    return [members for members in kinds if members]
+
+
+def groups(weights: Sequence[Weight]) -> list[list[Weight]]:
+    """Groups of the optimizer: all parameters but experts, then these, so many at a time."""
+    found = [[weight for weight in weights if not weight.expert]]
+    count = MOST_EXPERTS
+    for weight in weights:
+        if weight.expert:
+            count += weight.elements
+            if count > MOST_EXPERTS:
+                found.append([])
+                count = weight.elements
+            found[-1].append(weight)
+    return [members for members in found if members]
+
+
+def joined(cuts: Sequence[Partition]) -> Partition:
+    """The pieces of all groups together."""
+    parts, starts = dict[Weight, int](), dict[Weight, int]()
+    for cut in cuts:
+        parts |= cut.parts
+        starts |= cut.starts
+    return Partition(
+        sum(cut.padded for cut in cuts), sum(cut.size for cut in cuts), tuple(parts), parts, starts
+    )
+
+
+def partition(weights: Sequence[Weight], world: int, rank: int, round_robin: bool) -> Partition:
+    """The piece of a rank (`DeepSpeedZeroOptimizer.__init__`, `get_partition_info`)."""
+    if round_robin:  # `_round_robin_reorder`
+        weights = [
+            weights[index]
+            for start in range(min(world, len(weights)))
+            for index in range(start, len(weights), world)
+        ]
+    total = sum(weight.elements for weight in weights)
+    padded = -(-total // (ALIGNMENT * world)) * ALIGNMENT * world
+    size = padded // world
+    low, high = rank * size, (rank + 1) * size
+    starts, parts, at = {}, {}, 0
+    for weight in weights:
+        starts[weight] = at
+        inside = min(at + weight.elements, high) - max(at, low)
+        if inside > 0:
+            parts[weight] = inside
+        at += weight.elements
+    return Partition(padded, size, tuple(parts), parts, starts)
+
+
+def slices(
+    cut_of: Callable[[Weight], tuple[Partition, int]],
+    weights: Sequence[Weight],
+    merge_all: bool,
+    matrices: Collection[Weight] = (),
+) -> list[tuple[int, int, bool]]:
+    """Of each stretch of a bucket the rank that it is for, its elements, and whether of experts.
+
+    Neighbours for one rank are one stretch (`average_tensor`), but not those for this rank where fp32
+    gradients are accumulated. `cut_of`: the piece of a weight's group, and the rank in the group. Every
+    rank that has a part of one of `matrices` gets all of its gradient, for Muon.
+    """
+    found: list[tuple[int, int, bool]] = []
+    last: tuple[int, int, int, bool] | None = None
+    for weight in weights:
+        cut, rank = cut_of(weight)
+        at, end = cut.starts[weight], cut.starts[weight] + weight.elements
+        first, final = at // cut.size, (end - 1) // cut.size
+        while at < end:
+            to = at // cut.size
+            stop = min(end, (to + 1) * cut.size)
+            whole = weight in matrices
+            wanted = (to, *((first, final) if whole else (to, to)), weight.expert)
+            if wanted == last and (merge_all or whole or to != rank):
+                found[-1] = (to, found[-1][1] + stop - at, weight.expert)
+            else:
+                found.append((to, stop - at, weight.expert))
+            last, at = wanted, stop
+    return found

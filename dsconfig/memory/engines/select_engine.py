@@ -1,0 +1,73 @@
+"""Which wrapper DeepSpeed puts around the optimizer (`engine._configure_optimizer`)."""
+
+from __future__ import annotations
+
+from dsconfig.memory.engines.base import Engine
+from dsconfig.memory.engines.setup import Selection, Setup
+from dsconfig.memory.graph import Tape
+from dsconfig.memory.memory_ledger import Ledger
+
+
+def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
+    """The engine of this set-up."""
+    if setup.stage == 3 and setup.optimizer.muon:
+        from dsconfig.memory.engines.muon_zero3 import OrthogonalShards
+
+        return OrthogonalShards(setup, tape, ledger)
+    if setup.selection or setup.super_offload:
+        return _with_processes(setup, tape, ledger, setup.selection)
+    if setup.stage == 3 and (setup.swapping.optimizer or setup.swapping.parameters):
+        from dsconfig.memory.engines.zero3_nvme import Swapped
+
+        return Swapped(setup, tape, ledger)
+    if setup.stage == 3:
+        from dsconfig.memory.engines.zero3_step import Partitioned
+
+        return Partitioned(setup, tape, ledger)
+    if setup.accumulates and not setup.ways.wraps_raised:
+        if setup.optimizer.muon:
+            from dsconfig.memory.engines.muon_bf16 import OrthogonalAccumulated
+
+            return OrthogonalAccumulated(setup, tape, ledger)
+        from dsconfig.memory.engines.bf16_optimizer import Accumulated
+
+        return Accumulated(setup, tape, ledger)
+    if not setup.is_whole:
+        return _sharded(setup, tape, ledger)
+    if setup.optimizer.muon:
+        from dsconfig.memory.engines.muon_zero0 import OrthogonalWhole
+
+        return OrthogonalWhole(setup, tape, ledger)
+    from dsconfig.memory.engines.zero0 import Whole
+
+    return Whole(setup, tape, ledger)
+
+
+def _sharded(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
+    """That of stages 1 and 2."""
+    if setup.optimizer.muon:
+        from dsconfig.memory.engines.muon_zero12 import Orthogonal
+
+        return Orthogonal(setup, tape, ledger)
+    if setup.raises_gradients and not setup.ways.compact:
+        from dsconfig.memory.engines.zero12_fp32_gradients import Listed
+
+        return Listed(setup, tape, ledger)
+    from dsconfig.memory.engines.zero12 import Sharded
+
+    return Sharded(setup, tape, ledger)
+
+
+def _with_processes(setup: Setup, tape: Tape, ledger: Ledger, selection: Selection | None) -> Engine:
+    """What can have its optimizer in a process of its own."""
+    if selection is None:
+        from dsconfig.memory.engines.superoffload import SuperOffloaded
+
+        return SuperOffloaded(setup, tape, ledger)
+    if setup.stage == 3:
+        from dsconfig.memory.engines.zenflow_zero3 import ZenFlowShards
+
+        return ZenFlowShards(setup, tape, ledger, selection)
+    from dsconfig.memory.engines.zenflow_zero12 import ZenFlow
+
+    return ZenFlow(setup, tape, ledger, selection)

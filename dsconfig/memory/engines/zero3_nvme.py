@@ -1,0 +1,175 @@
+"""Stage 3 with what it keeps on NVMe, and the buffers on the host that this takes (`runtime/swap_tensor`)."""
+
+from __future__ import annotations
+
+from dsconfig.memory.engines.base import STATES, TEMPORARY, WEIGHTS
+from dsconfig.memory.engines.pinned_memory import rounding
+from dsconfig.memory.engines.setup import Setup
+from dsconfig.memory.engines.zero3_step import Partitioned
+from dsconfig.memory.graph import Tape, Weight
+from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.not_modelled import NotModelledError
+
+SWAPPED, WAITING = "staging buffers of NVMe", "gradients that wait for NVMe"
+
+
+class Swapped(Partitioned):
+    """`Partitioned` with an `OptimizerSwapper`, an `AsyncPartitionedParameterSwapper`, or both."""
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        self.sizes = [sum(group) for group in self.groups]
+        left = iter(self.trained)
+        self.members = [[next(left) for _ in group] for group in self.groups]
+        self.numbers = {weight: number for number, group in enumerate(self.members) for weight in group}
+        self.away = frozenset(self._on_drive()) if setup.swapping.parameters else frozenset[Weight]()
+        """Parameters whose shards lie on the drive."""
+        self._refuse_small_buffers()
+        self.coordinator.drive(self.away, setup.swapping.buffers)
+        self.waiting = 0
+        """Bytes of gradients that are too small to be written, or of an odd length."""
+
+    # ------------------------------------------------------------ parameters
+    def _refuse_small_buffers(self) -> None:
+        size = self.setup.swapping.parameters
+        written = (self.shard(weight) for weight in self.tape.weights if self.first_home(weight) is None)
+        if (largest := max(written, default=0)) > size:
+            key = "`zero_optimization.offload_param.buffer_size`"
+            raise NotModelledError(
+                f"DeepSpeed stops where {key} is {size:,}: a part of a parameter has {largest:,} elements",
+                "give at least as many",
+            )
+
+    @property
+    def flat(self) -> int:
+        """As much as the config wants in memory for good."""
+        most = self.setup.swapping.in_memory if self.setup.swapping.parameters else self.shards_trained
+        return min(self.shards_trained, most)
+
+    def _in_memory(self) -> set[Weight]:
+        """What lies there: sub-groups that end before it does (`_create_fp16_partitions…`)."""
+        found, offset, flat = set[Weight](), 0, self.flat
+        for members, size in zip(self.members, self.sizes, strict=True):
+            offset += size
+            if offset <= flat:
+                found.update(members)
+        return found
+
+    def _on_drive(self) -> list[Weight]:
+        """What is large enough, and not in memory for good."""
+        there = self._in_memory()
+        return [
+            weight for weight in self.tape.weights if weight not in there and self.first_home(weight) is None
+        ]
+
+    def first_home(self, weight: Weight) -> bool | None:
+        """The drive, if it is large enough, whether it stays there or not."""
+        swapping = self.setup.swapping
+        if swapping.parameters and self.setup.width * self.shard(weight) >= swapping.least:
+            return None
+        return super().first_home(weight)
+
+    def _parameter_buffers(self) -> int:
+        """`AsyncPartitionedParameterSwapper`: bytes of some buffers, each for one shard."""
+        swapping, width = self.setup.swapping, self.setup.width
+        return width * swapping.buffers * swapping.aligned(swapping.parameters, width)
+
+    def _written_together(self) -> int:
+        """What a step writes of sub-groups on the drive is put together, in a buffer for whole parameters."""
+        setup = self.setup
+        if not setup.swapping.parameters or self.flat == self.shards_trained:
+            return 0
+        largest = self.members[self.sizes.index(max(self.sizes))]
+        return setup.width * sum(setup.swapping.aligned(weight.elements, setup.width) for weight in largest)
+
+    def _optimizer_buffer(self) -> int:
+        """`SwapBufferManager`: bytes of one of its buffers, for the largest sub-group."""
+        return self.setup.master * self.setup.swapping.aligned(max(self.sizes, default=0), self.setup.master)
+
+    def rounding(self) -> int:
+        """Buffers too, where torch pins them."""
+        found = super().rounding()
+        if self.setup.ways.locks:
+            return found
+        blocks = [self._optimizer_buffer()] * self.setup.swapping.optimizer
+        return found + rounding([*blocks, self._parameter_buffers(), self._written_together()])
+
+    def make_parameter_buffers(self) -> None:
+        """What they are pinned from is there beside them for a moment."""
+        if self.setup.apart or self.setup.ways.locks:
+            self.ledger.touch(SWAPPED, 2 * self._parameter_buffers(), host=True)
+        self.take_parameter_buffers()
+
+    def take_parameter_buffers(self) -> None:
+        """They stay."""
+        self.ledger.take(SWAPPED, self._parameter_buffers(), host=True)
+
+    def take_shards(self) -> None:
+        """A flat buffer, and shards that are neither in it nor large enough for the drive."""
+        setup, swapping = self.setup, self.setup.swapping
+        if not swapping.parameters:
+            super().take_shards()
+            return
+        there = self._in_memory()
+        self.ledger.take(WEIGHTS, setup.width * self.flat, host=True)
+        for weight in self.tape.weights:
+            if weight not in there and weight not in self.away:
+                self.ledger.take(WEIGHTS, self.bytes_of(weight), host=weight not in self.kept)
+        self.ledger.take(SWAPPED, self._written_together(), host=True)
+
+    # ------------------------------------------------------------ masters, states and gradients
+    def swapped(self, index: int) -> bool:
+        """`_swappable_optimizer_subgroup`; it does not ask for `ratio`."""
+        swapping = self.setup.swapping
+        return swapping.optimizer > 0 and self.setup.master * self.sizes[index] >= swapping.least
+
+    def take_optimizer_buffers(self) -> None:
+        """`SwapBufferManager`."""
+        self.ledger.take(SWAPPED, self.setup.swapping.optimizer * self._optimizer_buffer(), host=True)
+
+    def write_masters(self, index: int, count: int) -> None:
+        """Through a buffer; what lies on the drive itself is put together first."""
+        if self.away.intersection(self.members[index]):
+            self.ledger.touch(TEMPORARY, count, host=True)
+
+    def hand_over(self, weights: list[Weight]) -> None:
+        """In fp32, all of a bucket; those that cannot be written stay up to the step."""
+        setup, ledger, written = self.setup, self.ledger, 0
+        for weight in weights:
+            super().hand_over([weight])
+            if not (self.boundary and self.swapped(self.numbers[weight])):
+                continue
+            shard = self.shard(weight)
+            count = setup.master * shard if setup.apart or setup.gradient != setup.master else 0
+            ledger.take(WAITING, count)
+            large = setup.master * shard >= setup.swapping.least
+            if large and setup.swapping.is_aligned(shard, setup.master):
+                written += count
+            else:
+                self.waiting += count
+        ledger.give(WAITING, written)
+
+    def update_group(self, index: int, count: int, *, host: bool) -> None:
+        """What is read lies in the buffers; the first step makes states beside them, and writes them then."""
+        made = self._made([count]) if self.swapped(index) and not self.setup.swapping.pipelined else 0
+        self.ledger.take(STATES, made, host=True)
+        self.update(count, count, host=host or self.swapped(index))
+        self.ledger.give(STATES, made, host=True)
+
+    def _made(self, sizes: list[int]) -> int:
+        return self.setup.optimizer.states * self.setup.master // 4 * sum(sizes)
+
+    def run(self) -> None:
+        """Pipelined, states that the first step made are let go of as the second one reads them."""
+        made = 0
+        if self.setup.swapping.pipelined:
+            made = self._made([size for index, size in enumerate(self.sizes) if self.swapped(index)])
+        self.ledger.take(STATES, made, host=True)
+        super().run()
+        self.ledger.give(STATES, made, host=True)
+
+    def step(self) -> None:
+        """As without a drive."""
+        super().step()
+        self.ledger.give(WAITING, self.waiting)
+        self.waiting = 0

@@ -1,0 +1,199 @@
+"""BERT and RoBERTa, for masked words or for classification of sequences."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+
+from dsconfig.memory.attention import Heads, attend
+from dsconfig.memory.graph import Module, Tape, Tensor
+from dsconfig.memory.layers import activation, add, dropout, layer_norm, linear, relu
+from dsconfig.memory.models.lm_head import LOGITS, masked_loss
+from dsconfig.memory.models.shape import Shape, Work
+
+
+class Output:
+    """A projection, and the norm of its sum with what was read before."""
+
+    def __init__(self, tape: Tape, prefix: str, hidden: int, into: int) -> None:
+        self.whole = tape.module(f"{prefix}.output")
+        self.dense = tape.projection(f"{prefix}.output.dense", hidden, into, hidden)
+        self.norm = tape.module(f"{prefix}.output.LayerNorm", hidden, hidden)
+        self.kept = tape.module(f"{prefix}.output.dropout")
+
+    def compute(self, tape: Tape, y: Tensor, x: Tensor, rows: int, shape: Shape) -> Tensor:
+        """Of what was computed, and what it was computed from."""
+        with tape.inside(self.whole, y, x):
+            y = linear(tape, self.dense, y, rows, shape.hidden)
+            with tape.inside(self.kept):
+                y = dropout(tape, y, shape.dropout)
+            return layer_norm(tape, self.norm, add(tape, y, x), rows)
+
+
+class Layer:
+    """The modules of one layer."""
+
+    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
+        hidden, wide = shape.hidden, shape.wide
+        self.whole = tape.module(prefix)
+        self.attention = tape.module(f"{prefix}.attention")
+        self.own = tape.module(f"{prefix}.attention.self")
+        self.inputs = [
+            tape.projection(f"{prefix}.attention.self.{name}", hidden, hidden, hidden)
+            for name in ("query", "key", "value")
+        ]
+        self.mixed = Output(tape, f"{prefix}.attention", hidden, hidden)
+        self.between = tape.module(f"{prefix}.intermediate")
+        self.up = tape.projection(f"{prefix}.intermediate.dense", wide, hidden, wide)
+        self.act = tape.module(f"{prefix}.intermediate.intermediate_act_fn")
+        self.output = Output(tape, prefix, hidden, wide)
+
+
+class Embeddings:
+    """Words, places and kinds of sentences; RoBERTa makes the places last."""
+
+    def __init__(self, tape: Tape, shape: Shape, prefix: str) -> None:
+        hidden = shape.hidden
+        self.whole = tape.module(prefix, returns=False)
+        sizes = {
+            "word": shape.vocabulary,
+            "position": shape.positions + shape.spare,
+            "token_type": shape.kinds,
+        }
+        words = tape.module(
+            f"{prefix}.word_embeddings", (sizes["word"], hidden), returns=False, casts=shape.tied
+        )
+        self.tables = {"word": words}
+        last = shape.name == "roberta"
+        for name in ("token_type",) if last else ("position", "token_type"):
+            self.tables[name] = self._table(tape, prefix, name, sizes[name], hidden)
+        self.norm = tape.module(f"{prefix}.LayerNorm", hidden, hidden)
+        self.kept = tape.module(f"{prefix}.dropout")
+        if last:
+            self.tables["position"] = self._table(tape, prefix, "position", sizes["position"], hidden)
+
+    @staticmethod
+    def _table(tape: Tape, prefix: str, name: str, rows: int, hidden: int) -> Module:
+        return tape.module(f"{prefix}.{name}_embeddings", (rows, hidden), returns=False)
+
+    def compute(self, tape: Tape, shape: Shape, work: Work) -> Tensor:
+        """Their sum, normalised."""
+        rows, hidden = work.micro * work.length, shape.hidden
+        places = rows if shape.name == "roberta" else work.length
+        with tape.inside(self.whole):
+            found = []
+            for name, count in (("word", rows), ("token_type", rows), ("position", places)):
+                table = self.tables[name]
+                with tape.inside(table):
+                    y = tape.step([], tape.tensor(count * hidden), weights=table.weights)
+                    if name == "word" and work.starts_gradients:
+                        tape.start(y)
+                found.append(y)
+                if len(found) > 1:
+                    total = tape.step(found, tape.tensor(rows * hidden), shares=count == rows)
+                    found = [total]
+            x = layer_norm(tape, self.norm, found[0], rows)
+            with tape.inside(self.kept):
+                return dropout(tape, x, shape.dropout)
+
+
+class Words:
+    """The head for masked words: a layer, then the table of words again, with a bias."""
+
+    def __init__(self, tape: Tape, shape: Shape, words: Module) -> None:
+        hidden, bert = shape.hidden, shape.name == "bert"
+        prefix = "cls.predictions" if bert else "lm_head"
+        self.outer = [tape.module("cls", returns=True)] if bert else []
+        self.whole = tape.module(prefix, shape.vocabulary, casts=True)
+        inner = f"{prefix}.transform" if bert else prefix
+        self.transform = tape.module(inner) if bert else None
+        self.dense = tape.projection(f"{inner}.dense", hidden, hidden, hidden)
+        self.act = tape.module(f"{inner}.transform_act_fn") if bert else None
+        self.norm = tape.module(f"{inner}.{'LayerNorm' if bert else 'layer_norm'}", hidden, hidden)
+        own = () if shape.tied else ((shape.vocabulary, hidden),)
+        self.decoder = tape.module(f"{prefix}.decoder", *own, casts=True)
+        self.decoder.weights = (*(words if shape.tied else self.decoder).weights, *self.whole.weights)
+        self.whole.weights[0].module = self.decoder.number
+        self.whole.external, self.whole.weights = self.whole.weights, ()  # the bias is of both
+        tape.untied = shape.vocabulary * (hidden if shape.tied else 0) + shape.vocabulary
+
+    def loss(self, tape: Tape, shape: Shape, work: Work, x: Tensor) -> None:
+        """Logits of all words, and their loss."""
+        rows = work.micro * work.length
+        with ExitStack() as stack:
+            for module in (*self.outer, self.whole):
+                stack.enter_context(tape.inside(module))
+            with tape.inside(self.transform) if self.transform else nullcontext():
+                y = activation(tape, self.act, linear(tape, self.dense, x, rows, shape.hidden))
+                y = layer_norm(tape, self.norm, y, rows)
+            logits = linear(tape, self.decoder, y, rows, shape.vocabulary, LOGITS)
+        masked_loss(tape, logits)
+
+
+class Classes:
+    """The head for classes: the first token of each sequence, through a layer and a projection."""
+
+    def __init__(self, tape: Tape, shape: Shape) -> None:
+        hidden, self.bert = shape.hidden, shape.name == "bert"
+        prefix = "bert.pooler" if self.bert else "classifier"
+        self.whole = tape.module(prefix)
+        self.dense = tape.projection(f"{prefix}.dense", hidden, hidden, hidden)
+        self.act = tape.module(f"{prefix}.activation")
+        self.kept = tape.module("dropout" if self.bert else f"{prefix}.dropout")
+        last = "classifier" if self.bert else f"{prefix}.out_proj"
+        self.classes = tape.module(last, (shape.labels, hidden), shape.labels, casts=True)
+
+    def pooled(self, tape: Tape, work: Work, x: Tensor) -> Tensor:
+        """The first token of each sequence, through the layer."""
+        hidden = self.dense.weights[0].shape[0]
+        with tape.inside(self.whole):
+            first = tape.step([x], tape.tensor(work.micro * hidden, x.width))
+            return relu(tape, self.act, linear(tape, self.dense, first, work.micro, hidden, flat=True))
+
+    def loss(self, tape: Tape, shape: Shape, work: Work, x: Tensor) -> None:
+        """Logits of the classes, and their loss."""
+        if not self.bert:
+            x = self.pooled(tape, work, x)
+        with tape.inside(self.kept):
+            x = dropout(tape, x, shape.dropout)
+        masked_loss(tape, linear(tape, self.classes, x, work.micro, shape.labels, flat=True))
+
+
+def build(shape: Shape, work: Work) -> Tape:
+    """The modules and the pass of a model."""
+    tape = work.tape()
+    rows, name = work.micro * work.length, shape.name
+    root, model = tape.module("", returns=False), tape.module(name, returns=False)
+    embeddings = Embeddings(tape, shape, f"{name}.embeddings")
+    encoder = tape.module(f"{name}.encoder")
+    layers = [Layer(tape, shape, f"{name}.encoder.layer.{index}") for index in range(shape.layers)]
+    head = Classes(tape, shape) if shape.labels else Words(tape, shape, embeddings.tables["word"])
+    tape.extra = 8 * (work.micro if shape.labels else rows)
+    if not work.computes:
+        return tape
+    size = shape.hidden // shape.heads
+    sizes = (shape.heads, shape.heads, size, work.micro, work.length)
+    heads = Heads(*sizes, shape.attention_dropout, bare=True, upcast=False)
+    with tape.inside(root):
+        with tape.inside(model):
+            x = embeddings.compute(tape, shape, work)
+            with tape.inside(encoder):
+                for layer in layers:
+                    x = bert_layer(tape, shape, layer, heads, work, x)
+            if isinstance(head, Classes) and shape.name == "bert":
+                x = head.pooled(tape, work, x)
+        head.loss(tape, shape, work, x)
+    return tape
+
+
+def bert_layer(tape: Tape, shape: Shape, layer: Layer, heads: Heads, work: Work, x: Tensor) -> Tensor:
+    """One layer."""
+    rows, hidden = heads.rows, shape.hidden
+    with tape.inside(layer.whole, x), tape.segment(x, work.checkpointing):
+        with tape.inside(layer.attention, x):
+            with tape.inside(layer.own):
+                parts = [linear(tape, module, x, rows, hidden) for module in layer.inputs]
+                y = attend(tape, work.attention, heads, parts[0], parts[1], parts[2])
+            x = layer.mixed.compute(tape, y, x, rows, shape)
+        with tape.inside(layer.between, x):
+            y = activation(tape, layer.act, linear(tape, layer.up, x, rows, shape.wide))
+        return layer.output.compute(tape, y, x, rows, shape)

@@ -1,0 +1,183 @@
+"""A model's `config.json`, as Transformers writes it, to the shape of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dsconfig.memory.models.decoder_from_hf import decoder, turned
+from dsconfig.memory.models.decoder_variants import STYLES
+from dsconfig.memory.models.hf_config_values import count, rate, shown
+from dsconfig.memory.models.shape import Shape
+from dsconfig.memory.not_modelled import NotModelledError
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json
+
+
+FAMILIES = (*STYLES, "gpt2", "gpt_neox", "opt", "bert", "roberta", "vit")
+
+
+def shape_of(config: Mapping[str, Json]) -> Shape:
+    """The shape that a `config.json` describes.
+
+    Raises:
+        NotModelledError: the family is unknown here, or a key is missing or of another kind.
+    """
+    kind = config.get("model_type")
+    if kind not in FAMILIES:
+        named = f"the model type `{str(kind)[:40]}`" if kind else "a model without `model_type`"
+        raise NotModelledError(f"{named} is not modelled", _others(config))
+    if config.get("quantization_config"):
+        raise NotModelledError("a quantised model (`quantization_config`) is not modelled")
+    own = {"gpt2": _gpt2, "gpt_neox": _gpt_neox, "opt": _opt, "vit": _vit, "bert": _bert, "roberta": _bert}
+    found = own.get(kind) or partial(decoder, kind=kind)
+    return checked(found(config))
+
+
+def _others(config: Mapping[str, Json]) -> str:
+    """What may be given in the place of a model that is not modelled."""
+    text = config.get("text_config")
+    kind = text.get("model_type") if isinstance(text, Mapping) else None
+    if kind in FAMILIES:
+        return f"its text model alone is: give its `text_config`, of the type {kind}, as a config.json"
+    return f"give one of {', '.join(FAMILIES)}"
+
+
+def checked(shape: Shape) -> Shape:
+    """The shape, where its sizes go together and are of this world.
+
+    Raises:
+        NotModelledError: they do not, or are not.
+    """
+    for name, most in MOST.items():
+        if getattr(shape, name) > most:
+            raise NotModelledError(f"a model with `{name}` above {most:,} is not modelled")
+    if not shape.head_size and shape.hidden % shape.heads:
+        raise NotModelledError(f"a hidden size of {shape.hidden} cannot be divided among {shape.heads} heads")
+    if shape.heads % shape.key_heads:
+        raise NotModelledError(f"{shape.heads} heads cannot share {shape.key_heads} heads of keys and values")
+    if shape.chosen > shape.experts:
+        raise NotModelledError(f"{shape.chosen} experts for each token are more than all {shape.experts}")
+    if shape.patch > shape.image:
+        raise NotModelledError(f"patches of {shape.patch} are larger than images of {shape.image}")
+    return shape
+
+
+MOST = {"layers": 2000, "hidden": 1 << 20, "wide": 1 << 22, "heads": 1 << 16, "head_size": 1 << 16}
+MOST |= {"vocabulary": 1 << 26, "experts": 1 << 12, "positions": 1 << 40, "image": 1 << 16, "labels": 1 << 26}
+MOST |= {"channels": 1 << 16, "expert_wide": 1 << 22, "shared_wide": 1 << 22, "window": 1 << 40}
+"""Sizes beyond those of any model, which nobody waits for."""
+
+
+def _gpt2(config: Mapping[str, Json]) -> Shape:
+    hidden = count(config, "n_embd", 768)
+    rates = [rate(config, key) for key in ("resid_pdrop", "embd_pdrop", "attn_pdrop")]
+    return Shape(
+        "gpt2",
+        hidden,
+        count(config, "n_layer", 12),
+        count(config, "n_inner", 4 * hidden),
+        count(config, "n_head", 12),
+        vocabulary=count(config, "vocab_size", 50257),
+        tied=config.get("tie_word_embeddings", True) is True,
+        positions=count(config, "n_positions", 1024),
+        dropout=0.0 if not any(rates) else 0.1,
+        attention_dropout=rates[2],
+        name="gpt2",
+    )
+
+
+def _gpt_neox(config: Mapping[str, Json]) -> Shape:
+    hidden, heads = count(config, "hidden_size"), count(config, "num_attention_heads")
+    return Shape(
+        "gpt_neox",
+        hidden,
+        count(config, "num_hidden_layers"),
+        count(config, "intermediate_size"),
+        heads,
+        vocabulary=count(config, "vocab_size"),
+        tied=config.get("tie_word_embeddings") is True,
+        query_bias=config.get("attention_bias", True) is True,
+        turned=turned(config, hidden // heads, "rotary_pct", 0.25),
+        parallel=config.get("use_parallel_residual", True) is True,
+        dropout=rate(config, "hidden_dropout", 0.0),
+        attention_dropout=rate(config, "attention_dropout", 0.0),
+        name="gpt_neox",
+    )
+
+
+def _opt(config: Mapping[str, Json]) -> Shape:
+    hidden = count(config, "hidden_size", 768)
+    for key in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):
+        if config.get(key, True) is not True:
+            raise NotModelledError(f"a model whose `{key}` is {shown(config[key])} is not modelled")
+    if count(config, "word_embed_proj_dim", hidden) != hidden:
+        raise NotModelledError("a model whose `word_embed_proj_dim` is not its hidden size is not modelled")
+    return Shape(
+        "opt",
+        hidden,
+        count(config, "num_hidden_layers", 12),
+        count(config, "ffn_dim", 3072),
+        count(config, "num_attention_heads", 12),
+        vocabulary=count(config, "vocab_size", 50272),
+        tied=config.get("tie_word_embeddings", True) is True,
+        positions=count(config, "max_position_embeddings", 2048),
+        spare=2,
+        dropout=rate(config, "dropout"),
+        attention_dropout=rate(config, "attention_dropout", 0.0),
+        name="opt",
+    )
+
+
+def _bert(config: Mapping[str, Json]) -> Shape:
+    """The head is that of `architectures`, and the one for masked words where nothing says it."""
+    kind = str(config["model_type"])
+    classes = {"bert": "Bert", "roberta": "Roberta"}[kind]
+    heads = [f"{classes}For{what}" for what in ("MaskedLM", "SequenceClassification")]
+    named = config.get("architectures") or heads[:1]
+    if not isinstance(named, list) or len(named) != 1 or named[0] not in heads:
+        raise NotModelledError(
+            f"`architectures` of the model is {shown(named)}: that is not modelled",
+            f"give one of {', '.join(heads)}",
+        )
+    for key in ("is_decoder", "add_cross_attention"):
+        if config.get(key):
+            raise NotModelledError(f"a model whose `{key}` is {shown(config[key])} is not modelled")
+    labels = config.get("id2label")
+    spare = 2 if kind == "roberta" else 0
+    return Shape(
+        "bert",
+        count(config, "hidden_size", 768),
+        count(config, "num_hidden_layers", 12),
+        count(config, "intermediate_size", 3072),
+        count(config, "num_attention_heads", 12),
+        vocabulary=count(config, "vocab_size", 30522 if kind == "bert" else 50265),
+        tied=config.get("tie_word_embeddings", True) is True and named[0] == heads[0],
+        positions=count(config, "max_position_embeddings", 512) - spare,
+        spare=spare,
+        kinds=count(config, "type_vocab_size", 2),
+        labels=0 if named[0] == heads[0] else len(labels) if isinstance(labels, dict) else 2,
+        dropout=rate(config, "hidden_dropout_prob"),
+        attention_dropout=rate(config, "attention_probs_dropout_prob"),
+        name=kind,
+    )
+
+
+def _vit(config: Mapping[str, Json]) -> Shape:
+    labels = config.get("id2label")
+    return Shape(
+        "vit",
+        count(config, "hidden_size", 768),
+        count(config, "num_hidden_layers", 12),
+        count(config, "intermediate_size", 3072),
+        count(config, "num_attention_heads", 12),
+        image=count(config, "image_size", 224),
+        patch=count(config, "patch_size", 16),
+        channels=count(config, "num_channels", 3),
+        labels=len(labels) if isinstance(labels, dict) else 2,
+        dropout=rate(config, "hidden_dropout_prob", 0.0),
+        attention_dropout=rate(config, "attention_probs_dropout_prob", 0.0),
+        name="vit",
+    )

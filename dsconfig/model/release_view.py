@@ -1,0 +1,111 @@
+"""The sections as one release sees them.
+
+A view also says for which releases in a row it holds, so that a range of releases costs one evaluation for
+each class of releases that behave alike.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cache
+from typing import Literal, TypeAlias
+
+from dsconfig.core.json_types import Json, KeyPath, NamedTuple, Spec
+from dsconfig.core.releases import NEVER, Interval
+from dsconfig.model._table import SECTIONS
+from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, section_keys
+
+Dialect: TypeAlias = Literal["hand", "pydantic1", "pydantic2"]
+
+PYDANTIC_2 = 15000
+"""DeepSpeed's models are pydantic 1 models up to 0.14.5 (runtime/config_utils.py, pydantic_v1.py), then
+pydantic 2.
+"""
+
+
+class KeyView(NamedTuple):
+    """A key as one release sees it."""
+
+    info: KeyInfo
+    type: Spec
+    default: Json
+    takes: frozenset[str]
+
+
+class SectionView(NamedTuple):
+    """A section as the `releases` see it, all of them alike; `keys` holds aliases too."""
+
+    name: str
+    releases: Interval
+    dialect: Dialect
+    unknown: Literal["ignored", "kept", "rejected"]
+    drops_auto: bool
+    keys: dict[str, KeyView]
+
+
+@cache
+def _borders(name: str) -> tuple[int, ...]:
+    found = {0, PYDANTIC_2}
+    for since, until, *_ in SECTIONS[name][0]:
+        found.update((since, until + 1))
+    for info in section_keys(name).values():
+        found.update(info.borders())
+    return tuple(sorted(border for border in found if border < NEVER))
+
+
+def view(name: str, release: int) -> SectionView:
+    """The section class as the release (a number, see `dsconfig.core.releases`) sees it."""
+    borders = _borders(name)
+    index = bisect_right(borders, release)
+    return _view(name, Interval(borders[index - 1], borders[index] - 1 if index < len(borders) else NEVER))
+
+
+@cache
+def _view(name: str, releases: Interval) -> SectionView:
+    low = releases.first
+    by, drops_auto = "hand", False
+    unknown: Literal["ignored", "kept", "rejected"] = "ignored"
+    for since, until, *reading in SECTIONS[name][0]:
+        if since <= low <= until:
+            by, unknown, drops_auto = reading
+    dialect: Dialect = "hand" if by == "hand" else "pydantic2" if low >= PYDANTIC_2 else "pydantic1"
+    keys: dict[str, KeyView] = {}
+    for info in section_keys(name).values():
+        if info.read_in(low):
+            seen = KeyView(info, info.type_in(low), info.default_in(low), info.takes_in(low))
+            keys[info.name] = seen
+            keys.update((alias, seen) for alias, known in info.aliases if low in known)
+    return SectionView(name, releases, dialect, unknown, drops_auto, keys)
+
+
+def may_read(path: KeyPath, release: int) -> bool:
+    """Whether the release reads what stands at a path, or leaves it to code that may."""
+    seen = view(ROOT, release)
+    for part in path:
+        entry = seen.keys.get(str(part))
+        if entry is None:
+            return seen.unknown == "kept"
+        inner = child_section(entry.type)
+        if inner is None:
+            return True
+        seen = view(inner, release)
+    return True
+
+
+@cache
+def find(path: str, release: int) -> tuple[KeyView | None, Interval]:
+    """The key at a dotted path as the release sees it, and the releases that see the way to it alike.
+
+    None in place of the key: the release does not read it.
+    """
+    *sections, last = path.split(".")
+    seen = view(ROOT, release)
+    alike = seen.releases
+    for part in sections:
+        entry = seen.keys.get(part)
+        inner = child_section(entry.type) if entry else None
+        if inner is None:
+            return None, alike
+        seen = view(inner, release)
+        alike = alike.meet(seen.releases)
+    return seen.keys.get(last), alike

@@ -1,0 +1,100 @@
+"""The reverse of `memory`: the largest micro batch, sequence or model that a GPU holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dsconfig.memory.estimate import Room
+from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.resolve.errors import UnfilledError
+from dsconfig.resolve.memory_request import Options, Question, ask
+from dsconfig.resolve.override_micro_batch import LONGEST
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import JsonObject
+    from dsconfig.document import Document
+
+KINDS = ("micro-batch", "sequence", "model")
+MOST_LAYERS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest that fits; 0 where nothing does."""
+
+    kind: str
+    value: int
+    """Samples, tokens, or layers."""
+    bound: int | None
+    """What a rank holds at most with it."""
+    next_bound: int | None
+    """What it would hold with one more, or one token more of each rank; None where there is no more."""
+    parameters: int
+
+    def to_dict(self) -> JsonObject:
+        """As JSON has it."""
+        return {
+            "kind": self.kind,
+            "value": self.value,
+            "bound": self.bound,
+            "next_bound": self.next_bound,
+            "parameters": self.parameters,
+        }
+
+
+def largest(document: Document, options: Options, kind: str, room: int) -> Largest:
+    """The largest with which a rank holds no more than `room` bytes; of a model the layers count."""
+    asked = _asked(document, options, kind)
+    if kind == "sequence" and asked.shape.image:
+        raise NotModelledError("a model of images has no sequence length")
+    step = asked.work.sequence if kind == "sequence" else 1  # ranks that share one have equal parts
+    most = {"micro-batch": LONGEST, "sequence": asked.shape.positions or LONGEST, "model": MOST_LAYERS}[kind]
+
+    def bound(value: int) -> int:
+        return changed(asked, kind, value).answer().rank.most_bound
+
+    def fits(value: int) -> bool:
+        return changed(asked, kind, step * value).fitting(Room(room)) is not None
+
+    value = step * _most(fits, most // step)
+    with_it = changed(asked, kind, value).answer() if value else None
+    return Largest(
+        kind,
+        value,
+        with_it.rank.most_bound if with_it else None,
+        bound(value + step) if value + step <= most else None,
+        with_it.parameters if with_it else 0,
+    )
+
+
+def _asked(document: Document, options: Options, kind: str) -> Question:
+    """The question as it stands; where the micro batch is what is asked for, nothing else need say it."""
+    try:
+        return ask(document, options)
+    except UnfilledError:
+        if kind != "micro-batch" or options.micro_batch is not None:
+            raise
+        return ask(document, options._replace(micro_batch=1))
+
+
+def changed(asked: Question, kind: str, value: int) -> Question:
+    """The same with another micro batch, sequence or number of layers."""
+    if kind == "model":
+        return asked._replace(shape=asked.shape._replace(layers=value))
+    if kind == "sequence":
+        return asked._replace(work=asked.work._replace(length=value))
+    return asked._replace(work=asked.work._replace(micro=value))
+
+
+def _most(fits: Callable[[int], bool], most: int) -> int:
+    """The largest number up to `most` that fits, where all smaller ones do; 0 where none does."""
+    low, high = 0, 1
+    while high <= most and fits(high):
+        low, high = high, high * 2
+    high = min(high, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

@@ -1,0 +1,294 @@
+"""What `memory` is asked, and what the answer is computed from: a set-up, a shape and the work of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from dsconfig.consumers.boundary import OUTSIDE
+from dsconfig.consumers.consumer_versions import parted
+from dsconfig.core.batch import MICRO, STEPS, TRAIN
+from dsconfig.core.releases import NUMBERS
+from dsconfig.job.run_facts import of_file
+from dsconfig.memory.autotp import BY_CONFIG
+from dsconfig.memory.engine_setup import OFFLOADED, SECTIONS, Values, setup_of
+from dsconfig.memory.engines.setup import Setup
+from dsconfig.memory.estimate import ANY, Estimate, Room, estimate
+from dsconfig.memory.memory_ledger import ExceededError
+from dsconfig.memory.models.registry import weights_of
+from dsconfig.memory.models.shape import Shape, Work
+from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.ulysses import KEY as SEQUENCE
+from dsconfig.memory.zenflow_support import written as zenflow
+from dsconfig.resolve.effective import effective
+from dsconfig.resolve.launch_overrides import Told, is_reentrant, told
+from dsconfig.resolve.locate_config import reader_of, reading, target_of
+from dsconfig.resolve.lora import adapter_of
+from dsconfig.resolve.missing_arguments import resolved
+from dsconfig.resolve.model_source import ModelSource, model_of
+from dsconfig.resolve.override_micro_batch import LONGEST, samples, with_micro_batch
+from dsconfig.resolve.resolve import MappingSource, mapping, resolve
+from dsconfig.resolve.run import Run
+
+if TYPE_CHECKING:
+    from dsconfig.core.data_parallel import Parallelism
+    from dsconfig.core.json_types import Json
+    from dsconfig.core.releases import Target
+    from dsconfig.document import Document
+
+OLDEST = "0.14.0"
+MEASURED = ("0.14.1", "0.19.8")
+"""Releases whose engines were measured."""
+LENGTH, NODE = 2048, 8
+CLIENT, CPU_CLIENT = "adamw", "cpu-adam"
+"""What a script hands to DeepSpeed where nothing says another optimizer; offloaded, it wants its own."""
+ATTENTION = ("sdpa", "flash", "eager")
+MOST_IMBALANCE = 4096
+
+
+class Options(NamedTuple):
+    """The arguments of `memory`, beside the config."""
+
+    model: ModelSource | None = None
+    world_size: int | None = None
+    target: str | Target | None = None
+    consumer: str | None = None
+    sequence_length: int | None = None
+    micro_batch: int | None = None
+    attention: str | None = None
+    checkpointing: bool | None = None
+    lora: str | Mapping[str, Json] | None = None
+    optimizer: str | None = None
+    zero_init: bool | None = None
+    gpus_per_node: int | None = None
+    set: Mapping[str, Json] | None = None
+    training_args: MappingSource = None
+    sp: int | None = None
+    imbalance: float | None = None
+
+    def refuse(self) -> None:
+        """Refuse what is impossible."""
+        if self.attention not in (None, *ATTENTION):
+            raise ValueError(f"attention {self.attention!r}: expected one of {', '.join(ATTENTION)}")
+        if self.imbalance is not None and not 1 <= self.imbalance <= MOST_IMBALANCE:
+            raise ValueError(f"imbalance {self.imbalance!r}: expected a number from 1 to {MOST_IMBALANCE}")
+        for name in ("sequence_length", "micro_batch", "gpus_per_node", "sp"):
+            value = getattr(self, name)
+            if type(value) is int and value > LONGEST:
+                raise ValueError(f"{name} {str(value)[:20]}: expected at most {LONGEST}")
+            if value is not None and (type(value) is not int or value < 1):
+                raise ValueError(f"{name} {str(value)[:20]!r}: expected a whole number above 0")
+
+
+class Question(NamedTuple):
+    """Everything that an estimate is computed from."""
+
+    run: Run
+    values: Values
+    setup: Setup
+    shape: Shape
+    work: Work
+    node: int
+    """Ranks that share a host."""
+    said: Told
+    batch: tuple[str, ...]
+    """What is assumed of the batch."""
+
+    def answer(self) -> Estimate:
+        """What a rank and its host hold."""
+        return self._answer(ANY)
+
+    def fitting(self, room: Room) -> Estimate | None:
+        """The same, if it fits; None as soon as it is clear that it does not."""
+        try:
+            found = self._answer(room)
+        except ExceededError:
+            return None
+        return found if room.holds(found) else None
+
+    def _answer(self, room: Room) -> Estimate:
+        assumed = tuple(_assumptions(self))
+        return estimate(self.setup, self.shape, self.work, self.run.release, self.node, assumed, room)
+
+
+def ask(document: Document, options: Options) -> Question:
+    """The question in full; see `memory` for what it raises."""
+    options.refuse()
+    said = told(document, reader_of(document, options.consumer))
+    own = of_file(document.value(), document.name).model
+    if own and own.barred and options.model is None:
+        raise NotModelledError(f"the model {own.shown} {OUTSIDE}, and is not read", "name it with `--model`")
+    source = options.model or (own.named if own else said.model)
+    if source is None:
+        raise NotModelledError(
+            "no model", "give `model`, or `--model`: its config.json, or a name such as llama-3-8b"
+        )
+    model = model_of(source)
+    changes = dict(options.set or {})
+    changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
+    args = mapping(options.training_args)
+    shared = options.sp or _shared(document, changes)
+    known = reading(document, target_of(document, options.target).releases[-1], options.consumer).known
+    shared = _with_launched(known.parallelism, shared, options.sp)
+
+    def resolving(batch: Mapping[str, Json], arguments: Mapping[str, Json] | None) -> Run:
+        return resolve(
+            document,
+            options.world_size,
+            options.target,
+            options.consumer,
+            sp=shared if shared > 1 else options.sp,
+            set={**changes, **batch},
+            training_args=arguments,
+            model_config=model.config,
+        )
+
+    free = options.micro_batch is not None and not {STEPS, TRAIN} & changes.keys()
+    run, assumed = with_micro_batch(lambda batch: resolved(partial(resolving, batch), args), free)
+    values = _values(run, shared)
+    in_shards = parted(run.consumer)[0] == "transformers" if options.zero_init is None else options.zero_init
+    node = min(options.gpus_per_node or NODE, run.world_size)
+    arguments = args or {}
+    by_arguments = bool(arguments.get("gradient_checkpointing"))
+    reentrant = said.reentrant or (by_arguments and is_reentrant(arguments))
+    setup = _setup(run, values, options.optimizer, in_shards)._replace(node=node, reentrant=reentrant)
+    work = _work(run, setup, options, said, by_arguments)
+    work = work._replace(attention=_attention(model.shape, options.attention or said.attention))
+    places = model.shape.positions
+    if places and work.length > places:
+        if options.sequence_length or said.length:
+            raise ValueError(
+                f"a sequence of {work.length} tokens is longer than the {places} that the model has"
+            )
+        work = work._replace(length=places)
+    return Question(run, values, setup, model.shape, work, node, said, assumed)
+
+
+def _shared(document: Document, changes: Mapping[str, Json]) -> int:
+    """Ranks that share each sequence, as the config says; they divide the batch."""
+    data = document.value()
+    written = changes.get(SEQUENCE, data.get(SEQUENCE) if isinstance(data, dict) else None)
+    return written if type(written) is int and written > 1 else 1
+
+
+def _with_launched(launched: Parallelism, shared: int, asked: int | None) -> int:
+    """The ranks that share a sequence, those of the launch file among them.
+
+    Raises:
+        NotModelledError: ranks share the model, or sequences in another way than Ulysses.
+    """
+    for degree in launched.degrees:
+        if degree.kind == "tensor" and degree.divides is False:
+            continue  # AutoTP, as the config has it
+        if degree.size == 1 or (degree.kind in ("sequence", "context") and asked is not None):
+            continue
+        if degree.kind != "sequence" or not degree.is_known or not degree.divides:
+            raise NotModelledError(f"{degree.kind} parallelism is not modelled: {degree}")
+        shared = degree.size or shared
+    return shared
+
+
+def _work(run: Run, setup: Setup, options: Options, said: Told, by_arguments: bool) -> Work:
+    checks = by_arguments if said.checkpointing is None else said.checkpointing
+    adapter = said.adapter if options.lora is None else adapter_of(options.lora)
+    return Work(
+        samples(run),
+        options.sequence_length or said.length or LENGTH,
+        setup.width,
+        setup.autocast,
+        ATTENTION[0],
+        checks if options.checkpointing is None else options.checkpointing,
+        keeps_inputs=setup.own_linear,
+        adapter=adapter and adapter._replace(full=setup.full_adapters),
+        tensor=setup.sharing,
+        sequence=setup.sequence,
+        experts=setup.experts,
+        imbalance=min(options.imbalance or 1.0, max(1, setup.experts)),  # all tokens of all ranks
+    )
+
+
+def _attention(shape: Shape, asked: str | None) -> str:
+    """As it is asked for, or as Transformers chooses it."""
+    runs = shape.style.attention
+    if asked is not None and asked not in runs:
+        raise NotModelledError(
+            f"Transformers does not run `{shape.name}` with `{asked}` attention", f"give {' or '.join(runs)}"
+        )
+    return asked or runs[0]
+
+
+def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> Setup:
+    if NUMBERS[run.release] < NUMBERS[OLDEST]:
+        raise NotModelledError(f"DeepSpeed {run.release} is not modelled", f"give {OLDEST} or a later one")
+    usual = CPU_CLIENT if values.text("zero_optimization.offload_optimizer.device") in OFFLOADED else CLIENT
+    client = optimizer or (None if values.text("optimizer.type") else usual)
+    return setup_of(values, run.world_size, client, in_shards, NUMBERS[run.release])
+
+
+def _values(run: Run, shared: int) -> Values:
+    """Every value that counts, those that are not written among them."""
+    shown = effective(run.config, run.world_size, run.release, "deepspeed", keys=SECTIONS)
+    given = {found.key for found in shown.values if found.origin == "written"}
+    values = {found.key: found.value for found in shown.values if found.origin != "ignored"}
+    return Values(values | ({SEQUENCE: shared} if shared > 1 else {}), given | zenflow(run.config))
+
+
+def _sharing(asked: Question) -> list[str]:
+    """What ranks share, and who asks for it."""
+    setup, work, found = asked.setup, asked.work, list[str]()
+    if work.sequence > 1:
+        part = f"{work.part} tokens of it each"
+        found.append(f"{work.sequence} ranks share a sequence, by `UlyssesSPAttentionHF`, {part}")
+    if work.experts:
+        each = f"{asked.shape.experts // work.experts} of {asked.shape.experts} experts on each"
+        tokens = f"{work.imbalance:g} times the tokens" if work.imbalance > 1 else "as many tokens"
+        found.append(f"{work.experts} ranks share experts by AutoEP, {each}, which get {tokens} as it sends")
+    if setup.tensor > 1:
+        whole = "" if setup.sharing.head else ", the head is whole"
+        found.append(f"{setup.tensor} ranks share each linear layer by AutoTP{whole}")
+        if NUMBERS[asked.run.release] < BY_CONFIG:
+            found.append("the script calls `deepspeed.tp_model_init`, as Accelerate does")
+    return found
+
+
+def _assumptions(asked: Question) -> list[str]:
+    """What the numbers rest on."""
+    setup, work, node, said = asked.setup, asked.work, asked.node, asked.said
+    built = "in fp32" if setup.built == 4 else "in half precision"
+    shards = setup.stage == 3 and setup.zero_init
+    found = [
+        f"a micro batch is {work.micro} × {work.length} tokens, attention is `{work.attention}`",
+        f"activations are {'' if work.checkpointing else 'not '}checkpointed layer by layer",
+        f"the model is built {built}, {'in shards (zero.Init)' if shards else 'whole in each process'}",
+        f"{node} {'ranks share' if node > 1 else 'rank has'} a host",
+        "not counted: the CUDA context, NCCL's buffers, fragmentation, kernels' workspaces",
+    ]
+    if work.checkpointing and setup.stage == 3 and setup.ways.counts_again:
+        found.append(f"checkpointing is {'' if setup.reentrant else 'not '}reentrant (`use_reentrant`)")
+    if asked.shape.family == "bert":
+        what = f"{asked.shape.labels} classes" if asked.shape.labels else "masked words"
+        found.append(f"the model has a head for {what}, as `architectures` of its config.json says")
+    found += _sharing(asked)
+    if setup.super_offload:
+        found.append("SuperOffload's process has a CUDA context of its own where it pins memory: not counted")
+    if setup.quantised or setup.quantised_gradients:
+        found.append("what quantised weights and gradients hold was read in DeepSpeed's source")
+    found += asked.batch
+    first, last = MEASURED
+    if not NUMBERS[first] <= NUMBERS[asked.run.release] <= NUMBERS[last]:
+        found.append(f"DeepSpeed {asked.run.release} was not measured: {first} to {last} were")
+    if said.name:
+        found.append(f"what is not given is as {said.name} says")
+    if work.adapter is not None:
+        there = weights_of(asked.shape, work.width, work.autocast).linear
+        names = ", ".join(sorted(work.adapter.targets & there.keys())) or "all linear layers"
+        found.append(f"adapters of rank {work.adapter.rank} are trained, and nothing else (LoRA: {names})")
+    if setup.optimizer.temporary and not setup.offloads:
+        name = "adamw" if setup.optimizer.muon else setup.optimizer.name
+        found.append(f"torch runs `{name}` on lists of tensors (foreach)")
+    if setup.optimizer.muon:
+        found.append("Muon's operations are counted one by one: where torch compiles them they hold less")
+    if setup.optimizer.client:
+        found.append(f"the script hands `{setup.optimizer.name}` to DeepSpeed")
+    return found

@@ -1,0 +1,167 @@
+"""`resolve`: the batch triplet as DeepSpeed derives it, and the config that a release runs with.
+
+text → what the consumer fills → data-parallel ranks → triplet, or the elastic solver's → `Run`
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from dsconfig.consumers.autofill import Assumed
+from dsconfig.consumers.autofill.autofill import Filling
+from dsconfig.core.batch import KEYS
+from dsconfig.core.releases import Target
+from dsconfig.document import Document
+from dsconfig.document.source import ConfigSource, read
+from dsconfig.resolve.auto_values import fill_written
+from dsconfig.resolve.batch import derive_batch
+from dsconfig.resolve.blocking_findings import refuse_result, refuse_written
+from dsconfig.resolve.elastic_batch import FIRST, LAST, as_released, is_on
+from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
+from dsconfig.resolve.locate_config import Reading, known_config, processes, reading, target_of
+from dsconfig.resolve.raw_config import Written, read_written
+from dsconfig.resolve.run import Run
+from dsconfig.resolve.run_target import Parallel, Runtime, runtime
+from dsconfig.resolve.unknown_ranks import Open, unknown_world_size
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.job.consumer import Given
+
+_OF_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
+MappingSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str] | None"
+"""A mapping, or the path of a JSON or YAML file that holds one."""
+
+
+def resolve(  # noqa: PLR0913  every argument stands for an option of the command
+    source: ConfigSource | Document,
+    world_size: int | None = None,
+    target: str | Target | None = None,
+    consumer: str | None = None,
+    *,
+    tp: int | None = None,
+    pp: int | None = None,
+    sp: int | None = None,
+    ep: int | None = None,
+    set: Mapping[str, Json] | None = None,
+    training_args: MappingSource = None,
+    model_config: MappingSource = None,
+) -> Run:
+    """Resolve a config for a number of ranks.
+
+    Args:
+        source: a path, text, bytes, a dict or a document that was read; see `check`.
+        world_size: number of ranks, one a GPU; None: the environment's `WORLD_SIZE`, else what the file's
+            `"$dsconfig"` says, else what the launch file of its job says.
+        target: the release that runs it, of a range the newest; None: as for `check`.
+        consumer: who reads the file: `deepspeed`, `transformers`, `accelerate`, `lightning` or `elastic`;
+            None: it is found out.
+        tp: ranks that share each layer; None: as the launch file of the job says, else 1.
+        pp: pipeline stages; None: likewise.
+        sp: ranks that share one sequence; None: likewise.
+        ep: ranks that share the experts; None: 1.
+        set: values to write first, by dotted path.
+        training_args: what the consumer fills "auto" from, as in `TrainingArguments.to_dict()`.
+        model_config: the model's `config.json`, for its hidden size; None: of the model that the config's own
+            block or its launch file names, where that is on disk.
+
+    Raises:
+        UnknownWorldSizeError: nothing says how many ranks there are; `.formula` is the batch in their number.
+        ResolveError: the config cannot be resolved; the text says why, and what to change.
+        OSError: a path cannot be read.
+        UnknownReleaseError: the target names no release.
+        ValueError: an argument is impossible.
+    """
+    document = source if isinstance(source, Document) else read(source)
+    degrees, changes = (tp, pp, sp, ep), set or {}
+    target, launched = target_of(document, target), processes(document, consumer)
+    try:
+        chosen = runtime(consumer, degrees, world_size, target, launched)
+    except UnknownWorldSizeError:
+        question = Open(document, target, consumer, Parallel(*degrees), changes)
+        raise unknown_world_size(question, launched, mapping(training_args)) from None
+    seen = reading(document, chosen.release, consumer)
+    parallelism = chosen.asked.over(seen.known.parallelism)
+    chosen = replace(chosen, consumer=seen.consumer, parallelism=parallelism)
+    written = read_written(seen.document, chosen.release, seen.consumer, changes)
+    silenced = refuse_written(document, seen, written.config, changes, chosen)
+    model = mapping(model_config) or known_config(seen.known)
+    run = derive_run(seen, written, chosen, mapping(training_args), model)
+    refuse_result(run, silenced)
+    return run
+
+
+def derive_run(
+    seen: Reading,
+    written: Written,
+    chosen: Runtime,
+    training_args: Mapping[str, Json] | None,
+    model_config: Mapping[str, Json] | None,
+) -> Run:
+    """The run of a config, whatever `check` finds in it."""
+    if seen.given is not None:
+        training_args = {**_elastic(seen.given, written, chosen), **(training_args or {})}
+    filling, assumed = fill_written(
+        seen, written, chosen.ranks, training_args, model_config, sp=chosen.parallelism.of("sequence")
+    )
+    _require_batch(written.config, assumed)
+    return _run(written, filling, chosen, seen)
+
+
+def _elastic(known: Given, written: Written, chosen: Runtime) -> dict[str, Json]:
+    """The batch of the elasticity block, where nothing but that decides the arguments of the job."""
+    if not known.unknown.issuperset(_OF_BATCH) or not is_on(written.config):
+        return {}
+    if not FIRST <= chosen.number <= LAST:
+        return {}
+    alone = {key: value for key, value in written.config.items() if key not in KEYS}
+    triplet, _ = as_released(alone, chosen.release, chosen.ranks)
+    _, micro, steps = triplet.values()
+    return dict(zip(_OF_BATCH, (micro, steps), strict=True))
+
+
+def _require_batch(config: JsonObject, assumed: Assumed) -> None:
+    """Stop where the batch is left to an argument which only the shell of the job knows."""
+    unknown = [name for name in _OF_BATCH if name in assumed.unknown]
+    left = [key for key in KEYS if config.get(key) == "auto"]
+    if unknown and left:
+        raise UnfilledError(
+            left,
+            config,
+            f"`{unknown[0]}` of the job is not known: its launch file leaves it to the run",
+            "give it as `training_args`, or by `--training-args FILE`",
+        )
+
+
+def mapping(source: MappingSource) -> Mapping[str, Json] | None:
+    """The mapping itself, or the one in the file."""
+    if source is None or isinstance(source, Mapping):
+        return source
+    from dsconfig.document.mapping_file import read_mapping
+
+    return read_mapping(source)
+
+
+def _run(written: Written, filling: Filling, chosen: Runtime, seen: Reading) -> Run:
+    """The run of a config that is filled; where it fails, mismatches stand among the hints."""
+    try:
+        batch = derive_batch(written, chosen)
+    except ResolveError as error:
+        hints = (*error.hints, *map(str, filling.mismatches))
+        raise ResolveError(error.reason, hints, error.diagnostics) from None
+    return Run(
+        *batch.triplet.values(),
+        config=batch.config,
+        release=chosen.release,
+        consumer=seen.consumer,
+        world_size=chosen.ranks,
+        data_parallel_size=batch.size,
+        messages=(*seen.messages, *chosen.messages, *filling.messages, *batch.messages),
+        mismatches=tuple(filling.mismatches),
+        filled=tuple(filling.filled),
+        unknown=frozenset(filling.unknown),
+        elastic=batch.elastic,
+    )

@@ -1,0 +1,129 @@
+"""What a config is resolved for: a release, a consumer, a number of ranks and how they share the model."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+from dsconfig.consumers.autofill.log import Message
+from dsconfig.consumers.consumer_versions import EXPECTED, is_known
+from dsconfig.core import releases
+from dsconfig.core.data_parallel import NONE, Degree, Parallelism
+from dsconfig.core.releases import NUMBERS, Target
+from dsconfig.resolve.errors import UnknownWorldSizeError
+
+WORLD_SIZE = "WORLD_SIZE"
+_KINDS = {"tp": "tensor", "pp": "pipeline", "sp": "sequence"}
+_SAME = {"tensor": ("model",), "pipeline": ("model",), "sequence": ("context",)}
+"""What programs also call these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """Degrees of parallelism that are asked for: ranks that share one copy of the model, or an expert.
+
+    None: nobody asks; it is as the launch file of the job says, else 1.
+    """
+
+    tp: int | None = None
+    pp: int | None = None
+    sp: int | None = None
+    ep: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise ValueError(f"{field.name} {value!r}: expected an integer of at least 1")
+
+    def over(self, launched: Parallelism) -> Parallelism:
+        """The degrees that are asked for, and the others as a launch file has them."""
+        asked = [
+            Degree(kind, size, name, is_asked=True)
+            for name, kind in _KINDS.items()
+            if (size := getattr(self, name)) is not None
+        ]
+        kinds = {other for degree in asked for other in (degree.kind, *_SAME.get(degree.kind, ()))}
+        return Parallelism((*asked, *(each for each in launched.degrees if each.kind not in kinds)))
+
+
+class Launched(NamedTuple):
+    """The world size of a launch file, or of the config's own block, and what says so, in words."""
+
+    ranks: int | None
+    """None: only a run shows it."""
+    source: str
+    """`that of run.sh`; of a size that is not known, what leaves it to the run."""
+    per_node: int | None = None
+    """The ranks of a node, where the number of nodes alone is left to the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """The circumstances of one run, and messages about how they were found out."""
+
+    release: str
+    consumer: str
+    ranks: int
+    asked: Parallel
+    parallelism: Parallelism = NONE
+    """What is asked for, over what the launch file of the job has."""
+    messages: tuple[Message, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """The release as a number, see `releases.NUMBERS`."""
+        return NUMBERS[self.release]
+
+
+def runtime(
+    consumer: str | None,
+    degrees: tuple[int | None, int | None, int | None, int | None],
+    world_size: int | None,
+    target: str | Target | None,
+    launched: Launched | None = None,
+) -> Runtime:
+    """The circumstances that the arguments of `resolve` lead to; `degrees` are tp, pp, sp and ep.
+
+    `launched` is the world size of a launch file, where nothing else says one.
+
+    Raises:
+        UnknownWorldSizeError: nothing says how many ranks there are.
+        UnknownReleaseError: the target names no release.
+        ValueError: an argument is impossible.
+    """
+    consumer = "deepspeed" if consumer is None else consumer
+    if not is_known(consumer):
+        raise ValueError(f"unknown consumer {consumer!r}: expected {EXPECTED}")
+    parallel = Parallel(*degrees)
+    messages: list[Message] = []
+    ranks, release = _ranks(world_size, launched, messages), _release(target, messages)
+    return Runtime(release, consumer, ranks, parallel, parallel.over(NONE), tuple(messages))
+
+
+def _ranks(world_size: int | None, launched: Launched | None, messages: list[Message]) -> int:
+    if world_size is not None:
+        if type(world_size) is not int or world_size < 1:
+            raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
+        return world_size
+    text = os.environ.get(WORLD_SIZE)
+    if text is None and launched is not None and launched.ranks is not None:
+        messages.append(Message("note", f"world size {launched.ranks} is {launched.source}"))
+        return launched.ranks
+    if text is None:
+        raise UnknownWorldSizeError("" if launched is None else launched.source)
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise ValueError(f"the environment's {WORLD_SIZE} is {text!r}: expected an integer of at least 1")
+    messages.append(Message("environment", f"world size {text} is the environment's {WORLD_SIZE}"))
+    return int(text)
+
+
+def _release(target: str | Target | None, messages: list[Message]) -> str:
+    chosen = target if isinstance(target, Target) else releases.resolve(target)
+    if chosen.note:
+        messages.append(Message("note", chosen.note))
+    if len(chosen.releases) > 1:
+        text = f"of the releases {chosen.text} the newest, {chosen.releases[-1]}, is resolved for"
+        messages.append(Message("note", text))
+    return chosen.releases[-1]

@@ -1,0 +1,218 @@
+"""The model that a config trains, where it is known: its kind, its sizes, its parameters.
+
+It is read where a rule asks for it, and no earlier: most configs have none, and most rules need none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from dsconfig.consumers.boundary import OUTSIDE
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.evaluation.context import Context, SkipRule
+from dsconfig.job.model_files import CONFIG, config_at, read
+from dsconfig.job.run_facts import Model as Named
+
+if TYPE_CHECKING:
+    from dsconfig.memory.models.shape import Shape
+
+
+class Weight(NamedTuple):
+    """A parameter: its name in the model, as Transformers 5 builds it, and its elements."""
+
+    name: str
+    elements: int
+    shape: tuple[int, ...]
+    linear: bool
+    """Whether it is of a linear layer, or of a convolution."""
+
+
+class Model(NamedTuple):
+    """What is known of a model."""
+
+    shown: str
+    """How it was named, for messages."""
+    config: Mapping[str, Json]
+    """What stands in its `config.json`; of one known by its name alone, the `model_type`."""
+    shape: Shape | None
+    """None where its sizes are not known."""
+    doubt: str = ""
+    """Why they are not."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Its type, and that of the language model in it."""
+        inner = self.config.get("text_config")
+        kinds = (self.config.get("model_type"), inner.get("model_type") if isinstance(inner, dict) else None)
+        return tuple(kind for kind in kinds if isinstance(kind, str))
+
+
+class UnreadableModelError(ValueError):
+    """The model cannot be read; the message is one line and names it."""
+
+
+def elements_if_known(ctx: Context) -> int | None:
+    """The number of its parameters; None where it is not known."""
+    try:
+        return elements(ctx) if is_known(ctx) else None
+    except SkipRule:
+        return None
+
+
+def is_known(ctx: Context) -> bool:
+    """Whether somebody named a model; what it is, is not looked at yet."""
+    return ctx.known.model is not None
+
+
+def model(ctx: Context) -> Model:
+    """The model.
+
+    Raises:
+        SkipRule: there is none, or it cannot be read, which is noted.
+    """
+    found = ctx.once(_model)
+    if found is None:
+        raise SkipRule
+    return found
+
+
+def shape(ctx: Context) -> Shape:
+    """Its sizes.
+
+    Raises:
+        SkipRule: they are not known, which is noted.
+    """
+    found = model(ctx)
+    if found.shape is None:
+        if ctx.known.model is not None and ctx.known.model.is_asked:
+            ctx.remarks[f"the sizes of {ctx.known.model.shown} are not known: {found.doubt}"] = None
+        raise SkipRule
+    return found.shape
+
+
+def weights(ctx: Context) -> tuple[Weight, ...]:
+    """Its parameters, tied ones once.
+
+    Raises:
+        SkipRule: its sizes are not known.
+    """
+    return _weights(shape(ctx))
+
+
+def largest(ctx: Context) -> Weight:
+    """The largest of its parameters, but for experts: they are one tensor in Transformers 5, and many before.
+
+    Raises:
+        SkipRule: its sizes are not known.
+    """
+    return _largest(shape(ctx))
+
+
+def largest_linear(ctx: Context) -> Weight | None:
+    """The largest of its linear layers and convolutions, but for experts.
+
+    Raises:
+        SkipRule: its sizes are not known.
+    """
+    found = [weight for weight in weights(ctx) if weight.linear and ".experts" not in weight.name]
+    return max(found, key=lambda weight: weight.elements, default=None)
+
+
+def elements(ctx: Context) -> int:
+    """The number of its parameters.
+
+    Raises:
+        SkipRule: its sizes are not known.
+    """
+    return _total(shape(ctx))
+
+
+def _model(ctx: Context) -> Model | None:
+    named = ctx.known.model
+    if named is None:
+        return None
+    try:
+        return open_model(named)
+    except UnreadableModelError as error:
+        if named.is_asked:
+            ctx.remarks[f"nothing is said of the model: {error}"] = None
+        return None
+
+
+def asked_for(model: str | Mapping[str, Json]) -> Named:
+    """The model that somebody asks for, which has to be there.
+
+    Raises:
+        UnreadableModelError: it cannot be read, or there is none.
+    """
+    named = Named(model, "as asked for", "argument")
+    open_model(named)
+    return named
+
+
+def open_model(named: Named) -> Model:
+    """The model of this name.
+
+    Raises:
+        UnreadableModelError: it cannot be read, or there is none.
+    """
+    if named.barred:
+        raise UnreadableModelError(f"{named.shown} {OUTSIDE}, and is not read: name it with --model")
+    if not isinstance(named.named, str):
+        return _described("the model", named.named)
+    path = config_at(named.named)
+    if path is None:
+        return _of_name(named.named)
+    try:
+        state = os.stat(path)
+        return _read(path, named.shown, state.st_mtime_ns, state.st_size)
+    except OSError as error:
+        raise UnreadableModelError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:
+        raise UnreadableModelError(f"{path}: {error}") from None
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, shown: str, *_: int) -> Model:
+    """The model of a file, for as long as that does not change."""
+    return _described(shown, read(path))
+
+
+def _described(shown: str, config: Mapping[str, Json]) -> Model:
+    from dsconfig.memory.models.from_hf_config import shape_of
+
+    try:
+        return Model(shown, config, shape_of(config))
+    except (ValueError, TypeError) as error:  # `NotModelledError` names what is in the way
+        return Model(shown, config, None, str(error))
+
+
+def _of_name(name: str) -> Model:
+    """A model of published sizes."""
+    from dsconfig.memory.models.hub_names import preset_of
+
+    found = preset_of(name)
+    if found is None:
+        raise UnreadableModelError(f"{name[:200]}: no such file, no folder with a {CONFIG}, no known name")
+    return Model(name, {"model_type": found.name}, found)
+
+
+@lru_cache(maxsize=8)
+def _weights(found: Shape) -> tuple[Weight, ...]:
+    from dsconfig.memory.models.registry import weights_of
+
+    made = weights_of(found, 2, False).weights
+    return tuple(Weight(weight.name, weight.elements, weight.shape, weight.linear) for weight in made)
+
+
+@lru_cache(maxsize=8)
+def _total(found: Shape) -> int:
+    return sum(weight.elements for weight in _weights(found))
+
+
+@lru_cache(maxsize=8)
+def _largest(found: Shape) -> Weight:
+    return max(_weights(found), key=lambda each: 0 if ".experts" in each.name else each.elements)

@@ -1,0 +1,201 @@
+"""What is offloaded, held against the host's memory and the buffers, where the model is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from dsconfig.core.json_types import Json
+from dsconfig.evaluation.context import Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules._model_facts import is_known, largest, model, shape
+from dsconfig.rules._numbers import rounded_up
+from dsconfig.rules._offload import OPTIMIZER, PARAM, asked_for, device, device_place
+from dsconfig.rules._stage import stage
+
+if TYPE_CHECKING:
+    from dsconfig.memory.engines.setup import Setup
+    from dsconfig.memory.models.shape import Shape
+
+_NODE, _HALVES = 8, ("bf16", "fp16")
+
+
+@rule(
+    "DSC409",
+    effect="crashes",
+    since="0.14.0",
+    source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__, "
+    "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions",
+)
+def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
+    """What is offloaded to the CPU is more than the host has.
+
+    Masters, gradients and states of the optimizer stay there for the whole run, those of all ranks of the
+    host. A process that asks for more than there is is killed, mostly without a word. Reported where model,
+    world size and `host-memory` are known, of a model that is trained whole, and by what is held between two
+    steps, with torch's rounding of pinned memory to powers of two: building the model and each step take
+    more. `gpus-per-node` ranks share a host, 8 by default.
+
+    Bad, world size 8, host memory 64GiB:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "optimizer": {"type": "AdamW"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+        "$dsconfig": {"model": "llama-3-8b"}}
+
+    Good, world size 8, host memory 512GiB:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "optimizer": {"type": "AdamW"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+        "$dsconfig": {"model": "llama-3-8b"}}
+    """
+    if ctx.known.host_memory is None or not is_known(ctx):
+        return
+    if ctx.world_size is None or ctx.known.adapters or stage(ctx) not in (1, 2, 3):
+        return
+    places = [part for part in (OPTIMIZER, PARAM) if asked_for(ctx, part) and device(ctx, part) == "cpu"]
+    if not places:
+        return
+    ranks = min(ctx.known.gpus_per_node or _NODE, ctx.world_size)
+    needed, has = ranks * _held(ctx), ctx.known.host_memory
+    if needed > has:
+        yield ctx.at(
+            device_place(ctx, places[0]),
+            f"training all of {model(ctx).shown} holds {_gib(needed)} on a host that has {_gib(has)}:"
+            f" {ranks} rank{'s' * (ranks > 1)} of {ctx.world_size} with {_gib(_held(ctx))} each",
+            help="spread the ranks over more hosts, or offload to NVMe: `dsconfig memory` shows what is held",
+        )
+
+
+def _held(ctx: Context) -> int:
+    """Bytes on the host, of one rank between two steps."""
+    return ctx.once(_of_rank)
+
+
+BORDERS = (
+    "0.15.4",
+    "0.16.0",
+    "0.16.3",
+    "0.16.4",
+    "0.16.5",
+    "0.16.8",
+    "0.17.0",
+    "0.17.2",
+    "0.17.3",
+    "0.17.4",
+    "0.17.5",
+    "0.17.6",
+    "0.18.0",
+    "0.18.1",
+    "0.18.2",
+    "0.18.3",
+    "0.18.5",
+    "0.18.6",
+    "0.19.0",
+    "0.19.2",
+    "0.19.3",
+    "0.19.4",
+    "0.19.5",
+    "0.19.6",
+    "0.19.7",
+    "0.19.8",
+)
+"""Releases from which on engines hold other things than before (sizing/engines/setup.py, `ways_of`)."""
+
+
+def _of_rank(ctx: Context) -> int:
+    from dsconfig.memory.not_modelled import NotModelledError
+
+    ctx.depends_on(*BORDERS)
+    try:
+        return _at_rest(shape(ctx), _setup(ctx))
+    except NotModelledError:
+        raise SkipRule from None
+
+
+@lru_cache(maxsize=16)
+def _at_rest(found: Shape, setup: Setup) -> int:
+    from dsconfig.memory.engines.select_engine import engine_of
+    from dsconfig.memory.memory_ledger import Ledger
+    from dsconfig.memory.models.registry import weights_of
+
+    ledger = Ledger()
+    tape = weights_of(found, setup.width, setup.autocast, setup.sharing, setup.experts)
+    engine_of(setup, tape, ledger).settle()
+    return ledger.host.total
+
+
+def _setup(ctx: Context) -> Setup:
+    """The engine's circumstances; an optimizer that a script makes is taken to keep no states."""
+    from dsconfig.memory.engine_setup import Values, setup_of
+
+    values = _Effective(ctx)
+    zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)
+    written = ["zero_optimization.zenflow."] if zenflow else []
+    client = None if values.get("optimizer.type") else "sgd"
+    return setup_of(Values(values, written), ctx.world_size or 1, client, False, ctx.release)
+
+
+class _Effective(Mapping[str, Json]):
+    """The effective values of a config, each asked for when it is read."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        params = ctx.value("optimizer.params") if ctx.has("optimizer.params") else None
+        self._params = [f"optimizer.params.{key}" for key in params] if isinstance(params, dict) else []
+
+    def __getitem__(self, key: str) -> Json:
+        kind, _, rest = key.partition(".")
+        if kind in _HALVES and rest == "enabled":  # `bfloat16` is read where `bf16` is absent
+            return self._ctx.on(key) or (kind == "bf16" and self._ctx.on(f"bfloat16.{rest}"))
+        return self._ctx.value(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._params)
+
+    def __len__(self) -> int:
+        return len(self._params)
+
+
+def _gib(count: int) -> str:
+    return f"{count / (1 << 30):,.1f} GiB"
+
+
+@rule(
+    "DSC410",
+    effect="crashes",
+    since="0.3.15",
+    source="runtime/swap_tensor/partitioned_param_swapper.py:AsyncPartitionedParameterSwapper.get_buffer",
+)
+def nvme_buffer_smaller_than_parameter(ctx: Context) -> Iterator[Finding]:
+    """A rank's part of the largest parameter does not fit a buffer of `offload_param`.
+
+    Parameters travel to and from the drive through buffers of `buffer_size` elements, one buffer each: "More
+    elements than buffer size". Embeddings are the largest mostly, and ranks are few. Reported where model and
+    world size are known.
+
+    Bad, world size 4:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme",
+        "nvme_path": "/local_nvme"}}, "$dsconfig": {"model": "llama-3-8b"}}
+
+    Good, world size 8:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme",
+        "nvme_path": "/local_nvme"}}, "$dsconfig": {"model": "llama-3-8b"}}
+    """
+    path = f"{PARAM}.buffer_size"
+    if not is_known(ctx) or ctx.world_size is None or not ctx.has(PARAM):
+        return
+    if device(ctx, PARAM) != "nvme" or stage(ctx) != 3:
+        return
+    size = ctx.value(path)
+    most = largest(ctx)
+    part = -(-most.elements // ctx.world_size)
+    if isinstance(size, int | float) and (part > size or (part == size and ctx.before("0.17.0"))):
+        yield ctx.at(
+            path,
+            f"`buffer_size` is {size:,.0f}{'' if ctx.has(path) else ' by default'}, and a rank's part of"
+            f" `{most.name}` in {model(ctx).shown} has {part:,} elements",
+            help=f"set `{path}` to {rounded_up(part)}",
+        )

@@ -1,0 +1,135 @@
+"""Keys of implementations that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.core.wording import quoted
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.evaluation.schema_condition import Absent, Condition, Written
+from dsconfig.rules._fixes import removal
+from dsconfig.rules._stage import ZERO, stage
+
+_WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
+
+
+@rule(
+    "DSC434",
+    effect="ignored",
+    since="0.5.9",
+    source="runtime/engine.py:DeepSpeedEngine.zero_allgather_partitions",
+)
+def broadcast_of_partitions(ctx: Context) -> Iterator[Finding]:
+    """`allgather_partitions` is false, to broadcast updated parameters.
+
+    Only the first implementation of stage 1 could do so, and that is gone since 0.5.9: parameters are
+    collected by all-gather whatever the key says. true, as most examples have it, says what happens anyhow
+    and is not reported.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "allgather_partitions": false}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+    """
+    path = f"{ZERO}.allgather_partitions"
+    if ctx.has(path) and not ctx.on(path):
+        yield ctx.at(
+            path,
+            f"`allgather_partitions` is {quoted(ctx.written(path))}, but DeepSpeed has not looked at it since"
+            " 0.5.9: updated parameters are collected by all-gather",
+            help="remove it",
+            fix=removal(ctx.place(path), safe=True),
+        )
+
+
+_REPLACED = (
+    ("cpu_offload", "offload_optimizer"),
+    ("cpu_offload_param", "offload_param"),
+    ("stage3_gather_fp16_weights_on_model_save", "stage3_gather_16bit_weights_on_model_save"),
+)
+"""Old keys whose value DeepSpeed writes into their successor, which must then be absent."""
+
+
+def _both(old: str, new: str) -> str:
+    return f"`{old}` is the old name of `{new}`, and DeepSpeed refuses the two together"
+
+
+@rule(
+    "DSC403",
+    effect="rejected",
+    since="0.7.0",
+    source="runtime/config_utils.py:DeepSpeedConfigModel._process_deprecated_field",
+    conditions=tuple(
+        Condition("ZeroOptimization", (Written(old), Written(new)), Absent(old, _both(old, new)))
+        for old, new in _REPLACED
+    ),
+)
+def old_and_new_key_together(ctx: Context) -> Iterator[Finding]:
+    """A deprecated key stands beside the key that replaced it.
+
+    DeepSpeed refuses the two together whatever they say, null included.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "cpu_offload": true,
+        "offload_optimizer": {"device": "cpu"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+    """
+    for old, new in _REPLACED:
+        before, after = f"zero_optimization.{old}", f"zero_optimization.{new}"
+        if _counts(ctx, before) and _counts(ctx, after):
+            successor = str(ctx.place(after)[-1])
+            yield ctx.at(
+                before,
+                _both(old, successor),
+                help=f"keep `{successor}` alone",
+                part="key",
+                related=[(f"`{successor}` is set here", after)],
+                fix=removal(ctx.place(before)),
+            )
+
+
+def _counts(ctx: Context, path: str) -> bool:
+    """Whether the key is there for a section that drops every "auto" that nobody fills."""
+    value = ctx.written(path)
+    return value is not MISSING and (value != "auto" or ctx.value(path) == "auto")
+
+
+@rule("DSC435", effect="crashes", since="0.5.9", source=_WRAP)
+def first_form_of_stage_1(ctx: Context) -> Iterator[Finding]:
+    """`legacy_stage1` asks for an implementation that is gone.
+
+    The engine stops at every stage from 1 on: "The deprecated version of ZeRO Stage 1 is not supported".
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 1, "legacy_stage1": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 1}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 1}}
+    """
+    path = f"{ZERO}.legacy_stage1"
+    if ctx.has(path) and ctx.on(path) and stage(ctx) > 0:
+        yield ctx.at(
+            path,
+            "`legacy_stage1` asks for the first stage 1, which DeepSpeed dropped in 0.5.9: the engine stops"
+            " as it starts",
+            help="remove it; a checkpoint of that form needs DeepSpeed 0.5.8 or earlier",
+            fix=removal(ctx.place(path)),
+        )
