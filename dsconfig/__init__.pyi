@@ -10,6 +10,9 @@ Names are imported when they are first used: `import dsconfig` alone loads nothi
 """
 
 from dsconfig import presets as presets
+from dsconfig.api.check import (
+    check as check,
+)
 from dsconfig.api.config import (
     CommentsDroppedWarning as CommentsDroppedWarning,
     Config as Config,
@@ -23,7 +26,6 @@ from dsconfig.api.load import (
 from dsconfig.api.migrate_api import (
     migrate as migrate,
 )
-from dsconfig.api.check import check as check
 from dsconfig.check.compat import (
     Stretch as Stretch,
     compat as compat,

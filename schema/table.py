@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias, get_type_hints
 
 from dsconfig.core.json_types import Json
-from dsconfig.core.releases import NEVER, number
+from dsconfig.core.releases import NEVER, PYDANTIC_2, number
 from dsconfig.model import iter_fields, type_spec
 from dsconfig.model.key import Key, Reads, Switch
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
@@ -30,15 +30,32 @@ def text(config: type[Section]) -> str:
 
 
 def _sections(sections: list[type[Section]]) -> Lines:
-    yield "SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]]]] = {"
+    yield "SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]], tuple[int, ...]]] = {"
     for section in sections:
         yield f"    {section.__name__!r}: ("
         yield f"        {_reads(section.READS)!r},"
         yield "        {"
-        for field in iter_fields.fields(section):
-            yield f"            {field.name!r}: {_entry(field)!r},"
+        entries = {field.name: _entry(field) for field in iter_fields.fields(section)}
+        for name, entry in entries.items():
+            yield f"            {name!r}: {entry!r},"
         yield "        },"
+        yield f"        {_borders(_reads(section.READS), entries.values())!r},"
         yield "    ),"
+
+
+def _borders(reads: tuple[tuple[Json, ...], ...], entries: Iterable[tuple[Json, ...]]) -> tuple[int, ...]:
+    """First releases at which anything about a section or one of its keys changes."""
+    found = {0, PYDANTIC_2}
+    for since, until, *_ in reads:
+        found |= {since, until + 1}
+    for _, _, spans, extra in entries:
+        alike = [*spans, *(span for name in ("aliases", "takes") for _, *span in extra.get(name, ()))]
+        for first, last in alike:
+            found |= {first, last + 1}
+        found |= {last + 1 for name in ("was", "defaults") for last, _ in extra.get(name, ())}
+        found |= {last + 1 for _, last in extra.get("only", ())}
+        found |= {extra.get(name, NEVER) for name in ("refused_from", "deprecated")}
+    return tuple(sorted(border for border in found if border < NEVER))
 
 
 def _variants(sections: list[type[Section]]) -> Lines:

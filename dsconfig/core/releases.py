@@ -103,6 +103,10 @@ def name(value: int) -> str:
 NUMBERS: dict[str, int] = {release: number(release) for release in RELEASES}
 
 
+PYDANTIC_2 = number("0.15.0")
+"""DeepSpeed's models are pydantic 1 models up to 0.14.5 (runtime/config_utils.py, pydantic_v1.py), then pydantic 2."""
+
+
 def resolve(text: str | None, origin: Origin = "argument") -> Target:
     """The releases that `text` means: one release, a range such as `>=0.14,<0.19.8`, `installed`, or None.
 

@@ -245,7 +245,12 @@ class Context:
 
     def has(self, path: str) -> bool:
         """Whether the key is written, whatever its value."""
-        return self.written(path) is not MISSING
+        value: Json = self.data
+        for part in self.place(path) if self.walk.spelled else split(path):
+            if not isinstance(value, dict) or part not in value:
+                return False
+            value = value[part]
+        return True
 
     def place(self, path: str) -> KeyPath:
         """The path as written: aliases in place of the canonical names."""

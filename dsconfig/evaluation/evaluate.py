@@ -13,7 +13,7 @@ from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, Finding, SkipRule, Source
 from dsconfig.evaluation.deduplicate import one_per_cause
 from dsconfig.evaluation.prefilter import asked, present
-from dsconfig.evaluation.rule import Rule
+from dsconfig.evaluation.rule import DECLARED, Rule
 from dsconfig.evaluation.rules_for_release import applicable
 
 
@@ -101,16 +101,19 @@ def _of_text(rule: Rule, context: Context, said: Said) -> tuple[Finding, ...]:
     return findings
 
 
-def _findings(rule: Rule, context: Context) -> Iterator[Finding]:
+def _findings(rule: Rule, context: Context) -> list[Finding]:
     """What a rule says, with its effect; of each effect no more than is listed."""
+    found: list[Finding] = []
     many: dict[Effect, int] = {}
+    declared = DECLARED.get(rule.code) or rule.declared  # without a call where it is imported already
     try:
-        for finding in rule.check(context):
+        for finding in declared.check(context):
             effect = finding.effect or rule.effect
             many[effect] = many.get(effect, 0) + 1
             if many[effect] <= context.most:
-                yield _readable(finding if finding.effect else finding._replace(effect=effect))
+                found.append(_readable(finding if finding.effect else finding._replace(effect=effect)))
             else:
                 context.cut = True
     except SkipRule:
-        return
+        pass
+    return found

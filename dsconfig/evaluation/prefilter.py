@@ -61,7 +61,7 @@ def _circumstances(context: Context) -> dict[str, bool]:
 
 
 def _is_there(context: Context, path: str) -> bool:
-    return context.has(path) or any(_holds(value, path) for value in (context.data, context.walk.values))
+    return context.has(path) or _holds(context.data, path) or _holds(context.walk.values, path)
 
 
 def _holds(value: Json, path: str) -> bool:

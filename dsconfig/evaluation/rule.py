@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.core.diagnostic import Effect, EffectName
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.releases import NEVER, Interval, number
+from dsconfig.core.releases import NEVER, NUMBERS, Interval, number
 from dsconfig.evaluation.docstring import docstring
 
 Subject: TypeAlias = Literal["config", "text", "template", "launch file", "job"]
@@ -120,7 +120,10 @@ def know(index: tuple[Entry, ...]) -> None:
     """Make `RULES` what an index says."""
     RULES.clear()
     for code, name, effect, since, until, general, reads, module, asks in index:
-        releases = Interval(number(since) if since else 0, number(until) if until else NEVER)
+        releases = Interval(
+            (NUMBERS.get(since) or number(since)) if since else 0,
+            (NUMBERS.get(until) or number(until)) if until else NEVER,
+        )
         RULES[code] = Rule(code, name, Effect(effect), since, until, general, reads, module, asks, releases)
 
 

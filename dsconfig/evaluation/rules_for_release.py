@@ -29,11 +29,20 @@ def applicable(release: int, root: Root = "config") -> tuple[tuple[Rule, ...], I
 
 @cache
 def _applicable(release: int, root: Root) -> tuple[Rule, ...]:
-    return tuple(rule for rule in RULES.values() if release in rule.releases and rule.reads in _READ[root])
+    read = _READ[root]
+    found = []
+    for rule in RULES.values():
+        first, last = rule.releases
+        if first <= release <= last and rule.reads in read:
+            found.append(rule)
+    return tuple(found)
 
 
 @cache
 def _borders() -> tuple[int, ...]:
     """First releases from which another set of rules applies, ascending, with an end beyond all."""
-    intervals = [rule.releases for rule in RULES.values()]
-    return tuple(sorted({0, NEVER, *(first for first, _ in intervals), *(last + 1 for _, last in intervals)}))
+    found = {0, NEVER}
+    for rule in RULES.values():
+        first, last = rule.releases
+        found |= {first, last + 1}
+    return tuple(sorted(found))

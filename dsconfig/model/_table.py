@@ -2,7 +2,7 @@
 
 from typing import Any
 
-SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]]]] = {
+SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]], tuple[int, ...]]] = {
     'Config': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
         {
@@ -72,6 +72,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'progressive_layer_drop': (('section', 'ProgressiveLayerDrop'), None, ((3001, 19007),), {'refused_from': 19008, 'opened_by': 'progressive_layer_drop.enabled', 'flags': ('complete',)}),
             'sparse_attention': (('section', 'SparseAttention'), None, ((3000, 19006),), {'refused_from': 19007, 'opened_by': 'script'}),
         },
+        (0, 1000, 1001, 2000, 3000, 3001, 3009, 3011, 3015, 4000, 5000, 5002, 5005, 5007, 5008, 6000, 6006, 6008, 7000, 7006, 8000, 8001, 8003, 9000, 10003, 11002, 12004, 12006, 13002, 14001, 14003, 14004, 14006, 15000, 15002, 16004, 16005, 16006, 17001, 17002, 18001, 19002, 19003, 19004, 19006, 19007, 19008),
     ),
     'Fp16': (
         ((3001, 17000, 'hand', 'ignored', False), (17001, 1000000000, 'pydantic', 'rejected', True)),
@@ -86,6 +87,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'min_loss_scale': (('int', None, None, None, None), 1, ((1000, 1000000000),), {}),
             'fp16_master_weights_and_grads': (('bool',), False, ((5000, 1000000000),), {}),
         },
+        (0, 1000, 3001, 5000, 7000, 7008, 9003, 15000, 17001, 18008),
     ),
     'Bf16': (
         ((3001, 17000, 'hand', 'ignored', False), (17001, 1000000000, 'pydantic', 'rejected', True)),
@@ -96,6 +98,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'bf16_master_weights_and_grads': (('bool',), False, ((18003, 1000000000),), {}),
             'bf16_optimizer_states': (('bool',), False, ((18003, 1000000000),), {}),
         },
+        (0, 3001, 5005, 13003, 15000, 16005, 17001, 18003, 19003),
     ),
     'Amp': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -103,6 +106,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'enabled': (('bool',), None, ((3000, 19007),), {'required': True, 'replaced_by': 'torch_autocast.enabled', 'fills': ('transformers',)}),
             'opt_level': (('str',), 'O1', ((3000, 19007),), {'fills': ('transformers',), 'known': ('O0', 'O1', 'O2', 'O3')}),
         },
+        (0, 3000, 3001, 15000, 19008),
     ),
     'TorchAutocast': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -111,6 +115,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'dtype': (('enum', 'torch.float16', 'fp16', 'float16', 'half', 'torch.float32', 'fp32', 'float32', 'float', 'torch.int8', 'int8', 'torch.bfloat16', 'bf16', 'bfloat16'), None, ((17002, 1000000000),), {'wrong_type': 'rejected'}),
             'lower_precision_safe_modules': (('list', ('str',)), None, ((17002, 1000000000),), {'wrong_type': 'ignored'}),
         },
+        (0, 3001, 15000, 17002),
     ),
     'DataTypes': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -120,6 +125,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'buffer_dtype': (('union', ('enum', 'torch.float16', 'fp16', 'float16', 'half', 'torch.float32', 'fp32', 'float32', 'float', 'torch.int8', 'int8', 'torch.bfloat16', 'bf16', 'bfloat16'), ('null',)), None, ((19002, 1000000000),), {'opened_by': 'half precision'}),
             'keep_in_fp32_modules': (('union', ('list', ('str',)), ('enum', 'auto')), 'auto', ((19008, 1000000000),), {'flags': ('auto_is_value',), 'wrong_type': 'rejected'}),
         },
+        (0, 3001, 7006, 15000, 19002, 19008),
     ),
     'Optimizer': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -128,6 +134,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'params': (('union', ('section', 'OptimizerParams'), ('map', ('any',)), ('null',)), None, ((1000, 1000000000),), {'takes': ((('null', 'true', 'false', '[]', 'list', 'string', 'number', 'auto'), 3001, 1000000000),), 'opened_by': 'optimizer.type'}),
             'legacy_fusion': (('bool',), False, ((1000, 1000000000),), {}),
         },
+        (0, 1000, 3001, 15000),
     ),
     'OptimizerParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -136,6 +143,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'weight_decay': (('float', None, None, None, None), None, ((1000, 1000000000),), {'fills': ('transformers', 'accelerate')}),
             'max_grad_norm': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {'replaced_by': 'gradient_clipping'}),
         },
+        (0, 1000, 3001, 15000),
     ),
     'AdamParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -154,6 +162,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'fp32_optimizer_states': (('bool',), True, ((5000, 1000000000),), {'only': ((('cpu',), 19005),)}),
             'adamw_mode': (('bool',), True, ((3001, 1000000000),), {'flags': ('internal',)}),
         },
+        (0, 1000, 3001, 5000, 15000, 19006),
     ),
     'AdamWParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -172,6 +181,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'fp32_optimizer_states': (('bool',), True, ((5000, 1000000000),), {'only': ((('cpu',), 19005),)}),
             'adamw_mode': (('bool',), True, ((3001, 1000000000),), {'flags': ('internal',)}),
         },
+        (0, 1000, 3001, 5000, 15000, 19006),
     ),
     'AdagradParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -185,6 +195,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'lr_decay': (('float', None, None, None, None), 0.0, ((5005, 1000000000),), {'only': ((('gpu',), 1000000000),)}),
             'initial_accumulator_value': (('float', None, None, None, None), 0.0, ((5005, 1000000000),), {'only': ((('gpu',), 1000000000),)}),
         },
+        (0, 1000, 3001, 5005, 15000),
     ),
     'LambParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -200,6 +211,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'min_coeff': (('float', None, None, None, None), 0.01, ((1000, 1000000000),), {}),
             'amsgrad': (('bool',), False, ((1000, 1000000000),), {}),
         },
+        (0, 1000, 3001, 15000),
     ),
     'LionParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -211,6 +223,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'set_grad_none': (('bool',), True, ((11000, 1000000000),), {'only': ((('gpu',), 1000000000),)}),
             'fp32_optimizer_states': (('bool',), True, ((11000, 1000000000),), {'only': ((('cpu',), 1000000000),)}),
         },
+        (0, 1000, 3001, 11000, 15000),
     ),
     'MuonParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -229,6 +242,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'torch_adam': (('bool',), False, ((19006, 1000000000),), {}),
             'fp32_optimizer_states': (('bool',), True, ((19006, 1000000000),), {}),
         },
+        (0, 1000, 3001, 15000, 17006, 18003, 19000, 19006, 19008),
     ),
     'OneBitParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -244,6 +258,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'cuda_aware': (('bool',), False, ((3000, 19006),), {}),
             'comm_backend_name': (('str',), 'nccl', ((3014, 19006),), {'known': ('nccl', 'mpi', 'hccl', 'compressed')}),
         },
+        (0, 1000, 3000, 3001, 3014, 15000, 19007),
     ),
     'OneBitAdamParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -260,6 +275,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'comm_backend_name': (('str',), 'nccl', ((3014, 19006),), {'known': ('nccl', 'mpi', 'hccl', 'compressed')}),
             'freeze_step': (('int', None, None, None, None), 100000, ((3000, 19006),), {'unit': 'steps'}),
         },
+        (0, 1000, 3000, 3001, 3014, 15000, 19007),
     ),
     'OneBitLambParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -282,6 +298,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'factor_min': (('float', None, None, None, None), 0.5, ((3016, 19006),), {}),
             'factor_threshold': (('float', None, None, None, None), 0.1, ((3016, 19006),), {}),
         },
+        (0, 1000, 3000, 3001, 3014, 3016, 15000, 19007),
     ),
     'ZeroOneAdamParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -301,6 +318,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'local_step_scaler': (('int', None, None, None, None), 32678, ((6001, 19006),), {'unit': 'steps'}),
             'local_step_clipper': (('int', None, None, None, None), 16, ((6001, 19006),), {'unit': 'steps'}),
         },
+        (0, 1000, 3000, 3001, 3014, 6001, 15000, 19007),
     ),
     'Scheduler': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -308,12 +326,14 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'type': (('union', ('str',), ('null',)), None, ((1000, 1000000000),), {'known': ('LRRangeTest', 'OneCycle', 'WarmupLR', 'WarmupDecayLR', 'WarmupCosineLR')}),
             'params': (('union', ('section', 'SchedulerParams'), ('map', ('any',))), None, ((1000, 1000000000),), {'takes': ((('null', 'true', 'false', '[]', 'list', 'string', 'number', 'auto'), 1000, 1000000000),), 'opened_by': 'scheduler.type'}),
         },
+        (0, 1000, 3001, 15000),
     ),
     'SchedulerParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
         {
             'last_batch_iteration': (('float', None, None, None, None), -1, ((1000, 1000000000),), {}),
         },
+        (0, 1000, 3001, 15000),
     ),
     'LRRangeTestParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -324,6 +344,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'lr_range_test_step_rate': (('float', None, None, None, None), 1.0, ((1000, 1000000000),), {}),
             'lr_range_test_staircase': (('bool',), False, ((1000, 1000000000),), {}),
         },
+        (0, 1000, 3001, 15000, 19004),
     ),
     'OneCycleParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -342,6 +363,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'cycle_max_mom': (('float', None, None, None, None), 0.9, ((1000, 1000000000),), {}),
             'decay_mom_rate': (('float', None, None, None, None), 0.0, ((1000, 1000000000),), {}),
         },
+        (0, 1000, 3001, 15000),
     ),
     'WarmupLRParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -352,6 +374,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'warmup_num_steps': (('int', None, 0, None, None), 1000, ((1000, 1000000000),), {'was': ((19002, ('float', None, None, None, None)),), 'fills': ('transformers', 'accelerate'), 'unit': 'steps'}),
             'warmup_type': (('any',), 'log', ((5007, 1000000000),), {'known': ('log', 'linear')}),
         },
+        (0, 1000, 3001, 5007, 15000, 17002, 19003),
     ),
     'WarmupDecayLRParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -363,6 +386,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'warmup_type': (('any',), 'log', ((5007, 1000000000),), {'known': ('log', 'linear')}),
             'total_num_steps': (('float', None, None, None, None), None, ((3001, 1000000000),), {'required': True, 'fills': ('transformers', 'accelerate'), 'unit': 'steps'}),
         },
+        (0, 1000, 3001, 5007, 15000, 17002, 19003),
     ),
     'WarmupCosineLRParams': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -374,6 +398,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'cos_min_ratio': (('float', None, None, None, None), 0.0001, ((12003, 1000000000),), {}),
             'warmup_type': (('any',), 'log', ((12003, 1000000000),), {'known': ('log', 'linear')}),
         },
+        (0, 1000, 3001, 12003, 15000, 19003),
     ),
     'ZeroOptimization': (
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
@@ -427,6 +452,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'save_muon_momentum_buffer_in_memory': (('bool',), False, ((18009, 1000000000),), {}),
             'leaf_module': (('section', 'LeafModule'), None, ((18000, 1000000000),), {'takes': ((('null',), 18000, 1000000000),)}),
         },
+        (0, 2000, 3000, 3001, 3003, 3011, 3012, 3014, 3015, 3016, 3017, 4000, 4001, 4003, 4004, 5010, 6000, 6008, 7000, 9000, 9002, 10000, 10001, 10002, 12004, 14003, 15000, 16000, 16002, 16004, 17005, 17006, 18000, 18005, 18009, 19003, 19006, 19007, 19008),
     ),
     'OffloadParam': (
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
@@ -438,6 +464,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'max_in_cpu': (('int', 0, None, None, None), 1000000000, ((3015, 1000000000),), {'was': ((6007, ('int', None, None, None, None)),), 'unit': 'elements'}),
             'pin_memory': (('bool',), True, ((3015, 1000000000),), {'defaults': ((19004, False),)}),
         },
+        (0, 3001, 3015, 5007, 6008, 7000, 15000, 19005),
     ),
     'OffloadOptimizer': (
         ((3001, 6007, 'hand', 'ignored', False), (7000, 1000000000, 'pydantic', 'rejected', True)),
@@ -453,6 +480,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'super_offload': (('bool',), False, ((18000, 1000000000),), {}),
             'cpuadam_cores_perc': (('float', 0, None, 1, None), 0.8, ((18000, 1000000000),), {}),
         },
+        (0, 3001, 3015, 5007, 6008, 7000, 12003, 15000, 18000, 19005),
     ),
     'ZenFlow': (
         ((17005, 1000000000, 'pydantic', 'rejected', True),),
@@ -468,6 +496,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'pt_reserved_cores_perc': (('float', 0, None, 1, None), 0.5, ((17006, 1000000000),), {}),
             'steps_per_epoch': (('union', ('int', None, None, None, None), ('null',)), None, ((17005, 1000000000),), {'flags': ('internal',)}),
         },
+        (0, 15000, 17005, 17006, 19006),
     ),
     'ZeroppLocoParam': (
         ((16002, 1000000000, 'hand', 'kept', False),),
@@ -475,6 +504,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'err_beta': (('float', None, None, None, None), None, ((16002, 19007),), {'required': True}),
             'reset_T': (('int', None, None, None, None), None, ((16002, 19007),), {'required': True, 'unit': 'steps'}),
         },
+        (0, 15000, 16002, 19008),
     ),
     'LeafModule': (
         ((18000, 1000000000, 'pydantic', 'rejected', True),),
@@ -483,6 +513,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'names': (('union', ('list', ('str',)), ('str',)), [], ((18000, 1000000000),), {}),
             'name_suffixes': (('union', ('list', ('str',)), ('str',)), [], ((18000, 1000000000),), {}),
         },
+        (0, 15000, 18000),
     ),
     'Aio': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -495,6 +526,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'overlap_events': (('bool',), True, ((3015, 1000000000),), {}),
             'use_gds': (('bool',), False, ((15000, 1000000000),), {}),
         },
+        (0, 3001, 3015, 15000, 16004),
     ),
     'ActivationCheckpointing': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -506,6 +538,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'synchronize_checkpoint_boundary': (('bool',), False, ((2000, 1000000000),), {}),
             'profile': (('bool',), False, ((2000, 1000000000),), {}),
         },
+        (0, 2000, 3001, 15000),
     ),
     'Pipeline': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -518,6 +551,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'grad_partitioned': (('bool',), True, ((12003, 1000000000),), {}),
             'use_reentrant': (('bool',), True, ((10003, 1000000000),), {}),
         },
+        (0, 3000, 3001, 10003, 12003, 15000),
     ),
     'TensorParallel': (
         ((16004, 1000000000, 'pydantic', 'rejected', True),),
@@ -534,6 +568,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'tp': (('section', 'TensorParallelGroup'), None, ((16004, 1000000000),), {'aliases': (('tensor_parallel', 16004, 1000000000),)}),
             'dtype': (('never',), None, ((16004, 1000000000),), {'flags': ('not_json',)}),
         },
+        (0, 15000, 16004, 16006, 18006, 19008),
     ),
     'PartitionConfig': (
         ((18006, 1000000000, 'hand', 'kept', False),),
@@ -545,6 +580,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'use_default_specs': (('bool',), True, ((18006, 1000000000),), {}),
             'strict_mode': (('bool',), False, ((18006, 1000000000),), {}),
         },
+        (0, 15000, 18006),
     ),
     'LayerSpec': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -557,6 +593,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'gather_output': (('bool',), False, ((19004, 1000000000),), {}),
             'grad_allreduce': (('bool',), False, ((19006, 1000000000),), {}),
         },
+        (0, 3001, 15000, 18006, 19004, 19006),
     ),
     'TensorParallelGroup': (
         ((16004, 1000000000, 'pydantic', 'rejected', True),),
@@ -566,6 +603,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'mpu': (('any',), None, ((16004, 1000000000),), {'flags': ('not_json',)}),
             'tp_group': (('any',), None, ((16004, 1000000000),), {'flags': ('not_json',)}),
         },
+        (0, 15000, 16004),
     ),
     'ExpertParallel': (
         ((19002, 1000000000, 'hand', 'ignored', False),),
@@ -607,6 +645,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'shared_experts_pattern': (('union', ('str',), ('null',)), None, ((19002, 1000000000),), {}),
             'shared_experts_gate_pattern': (('union', ('str',), ('null',)), None, ((19002, 1000000000),), {}),
         },
+        (0, 15000, 19002, 19003, 19004, 19007, 19008),
     ),
     'Checkpoint': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -618,6 +657,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'writer': (('union', ('section', 'CheckpointWriter'), ('null',)), None, ((17001, 1000000000),), {'takes': ((('null',), 17001, 1000000000),)}),
             'parallel_write': (('section', 'ParallelWrite'), None, ((7004, 1000000000),), {}),
         },
+        (0, 3001, 3011, 7000, 7004, 7005, 15000, 17001),
     ),
     'CheckpointWriter': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -630,12 +670,14 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'data_parallel': (('union', ('enum', 'REPLICA', 'SOCKET', 'MACHINE'), ('null',)), None, ((17001, 1000000000),), {'flags': ('fold_case',)}),
             'io_multiplier': (('int', None, None, None, None), 1, ((17001, 1000000000),), {}),
         },
+        (0, 3001, 15000, 17001),
     ),
     'ParallelWrite': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
         {
             'pipeline_stage': (('bool',), False, ((7004, 1000000000),), {}),
         },
+        (0, 3001, 7004, 15000),
     ),
     'Nebula': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -647,12 +689,14 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'enable_nebula_load': (('bool',), True, ((7000, 19006),), {}),
             'nebula_load_path': (('union', ('str',), ('null',)), None, ((7000, 19006),), {}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'DatastatesCkpt': (
         ((3001, 1000000000, 'hand', 'kept', False),),
         {
             'host_cache_size': (('float', None, None, None, None), None, ((18001, 1000000000),), {'unit': 'GB'}),
         },
+        (0, 3001, 15000, 18001),
     ),
     'Tensorboard': (
         ((3001, 6005, 'hand', 'ignored', False), (6006, 8000, 'pydantic', 'rejected', False), (8001, 1000000000, 'pydantic', 'rejected', True)),
@@ -661,6 +705,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'output_path': (('str',), '', ((1000, 1000000000),), {}),
             'job_name': (('str',), 'DeepSpeedJobName', ((1000, 1000000000),), {}),
         },
+        (0, 1000, 3001, 6006, 8001, 15000),
     ),
     'Wandb': (
         ((6006, 8000, 'pydantic', 'rejected', False), (8001, 1000000000, 'pydantic', 'rejected', True)),
@@ -670,6 +715,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'team': (('union', ('str',), ('null',)), None, ((6006, 1000000000),), {}),
             'project': (('str',), 'deepspeed', ((6006, 1000000000),), {}),
         },
+        (0, 6006, 8001, 15000),
     ),
     'CsvMonitor': (
         ((6006, 8000, 'pydantic', 'rejected', False), (8001, 1000000000, 'pydantic', 'rejected', True)),
@@ -678,6 +724,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'output_path': (('str',), '', ((6006, 1000000000),), {}),
             'job_name': (('str',), 'DeepSpeedJobName', ((6006, 1000000000),), {}),
         },
+        (0, 6006, 8001, 15000),
     ),
     'Comet': (
         ((14003, 1000000000, 'pydantic', 'rejected', True),),
@@ -692,6 +739,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'online': (('union', ('bool',), ('null',)), None, ((14003, 1000000000),), {}),
             'mode': (('union', ('str',), ('null',)), None, ((14003, 1000000000),), {'known': ('get', 'create', 'get_or_create')}),
         },
+        (0, 14003, 15000),
     ),
     'FlopsProfiler': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -706,6 +754,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'start_step': (('int', None, None, None, None), 5, ((3011, 3011),), {'replaced_by': 'flops_profiler.profile_step', 'rewrite': ('rename', None)}),
             'end_step': (('int', None, None, None, None), 6, ((3011, 3011),), {'replaced_by': 'flops_profiler.profile_step'}),
         },
+        (0, 3001, 3011, 3012, 3017, 4000, 9003, 15000),
     ),
     'CommsLogger': (
         ((7000, 14005, 'pydantic', 'rejected', False), (15000, 1000000000, 'pydantic', 'rejected', True)),
@@ -716,12 +765,14 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'verbose': (('bool',), False, ((7000, 1000000000),), {}),
             'debug': (('bool',), False, ((7000, 1000000000),), {}),
         },
+        (0, 7000, 14006, 15000),
     ),
     'Timers': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
         {
             'throughput': (('section', 'ThroughputTimer'), None, ((14003, 1000000000),), {}),
         },
+        (0, 3001, 14003, 15000),
     ),
     'ThroughputTimer': (
         ((14003, 1000000000, 'pydantic', 'rejected', True),),
@@ -729,6 +780,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'enabled': (('bool',), True, ((14003, 1000000000),), {}),
             'synchronized': (('bool',), True, ((14003, 1000000000),), {}),
         },
+        (0, 14003, 15000),
     ),
     'Autotuning': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -755,6 +807,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'min_train_micro_batch_size_per_gpu': (('int', None, None, None, None), 1, ((5007, 1000000000),), {'unit': 'samples'}),
             'num_tuning_micro_batch_sizes': (('int', None, None, None, None), 3, ((5007, 1000000000),), {}),
         },
+        (0, 3001, 5007, 7005, 15000),
     ),
     'ModelInfo': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -765,6 +818,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'num_layers': (('union', ('int', None, None, None, None), ('null',)), None, ((5007, 1000000000),), {}),
             'hideen_size': (('union', ('int', None, None, None, None), ('null',)), None, ((5007, 9002),), {'replaced_by': 'autotuning.model_info.hidden_size'}),
         },
+        (0, 3001, 5007, 9003, 15000),
     ),
     'DataEfficiency': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -774,6 +828,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'data_sampling': (('section', 'DataSampling'), None, ((8000, 1000000000),), {}),
             'data_routing': (('section', 'DataRouting'), None, ((8000, 1000000000),), {}),
         },
+        (0, 3001, 8000, 15000),
     ),
     'DataSampling': (
         ((8000, 16004, 'hand', 'ignored', False), (16005, 1000000000, 'hand', 'kept', False)),
@@ -785,6 +840,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'curriculum_learning': (('section', 'MetricCurriculum'), None, ((8000, 1000000000),), {}),
             'dynamic_batching': (('section', 'DynamicBatching'), None, ((16005, 1000000000),), {}),
         },
+        (0, 8000, 15000, 16005),
     ),
     'MetricCurriculum': (
         ((8000, 1000000000, 'hand', 'kept', False),),
@@ -793,6 +849,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'data_cluster_path': (('str',), None, ((8000, 1000000000),), {}),
             'curriculum_metrics': (('map', ('section', 'CurriculumMetric')), None, ((8000, 1000000000),), {'takes': ((('null', 'true', 'false', '[]', 'list', 'string', 'number', 'auto'), 3001, 1000000000),)}),
         },
+        (0, 3001, 8000, 15000),
     ),
     'CurriculumMetric': (
         ((8000, 1000000000, 'hand', 'kept', False),),
@@ -806,6 +863,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'schedule_type': (('enum', 'fixed_linear', 'fixed_root', 'fixed_discrete', 'custom'), None, ((8000, 1000000000),), {}),
             'schedule_config': (('section', 'MetricSchedule'), None, ((8000, 1000000000),), {'takes': ((('null', 'true', 'false', '[]', 'list', 'string', 'number', 'auto'), 3001, 1000000000),)}),
         },
+        (0, 3001, 8000, 15000),
     ),
     'MetricSchedule': (
         ((8000, 1000000000, 'hand', 'kept', False),),
@@ -816,6 +874,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'difficulty': (('list', ('int', None, None, None, None)), None, ((8000, 1000000000),), {}),
             'max_step': (('list', ('int', None, None, None, None)), None, ((8000, 1000000000),), {'unit': 'steps'}),
         },
+        (0, 8000, 15000),
     ),
     'DynamicBatching': (
         ((16005, 1000000000, 'hand', 'kept', False),),
@@ -829,6 +888,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'sequence_picking_order': (('enum', 'random', 'seqlen', 'dataloader'), 'dataloader', ((16005, 1000000000),), {}),
             'verbose': (('bool',), False, ((16005, 1000000000),), {}),
         },
+        (0, 15000, 16005),
     ),
     'DataRouting': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -836,6 +896,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'enabled': (('bool',), False, ((8000, 1000000000),), {}),
             'random_ltd': (('section', 'RandomLtd'), None, ((8000, 1000000000),), {}),
         },
+        (0, 3001, 8000, 15000),
     ),
     'RandomLtd': (
         ((8000, 1000000000, 'hand', 'kept', False),),
@@ -850,6 +911,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'random_ltd_schedule': (('section', 'TokenSchedule'), None, ((8000, 1000000000),), {'takes': ((('null', 'true', 'false', '[]', 'list', 'string', 'number', 'auto'), 3001, 1000000000),)}),
             'layer_token_lr_schedule': (('section', 'LayerTokenLearningRate'), None, ((8000, 1000000000),), {'takes': ((('null', 'true', 'false', '[]', 'list', 'string', 'number', 'auto'), 3001, 1000000000),)}),
         },
+        (0, 3001, 8000, 15000),
     ),
     'TokenSchedule': (
         ((8000, 1000000000, 'hand', 'kept', False),),
@@ -859,6 +921,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'schedule_type': (('enum', 'fixed_linear'), None, ((8000, 1000000000),), {}),
             'schedule_config': (('section', 'TokenScheduleConfig'), None, ((8000, 1000000000),), {'takes': ((('null', 'true', 'false', '[]', 'list', 'string', 'number', 'auto'), 3001, 1000000000),)}),
         },
+        (0, 3001, 8000, 15000),
     ),
     'TokenScheduleConfig': (
         ((8000, 1000000000, 'hand', 'kept', False),),
@@ -867,6 +930,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'seq_per_step': (('int', None, None, None, None), None, ((8000, 1000000000),), {'unit': 'tokens'}),
             'root_degree': (('int', None, None, None, None), None, ((8000, 1000000000),), {'flags': ('unread',)}),
         },
+        (0, 8000, 15000),
     ),
     'LayerTokenLearningRate': (
         ((8000, 1000000000, 'hand', 'kept', False),),
@@ -876,6 +940,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'warmup_type': (('str',), None, ((8000, 1000000000),), {'flags': ('unread',)}),
             'warmup_layer_tokens': (('int', None, None, None, None), None, ((8000, 1000000000),), {'flags': ('unread',)}),
         },
+        (0, 8000, 15000),
     ),
     'CurriculumLearning': (
         ((5000, 1000000000, 'hand', 'kept', False),),
@@ -887,6 +952,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'schedule_type': (('enum', 'fixed_linear', 'fixed_root', 'fixed_discrete', 'custom'), None, ((5000, 19007),), {'deprecated': 8000, 'replaced_by': 'data_efficiency.data_sampling.curriculum_learning.curriculum_metrics.*.schedule_type'}),
             'schedule_config': (('section', 'LengthSchedule'), None, ((5000, 19007),), {'takes': ((('null', 'true', 'false', '[]', 'list', 'string', 'number', 'auto'), 3001, 1000000000),), 'deprecated': 8000, 'replaced_by': 'data_efficiency.data_sampling.curriculum_learning.curriculum_metrics.*.schedule_config'}),
         },
+        (0, 3001, 5000, 8000, 15000, 19008),
     ),
     'LengthSchedule': (
         ((5000, 1000000000, 'hand', 'kept', False),),
@@ -897,6 +963,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'difficulty': (('list', ('int', None, None, None, None)), None, ((5000, 19007),), {'deprecated': 8000, 'replaced_by': 'data_efficiency.data_sampling.curriculum_learning.curriculum_metrics.*.schedule_config.difficulty'}),
             'max_step': (('list', ('int', None, None, None, None)), None, ((5000, 19007),), {'deprecated': 8000, 'replaced_by': 'data_efficiency.data_sampling.curriculum_learning.curriculum_metrics.*.schedule_config.max_step', 'unit': 'steps'}),
         },
+        (0, 5000, 8000, 15000, 19008),
     ),
     'CompressionTraining': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -909,6 +976,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'channel_pruning': (('section', 'ChannelPruning'), None, ((7000, 19006),), {}),
             'layer_reduction': (('section', 'LayerReduction'), None, ((7000, 19006),), {}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'QuantizedWeights': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -916,6 +984,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'shared_parameters': (('section', 'WeightParameters'), None, ((7000, 19006),), {}),
             'different_groups': (('map', ('section', 'WeightGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'WeightParameters': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -930,6 +999,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'rounding': (('enum', 'nearest', 'stochastic'), 'nearest', ((7000, 19006),), {'wrong_type': 'rejected'}),
             'fp16_mixed_quantize': (('section', 'MixedFp16'), None, ((7000, 19006),), {}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'MixedFp16': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -937,6 +1007,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'enabled': (('bool',), False, ((7000, 19006),), {}),
             'quantize_change_ratio': (('float', None, None, None, None), 0.001, ((7000, 19006),), {}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'WeightGroup': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -945,6 +1016,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'related_modules': (('union', ('list', ('list', ('str',))), ('null',)), None, ((7000, 19006),), {}),
             'params': (('section', 'WeightBits'), None, ((7000, 19006),), {'required': True}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'WeightBits': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -953,6 +1025,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'target_bits': (('int', None, None, None, None), None, ((7000, 19006),), {'required': True, 'unit': 'bits'}),
             'quantization_period': (('int', None, None, None, None), 1, ((7000, 19006),), {'unit': 'steps'}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'QuantizedActivations': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -960,6 +1033,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'shared_parameters': (('section', 'ActivationParameters'), None, ((7000, 19006),), {}),
             'different_groups': (('map', ('section', 'ActivationGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'ActivationParameters': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -969,6 +1043,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'range_calibration': (('enum', 'dynamic', 'static'), 'dynamic', ((7000, 19006),), {'wrong_type': 'rejected'}),
             'schedule_offset': (('int', None, None, None, None), 1000, ((7000, 19006),), {'unit': 'steps'}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'ActivationGroup': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -977,12 +1052,14 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'related_modules': (('union', ('list', ('list', ('str',))), ('null',)), None, ((7000, 19006),), {}),
             'params': (('section', 'ActivationBits'), None, ((7000, 19006),), {'required': True}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'ActivationBits': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
         {
             'bits': (('int', None, None, None, None), None, ((7000, 19006),), {'required': True, 'unit': 'bits'}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'SparsePruning': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -990,6 +1067,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'shared_parameters': (('section', 'SparseParameters'), None, ((7000, 19006),), {}),
             'different_groups': (('map', ('section', 'SparseGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'SparseParameters': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1003,6 +1081,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'schedule_offset_end': (('int', None, None, None, None), None, ((9003, 19006),), {'unit': 'steps'}),
             'schedule_offset_stride': (('int', None, None, None, None), 1, ((9003, 19006),), {'unit': 'steps'}),
         },
+        (0, 3001, 7000, 9003, 15000, 19007),
     ),
     'SparseGroup': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1011,12 +1090,14 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'related_modules': (('union', ('list', ('list', ('str',))), ('null',)), None, ((7000, 19006),), {}),
             'params': (('section', 'DenseRatio'), None, ((7000, 19006),), {'required': True}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'DenseRatio': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
         {
             'dense_ratio': (('float', 0, None, 1, None), None, ((7000, 19006),), {'required': True}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'RowPruning': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1024,6 +1105,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'shared_parameters': (('section', 'RowParameters'), None, ((7000, 19006),), {}),
             'different_groups': (('map', ('section', 'RowGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'RowParameters': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1032,6 +1114,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'schedule_offset': (('int', None, None, None, None), 1000, ((7000, 19006),), {'unit': 'steps'}),
             'method': (('enum', 'l1', 'topk'), 'l1', ((7000, 19006),), {'wrong_type': 'rejected'}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'RowGroup': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1040,6 +1123,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'related_modules': (('union', ('list', ('list', ('str',))), ('null',)), None, ((7000, 19006),), {}),
             'params': (('section', 'DenseRatio'), None, ((7000, 19006),), {'required': True}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'HeadPruning': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1047,6 +1131,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'shared_parameters': (('section', 'HeadParameters'), None, ((7000, 19006),), {}),
             'different_groups': (('map', ('section', 'HeadGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'HeadParameters': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1056,6 +1141,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'method': (('enum', 'l1', 'topk'), 'topk', ((7000, 19006),), {'wrong_type': 'rejected'}),
             'num_heads': (('int', None, None, None, None), None, ((7000, 19006),), {}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'HeadGroup': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1064,6 +1150,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'related_modules': (('union', ('list', ('list', ('str',))), ('null',)), None, ((7000, 19006),), {}),
             'params': (('section', 'DenseRatio'), None, ((7000, 19006),), {'required': True}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'ChannelPruning': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1071,6 +1158,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'shared_parameters': (('section', 'ChannelParameters'), None, ((7000, 19006),), {}),
             'different_groups': (('map', ('section', 'ChannelGroup')), None, ((7000, 19006),), {'required': True, 'wrong_type': 'rejected'}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'ChannelParameters': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1079,6 +1167,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'schedule_offset': (('int', None, None, None, None), 1000, ((7000, 19006),), {'unit': 'steps'}),
             'method': (('enum', 'l1', 'topk'), 'l1', ((7000, 19006),), {'wrong_type': 'rejected'}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'ChannelGroup': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1087,6 +1176,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'related_modules': (('union', ('list', ('list', ('str',))), ('null',)), None, ((7000, 19006),), {}),
             'params': (('section', 'DenseRatio'), None, ((7000, 19006),), {'required': True}),
         },
+        (0, 3001, 7000, 15000, 19007),
     ),
     'LayerReduction': (
         ((7000, 1000000000, 'hand', 'kept', False),),
@@ -1097,6 +1187,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'teacher_layer': (('list', ('int', None, None, None, None)), None, ((7000, 19006),), {}),
             'other_module_name': (('list', ('str',)), None, ((7000, 19006),), {}),
         },
+        (0, 7000, 15000, 19007),
     ),
     'QuantizeTraining': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1111,6 +1202,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'fp16_mixed_quantize': (('section', 'Fp16MixedQuantize'), None, ((4000, 6007),), {}),
             'eigenvalue': (('section', 'Eigenvalue'), None, ((4000, 6007), (19003, 19006)), {'takes': ((('null', 'true', 'false', '[]', 'list', 'string', 'number', 'auto'), 3001, 1000000000),)}),
         },
+        (0, 3001, 4000, 6008, 15000, 19003, 19007),
     ),
     'QuantizeBits': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1118,6 +1210,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'start_bits': (('int', None, None, None, None), 16, ((4000, 6007),), {'unit': 'bits'}),
             'target_bits': (('int', None, None, None, None), None, ((4000, 6007),), {'required': True, 'unit': 'bits'}),
         },
+        (0, 3001, 4000, 6008, 15000),
     ),
     'QuantizeSchedule': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1125,6 +1218,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'quantize_period': (('int', None, None, None, None), None, ((4000, 6007),), {'required': True, 'unit': 'steps'}),
             'schedule_offset': (('int', None, None, None, None), 1000, ((4000, 6007),), {'unit': 'steps'}),
         },
+        (0, 3001, 4000, 6008, 15000),
     ),
     'QuantizeAlgo': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1132,6 +1226,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'q_type': (('enum', 'symmetric', 'asymmetric'), 'symmetric', ((4000, 6007),), {'wrong_type': 'altered'}),
             'rounding': (('enum', 'nearest', 'stochastic'), 'nearest', ((4000, 6007),), {'wrong_type': 'altered'}),
         },
+        (0, 3001, 4000, 6008, 15000),
     ),
     'Fp16MixedQuantize': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1139,6 +1234,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'enabled': (('bool',), False, ((4000, 6007),), {}),
             'quantize_change_ratio': (('float', None, None, None, None), 0.001, ((4000, 6007),), {}),
         },
+        (0, 3001, 4000, 6008, 15000),
     ),
     'Eigenvalue': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1152,6 +1248,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'layer_name': (('str',), 'bert.encoder.layer', ((4000, 6007), (19003, 19006)), {}),
             'layer_num': (('int', None, None, None, None), 0, ((4000, 6007), (19003, 19006)), {}),
         },
+        (0, 3001, 4000, 6008, 15000, 19003, 19007),
     ),
     'WeightQuantization': (
         ((10003, 1000000000, 'pydantic', 'rejected', True),),
@@ -1163,6 +1260,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'quantized_initialization': (('section', 'GroupQuantization'), None, ((10003, 1000000000),), {}),
             'post_init_quant': (('map', ('union', ('section', 'GroupQuantization'), ('any',))), {}, ((10003, 1000000000),), {}),
         },
+        (0, 10003, 15000),
     ),
     'GroupQuantization': (
         ((10003, 1000000000, 'hand', 'kept', False),),
@@ -1172,6 +1270,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'group_dim': (('int', None, None, None, None), None, ((10003, 1000000000),), {}),
             'symmetric': (('enum', False), None, ((10003, 1000000000),), {}),
         },
+        (0, 10003, 15000),
     ),
     'Compile': (
         ((13002, 14003, 'pydantic', 'rejected', True), (16006, 1000000000, 'pydantic', 'rejected', True)),
@@ -1198,6 +1297,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'backend': (('str',), 'inductor', ((13002, 14003),), {'replaced_by': 'engine.compile(backend=...)'}),
             'kwargs': (('map', ('any',)), {}, ((13002, 14003),), {'replaced_by': 'engine.compile(compile_kwargs=...)'}),
         },
+        (0, 13002, 14004, 15000, 16006, 17002, 18000, 18009, 19006, 19008),
     ),
     'HybridEngine': (
         ((9000, 1000000000, 'pydantic', 'rejected', True),),
@@ -1210,6 +1310,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'tp_gather_partition_size': (('int', None, None, None, None), 8, ((9000, 1000000000),), {'unit': 'layers'}),
             'enable_cuda_graph': (('bool',), False, ((19006, 1000000000),), {}),
         },
+        (0, 9000, 15000, 19006, 19007),
     ),
     'Elasticity': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1226,6 +1327,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'ignore_non_elastic_batch_info': (('bool',), False, ((3009, 19007),), {}),
             'version': (('float', None, None, None, None), 0.2, ((3009, 19007),), {'defaults': ((6007, 0.1),), 'known': ('0.1', '0.2')}),
         },
+        (0, 3001, 3009, 3010, 6008, 7000, 15000, 19008),
     ),
     'ProgressiveLayerDrop': (
         ((3001, 1000000000, 'hand', 'kept', False),),
@@ -1234,6 +1336,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'theta': (('float', None, None, None, None), 0.5, ((3001, 19007),), {}),
             'gamma': (('float', None, None, None, None), 0.001, ((3001, 19007),), {}),
         },
+        (0, 3001, 15000, 19008),
     ),
     'SparseAttention': (
         ((3001, 1000000000, 'hand', 'ignored', False),),
@@ -1252,6 +1355,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[Any, ...], ...], dict[str, tuple[Any, ...]
             'global_block_end_indices': (('union', ('list', ('int', None, None, None, None)), ('null',)), None, ((3000, 19006),), {}),
             'num_sliding_window_blocks': (('int', None, None, None, None), 3, ((3000, 19006),), {'unit': 'blocks'}),
         },
+        (0, 3000, 3001, 15000, 19007),
     ),
 }
 

@@ -6,8 +6,8 @@ The table behind it (`_table`) is generated from the model; nothing here imports
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import cache
+from itertools import starmap
 from typing import Any, Literal
 
 from dsconfig.core.json_types import Json, NamedTuple, Spec
@@ -49,7 +49,10 @@ class KeyInfo(NamedTuple):
 
     def read_in(self, release: int) -> bool:
         """Whether the release looks at the key."""
-        return any(release in span for span in self.spans)
+        for first, last in self.spans:
+            if first <= release <= last:
+                return True
+        return False
 
     def type_in(self, release: int) -> Spec:
         """The type that the release takes."""
@@ -75,18 +78,6 @@ class KeyInfo(NamedTuple):
     def taken_by(self, build: str, release: int) -> bool:
         """Whether the class of that kind takes this param of an optimizer."""
         return all(build in builds or release > last for builds, last in self.only)
-
-    def borders(self) -> Iterator[int]:
-        """First releases at which anything about the key changes."""
-        for first, last in (*self.spans, *(span for _, span in (*self.aliases, *self.takes))):
-            yield first
-            yield last + 1
-        for last, _ in (*self.was, *self.defaults):
-            yield last + 1
-        for _, last in self.only:
-            yield last + 1
-        yield self.refused_from
-        yield self.deprecated
 
 
 _NONE: frozenset[str] = frozenset()
@@ -140,11 +131,15 @@ def _info(section: str, name: str, entry: tuple[Any, ...]) -> KeyInfo:
         type=type_,
         default=default,
         required=get("required", False),
-        spans=tuple(Interval(*span) for span in spans),
+        spans=tuple(starmap(Interval, spans)),
         was=get("was", ()),
         defaults=get("defaults", ()),
-        aliases=tuple((alias, Interval(*span)) for alias, *span in get("aliases", ())),
-        takes=tuple((frozenset(shapes), Interval(*span)) for shapes, *span in get("takes", ())),
+        aliases=tuple([(alias, Interval(*span)) for alias, *span in get("aliases")])
+        if "aliases" in extra
+        else (),
+        takes=tuple([(frozenset(of), Interval(*span)) for of, *span in get("takes")])
+        if "takes" in extra
+        else (),
         refused_from=get("refused_from", NEVER),
         deprecated=get("deprecated", NEVER),
         replaced_by=get("replaced_by"),

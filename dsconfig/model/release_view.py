@@ -11,16 +11,13 @@ from functools import cache
 from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple, Spec
-from dsconfig.core.releases import NEVER, Interval
+from dsconfig.core.releases import NEVER, PYDANTIC_2, Interval
 from dsconfig.model._table import SECTIONS
 from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, section_keys
 
 Dialect: TypeAlias = Literal["hand", "pydantic1", "pydantic2"]
 
-PYDANTIC_2 = 15000
-"""DeepSpeed's models are pydantic 1 models up to 0.14.5 (runtime/config_utils.py, pydantic_v1.py), then
-pydantic 2.
-"""
+_TAKES_NOTHING: frozenset[str] = frozenset()
 
 
 class KeyView(NamedTuple):
@@ -43,19 +40,9 @@ class SectionView(NamedTuple):
     keys: dict[str, KeyView]
 
 
-@cache
-def _borders(name: str) -> tuple[int, ...]:
-    found = {0, PYDANTIC_2}
-    for since, until, *_ in SECTIONS[name][0]:
-        found.update((since, until + 1))
-    for info in section_keys(name).values():
-        found.update(info.borders())
-    return tuple(sorted(border for border in found if border < NEVER))
-
-
 def view(name: str, release: int) -> SectionView:
     """The section class as the release (a number, see `dsconfig.core.releases`) sees it."""
-    borders = _borders(name)
+    borders = SECTIONS[name][2]
     index = bisect_right(borders, release)
     return _view(name, Interval(borders[index - 1], borders[index] - 1 if index < len(borders) else NEVER))
 
@@ -72,9 +59,16 @@ def _view(name: str, releases: Interval) -> SectionView:
     keys: dict[str, KeyView] = {}
     for info in section_keys(name).values():
         if info.read_in(low):
-            seen = KeyView(info, info.type_in(low), info.default_in(low), info.takes_in(low))
+            seen = KeyView(
+                info,
+                info.type_in(low) if info.was else info.type,
+                info.default_in(low) if info.defaults else info.default,
+                info.takes_in(low) if info.takes else _TAKES_NOTHING,
+            )
             keys[info.name] = seen
-            keys.update((alias, seen) for alias, known in info.aliases if low in known)
+            for alias, (first, last) in info.aliases:
+                if first <= low <= last:
+                    keys[alias] = seen
     return SectionView(name, releases, dialect, unknown, drops_auto, keys)
 
 

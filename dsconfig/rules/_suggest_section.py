@@ -29,7 +29,7 @@ def _homes() -> dict[str, list[_Home]]:
 
     def visit(section: str, path: tuple[str, ...], above: tuple[Interval, ...]) -> None:
         for word, info in section_keys(section).items():
-            here = tuple(_common(above, info.spans))
+            here = above if above == info.spans else _common(above, info.spans)
             if not here or info.flags & _NOT_TO_WRITE:
                 continue
             homes.setdefault(word, []).append(_Home(".".join((*path, word)), info, here))
@@ -50,9 +50,13 @@ def _below_names() -> frozenset[str]:
 _NOT_TO_WRITE = frozenset({"unread", "internal", "not_json"})
 
 
-def _common(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> Iterator[Interval]:
-    met = (span.meet(seen) for span in one for seen in other)
-    return (span for span in met if span.first <= span.last)
+def _common(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> tuple[Interval, ...]:
+    found = []
+    for first, last in one:
+        for since, until in other:
+            if max(first, since) <= min(last, until):
+                found.append(Interval(max(first, since), min(last, until)))
+    return tuple(found)
 
 
 def named(path: KeyPath) -> str:

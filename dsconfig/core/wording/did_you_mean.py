@@ -106,7 +106,7 @@ _BITS = {letter: 1 << index for index, letter in enumerate("abcdefghijklmnopqrst
 
 def _entry(word: str) -> _Entry:
     texts = [text.lower() for text in _PARTS.findall(word)]
-    parts = tuple(_Part(text, _letters(text)) for text in texts)
+    parts = tuple([_Part(text, _letters(text)) for text in texts])
     letters = 0
     for part in parts:
         letters |= part.letters
