@@ -10,7 +10,7 @@ from dsconfig.fix.embedded_migration import lifted
 from dsconfig.fix.fix import as_text
 from dsconfig.fix.migrate import Migration
 from dsconfig.fix.migrate import migrate as carry
-from dsconfig.launch.embedded_config import held
+from dsconfig.launch.located_config import editable
 from dsconfig.resolve.elastic_batch import batch_of
 
 
@@ -41,7 +41,7 @@ def migrate(
             holds what JSON has no word for.
     """
     document = as_text(read(source), source)
-    inside = held(document)
+    inside = editable(document)
     if inside is None or inside.place is None:
         return _carried(document, to, origin, world_size, consumer, keep=keep)
     reader = consumer or inside.reader.spec

@@ -22,9 +22,11 @@ from dsconfig.job.dsconfig_block import declared
 from dsconfig.job.run_facts import Known
 from dsconfig.job.run_facts import of_file as known_of
 from dsconfig.launch import detect_config
-from dsconfig.launch.find_jobs import job_of
 from dsconfig.launch.formats import SCRIPTS
 from dsconfig.launch.job_arguments import with_version
+from dsconfig.launch.located_config import LocatedConfig, locate
+from dsconfig.launch.parallelism import of_launch_file
+from dsconfig.launch.program_errors import refused
 
 if TYPE_CHECKING:
     from dsconfig.launch.job import Job
@@ -50,84 +52,74 @@ def check_document(
     world_size: int | None = None,
     consumer: str | Reader = "deepspeed",
 ) -> Report:
-    """Check a document under circumstances that are known; see `dsconfig.check`. Its fixes are not tried yet."""
+    """Check a document in circumstances that are known; see `dsconfig.check`. Its fixes are not tried yet."""
     reader = given(consumer) if isinstance(consumer, str) else consumer
     if not is_known(reader.spec):
         raise ValueError(f"unknown consumer {reader.spec!r}: expected {EXPECTED}")
     if world_size is not None and (type(world_size) is not int or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
-    if why := foreign(document):
-        notes = (f"{document.name}: {why}",)
-        return Report(
-            document.name, target, reader, world_size, (), document=document, notes=notes, foreign=why
-        )
-    if (job := job_of(document)) is not None:
-        return _check_job(job, target, world_size, reader)
-    if accelerate_launch_file.is_launch_file(data := document.value()):
-        return _check_launch_file(
-            document, target, world_size or accelerate_launch_file.processes(data), reader
-        )
-    return _report(document, target, world_size or reader.processes, reader, reader.given)
+    return check(locate(document, reader.spec if reader.given else reader.said), target, world_size, reader)
 
 
-def _check_launch_file(document: Document, target: Target, world_size: int | None, reader: Reader) -> Report:
+def check(located: LocatedConfig, target: Target, world_size: int | None, reader: Reader) -> Report:
+    """Check a config where it stands, as its job reads it. Its fixes are not tried yet."""
+    host = located.host
+    if why := foreign(host):
+        notes = (f"{host.name}: {why}",)
+        return Report(host.name, target, reader, world_size, (), document=host, notes=notes, foreign=why)
+    if located.job is not None:
+        return _check_job(located, located.job, target, world_size, reader)
+    if located.how == "file":
+        return _report(host, target, world_size or reader.processes, reader, reader.given)
+    return _check_launch_file(located, target, world_size, reader)
+
+
+def _check_launch_file(
+    located: LocatedConfig, target: Target, world_size: int | None, reader: Reader
+) -> Report:
     """Check a launch file of Accelerate, and the config that it names."""
-    from dsconfig.launch.linked_config import named
-    from dsconfig.launch.parallelism import of_launch_file
-
-    degrees = Known(parallelism=of_launch_file(document.value(), document.name))
+    host = located.host
+    world_size = world_size or accelerate_launch_file.processes(host.value())
+    degrees = Known(parallelism=of_launch_file(host.value(), host.name))
     reader = reader._replace(known=reader.known.over(degrees))
     own = reader if reader.name == "accelerate" else reader._replace(name="accelerate", version=None)
-    report = _report(document, target, world_size, with_version(own, document.name))
-    try:
-        # Under a recipe that names this launch file it is the recipe's program that reads the config.
-        found = named(document, reader.spec if reader.given else reader.said)
-    except OSError as error:
-        told = f"{document.name}: {error.filename} is not checked: {(error.strerror or str(error)).lower()}"
-        return report.replaced(notes=(told,))
-    if found is None:
-        return report
-    if found.document is None:
-        return report.replaced(notes=(found.note(document.name),))
-    if why := detect_config.why_unlike(found.document):
-        return report.replaced(notes=(f"{document.name}: {why}",))
-    note = f"{document.name}: Accelerate reads {found.document.name}, found from {found.place.folder}"
-    who = found.reader._replace(known=reader.known.over(found.reader.known))
-    said = _as_it_says(found.document, target, world_size, who)
-    return report.replaced(notes=(note,), children=(_report(found.document, *said, reader.given),))
+    report = _report(host, target, world_size, with_version(own, host.name))
+    if located.how != "named" or located.config is None or located.reader is None:
+        return report.replaced(notes=(located.note,)) if located.note else report
+    who = located.reader._replace(known=reader.known.over(located.reader.known))
+    said = _as_it_says(located.config, target, world_size, who)
+    child = _report(located.config, *said, reader.given)
+    return report.replaced(notes=(located.note,), children=(child,))
 
 
-def _check_job(job: Job, target: Target, world_size: int | None, reader: Reader) -> Report:
+def _check_job(
+    located: LocatedConfig, job: Job, target: Target, world_size: int | None, reader: Reader
+) -> Report:
     """Check the config that a launch file leads to, as its job reads it."""
-    from dsconfig.launch.program_errors import refused  # most configs have no launch file
-
-    found = job.reader
-    who = (reader if reader.said else found)._replace(known=reader.known.over(found.known))
+    who = (reader if reader.said else job.reader)._replace(known=reader.known.over(job.reader.known))
     target, size, who = _as_it_says(job.document, target, world_size, who)
     size = size or job.world_size
     who = with_version(who, job.launch.name)
-    script = job.launch.name.endswith(SCRIPTS)
-    blank = script and not any(refused(job, who.version))
-    unlike = detect_config.why_unlike(job.document) if job.document and job.is_from_file else None
-    holds = job.document is not None and job.is_held and not unlike
-    if job.document and holds and not accelerate_launch_file.is_launch_file(job.document.value()):
-        inner = _report(job.document, target, size, who, job.given)
+    blank = job.launch.name.endswith(SCRIPTS) and not any(refused(job, who.version))
+    if located.how == "held" and located.config is not None:
+        inner = _report(located.config, target, size, who, job.given)
         if blank:
-            return _held(job, inner, *_raised(job, inner))
-        return _report(job.launch, target, size, who, held=(job, inner))
+            return _held(located, inner, *_raised(located, inner))
+        return _report(job.launch, target, size, who, held=(located, inner))
     own = reader._replace(name=who.name, version=who.version)
     report = (
         Report(job.launch.name, target, own, size, ()) if blank else _report(job.launch, target, size, own)
     )
-    if job.document is None:
-        return report.replaced(notes=(job.note,))
-    if unlike:
-        return report.replaced(notes=(job.note, f"{job.launch.name}: {unlike}"))
-    if accelerate_launch_file.is_launch_file(job.document.value()):  # a recipe that names a launch file
-        launch = job.config(who.version if who.name == "accelerate" else None) or job.document
-        child = check_document(launch, target, world_size=size, consumer=who._replace(given=job.given))
+    if located.how == "nowhere" or located.config is None:
+        notes = (job.note, f"{job.launch.name}: {located.unlike}") if located.unlike else (job.note,)
+        return report.replaced(notes=notes)
+    if located.how == "launch":
+        version = who.version if who.name == "accelerate" else None
+        inside = who._replace(given=job.given)
+        on = located.next(version, inside.spec if inside.given else inside.said)
+        child = check(on, target, size, inside)
     else:
-        child = _report(job.document, target, size, who, job.given)
+        child = _report(located.config, target, size, who, job.given)
     return report.replaced(notes=(job.note, *job.left_open(child.world_size)), children=(child,))
 
 
@@ -154,9 +146,9 @@ def _report(
     world_size: int | None,
     reader: Reader,
     given: Given | None = None,
-    held: tuple[Job, Report] | None = None,
+    held: tuple[LocatedConfig, Report] | None = None,
 ) -> Report:
-    """The report of one text. `held`: the job that it describes, and the report of the config in it."""
+    """The report of one text. `held`: the config that stands in it, and the report of that."""
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     found, newest, cut = merged(
         Source(document, reader.spec, world_size, span, given, reader.known, detect_config.kind_of(document)),
@@ -182,9 +174,14 @@ def _report(
 
 
 def _held(
-    job: Job, config: Report, diagnostics: tuple[Diagnostic, ...], suppressed: tuple[Diagnostic, ...]
+    located: LocatedConfig,
+    config: Report,
+    diagnostics: tuple[Diagnostic, ...],
+    suppressed: tuple[Diagnostic, ...],
 ) -> Report:
     """The report of a launch file that holds its config: with these findings, else that of the config."""
+    job = located.job
+    assert job is not None
     return Report(
         job.launch.name,
         config.target,
@@ -201,11 +198,9 @@ def _held(
     )
 
 
-def _raised(job: Job, config: Report) -> tuple[tuple[Diagnostic, ...], ...]:
+def _raised(located: LocatedConfig, config: Report) -> tuple[tuple[Diagnostic, ...], ...]:
     """The findings on the config that a launch file holds, and those silenced, at their places there."""
-    from dsconfig.check.embedded_diagnostics import brought_up, is_made
-
     return tuple(
-        tuple(brought_up(found, job) for found in group if not is_made(found, job))
+        tuple(lifted for found in group if (lifted := located.lift(found)) is not None)
         for group in (config.diagnostics, config.suppressed)
     )

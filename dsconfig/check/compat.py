@@ -12,7 +12,7 @@ from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
 from dsconfig.document import Document
 from dsconfig.document.source import ConfigSource, read
 from dsconfig.job.consumer import Reader
-from dsconfig.launch.embedded_config import leads_nowhere
+from dsconfig.launch.located_config import why_nowhere
 
 Word: TypeAlias = Literal["taken", "crashes", "refused"]
 EVERY = Target(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument")
@@ -48,7 +48,7 @@ def compat(
         ValueError: the consumer or the world size is impossible.
     """
     document = source if isinstance(source, Document) else read(source)
-    if why := leads_nowhere(document):
+    if why := why_nowhere(document):
         raise FileNotFoundError(why)
     target = resolve(target, "argument") if isinstance(target, str) else target or EVERY
     said = None if isinstance(consumer, Reader) else consumer

@@ -181,7 +181,7 @@ def linked_configs(names: Iterable[str]) -> dict[str, list[str]]:
             continue
         from dsconfig.document import read_bytes
         from dsconfig.launch.find_jobs import job_of
-        from dsconfig.launch.linked_config import linked
+        from dsconfig.launch.located_config import linked
 
         document = read_bytes(data, name, "yaml" if is_yaml(name) else "json")
         if (job := job_of(document)) is not None and job.place is not None and job.place.path:

@@ -198,3 +198,16 @@ def _told(report: Report) -> str:
 def by_place(found: Diagnostic) -> tuple[int, str, str]:
     """The order of findings: as they stand in the text, then by rule and key."""
     return (found.location.start if found.location else 0, found.code, found.dotted)
+
+
+def by_config(report: Report) -> Report:
+    """The report with the paths of the config alone, where a launch file holds it."""
+
+    def own(found: Diagnostic) -> Diagnostic:
+        inside = found.path[: len(report.base)] == report.base
+        return found._replace(path=found.path[len(report.base) :]) if inside else found
+
+    if not report.base:
+        return report
+    kept, silenced = (tuple(map(own, group)) for group in (report.diagnostics, report.suppressed))
+    return report.replaced(diagnostics=kept, suppressed=silenced)

@@ -103,7 +103,7 @@ def refuse_inputs(
     name: str, document: Document, *others: str | None, instead: str = "give another name"
 ) -> None:
     """Refuse to write over a config, what it leads to or what leads to it, and these other files."""
-    from dsconfig.launch.embedded_config import files_behind
+    from dsconfig.launch.located_config import files_behind
 
     with suppress(OSError):  # whoever reads it says so
         refuse_input(name, *files_behind(document), *others, instead=instead)

@@ -18,7 +18,7 @@ from dsconfig.cli.parser import tell_exit_codes
 if TYPE_CHECKING:
     from dsconfig.document import Document
     from dsconfig.fix.migrate import Migration
-    from dsconfig.launch.embedded_config import Held
+    from dsconfig.launch.located_config import EditableConfig
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -78,15 +78,15 @@ def run(args: argparse.Namespace) -> int:
     return FINDINGS if done.stopped or done.decisions else CLEAN
 
 
-def _led_to(args: argparse.Namespace, document: Document) -> Held | None:
+def _led_to(args: argparse.Namespace, document: Document) -> EditableConfig | None:
     """The config that a launch file leads to, which is what is migrated."""
     from dsconfig.cli.errors import note
-    from dsconfig.launch.embedded_config import held
+    from dsconfig.launch.located_config import editable
 
     if args.file == "-":
         return None
     try:
-        found = held(document)
+        found = editable(document)
     except OSError as error:
         refuse(f"{error.filename}: {reason(error)}")
     if found is not None:

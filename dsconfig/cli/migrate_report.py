@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dsconfig.document import Document
     from dsconfig.fix.migration_types import Change, Decision
     from dsconfig.job.consumer import Reader
-    from dsconfig.launch.embedded_config import Held
+    from dsconfig.launch.located_config import EditableConfig
     from dsconfig.render.terminal import Style
 
 _ASKED = (
@@ -60,7 +60,7 @@ class Way:
         )
 
 
-def way_of(args: argparse.Namespace, document: Document, inside: Held | None = None) -> Way:
+def way_of(args: argparse.Namespace, document: Document, inside: EditableConfig | None = None) -> Way:
     """The way that is asked for; without a release to start from the run ends.
 
     `inside`: the launch file's words on the config, where one leads to it.

@@ -99,7 +99,7 @@ def block(data: Mapping[str, Json]) -> JsonObject:
     return found if isinstance(found, dict) else {}
 
 
-def processes(data: Mapping[str, Json]) -> int | None:
+def processes(data: Json) -> int | None:
     """The world size that the file asks for."""
-    count = data.get("num_processes")
+    count = data.get("num_processes") if isinstance(data, dict) else None
     return count if type(count) is int and count > 0 else None

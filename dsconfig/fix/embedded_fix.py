@@ -6,28 +6,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.check import check_document
 from dsconfig.document.edit.operations import again
-from dsconfig.launch.embedded_config import held
-from dsconfig.launch.embedded_location import value_at
+from dsconfig.launch.located_config import editable, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dsconfig.check.report import Report
     from dsconfig.document import Document
-    from dsconfig.launch.embedded_location import Place
+    from dsconfig.launch.located_config import Embedding
 
 
 class Within(NamedTuple):
     """The text that stands in the launch file, where it does, and what judges it as its job reads it."""
 
     text: Document
-    place: Place
+    place: Embedding
     judge: Callable[[Document], Report]
 
 
 def within(launch: Document, report: Report) -> Within | None:
     """The config that the reported launch file holds as a string; None where it holds none as one."""
-    inside = held(launch) if report.is_held and not launch.is_data else None
+    inside = editable(launch) if report.is_held and not launch.is_data else None
     if inside is None or inside.place is None:
         return None
     path = inside.place.path

@@ -11,10 +11,10 @@ from dsconfig.fix.migration_blockers import Stop
 
 if TYPE_CHECKING:
     from dsconfig.fix.migrate import Migration
-    from dsconfig.launch.embedded_location import Place
+    from dsconfig.launch.located_config import Embedding
 
 
-def lifted(done: Migration, place: Place) -> Migration:
+def lifted(done: Migration, place: Embedding) -> Migration:
     """What became of the config, in the launch file's own lines."""
     text = place.put_back(done.text)
     changes = tuple(replace(each, line=place.line(each.line)) for each in done.changes)

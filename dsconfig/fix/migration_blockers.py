@@ -13,7 +13,7 @@ from dsconfig.fix.elasticity_handover import KEY
 from dsconfig.fix.fix import fix_document
 from dsconfig.fix.migration_plan import Transition
 from dsconfig.fix.migration_types import Choice, Decision
-from dsconfig.launch.embedded_config import leads_nowhere
+from dsconfig.launch.located_config import why_nowhere
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
@@ -35,7 +35,7 @@ class Stop:
 def not_taken(way: Transition) -> Stop | None:
     """Where the release that it was written for does not take the file, nothing says what the file means."""
     report = way.report(way.document, way.origin)
-    if why := leads_nowhere(way.document):
+    if why := why_nowhere(way.document):
         return Stop(f"it is a launch file; {why}")
     config = report.children[0] if report.children else None
     if config is not None and not (config.document is not None and config.document.is_data):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.consumers.accelerate_launch_file import BLOCK, LINK, is_launch_file
 from dsconfig.consumers.boundary import may_read
 from dsconfig.launch.find_jobs import jobs_of
-from dsconfig.launch.linked_config import linked
+from dsconfig.launch.located_config import linked
 from dsconfig.lsp.uris import uri_of
 
 if TYPE_CHECKING:

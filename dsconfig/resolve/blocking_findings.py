@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.check.check import check_document
-from dsconfig.check.embedded_diagnostics import by_config
-from dsconfig.check.report import Report
+from dsconfig.check.report import Report, by_config
 from dsconfig.core.batch import KEYS, SEQUENCE
 from dsconfig.core.diagnostic import Diagnostic, Effect, dotted
 from dsconfig.core.releases import Target

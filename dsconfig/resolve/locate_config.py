@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.check import check_document
-from dsconfig.check.embedded_diagnostics import written_at
 from dsconfig.check.scope import find_out
 from dsconfig.consumers import HUGGING_FACE, accelerate_launch_config, accelerate_launch_file
 from dsconfig.consumers.autofill.log import Message
@@ -18,11 +17,10 @@ from dsconfig.job.consumer import Given, Reader, given
 from dsconfig.job.dsconfig_block import KEY as BLOCK
 from dsconfig.job.dsconfig_block import Declared, declared
 from dsconfig.job.run_facts import NOTHING, Known, of_file
-from dsconfig.launch.detect_config import why_unlike
 from dsconfig.launch.find_jobs import job_of
 from dsconfig.launch.job import Job
 from dsconfig.launch.job_arguments import informed, with_version
-from dsconfig.launch.linked_config import named
+from dsconfig.launch.located_config import LocatedConfig, locate, named
 from dsconfig.launch.parallelism import of_launch_file
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.run_target import Launched
@@ -44,8 +42,8 @@ class Reading(NamedTuple):
     """The training arguments of the job, where its launch file tells them."""
     known: Known = NOTHING
     """The model that it trains, where the file or its job names one."""
-    maker: Job | None = None
-    """The job whose program makes the config, if one does."""
+    maker: LocatedConfig | None = None
+    """Where the config stands that a program makes of its own keys, if one does."""
 
     def place(self, path: KeyPath) -> str:
         """Where a value stands, in words."""
@@ -56,10 +54,10 @@ class Reading(NamedTuple):
                 return "made by accelerate"
             document, where = self.launch, found
         if self.maker is not None:
-            there = written_at(self.maker, path)
+            there = self.maker.path_in_host(path)
             if there is None:
-                return f"made by {self.maker.format.name}"
-            document, where = self.maker.launch, there
+                return f"made by {self.maker.program}"
+            document, where = self.maker.host, there
         if document.is_data or not document.located(where):
             return "written"
         return f"line {document.position(document.span(where, 'key').start).line}"
@@ -164,58 +162,61 @@ def reading(document: Document, release: str, consumer: str | None) -> Reading:
         OSError: the config that a launch file names cannot be read.
         ResolveError: a launch file leads to none.
     """
-    if (job := job_of(document)) is not None:
-        return _of_job(job, release, consumer)
-    if not accelerate_launch_file.is_launch_file(document.value()):
-        reader = reader_of(document, consumer)
-        text = f"{document.name} is read with the arguments of {reader.launch}"
+    return _of(locate(document, consumer), release, consumer)
+
+
+def _of(located: LocatedConfig, release: str, consumer: str | None) -> Reading:
+    if located.job is not None:
+        return _of_job(located, located.job, release, consumer)
+    host, config = located.host, located.config
+    if located.how == "file":
+        reader = reader_of(host, consumer)
+        text = f"{host.name} is read with the arguments of {reader.launch}"
         told = (Message("note", text),) if reader.launch else ()
-        known = of_file(document.value(), document.name).over(reader.known)
-        return Reading(document, reader.spec, messages=told, given=reader.given, known=known)
-    found = named(document, consumer)
-    degrees = Known(parallelism=of_launch_file(document.value(), document.name))
-    if found is None:
-        spec = _accelerate(consumer or "accelerate", document)
-        made = accelerate_launch_config.config(_data(document), parted(spec)[1])
+        known = of_file(host.value(), host.name).over(reader.known)
+        return Reading(host, reader.spec, messages=told, given=reader.given, known=known)
+    degrees = Known(parallelism=of_launch_file(host.value(), host.name))
+    if located.how == "block":
+        spec = _accelerate(consumer or "accelerate", host)
+        made = accelerate_launch_config.config(_data(host), parted(spec)[1])
         if made is None:
-            raise _leads_nowhere(document, release)
-        text = (
-            f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {document.name}"
-        )
+            raise _leads_nowhere(host, release)
+        text = f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {host.name}"
         config = read_dict(made)
         # The Trainer fills the plugin's config as its own: trainer.py, propagate_args_to_deepspeed.
         filler = consumer if consumer and parted(consumer)[0] in HUGGING_FACE else spec
-        return Reading(config, filler, document, (Message("note", text),), known=degrees)
-    if found.document is None:
+        return Reading(config, filler, host, (Message("note", text),), known=degrees)
+    if located.unread is not None:
+        raise located.unread
+    if config is None or located.reader is None:
+        if located.unlike:
+            raise ResolveError(located.note)
         hint = "a relative path counts from where `accelerate launch` is called"
-        why = found.place.why_unread or "is not found from here"
-        raise ResolveError(f"{found.written}, which {document.name} names, {why}", (hint,))
-    if unlike := why_unlike(found.document):
-        raise ResolveError(f"{document.name}: {unlike}")
-    text = f"{document.name} names {found.document.name}, which {found.reader.name} reads"
-    known = of_file(found.document.value(), found.document.name).over(degrees)
-    return Reading(found.document, found.reader.spec, messages=(Message("note", text),), known=known)
+        raise ResolveError(f"{located.written}, which {host.name} names, {located.why_unread}", (hint,))
+    text = f"{host.name} names {config.name}, which {located.reader.name} reads"
+    known = of_file(config.value(), config.name).over(degrees)
+    return Reading(config, located.reader.spec, messages=(Message("note", text),), known=known)
 
 
-def _of_job(job: Job, release: str, consumer: str | None) -> Reading:
+def _of_job(located: LocatedConfig, job: Job, release: str, consumer: str | None) -> Reading:
     """The config that a launch file leads to, perhaps by another."""
-    if job.document is None:
+    if located.unlike:
+        raise ResolveError(f"{job.launch.name}: {located.unlike}")
+    if located.config is None:
         raise ResolveError(job.note)
-    if job.is_from_file and (why := why_unlike(job.document)):
-        raise ResolveError(f"{job.launch.name}: {why}")
     note = Message("note", job.note)
-    if accelerate_launch_file.is_launch_file(job.document.value()):
+    if located.how == "launch":
         said = consumer or job.format.reader
         spec = _accelerate(said, job.launch)
-        launch = job.config(parted(spec)[1]) or job.document
-        inner = reading(launch, release, spec if parted(said)[0] == "accelerate" else said)
+        who = spec if parted(said)[0] == "accelerate" else said
+        inner = _of(located.next(parted(spec)[1], who), release, who)
         known = job.known.over(inner.known)
         return inner._replace(messages=(note, *inner.messages), given=job.given, known=known)
-    own = declared(job.document.value()).consumer
-    reader = with_version(given(consumer or own or job.format.reader), job.document.name)
-    known = of_file(job.document.value(), job.document.name).over(job.known)
-    maker = job if job.document.is_data and job.format.makes else None
-    return Reading(job.document, reader.spec, None, (note,), job.given, known, maker)
+    own = declared(located.config.value()).consumer
+    reader = with_version(given(consumer or own or job.format.reader), located.config.name)
+    known = of_file(located.config.value(), located.config.name).over(job.known)
+    maker = located if located.config.is_data and job.format.makes else None
+    return Reading(located.config, reader.spec, None, (note,), job.given, known, maker)
 
 
 def _accelerate(spec: str, launch: Document) -> str:
