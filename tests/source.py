@@ -22,7 +22,7 @@ SPEAKS = re.compile(r"\w")
 
 
 class Module(NamedTuple):
-    """A file of the house: its text and its syntax tree."""
+    """A file of the source: its text and its syntax tree."""
 
     text: str
     tree: ast.Module
@@ -40,14 +40,14 @@ def modules() -> Mapping[str, Module]:
     return found
 
 
-def room(module: str) -> str:
-    """The room that a module stands in: an entry of `ls dsconfig`, or `elastic` as a whole."""
+def unit(module: str) -> str:
+    """The package or root module that a module stands in: an entry of `ls dsconfig`, or `elastic` as a whole."""
     first, *rest = module.split(".")
     return first if first == "elastic" or not rest else rest[0]
 
 
-def room_of_elastic(module: str) -> str:
-    """The room within `elastic`: an entry of `ls elastic`."""
+def unit_of_elastic(module: str) -> str:
+    """The package or module within `elastic`: an entry of `ls elastic`."""
     return module.split(".")[:2][-1]
 
 
@@ -80,16 +80,17 @@ def ours(module: str, *, annotations: bool = False) -> frozenset[str]:
     return imports(module, annotations=annotations) & modules().keys()
 
 
-def arrows(members: Iterable[str], place: Callable[[str], str]) -> dict[str, set[str]]:
-    """Which room imports which, where `place` says in which room a module stands."""
+def edges(members: Iterable[str], place: Callable[[str], str]) -> dict[str, set[str]]:
+    """Which package imports which, for type checkers too; `place` says in which package a module stands."""
     found: dict[str, set[str]] = defaultdict(set)
     for module in members:
-        found[place(module)] |= {place(other) for other in ours(module)}
+        # The two packages list for type checkers what they load when it is asked for.
+        found[place(module)] |= {place(other) for other in ours(module, annotations="." in module)}
     return {name: others - {name} for name, others in found.items()}
 
 
-def floors(graph: Mapping[str, set[str]]) -> int:
-    """The longest way down from any room, counted in rooms."""
+def levels(graph: Mapping[str, set[str]]) -> int:
+    """The longest chain of imports, counted in packages."""
     height: dict[str, int] = {}
     for name in TopologicalSorter(graph).static_order():
         height[name] = 1 + max((height[other] for other in graph.get(name, ())), default=0)

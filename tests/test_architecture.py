@@ -1,4 +1,4 @@
-"""The house: which room imports which, where heavy packages are imported, and how large things may grow."""
+"""Which package imports which, where heavy packages are imported, and how large things may grow."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import pytest
 
 from dsconfig.cli import VERBS, module_of
 from dsconfig.cli.elastic import VERBS as ELASTIC_VERBS
+from tests.packages import CONTRIBUTING, PACKAGES, contributing
 from tests.source import (
     ROOT,
-    arrows,
     code,
-    floors,
+    edges,
     imports,
+    levels,
     modules,
     ours,
     repeats,
-    room,
-    room_of_elastic,
+    unit,
+    unit_of_elastic,
 )
 
 GENERATED = {
@@ -37,55 +38,6 @@ GENERATED = {
     "dsconfig.rules._index",
 }
 """Written by `make generate`: nobody reads them from end to end, so nothing below measures them."""
-
-HOUSE: Mapping[str, str] = {
-    # What everything may know: it knows nothing itself.
-    "json_types": "",
-    "_version": "",
-    "releases": "json_types",
-    "words": "",
-    "diagnostic": "json_types",
-    # Output knows a report's diagnostics and nothing of how they came about.
-    "render": "_version diagnostic",
-    # Arithmetic of elastic batches, importable alone: it never imports dsconfig.
-    "elastic": "",
-    "batch": "elastic json_types",
-    # A config's text becomes a tree that knows its places.
-    "document": "",
-    # What DeepSpeed has keys for, how a release reads a value, and who hands it the file.
-    "model": "diagnostic json_types releases words",
-    "dialect": "",
-    "consumers": "batch document json_types releases words",
-    "settings": "consumers document words",
-    # What training holds in memory, simulated: arithmetic of shapes and set-ups, which knows no config.
-    "sizing": "",
-    # What one rule sees of one release; then the rules themselves; then all releases at once.
-    "evaluation": "consumers diagnostic dialect document json_types model releases",
-    "rules": "batch consumers diagnostic dialect document elastic evaluation json_types model releases"
-    " sizing words",
-    "checking": "consumers diagnostic document evaluation json_types releases render rules settings words",
-    # What is done with a verdict.
-    "fixing": "checking diagnostic dialect document evaluation model releases words",
-    "resolving": "batch checking consumers diagnostic document elastic evaluation model releases sizing",
-    "building": "checking document evaluation fixing model releases resolving",
-    # What is written without one: configs to start from, schemas for editors, hand-offs to elastic.
-    "schema": "consumers document evaluation model releases rules settings words",
-    "presets": "building schema",
-    "jobs": "document elastic",
-    # What users see.
-    "lsp": "_version batch checking consumers diagnostic document evaluation fixing model releases render"
-    " resolving rules schema settings words",
-    "cli": "_version checking consumers diagnostic document elastic fixing jobs lsp model releases"
-    " render resolving rules schema settings sizing words",
-    # The package itself loads nothing before it is asked for.
-    "dsconfig": "_version",
-    "__main__": "cli",
-}
-"""Every room and all that it imports, in the order in which a config passes: a room imports only rooms above.
-
-So a reader who goes from the top down meets nothing unknown, a change is felt only further down, and what
-stands at the top can be used alone: `document` is a reader, `elastic` a library, of any other program.
-"""
 
 ELASTIC: Mapping[str, str] = {
     "errors": "",
@@ -105,14 +57,14 @@ ELASTIC: Mapping[str, str] = {
 }
 """The same within `elastic`."""
 
-ROOMS, FLOORS, ARROWS = 27, 10, 120
-"""At most: rooms, the longest way from the ground to the roof, and imports between two rooms."""
+UNITS, LEVELS, EDGES = 21, 9, 96
+"""At most: packages and root modules, the longest chain of imports between them, and pairs that import."""
 
 HEAVY: dict[str, set[str]] = {
     "pydantic": {"model"},
     "pydantic_core": {"model"},
-    "yaml": {"document", "jobs"},
-    "packaging": {"releases", "elastic"},
+    "yaml": {"document", "cli"},
+    "packaging": {"core", "elastic"},
     "numpy": {"elastic"},
     "torch": {"elastic"},
     "pygls": {"lsp"},
@@ -121,10 +73,13 @@ HEAVY: dict[str, set[str]] = {
     "hjson": set(),
     "jsonschema": set(),
 }
-"""Packages that cost time to import, or that only tests may need, and the rooms that may import them."""
+"""Packages that cost time to import, or that only tests may need, and the packages that may import them."""
 
 TORCH = ("elastic.agent", "elastic.launch")
-LIGHT = {f"dsconfig.model.{name}" for name in ("keyinfo", "openers", "paths", "torch_classes", "views")}
+LIGHT = {
+    f"dsconfig.model.{name}"
+    for name in ("keyinfo", "release_view", "paths", "section_triggers", "torch_classes", "zero_stages")
+}
 """What a rule may know of the model: the generated table of its keys, which needs no pydantic."""
 
 LARGEST_FILE = 600
@@ -141,32 +96,37 @@ def test_the_walk_sees_imports() -> None:
     assert "dsconfig.document" not in ours("dsconfig.render.json")
 
 
-IN_HOUSE = arrows(modules(), room)
-IN_ELASTIC = arrows((module for module in modules() if room(module) == "elastic"), room_of_elastic)
+IMPORTS = edges(modules(), unit)
+IN_ELASTIC = edges((module for module in modules() if unit(module) == "elastic"), unit_of_elastic)
+TABLE = {name: each.imports for name, each in PACKAGES.items()}
 
 
-@pytest.mark.parametrize("name", sorted(IN_HOUSE | HOUSE))
-def test_a_room_imports_what_its_row_says(name: str) -> None:
-    assert " ".join(sorted(IN_HOUSE[name])) == HOUSE[name]
+@pytest.mark.parametrize("name", sorted(IMPORTS | TABLE))
+def test_a_package_imports_what_its_row_says(name: str) -> None:
+    assert " ".join(sorted(IMPORTS[name])) == TABLE[name]
+
+
+def test_contributing_shows_the_table_of_packages() -> None:
+    assert contributing() == CONTRIBUTING.read_text("utf-8"), "`python -m tests.packages` writes it"
 
 
 @pytest.mark.parametrize("name", sorted(IN_ELASTIC | ELASTIC))
-def test_a_room_of_elastic_imports_what_its_row_says(name: str) -> None:
+def test_a_package_of_elastic_imports_what_its_row_says(name: str) -> None:
     assert " ".join(sorted(IN_ELASTIC[name])) == ELASTIC[name]
 
 
-@pytest.mark.parametrize("table", [HOUSE, ELASTIC], ids=["dsconfig", "elastic"])
-def test_a_room_imports_only_rooms_above_it(table: Mapping[str, str]) -> None:
+@pytest.mark.parametrize("table", [TABLE, ELASTIC], ids=["dsconfig", "elastic"])
+def test_a_package_imports_only_packages_above_it(table: Mapping[str, str]) -> None:
     above: set[str] = set()
     for name, others in table.items():
         assert set(others.split()) <= above, name
         above.add(name)
 
 
-def test_the_house_has_few_rooms_floors_and_arrows() -> None:
-    assert len(IN_HOUSE) <= ROOMS
-    assert floors(IN_HOUSE) <= FLOORS
-    assert sum(map(len, IN_HOUSE.values())) <= ARROWS
+def test_there_are_few_packages_levels_and_edges() -> None:
+    assert len(IMPORTS) <= UNITS
+    assert levels(IMPORTS) <= LEVELS
+    assert sum(map(len, IMPORTS.values())) <= EDGES
 
 
 @pytest.mark.parametrize("annotations", [False, True], ids=["at run time", "for type checkers too"])
@@ -186,10 +146,10 @@ def test_no_verb_of_the_command_imports_another() -> None:
 
 def test_rules_see_the_config_through_their_context() -> None:
     for module in modules():
-        if room(module) == "rules":
-            seen = {name for name in ours(module) if room(name) == "model"}
+        if unit(module) == "rules":
+            seen = {name for name in ours(module) if unit(name) == "model"}
             assert seen <= LIGHT, f"{module} needs the model of pydantic"
-            read = {name for name in ours(module) if room(name) == "document"}
+            read = {name for name in ours(module) if unit(name) == "document"}
             assert not read or module.startswith("dsconfig.rules.document."), f"{module} reads the document"
 
 
@@ -198,7 +158,7 @@ def test_a_heavy_package_is_imported_only_where_it_is_needed(package: str) -> No
     users = {
         module for module in modules() if package in {name.partition(".")[0] for name in imports(module)}
     }
-    assert {room(module) for module in users} <= HEAVY[package]
+    assert {unit(module) for module in users} <= HEAVY[package]
     if package == "torch":
         assert {module for module in users if not module.startswith(TORCH)} == set()
 
@@ -214,7 +174,10 @@ def test_importing_a_package_loads_nothing_else(package: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not {name.partition(".")[0] for name in loaded} & {*HEAVY, "json", "dataclasses", "inspect"}
-    assert {name for name in loaded if name.startswith("dsconfig.")} <= {"dsconfig.core.version"}
+    assert {name for name in loaded if name.startswith("dsconfig.")} <= {
+        "dsconfig.core",
+        "dsconfig.core.version",
+    }
 
 
 WRITTEN = sorted(modules().keys() - GENERATED)

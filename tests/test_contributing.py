@@ -32,7 +32,8 @@ class Copy:
         leave = shutil.ignore_patterns(".*", "__pycache__", "node_modules")
         for name in ("dsconfig", "elastic", "schema", "tests"):
             shutil.copytree(ROOT / name, folder / name, ignore=leave)
-        shutil.copy(ROOT / "pyproject.toml", folder)
+        for name in ("pyproject.toml", "CONTRIBUTING.md"):
+            shutil.copy(ROOT / name, folder)
 
     def run(self, *module: str) -> str:
         """The output of a module of the copy, which must end well."""

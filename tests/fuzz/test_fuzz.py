@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from random import Random
 
@@ -147,15 +148,16 @@ def _main(argv: tuple[str, ...], stdin: bytes) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("verb", "broken"),
     [
-        (choices.check, "dsconfig.check.check_file.check_document"),
-        (choices.fix, "dsconfig.cli.run_fix.fix_document"),
-        (choices.resolve, "dsconfig.resolve.resolve.resolve"),
+        (choices.check, "dsconfig.check.check_file check_document"),
+        (choices.fix, "dsconfig.cli.run_fix fix_document"),
+        (choices.resolve, "dsconfig.resolve.resolve resolve"),
     ],
 )
 def test_what_is_raised_is_seen(
     monkeypatch: pytest.MonkeyPatch, verb: Callable[..., Input], broken: str
 ) -> None:
-    monkeypatch.setattr(broken, lambda *_, **__: int("9" * 5000))
+    module, name = broken.split()
+    monkeypatch.setattr(import_module(module), name, lambda *_, **__: int("9" * 5000))
     with pytest.raises((BrokenError, ValueError)) as seen:
         one(kept(verb, SAMPLE))
     assert "ValueError" in fault(seen.value)
