@@ -9,7 +9,7 @@ Declarative schema and validation toolkit for DeepSpeed configuration.
 Names are imported when they are first used: `import dsconfig` alone loads nothing else.
 """
 
-from dsconfig import presets as presets
+from dsconfig.api import presets as presets
 from dsconfig.api.check import (
     check as check,
 )

@@ -126,7 +126,7 @@ _PUBLIC = '''\
 {doc}
 """
 
-from dsconfig import presets as presets
+from dsconfig.api import presets as presets
 {imports}
 
 __version__: str

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dsconfig import check, fix, resolve
+from dsconfig.check.build_job import job_of
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
-from dsconfig.check.scope import circumstances
 from dsconfig.cli import main
 from dsconfig.document import read_text
 
@@ -116,7 +116,8 @@ def test_its_own_words_say_how_it_is_read() -> None:
 
 def check_text(text: str) -> Report:
     document = read_text(text, "train.yaml", "yaml")
-    target, size, reader = circumstances(document)
+    job = job_of(document)
+    target, size, reader = job.releases, job.ranks, job.reader
     return check_document(document, target, world_size=size, consumer=reader)
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from dsconfig import ResolveError, check, resolve
-from dsconfig.check.scope import find_out
+from dsconfig.check.build_job import job_of
 from dsconfig.cli import main
 from dsconfig.document import read_file
 
@@ -62,7 +62,7 @@ def test_of_one_launch_file(config: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_with_its_world_size(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     launched(run_sh=SHELL)
-    reader = find_out(read_file(config))
+    reader = job_of(read_file(config)).reader
     assert (reader.name, reader.processes) == ("transformers", 8)
     assert reader.why.endswith("with the arguments of run.sh (8 processes)")
     assert resolve(config, target="0.19.8").triplet == (64, 2, 4)

@@ -6,13 +6,14 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from dsconfig.check.check import check_document
+from dsconfig.check.build_job import asked, asked_model, build_job
+from dsconfig.check.check import check as judge
 from dsconfig.check.report import Report
-from dsconfig.check.scope import asked_model, circumstances
 from dsconfig.core.releases import Target
 from dsconfig.document.source import ConfigSource, read
 from dsconfig.fix.verify import with_proven_fixes
 from dsconfig.job.run_facts import Known
+from dsconfig.launch.located_config import locate
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -58,9 +59,8 @@ def check(
     """
     document = read(source)
     known = _known(model, host_memory, gpus_per_node)
-    under = circumstances(document, target, world_size, consumer, known)
-    report = check_document(document, under.target, world_size=under.world_size, consumer=under.reader)
-    return with_proven_fixes(report)
+    located = locate(document)
+    return with_proven_fixes(judge(located, build_job(located, asked(target, world_size, consumer, known))))
 
 
 def _known(model: ModelSource | None, host_memory: int | None, gpus_per_node: int | None) -> Known:

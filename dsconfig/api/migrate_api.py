@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.check.scope import circumstances
+from dsconfig.check.build_job import asked, build_job
 from dsconfig.core.releases import Target, resolve
 from dsconfig.document import Document
 from dsconfig.document.source import ConfigSource, read
@@ -10,7 +10,7 @@ from dsconfig.fix.embedded_migration import lifted
 from dsconfig.fix.fix import as_text
 from dsconfig.fix.migrate import Migration
 from dsconfig.fix.migrate import migrate as carry
-from dsconfig.launch.located_config import editable
+from dsconfig.launch.located_config import editable, locate
 from dsconfig.resolve.elastic_batch import batch_of
 
 
@@ -58,17 +58,17 @@ def _carried(
     *,
     keep: bool,
 ) -> Migration:
-    under = circumstances(document, origin, world_size, consumer)
-    if origin is None and under.target.origin in ("installed", "latest"):
+    job = build_job(locate(document), asked(origin, world_size, consumer))
+    if origin is None and job.releases.origin in ("installed", "latest"):
         raise ValueError("which release was the config written for? give `origin`")
-    known_from, known_to = _single(under.target), _single(to if isinstance(to, Target) else resolve(to))
-    solve = None if under.world_size is None else batch_of(known_from, under.world_size)
+    known_from, known_to = _single(job.releases), _single(to if isinstance(to, Target) else resolve(to))
+    solve = None if job.ranks is None else batch_of(known_from, job.ranks)
     return carry(
         document,
         known_to,
         known_from,
-        world_size=under.world_size,
-        consumer=under.reader.name,
+        world_size=job.ranks,
+        consumer=job.reader.name,
         solve=solve,
         keep=keep,
     )

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dsconfig.check.check import check_document, judge_of
-from dsconfig.check.effective_settings import Options, judged_under
+from dsconfig.check.build_job import stated_job
+from dsconfig.check.check import check, recheck
+from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report, by_place
-from dsconfig.check.scope import Circumstances
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.document import Document
+from dsconfig.job.job import Job
+from dsconfig.launch.located_config import locate
 
 
-def circumstances(document: Document, options: Options) -> Circumstances:
-    """Release, world size and reader of one document."""
-    own = options.of(document.name)
-    size = options.asked.world_size
-    return judged_under(document, own.target, size, own.world_size, own.reader, own.known)
+def job_of(document: Document, options: Options) -> Job:
+    """The job of one document."""
+    return options.of(document.name).job(locate(document))
 
 
-def judge(document: Document, options: Options, under: Circumstances | None = None) -> Report:
-    """The report of one document, and of those that it names."""
-    target, size, reader = under or circumstances(document, options)
-    report = check_document(document, target, world_size=size, consumer=reader)
-    return _followed(_selected(report, options), options)
+def judge(document: Document, options: Options, job: Job | None = None) -> Report:
+    """The report of one document, and of those that it names. `job`: that which is known already."""
+    located = locate(document)
+    found = options.of(document.name).job(located) if job is None else stated_job(located, job)
+    return _followed(_selected(check(located, found), options), options)
 
 
 def judge_again(report: Report, options: Options) -> Callable[[Document], Report]:
-    """What judges another text of the file that a report is of, in the circumstances of its job."""
-    judge = judge_of(report)
-    return lambda document: _selected(judge(document), options)
+    """What judges another text of the file that a report is of, in the same job."""
+    return lambda document: _selected(recheck(report, document), options)
 
 
 def _followed(report: Report, options: Options) -> Report:

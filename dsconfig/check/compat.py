@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dsconfig.check.check import check_document
-from dsconfig.check.scope import circumstances
+from dsconfig.check.build_job import asked, build_job
+from dsconfig.check.check import check
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
 from dsconfig.document import Document
 from dsconfig.document.source import ConfigSource, read
 from dsconfig.job.consumer import Reader
-from dsconfig.launch.located_config import why_nowhere
+from dsconfig.launch.located_config import locate, why_nowhere
 
 Word: TypeAlias = Literal["taken", "crashes", "refused"]
 EVERY = Target(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument")
@@ -51,10 +51,8 @@ def compat(
     if why := why_nowhere(document):
         raise FileNotFoundError(why)
     target = resolve(target, "argument") if isinstance(target, str) else target or EVERY
-    said = None if isinstance(consumer, Reader) else consumer
-    _, size, found_out = circumstances(document, target, world_size, said)
-    reader = consumer if isinstance(consumer, Reader) else found_out
-    report = check_document(document, target, world_size=size, consumer=reader)
+    located = locate(document)
+    report = check(located, build_job(located, asked(target, world_size, consumer)))
     errors = sorted(
         (
             found

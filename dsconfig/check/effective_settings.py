@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 
+from dsconfig.check.build_job import asked_model, build_job
 from dsconfig.check.discover import excluded
 from dsconfig.check.overrides import Asked
 from dsconfig.check.rule_selection import Selection, selection
 from dsconfig.check.rule_selector import UnknownRuleError
-from dsconfig.check.scope import Circumstances, asked_model, find_out, of_file, with_known
 from dsconfig.check.settings_resolver import Nearest, merged
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import Origin, Target, UnknownReleaseError
 from dsconfig.core.releases import resolve as resolve_target
-from dsconfig.document import Document
 from dsconfig.job.consumer import Reader, given
-from dsconfig.job.dsconfig_block import declared
-from dsconfig.job.run_facts import NOTHING, Known, Model, named_in
+from dsconfig.job.job import Fact, Job, layer, of_reader
+from dsconfig.job.run_facts import Known, Model, named_in
 from dsconfig.job.settings import Settings
-from dsconfig.launch.job_arguments import informed
+from dsconfig.launch.located_config import LocatedConfig
 
 
 class Options(NamedTuple):
@@ -48,6 +47,10 @@ class Options(NamedTuple):
         if key not in self.cache:
             self.cache[key] = _options(self.asked, self.nearest, settings, overrides, self.cache)
         return self.cache[key]
+
+    def job(self, located: LocatedConfig) -> Job:
+        """The job of a config, by these options."""
+        return build_job(located, *layers(self.asked, self.settings, self.target, self.reader, self.known))
 
     def excludes(self, path: str) -> bool:
         """Whether a file or folder is to be passed over."""
@@ -124,23 +127,26 @@ def _asked_for(asked: Asked, named: str) -> Model:
         asked.refuse(f"model: {error}")
 
 
-def judged_under(
-    document: Document,
-    target: Target,
-    world_size: int | None,
-    configured: int | None,
-    reader: Reader | None,
-    known: tuple[Known, Known] = (NOTHING, NOTHING),
-) -> Circumstances:
-    """The circumstances of a document: what it says of itself stands between arguments and settings."""
-    asked = target.origin in ("argument", "environment")
-    said = reader is not None and reader.origin == "argument"
-    found = informed(reader, document.name) if reader and said else find_out(document, reader)
-    return Circumstances(
-        target if asked else of_file(document) or target,
-        world_size or declared(document.value()).world_size or configured,
-        with_known(found, document, *known),
+def layers(
+    asked: Asked, settings: Settings, target: Target, reader: Reader | None, known: tuple[Known, Known]
+) -> tuple[Job, Job]:
+    """What is asked for, and what the settings say, as layers of a job."""
+    found = Fact(target, target.origin, target.text)
+    who = None if reader is None else of_reader(reader).consumer
+    is_asked, is_set = target.origin in ("argument", "environment"), target.origin == "settings"
+    first, second = known
+    said = layer(first, "argument", "as asked for")._replace(
+        target=found if is_asked else None,
+        consumer=who if who and who.origin == "argument" else None,
+        world_size=None if asked.world_size is None else Fact(asked.world_size, "argument", "--world-size"),
     )
+    size = None if settings.world_size is None else Fact(settings.world_size, "settings", settings.where)
+    configured = layer(second, "settings", settings.where)._replace(
+        target=found if is_set else None,
+        consumer=who if who and who.origin == "settings" else None,
+        world_size=size,
+    )
+    return said, configured
 
 
 def target_of(asked: Asked, settings: Settings) -> Target:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
     from dsconfig.document import Document
     from dsconfig.job.consumer import Given, Reader
+    from dsconfig.job.job import Job
 
 
 class Report:
@@ -39,14 +40,14 @@ class Report:
         cut: bool = False,
         foreign: str | None = None,
         unread: str | None = None,
-        given: Given | None = None,
+        job: Job | None = None,
         base: KeyPath | None = None,
     ) -> None:
         self.name, self.document = name, document
         self.target, self.reader, self.world_size = target, reader, world_size
         self.diagnostics, self.suppressed = diagnostics, suppressed
-        self.given = given
-        """The training arguments of the job that reads the config, where they are known."""
+        self.job = job
+        """What is known of the run; None of a file that could not be read."""
         self.is_held, self.base = base is not None, base or ()
         """Whether this is a launch file that holds the config, and where: paths of findings begin there."""
         self.foreign = foreign
@@ -85,9 +86,14 @@ class Report:
             cut=self.cut,
             foreign=self.foreign,
             unread=self.unread,
-            given=self.given,
+            job=self.job,
             base=self.base if self.is_held else None,
         )
+
+    @property
+    def given(self) -> Given | None:
+        """The training arguments of the job that reads the config, where they are known."""
+        return self.job.arguments.value if self.job and self.job.arguments else None
 
     @property
     def world_sizes(self) -> str | None:

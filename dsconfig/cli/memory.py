@@ -157,13 +157,13 @@ def _advice(args: argparse.Namespace, error: ResolveError) -> tuple[str, ...]:
 
 def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     """The config, and the arguments of `memory`."""
-    from dsconfig.cli.options import in_force, ranks
+    from dsconfig.cli.options import in_force
+    from dsconfig.job.job import Fact
     from dsconfig.resolve.memory_request import Options
 
     document = read(args.file)
-    found = in_force(args, document)
-    target, _, reader = found
-    size, known = args.world_size, reader.known
+    job = in_force(args, document)
+    size, known = args.world_size, job.known
     args.host = known.host_memory if args.host is None else args.host
     args.gpus_per_node = args.gpus_per_node or known.gpus_per_node
     if args.nodes is not None:
@@ -177,12 +177,13 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     names = ("sequence_length", "micro_batch", "attention", "checkpointing", "lora", "optimizer", "zero_init")
     return document, Options(
         _model(args) or (known.model and not known.model.barred and known.model.named) or None,
-        ranks(found, size),
-        target,
-        reader.said,
+        None,
+        None,
+        None,
         **{name: getattr(args, name) for name in (*names, "gpus_per_node", "sp", "imbalance")},
         set=dict(args.set or ()),
         training_args=mapping(args.training_args),
+        job=job if size is None else job._replace(world_size=Fact(size, "argument", "--world-size")),
     )
 
 

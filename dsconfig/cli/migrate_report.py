@@ -12,6 +12,7 @@ from dsconfig.cli.options import in_force
 from dsconfig.core.diagnostic import clipped, dotted
 from dsconfig.core.releases import UnknownReleaseError, resolve
 from dsconfig.fix.migrate import OWN, Migration, migrate
+from dsconfig.job.job import Fact, of_reader
 from dsconfig.render.printable import printable
 
 if TYPE_CHECKING:
@@ -67,17 +68,18 @@ def way_of(args: argparse.Namespace, document: Document, inside: EditableConfig 
     """
     under = in_force(args, document)
     if inside is not None:
-        reader = under.reader if under.reader.said else inside.reader
-        under = under._replace(reader=reader, world_size=under.world_size or inside.world_size)
-    if args.target is None and under.target.origin in ("installed", "latest"):
+        evidence = of_reader(under.reader if under.reader.said else inside.reader)
+        size = inside.world_size and Fact(inside.world_size, "launch file", inside.note)
+        under = under._replace(consumer=evidence.consumer, world_size=under.world_size or size or None)
+    if args.target is None and under.releases.origin in ("installed", "latest"):
         refuse(_ASKED)
-    known_from = "--from" if args.target else _KNOWN_FROM[under.target.origin]
+    known_from = "--from" if args.target else _KNOWN_FROM[under.releases.origin]
     try:
         to = _single(resolve(args.to, "argument"), "--to")
     except UnknownReleaseError as error:
         refuse(f"--to: {error}")
-    origin = _single(under.target, known_from)
-    return Way(origin, known_from, to, under.reader.spec, under.world_size, _read_by(under.reader))
+    origin = _single(under.releases, known_from)
+    return Way(origin, known_from, to, under.reader.spec, under.ranks, _read_by(under.reader))
 
 
 _KNOWN_FROM = {

@@ -7,15 +7,17 @@ import json
 import os
 from collections.abc import Sequence
 
-from dsconfig.check.effective_settings import Options, judged_under, known_of, options, reader_of, target_of
+from dsconfig.check.build_job import build_job, foreign
+from dsconfig.check.effective_settings import Options, known_of, layers, options, reader_of, target_of
 from dsconfig.check.overrides import Asked
-from dsconfig.check.scope import Circumstances, foreign
 from dsconfig.check.settings_resolver import Nearest
 from dsconfig.cli.errors import note, refuse
 from dsconfig.consumers.consumer_versions import parted
 from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
+from dsconfig.job.job import Job
 from dsconfig.job.settings import Settings, SettingsFileError, named
+from dsconfig.launch.located_config import LocatedConfig, locate
 
 
 def resolve(args: argparse.Namespace) -> Options:
@@ -52,8 +54,8 @@ def _named(path: str) -> Settings:
         refuse(f"--config: {error}")
 
 
-def in_force(args: argparse.Namespace, document: Document) -> Circumstances:
-    """Release, world size and reader, for a verb that reads one config; an unknown release ends the run."""
+def in_force(args: argparse.Namespace, document: Document, located: LocatedConfig | None = None) -> Job:
+    """The job of a config, for a verb that reads one; an unknown release ends the run."""
     if why := foreign(document):
         refuse(f"{document.name}: {why}")
     asked = _asked(args)
@@ -64,14 +66,8 @@ def in_force(args: argparse.Namespace, document: Document) -> Circumstances:
         refuse(str(error))
     # The verb itself opens the model that is asked for.
     known = known_of(asked._replace(model=None), said)
-    return judged_under(document, target, args.world_size, said.world_size, reader_of(asked, said), known)
-
-
-def ranks(found: Circumstances, given: int | None) -> int | None:
-    """The world size that is given, else that of the settings; None where the environment has the word."""
-    from dsconfig.resolve.run_target import WORLD_SIZE
-
-    return found.world_size if given is None and WORLD_SIZE not in os.environ else given
+    asked = asked._replace(world_size=args.world_size)
+    return build_job(located or locate(document), *layers(asked, said, target, reader_of(asked, said), known))
 
 
 def schema_choice(args: argparse.Namespace) -> tuple[Target, str | None]:

@@ -76,24 +76,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _resolve(args: argparse.Namespace) -> Run:
-    from dsconfig.cli.options import in_force, ranks
-    from dsconfig.resolve.locate_config import known_config
-    from dsconfig.resolve.resolve import resolve
+    from dsconfig.cli.options import in_force
+    from dsconfig.launch.located_config import locate
+    from dsconfig.resolve.resolve import resolve_job
 
     document = read(args.file)
     if args.output:
         refuse_inputs(args.output, document, args.file, args.training_args, args.model_config, args.config)
-    found = in_force(args, document)
-    target, _, reader = found
-    return resolve(
-        document,
-        ranks(found, args.world_size),
-        target,
-        reader.said,
-        **{name: getattr(args, name) for name, _ in DEGREES},
-        set=dict(args.set or ()),
-        training_args=mapping(args.training_args),
-        model_config=mapping(args.model_config) or known_config(reader.known),
+    located = locate(document)
+    return resolve_job(
+        located,
+        in_force(args, document, located),
+        (args.tp, args.pp, args.sp, args.ep),
+        dict(args.set or ()),
+        mapping(args.training_args),
+        mapping(args.model_config),
     )
 
 

@@ -88,14 +88,14 @@ class Checker:
 
     def listed(self, names: Sequence[str]) -> Iterator[str]:
         """Each file that would be checked, and who reads it: those that launch files name behind these."""
-        from dsconfig.check.check_file import circumstances, judge
+        from dsconfig.check.check_file import job_of, judge
 
         launches = {launch for several in self.named_by.values() for launch in several}
         told: set[str] = set()
         for name in names:
             try:
                 document = self._read(name)
-                yield f"{name}: {circumstances(document, self.options).reader}"
+                yield f"{name}: {job_of(document, self.options).reader}"
                 below = list(judge(document, self.options).children) if name in launches else []
             except OSError as error:
                 yield f"{name}: {reason(error)}"

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from dsconfig.check.check_file import circumstances, judge, judge_again
+from dsconfig.check.check_file import job_of, judge, judge_again
 from dsconfig.check.discover import SKIPPED
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
@@ -58,8 +58,8 @@ class Fixer:
 
     def fix(self, name: str, document: Document) -> Report:
         """Fix the document read from `name`, and what it names; the report is that of the new texts."""
-        under = circumstances(document, self.options)  # those of the text as it was: a fix moves the evidence
-        report = self._fixed(name, document, lambda text: judge(text, self.options, under))
+        job = job_of(document, self.options)  # that of the text as it was: a fix moves the evidence
+        report = self._fixed(name, document, lambda text: judge(text, self.options, job))
         children = tuple(self._fix_named(name, child) for child in report.children)
         left = with_proven_fixes(report.replaced(children=children))
         self.notes += left.notes

@@ -43,21 +43,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show what counts."""
     from dsconfig.cli.options import in_force
+    from dsconfig.launch.located_config import locate
     from dsconfig.render.terminal import style_of
-    from dsconfig.resolve.effective import effective
+    from dsconfig.resolve.effective import effective_in
     from dsconfig.resolve.errors import ResolveError
-    from dsconfig.resolve.locate_config import known_config
 
     document = read(args.file)
-    target, size, reader = in_force(args, document)
+    located = locate(document)
+    job = in_force(args, document, located)
     try:
-        shown = effective(
-            document,
-            size,
-            target,
-            reader.said,
+        shown = effective_in(
+            located,
+            job,
             training_args=mapping(args.training_args),
-            model_config=mapping(args.model_config) or known_config(reader.known),
+            model_config=mapping(args.model_config),
             every=args.all,
             keys=args.keys,
         )

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from dsconfig.check.check import check_document
+from dsconfig.check.build_job import asked, build_job, stated_job
+from dsconfig.check.check import check
 from dsconfig.check.report import Report
-from dsconfig.check.scope import circumstances
 from dsconfig.core.diagnostic import Diagnostic, dotted
 from dsconfig.core.releases import Target
 from dsconfig.document import KINDS, Document, Format, read_text
@@ -19,6 +19,7 @@ from dsconfig.document.source import ConfigSource, is_text, read
 from dsconfig.fix.apply_fixes import MOST_TRIALS, Judge, Pass
 from dsconfig.fix.embedded_fix import Within, within
 from dsconfig.fix.trial_budget import affordable
+from dsconfig.launch.located_config import locate
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
@@ -87,10 +88,11 @@ def fix(
     if format not in ("json", "yaml"):
         raise ValueError(f"unknown format {format!r}: expected json or yaml")
     kind, document = _read(source, format)
-    found = circumstances(document, target, world_size, consumer)
+    job = build_job(locate(document), asked(target, world_size, consumer))
 
     def judge(document: Document) -> Report:
-        return check_document(document, found.target, world_size=found.world_size, consumer=found.reader)
+        located = locate(document)
+        return check(located, stated_job(located, job))
 
     fixed = fix_document(document, judge, unsafe=unsafe)
     text = FixedText(fixed.text)

@@ -7,9 +7,10 @@ other keys as well, stays in words alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dsconfig.check.check import judge_of
+from dsconfig.check.check import recheck
 from dsconfig.check.check_file import judge
 from dsconfig.check.report import Report
 from dsconfig.fix.combine import edited, is_textual, together
@@ -32,7 +33,7 @@ def with_proven_fixes(report: Report) -> Report:
     children = tuple(map(with_proven_fixes, report.children))
     if not any(found.fix for found in report):
         return report.replaced(children=children)
-    return proven(report, judge_of(report)).replaced(children=children)
+    return proven(report, partial(recheck, report)).replaced(children=children)
 
 
 def shown(document: Document, options: Options) -> Report:

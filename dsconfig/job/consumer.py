@@ -11,8 +11,19 @@ from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.job.dsconfig_block import declared
 from dsconfig.job.run_facts import NOTHING, Known
 
-Origin: TypeAlias = Literal["argument", "file", "settings", "launch file", "script", "content", "default"]
-"""Where the knowledge comes from, the strongest first."""
+Origin: TypeAlias = Literal[
+    "argument",
+    "environment",
+    "file",
+    "settings",
+    "launch file",
+    "script",
+    "content",
+    "installed",
+    "latest",
+    "default",
+]
+"""Where a fact comes from, the strongest first; `file` is the config's own block `"$dsconfig"`."""
 
 
 class Written(NamedTuple):

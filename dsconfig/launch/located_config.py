@@ -29,7 +29,8 @@ from dsconfig.launch.formats import SCRIPTS
 from dsconfig.launch.job_arguments import with_version
 
 if TYPE_CHECKING:
-    from dsconfig.launch.job import Job
+    from dsconfig.job.job import Job
+    from dsconfig.launch.job import Job as LaunchJob
 
 How: TypeAlias = Literal["file", "held", "named", "launch", "block", "nowhere"]
 """How the host has the config.
@@ -58,20 +59,25 @@ class LocatedConfig(NamedTuple):
     """The config's name, as a launch file of Accelerate writes it."""
     why_unread: str = ""
     """Why there is no config of that name, as the end of a sentence."""
-    job: Job | None = None
+    job: LaunchJob | None = None
     """The job that the host describes; None for a config, and for a launch file of Accelerate."""
     reader: Reader | None = None
     """Who reads the config, as the host says; None where the host is the config."""
 
-    def next(self, version: str | None, consumer: str | None = None) -> LocatedConfig:
-        """Where the launch file of Accelerate leads that a recipe leads to, as a version of Accelerate takes it.
-
-        Raises:
-            OSError: the config that it names cannot be read.
-        """
+    def next(self, job: Job) -> LocatedConfig:
+        """Where the launch file of Accelerate leads that this one leads to, as the job's Accelerate takes it."""
         assert self.job is not None
         assert self.config is not None
-        return locate(self.job.config(version) or self.config, consumer)
+        consumer = job.consumer and job.consumer.value
+        version = consumer.version if consumer and consumer.name == "accelerate" else None
+        return locate(self.job.config(version) or self.config)
+
+    @property
+    def kind(self) -> str:
+        """What the host is, where it is not the config itself, as a clause."""
+        if self.host.name.endswith(SCRIPTS):
+            return "it is a shell script"
+        return f"it is a launch file of {self.program or 'Accelerate'}"
 
     @property
     def program(self) -> str:
@@ -187,7 +193,7 @@ def locate(host: Document, consumer: str | None = None) -> LocatedConfig:
     return LocatedConfig(host, found.document, "named", note, reader=found.reader)
 
 
-def _of_job(job: Job) -> LocatedConfig:
+def _of_job(job: LaunchJob) -> LocatedConfig:
     config = job.document
     located = LocatedConfig(job.launch, config, "named", job.note, job=job, reader=job.reader)
     if config is None:
@@ -243,7 +249,7 @@ def editable(host: Document) -> EditableConfig | None:
     return found[0] if len(configs) == 1 else None
 
 
-def _editable(job: Job) -> EditableConfig | None:
+def _editable(job: LaunchJob) -> EditableConfig | None:
     config = job.document
     if config is None or config.is_data or (job.is_from_file and why_unlike(config)):
         return None
@@ -299,7 +305,7 @@ def files_behind(host: Document) -> Iterator[str]:
 # -- from the config to the host: places of diagnostics ----------------------------------------------------
 
 
-def _is_added(found: Diagnostic, job: Job) -> bool:
+def _is_added(found: Diagnostic, job: LaunchJob) -> bool:
     if job.document is None or not job.document.is_data or not found.path:
         return False
     if job.format.makes == _SAME_KEYS:
@@ -307,7 +313,7 @@ def _is_added(found: Diagnostic, job: Job) -> bool:
     return job.format.makes in _OWN_ARGUMENTS and found.severity != "error"
 
 
-def _can_be_edited(job: Job, fix: Fix) -> bool:
+def _can_be_edited(job: LaunchJob, fix: Fix) -> bool:
     config = job.document
     if config is None or not config.is_data:
         return config is not None and config.within is not None
@@ -324,7 +330,7 @@ _OWN_ARGUMENTS = ("lightning", "openrlhf")
 """Programs that make the whole config of a few arguments: of the rest of it nobody can change anything."""
 
 
-def _places(job: Job) -> Callable[[Location | None, KeyPath], Location | None]:
+def _places(job: LaunchJob) -> Callable[[Location | None, KeyPath], Location | None]:
     """Where in the launch file a place of the config is."""
     config, launch, whole = job.document, job.launch, _whole(job)
     if config is not None and config.within is not None:
@@ -359,7 +365,7 @@ def _written(launch: Document, path: KeyPath) -> KeyPath | None:
     return None
 
 
-def _whole(job: Job) -> Location | None:
+def _whole(job: LaunchJob) -> Location | None:
     """The place that leads to the config: a key, or a line of a script."""
     if (line := job.line_span) is not None:
         return location(job.launch, line)
@@ -435,7 +441,7 @@ class Embedding(NamedTuple):
         return made if same or (isinstance(inner, str) and _decoded(inner) == wanted) else None
 
 
-def _embedding(job: Job, config: Document) -> Embedding | None:
+def _embedding(job: LaunchJob, config: Document) -> Embedding | None:
     """Where the text of the config stands in the launch file; None where it cannot be told."""
     if config.within is not None and job.inline is not None:
         return _as_a_block(job.launch, job.inline)
@@ -467,7 +473,7 @@ def _as_a_block(launch: Document, path: KeyPath) -> Embedding | None:
     )
 
 
-def _as_a_string(job: Job, text: str) -> Embedding | None:
+def _as_a_string(job: LaunchJob, text: str) -> Embedding | None:
     """Of a config that is a string in the launch file, or stands in a script."""
     launch = job.launch
     path = None if launch.name.endswith(SCRIPTS) else job.inline

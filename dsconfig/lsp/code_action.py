@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
-from dsconfig.check.check import judge_of
+from dsconfig.check.check import recheck
 from dsconfig.lsp.diagnostics import item
 from dsconfig.lsp.text_edit import between, text_edits, workspace_edit
 
@@ -97,5 +98,5 @@ def fixed(judged: Judged) -> list[Edit]:
     from dsconfig.fix.fix import fix_document
 
     document = judged.text.document
-    done = fix_document(document, judge_of(judged.report))
+    done = fix_document(document, partial(recheck, judged.report))
     return between(document.text, done.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.lsp.errors import REFUSED, RequestError
@@ -120,11 +121,11 @@ def _show(judged: Judged, arguments: list[Json]) -> Told:
 
 
 def _fix(judged: Judged, arguments: list[Json]) -> Told:
-    from dsconfig.check.check import judge_of
+    from dsconfig.check.check import recheck
     from dsconfig.fix.fix import fix_document
 
     document: Document = judged.text.document
-    done = fix_document(document, judge_of(judged.report), unsafe=bool(arguments and arguments[0]))
+    done = fix_document(document, partial(recheck, judged.report), unsafe=bool(arguments and arguments[0]))
     return Told(f"{len(done.applied)} fixed, {len(done.report)} left", done.text, document.format)
 
 

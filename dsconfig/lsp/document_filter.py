@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from dsconfig.check.build_job import foreign
 from dsconfig.check.discover import reads_as_config
-from dsconfig.check.scope import foreign
 from dsconfig.job.dsconfig_block import KEY
 from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.detect_config import may_be_named

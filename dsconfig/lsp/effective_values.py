@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dsconfig.launch.located_config import locate
 from dsconfig.lsp.config_range import scope
-from dsconfig.resolve.effective import Shown, effective
+from dsconfig.resolve.effective import Shown, effective_in
 from dsconfig.resolve.errors import ResolveError
 
 if TYPE_CHECKING:
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 
 def shown(judged: Judged, *, every: bool = False) -> Shown | None:
     """The effective values of the config in a text; None where they cannot be told."""
-    report, document = judged.report, judged.text.document
+    job = judged.report.job
     try:
-        return effective(document, judged.world_size, report.target, report.reader.said, every=every)
+        return job and effective_in(locate(judged.text.document), job, every=every)
     except (ResolveError, OSError, ValueError):
         return None
 

@@ -47,7 +47,7 @@ class Configuration:
         """The model, where it can be read; what else the settings say counts in any case."""
         if not isinstance(named, str) or not named:
             return None
-        from dsconfig.check.scope import asked_model
+        from dsconfig.check.build_job import asked_model
 
         try:
             asked_model(named)

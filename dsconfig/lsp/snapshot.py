@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from dsconfig.check.check import judge_of
+from dsconfig.check.check import recheck
 from dsconfig.fix.verify import holding
 
 if TYPE_CHECKING:
@@ -74,6 +74,6 @@ class Judged:
         left = [number for number in numbers if number not in self._proven]
         if left:
             wanted = [self.report[number] for number in left]
-            shown = holding(self.report, judge_of(self.report), wanted)
+            shown = holding(self.report, partial(recheck, self.report), wanted)
             self._proven.update(zip(left, shown, strict=True))
         return [self._proven[number] for number in numbers]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.check.check_file import circumstances, judge
+from dsconfig.check.check_file import judge
 from dsconfig.launch import repository
 from dsconfig.lsp.detect_new_config import is_empty
 from dsconfig.lsp.document_filter import is_ours
@@ -106,8 +106,7 @@ class Workspace:
             options = self.configuration.of(text.name)
             if options.excludes(text.name):
                 return None
-            under = circumstances(text.document, options)
-            self._judged[uri] = Judged(text, judge(text.document, options, under))
+            self._judged[uri] = Judged(text, judge(text.document, options))
         return self._judged[uri]
 
     def text_of(self, path: str) -> OpenText | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from dsconfig.check.build_job import asked, build_job
 from dsconfig.consumers.autofill.autofill import Filling
 from dsconfig.consumers.autofill.log import Message
 from dsconfig.consumers.registry import consumer_of
@@ -13,10 +14,12 @@ from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.document.source import ConfigSource, read
 from dsconfig.job.consumer import Given
+from dsconfig.job.job import Fact, Job
+from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.resolve.auto_values import fill_written
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.list_values import Listing
-from dsconfig.resolve.locate_config import Reading, known_config, processes, reading, target_of
+from dsconfig.resolve.locate_config import Reading, known_config, launched, reading
 from dsconfig.resolve.provenance import Origins, Value
 from dsconfig.resolve.raw_config import context, read_written
 from dsconfig.resolve.resolve import derive_run
@@ -58,27 +61,44 @@ def effective(
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
-    document = source if isinstance(source, Document) else read(source)
-    chosen = target_of(document, target)
-    release = chosen.releases[-1]
-    seen = reading(document, release, consumer)
+    located = locate(source if isinstance(source, Document) else read(source))
+    job = build_job(located, asked(target, world_size, consumer))
+    return effective_in(
+        located, job, training_args=training_args, model_config=model_config, every=every, keys=keys
+    )
+
+
+def effective_in(
+    located: LocatedConfig,
+    job: Job,
+    *,
+    training_args: Mapping[str, Json] | None = None,
+    model_config: Mapping[str, Json] | None = None,
+    every: bool = False,
+    keys: Sequence[str] = (),
+) -> Shown:
+    """The effective values of a config in its job; see `effective`."""
+    release = job.releases.releases[-1]
+    seen = reading(located, job)
     written = context(seen.document, release, seen.consumer)
     model_config = model_config or known_config(seen.known)
-    run, messages, launched = None, seen.messages, None if world_size else processes(document, consumer)
-    size = launched.ranks if launched else world_size
+    run, messages, found = None, seen.messages, launched(located, job)
+    size = found.ranks if found else None
     formula = None
     try:
         if size is not None:
-            circumstances = runtime(seen.consumer, _NOTHING_ASKED, size, chosen)
+            fact = job.world_size or Fact(size, "argument", "")
+            here = job._replace(world_size=Fact(size, "argument", fact.source))
+            circumstances = runtime(here, _NOTHING_ASKED, None)
             parallelism = circumstances.asked.over(seen.known.parallelism)
-            circumstances = replace(circumstances, parallelism=parallelism)
+            circumstances = replace(circumstances, consumer=seen.consumer, parallelism=parallelism)
             config = read_written(seen.document, release, seen.consumer, {})
             run = derive_run(seen, config, circumstances, training_args, model_config)
             messages = run.messages
         else:
-            formula = _formula(seen, release, launched, training_args)
-            if launched is not None:
-                messages = (*messages, Message("note", f"no world size: {launched.source}"))
+            formula = _formula(seen, release, found, training_args)
+            if found is not None:
+                messages = (*messages, Message("note", f"no world size: {found.source}"))
     except ResolveError as error:
         messages = (*messages, Message("note", f"no batch at world size {size}: {error.reason}"))
     made = run or _filled(seen, release, training_args, model_config)
@@ -87,10 +107,10 @@ def effective(
 
 
 def _formula(
-    seen: Reading, release: str, launched: Launched | None, training_args: Mapping[str, Json] | None
+    seen: Reading, release: str, found: Launched | None, training_args: Mapping[str, Json] | None
 ) -> str | None:
     """The batch in the number of GPUs, where nobody knows that."""
-    per_node = launched.per_node if launched else None
+    per_node = found.per_node if found else None
     parallelism = Parallel().over(seen.known.parallelism)
     try:
         return formula_of(seen, release, parallelism, per_node, training_args, {})

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.check.build_job import asked, job_of
 from dsconfig.check.check import check_document
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.consumers.consumer_versions import parted
 from dsconfig.consumers.registry import consumer_of
 from dsconfig.core.batch import MICRO, STEPS, TRAIN
@@ -17,8 +17,7 @@ from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_text
 from dsconfig.document.edit import EditError
 from dsconfig.document.edit.operations import edited
-from dsconfig.launch.find_jobs import job_of
-from dsconfig.resolve.locate_config import reader_of
+from dsconfig.launch.located_config import locate
 from dsconfig.resolve.memory_changes import over
 from dsconfig.resolve.memory_request import Options, ask
 
@@ -34,7 +33,7 @@ def refuse_launch_file(document: Document) -> None:
     Raises:
         ValueError: it is one.
     """
-    if job_of(document) is not None or is_launch_file(document.value()):
+    if locate(document).how != "file":
         raise ValueError(f"{document.name} is a launch file: give the config itself, or leave -o out")
 
 
@@ -64,9 +63,10 @@ def written(document: Document, options: Options, found: Fit, name: str) -> Fitt
         text = (edited(after, map(Remove, out)) if out else after).text
     except EditError as error:
         raise ValueError(f"{document.name} cannot be changed: {error}") from None
-    reader = reader_of(document, options.consumer).spec
-    same = reader_of(read_text(text, name, document.format), options.consumer).spec == reader
-    return Fitted(text, tuple(map(dotted, out)), None if same else reader)
+    said = asked(None, None, options.job.reader.said if options.job else options.consumer)
+    of_old = job_of(document, said).reader.spec
+    of_new = job_of(read_text(text, name, document.format), said).reader.spec
+    return Fitted(text, tuple(map(dotted, out)), None if of_old == of_new else of_old)
 
 
 def _set(document: Document, values: Mapping[str, Json]) -> Document:

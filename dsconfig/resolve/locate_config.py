@@ -5,23 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.check import check_document
-from dsconfig.check.scope import find_out
 from dsconfig.consumers import HUGGING_FACE, accelerate_launch_config, accelerate_launch_file
 from dsconfig.consumers.autofill.log import Message
 from dsconfig.consumers.consumer_versions import parted
-from dsconfig.core import releases
-from dsconfig.core.releases import Target, UnknownReleaseError
+from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_dict
 from dsconfig.job import model_files
-from dsconfig.job.consumer import Given, Reader, given
-from dsconfig.job.dsconfig_block import KEY as BLOCK
-from dsconfig.job.dsconfig_block import Declared, declared
-from dsconfig.job.run_facts import NOTHING, Known, of_file
-from dsconfig.launch.find_jobs import job_of
-from dsconfig.launch.job import Job
-from dsconfig.launch.job_arguments import informed, with_version
-from dsconfig.launch.located_config import LocatedConfig, locate, named
-from dsconfig.launch.parallelism import of_launch_file
+from dsconfig.job.consumer import Given, given
+from dsconfig.job.job import Job
+from dsconfig.job.run_facts import NOTHING, Known
+from dsconfig.launch.job_arguments import with_version
+from dsconfig.launch.located_config import LocatedConfig
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.run_target import Launched
 
@@ -82,147 +76,86 @@ def known_config(known: Known) -> Mapping[str, Json] | None:
         return None
 
 
-def reader_of(document: Document, consumer: str | None) -> Reader:
-    """Who reads a config, with the arguments of its job. `consumer` None: it is found out."""
-    return informed(given(consumer), document.name) if consumer else find_out(document)
+def launched(located: LocatedConfig, job: Job) -> Launched | None:
+    """The world size that nobody asked for, and what tells it, else what leaves it to the run."""
+    size, found = job.world_size, located.job
+    if size is not None:
+        if size.origin == "argument":
+            return Launched(size.value, "")
+        own = found is None or size.value != found.world_size
+        if (
+            size.origin == "launch file"
+            and own
+            and accelerate_launch_file.is_launch_file(_accelerate_file(located))
+        ):
+            return Launched(size.value, "the launch file's `num_processes`")
+        return Launched(size.value, f"that of {size.source}")
+    if found is not None:
+        name, started = found.launch.name, found.processes
+        where = name if found.line is None else f"{name}:{found.line}"
+        if not started.open:
+            return Launched(None, f"{where} does not say how many processes there are")
+        said = " and ".join(f"`{word}`" for word in started.open)
+        return Launched(None, f"{where} leaves it to the run: {said}", started.per_node)
+    return None if located.how == "file" else Launched(None, f"{located.host.name} has no `num_processes`")
 
 
-def processes(document: Document, consumer: str | None) -> Launched | None:
-    """The world size of the config's own block, else of a launch file, be it that of the job which reads it.
-
-    Raises:
-        OSError: the config that a launch file names cannot be read.
-    """
-    job = job_of(document)
-    own, name = declared_by(document, job)
-    if own.world_size is not None:
-        return Launched(own.world_size, f'that of `"{BLOCK}"` in {name}')
-    if job is not None:
-        return _of_launch_file(job)
-    if accelerate_launch_file.is_launch_file(data := document.value()):
-        ranks = accelerate_launch_file.processes(data)
-        said = f"{document.name} has no `num_processes`"
-        return Launched(ranks, said if ranks is None else "the launch file's `num_processes`")
-    reader = reader_of(document, consumer)
-    return None if reader.processes is None else Launched(reader.processes, f"that of {reader.launch}")
+def _accelerate_file(located: LocatedConfig) -> object:
+    text = located.host if located.job is None else located.config
+    return None if text is None else text.value()
 
 
-def _of_launch_file(job: Job) -> Launched:
-    name, started = job.launch.name, job.processes
-    if job.world_size is not None:
-        return Launched(job.world_size, f"that of {name}")
-    named_by_it = job.document.value() if job.document else None
-    if accelerate_launch_file.is_launch_file(named_by_it) and not started.open:
-        ranks = accelerate_launch_file.processes(named_by_it)
-        if ranks is not None:
-            return Launched(ranks, "the launch file's `num_processes`")
-    where = name if job.line is None else f"{name}:{job.line}"
-    if not started.open:
-        return Launched(None, f"{where} does not say how many processes there are")
-    said = " and ".join(f"`{word}`" for word in started.open)
-    return Launched(None, f"{where} leaves it to the run: {said}", started.per_node)
-
-
-def declared_by(document: Document, job: Job | None) -> tuple[Declared, str]:
-    """What the block of a config says, be it of that which a launch file leads to, and the config's name."""
-    own = declared(document.value())
-    if own != Declared():
-        return own, document.name
-    config = job.document if job else None
-    if (
-        config is None
-        and accelerate_launch_file.is_launch_file(document.value())
-        and (found := named(document))
-    ):
-        config = found.document
-    return (own, document.name) if config is None else (declared(config.value()), config.name)
-
-
-def target_of(document: Document, target: str | Target | None) -> Target:
-    """The releases that are asked for, else those that the config's own block names, else the installed one.
-
-    Raises:
-        UnknownReleaseError: the target names no release.
-        OSError: the config that a launch file names cannot be read.
-    """
-    chosen = releases.resolve(target) if isinstance(target, str) else target
-    if chosen is not None and chosen.origin in ("argument", "environment"):
-        return chosen
-    own, _ = declared_by(document, job_of(document))
-    try:
-        return releases.resolve(own.target, "file") if own.target else chosen or releases.resolve(None)
-    except UnknownReleaseError:
-        return chosen or releases.resolve(None)
-
-
-def reading(document: Document, release: str, consumer: str | None) -> Reading:
-    """The config that the document holds, names, or is the block of. `consumer` None: it is found out.
+def reading(located: LocatedConfig, job: Job) -> Reading:
+    """The config as the job reads it: that which the host is, holds, names, or is the block of.
 
     Raises:
         OSError: the config that a launch file names cannot be read.
         ResolveError: a launch file leads to none.
     """
-    return _of(locate(document, consumer), release, consumer)
-
-
-def _of(located: LocatedConfig, release: str, consumer: str | None) -> Reading:
-    if located.job is not None:
-        return _of_job(located, located.job, release, consumer)
-    host, config = located.host, located.config
-    if located.how == "file":
-        reader = reader_of(host, consumer)
-        text = f"{host.name} is read with the arguments of {reader.launch}"
-        told = (Message("note", text),) if reader.launch else ()
-        known = of_file(host.value(), host.name).over(reader.known)
-        return Reading(host, reader.spec, messages=told, given=reader.given, known=known)
-    degrees = Known(parallelism=of_launch_file(host.value(), host.name))
-    if located.how == "block":
-        spec = _accelerate(consumer or "accelerate", host)
-        made = accelerate_launch_config.config(_data(host), parted(spec)[1])
-        if made is None:
-            raise _leads_nowhere(host, release)
-        text = f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {host.name}"
-        config = read_dict(made)
-        # The Trainer fills the plugin's config as its own: trainer.py, propagate_args_to_deepspeed.
-        filler = consumer if consumer and parted(consumer)[0] in HUGGING_FACE else spec
-        return Reading(config, filler, host, (Message("note", text),), known=degrees)
     if located.unread is not None:
         raise located.unread
-    if config is None or located.reader is None:
-        if located.unlike:
-            raise ResolveError(located.note)
-        hint = "a relative path counts from where `accelerate launch` is called"
-        raise ResolveError(f"{located.written}, which {host.name} names, {located.why_unread}", (hint,))
-    text = f"{host.name} names {config.name}, which {located.reader.name} reads"
-    known = of_file(config.value(), config.name).over(degrees)
-    return Reading(config, located.reader.spec, messages=(Message("note", text),), known=known)
-
-
-def _of_job(located: LocatedConfig, job: Job, release: str, consumer: str | None) -> Reading:
-    """The config that a launch file leads to, perhaps by another."""
-    if located.unlike:
-        raise ResolveError(f"{job.launch.name}: {located.unlike}")
-    if located.config is None:
-        raise ResolveError(job.note)
-    note = Message("note", job.note)
+    host, config, reader = located.host, located.config, job.reader
+    if located.how == "file":
+        text = f"{host.name} is read with the arguments of {reader.launch}"
+        told = (Message("note", text),) if reader.launch else ()
+        return Reading(host, reader.spec, messages=told, given=job.given, known=job.known)
+    if located.how == "block":
+        return _of_block(host, job)
+    if config is None:
+        raise ResolveError(*_why_none(located))
+    note = Message("note", located.note)
     if located.how == "launch":
-        said = consumer or job.format.reader
-        spec = _accelerate(said, job.launch)
-        who = spec if parted(said)[0] == "accelerate" else said
-        inner = _of(located.next(parted(spec)[1], who), release, who)
-        known = job.known.over(inner.known)
-        return inner._replace(messages=(note, *inner.messages), given=job.given, known=known)
-    own = declared(located.config.value()).consumer
-    reader = with_version(given(consumer or own or job.format.reader), located.config.name)
-    known = of_file(located.config.value(), located.config.name).over(job.known)
-    maker = located if located.config.is_data and job.format.makes else None
-    return Reading(located.config, reader.spec, None, (note,), job.given, known, maker)
+        inner = reading(located.next(job), job)
+        return inner._replace(messages=(note, *inner.messages), given=job.given)
+    if located.job is None:
+        note = Message("note", f"{host.name} names {config.name}, which {reader.name} reads")
+    makes = located.job is not None and config.is_data and located.job.format.makes
+    return Reading(config, reader.spec, None, (note,), job.given, job.known, located if makes else None)
 
 
-def _accelerate(spec: str, launch: Document) -> str:
-    """Accelerate, in the version that is said, else in that which the repository of a launch file has."""
-    said = given(spec if parted(spec)[0] == "accelerate" else "accelerate")
-    return with_version(said, launch.name).spec
+def _of_block(host: Document, job: Job) -> Reading:
+    """The config that Accelerate makes of the block of its launch file."""
+    reader = job.reader
+    is_accelerate = reader.name == "accelerate"
+    spec = with_version(reader if is_accelerate else given("accelerate"), host.name).spec
+    made = accelerate_launch_config.config(_data(host), parted(spec)[1])
+    if made is None:
+        raise _leads_nowhere(host, job.releases.releases[-1])
+    text = f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {host.name}"
+    # The Trainer fills the plugin's config as its own: trainer.py, propagate_args_to_deepspeed.
+    filler = reader.spec if reader.name in HUGGING_FACE else spec
+    return Reading(read_dict(made), filler, host, (Message("note", text),), job.given, job.known)
+
+
+def _why_none(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:
+    """Why a launch file leads to no config, and what to do."""
+    host = located.host
+    if located.unlike:
+        return (f"{host.name}: {located.unlike}" if located.job else located.note), ()
+    if located.job is not None:
+        return located.note, ()
+    hint = "a relative path counts from where `accelerate launch` is called"
+    return f"{located.written}, which {host.name} names, {located.why_unread}", (hint,)
 
 
 def _data(launch: Document) -> JsonObject:

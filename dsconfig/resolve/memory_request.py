@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.check.build_job import asked, build_job
 from dsconfig.consumers.boundary import OUTSIDE
 from dsconfig.consumers.consumer_versions import parted
 from dsconfig.core.batch import MICRO, STEPS, TRAIN
 from dsconfig.core.releases import NUMBERS
+from dsconfig.job.job import Job
 from dsconfig.job.run_facts import of_file
+from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.memory.autotp import BY_CONFIG
 from dsconfig.memory.engine_setup import OFFLOADED, SECTIONS, Values, setup_of
 from dsconfig.memory.engines.setup import Setup
@@ -23,12 +26,12 @@ from dsconfig.memory.ulysses import KEY as SEQUENCE
 from dsconfig.memory.zenflow_support import written as zenflow
 from dsconfig.resolve.effective import effective
 from dsconfig.resolve.launch_overrides import Told, is_reentrant, told
-from dsconfig.resolve.locate_config import reader_of, reading, target_of
+from dsconfig.resolve.locate_config import reading
 from dsconfig.resolve.lora import adapter_of
 from dsconfig.resolve.missing_arguments import resolved
 from dsconfig.resolve.model_source import ModelSource, model_of
 from dsconfig.resolve.override_micro_batch import LONGEST, samples, with_micro_batch
-from dsconfig.resolve.resolve import MappingSource, mapping, resolve
+from dsconfig.resolve.resolve import MappingSource, mapping, resolve_job
 from dsconfig.resolve.run import Run
 
 if TYPE_CHECKING:
@@ -66,6 +69,12 @@ class Options(NamedTuple):
     training_args: MappingSource = None
     sp: int | None = None
     imbalance: float | None = None
+    job: Job | None = None
+    """The job, where it is known already; None: it follows from target, world size and consumer."""
+
+    def job_of(self, located: LocatedConfig) -> Job:
+        """The job of a config."""
+        return self.job or build_job(located, asked(self.target, self.world_size, self.consumer))
 
     def refuse(self) -> None:
         """Refuse what is impossible."""
@@ -115,7 +124,9 @@ class Question(NamedTuple):
 def ask(document: Document, options: Options) -> Question:
     """The question in full; see `memory` for what it raises."""
     options.refuse()
-    said = told(document, reader_of(document, options.consumer))
+    located = locate(document)
+    job = options.job_of(located)
+    said = told(document, job.reader)
     own = of_file(document.value(), document.name).model
     if own and own.barred and options.model is None:
         raise NotModelledError(f"the model {own.shown} {OUTSIDE}, and is not read", "name it with `--model`")
@@ -129,20 +140,12 @@ def ask(document: Document, options: Options) -> Question:
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
     args = mapping(options.training_args)
     shared = options.sp or _shared(document, changes)
-    known = reading(document, target_of(document, options.target).releases[-1], options.consumer).known
+    known = reading(located, job).known
     shared = _with_launched(known.parallelism, shared, options.sp)
 
     def resolving(batch: Mapping[str, Json], arguments: Mapping[str, Json] | None) -> Run:
-        return resolve(
-            document,
-            options.world_size,
-            options.target,
-            options.consumer,
-            sp=shared if shared > 1 else options.sp,
-            set={**changes, **batch},
-            training_args=arguments,
-            model_config=model.config,
-        )
+        degrees = (None, None, shared if shared > 1 else options.sp, None)
+        return resolve_job(located, job, degrees, {**changes, **batch}, arguments, model.config)
 
     free = options.micro_batch is not None and not {STEPS, TRAIN} & changes.keys()
     run, assumed = with_micro_batch(lambda batch: resolved(partial(resolving, batch), args), free)
@@ -234,27 +237,27 @@ def _values(run: Run, shared: int) -> Values:
     return Values(values | ({SEQUENCE: shared} if shared > 1 else {}), given | zenflow(run.config))
 
 
-def _sharing(asked: Question) -> list[str]:
+def _sharing(question: Question) -> list[str]:
     """What ranks share, and who asks for it."""
-    setup, work, found = asked.setup, asked.work, list[str]()
+    setup, work, found = question.setup, question.work, list[str]()
     if work.sequence > 1:
         part = f"{work.part} tokens of it each"
         found.append(f"{work.sequence} ranks share a sequence, by `UlyssesSPAttentionHF`, {part}")
     if work.experts:
-        each = f"{asked.shape.experts // work.experts} of {asked.shape.experts} experts on each"
+        each = f"{question.shape.experts // work.experts} of {question.shape.experts} experts on each"
         tokens = f"{work.imbalance:g} times the tokens" if work.imbalance > 1 else "as many tokens"
         found.append(f"{work.experts} ranks share experts by AutoEP, {each}, which get {tokens} as it sends")
     if setup.tensor > 1:
         whole = "" if setup.sharing.head else ", the head is whole"
         found.append(f"{setup.tensor} ranks share each linear layer by AutoTP{whole}")
-        if NUMBERS[asked.run.release] < BY_CONFIG:
+        if NUMBERS[question.run.release] < BY_CONFIG:
             found.append("the script calls `deepspeed.tp_model_init`, as Accelerate does")
     return found
 
 
-def _assumptions(asked: Question) -> list[str]:
+def _assumptions(question: Question) -> list[str]:
     """What the numbers rest on."""
-    setup, work, node, said = asked.setup, asked.work, asked.node, asked.said
+    setup, work, node, said = question.setup, question.work, question.node, question.said
     built = "in fp32" if setup.built == 4 else "in half precision"
     shards = setup.stage == 3 and setup.zero_init
     found = [
@@ -266,22 +269,22 @@ def _assumptions(asked: Question) -> list[str]:
     ]
     if work.checkpointing and setup.stage == 3 and setup.ways.counts_again:
         found.append(f"checkpointing is {'' if setup.reentrant else 'not '}reentrant (`use_reentrant`)")
-    if asked.shape.family == "bert":
-        what = f"{asked.shape.labels} classes" if asked.shape.labels else "masked words"
+    if question.shape.family == "bert":
+        what = f"{question.shape.labels} classes" if question.shape.labels else "masked words"
         found.append(f"the model has a head for {what}, as `architectures` of its config.json says")
-    found += _sharing(asked)
+    found += _sharing(question)
     if setup.super_offload:
         found.append("SuperOffload's process has a CUDA context of its own where it pins memory: not counted")
     if setup.quantised or setup.quantised_gradients:
         found.append("what quantised weights and gradients hold was read in DeepSpeed's source")
-    found += asked.batch
+    found += question.batch
     first, last = MEASURED
-    if not NUMBERS[first] <= NUMBERS[asked.run.release] <= NUMBERS[last]:
-        found.append(f"DeepSpeed {asked.run.release} was not measured: {first} to {last} were")
+    if not NUMBERS[first] <= NUMBERS[question.run.release] <= NUMBERS[last]:
+        found.append(f"DeepSpeed {question.run.release} was not measured: {first} to {last} were")
     if said.name:
         found.append(f"what is not given is as {said.name} says")
     if work.adapter is not None:
-        there = weights_of(asked.shape, work.width, work.autocast).linear
+        there = weights_of(question.shape, work.width, work.autocast).linear
         names = ", ".join(sorted(work.adapter.targets & there.keys())) or "all linear layers"
         found.append(f"adapters of rank {work.adapter.rank} are trained, and nothing else (LoRA: {names})")
     if setup.optimizer.temporary and not setup.offloads:

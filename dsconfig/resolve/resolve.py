@@ -10,18 +10,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from dsconfig.check.build_job import asked, build_job
 from dsconfig.consumers.autofill import Assumed
 from dsconfig.consumers.autofill.autofill import Filling
 from dsconfig.core.batch import KEYS
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.document.source import ConfigSource, read
+from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.resolve.auto_values import fill_written
 from dsconfig.resolve.batch import derive_batch
 from dsconfig.resolve.blocking_findings import refuse_result, refuse_written
 from dsconfig.resolve.elastic_batch import FIRST, LAST, as_released, is_on
 from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
-from dsconfig.resolve.locate_config import Reading, known_config, processes, reading, target_of
+from dsconfig.resolve.locate_config import Reading, known_config, launched, reading
 from dsconfig.resolve.raw_config import Written, read_written
 from dsconfig.resolve.run import Run
 from dsconfig.resolve.run_target import Parallel, Runtime, runtime
@@ -30,6 +32,7 @@ from dsconfig.resolve.unknown_ranks import Open, unknown_world_size
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.job.consumer import Given
+    from dsconfig.job.job import Job
 
 _OF_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
 MappingSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str] | None"
@@ -75,21 +78,34 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
-    document = source if isinstance(source, Document) else read(source)
-    degrees, changes = (tp, pp, sp, ep), set or {}
-    target, launched = target_of(document, target), processes(document, consumer)
+    located = locate(source if isinstance(source, Document) else read(source))
+    job = build_job(located, asked(target, world_size, consumer))
+    return resolve_job(
+        located, job, (tp, pp, sp, ep), set or {}, mapping(training_args), mapping(model_config)
+    )
+
+
+def resolve_job(
+    located: LocatedConfig,
+    job: Job,
+    degrees: tuple[int | None, int | None, int | None, int | None],
+    changes: Mapping[str, Json],
+    training_args: Mapping[str, Json] | None,
+    model_config: Mapping[str, Json] | None,
+) -> Run:
+    """Resolve a config in its job; `degrees` are tp, pp, sp and ep, and see `resolve`."""
+    found = launched(located, job)
     try:
-        chosen = runtime(consumer, degrees, world_size, target, launched)
+        chosen = runtime(job, degrees, found)
     except UnknownWorldSizeError:
-        question = Open(document, target, consumer, Parallel(*degrees), changes)
-        raise unknown_world_size(question, launched, mapping(training_args)) from None
-    seen = reading(document, chosen.release, consumer)
+        question = Open(located, job, Parallel(*degrees), changes)
+        raise unknown_world_size(question, found, training_args) from None
+    seen = reading(located, job)
     parallelism = chosen.asked.over(seen.known.parallelism)
     chosen = replace(chosen, consumer=seen.consumer, parallelism=parallelism)
     written = read_written(seen.document, chosen.release, seen.consumer, changes)
-    silenced = refuse_written(document, seen, written.config, changes, chosen)
-    model = mapping(model_config) or known_config(seen.known)
-    run = derive_run(seen, written, chosen, mapping(training_args), model)
+    silenced = refuse_written(located.host, seen, written.config, changes, chosen)
+    run = derive_run(seen, written, chosen, training_args, model_config or known_config(seen.known))
     refuse_result(run, silenced)
     return run
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from dsconfig.consumers.autofill.log import Message
-from dsconfig.consumers.consumer_versions import EXPECTED, is_known
-from dsconfig.core import releases
 from dsconfig.core.data_parallel import NONE, Degree, Parallelism
 from dsconfig.core.releases import NUMBERS, Target
+from dsconfig.job.job import Job
 from dsconfig.resolve.errors import UnknownWorldSizeError
 
 WORLD_SIZE = "WORLD_SIZE"
@@ -78,35 +77,25 @@ class Runtime:
 
 
 def runtime(
-    consumer: str | None,
-    degrees: tuple[int | None, int | None, int | None, int | None],
-    world_size: int | None,
-    target: str | Target | None,
-    launched: Launched | None = None,
+    job: Job, degrees: tuple[int | None, int | None, int | None, int | None], launched: Launched | None
 ) -> Runtime:
-    """The circumstances that the arguments of `resolve` lead to; `degrees` are tp, pp, sp and ep.
+    """The circumstances of the run of a job; `degrees` are tp, pp, sp and ep.
 
-    `launched` is the world size of a launch file, where nothing else says one.
+    `launched` is the world size where nobody asks for one, and what tells it.
 
     Raises:
         UnknownWorldSizeError: nothing says how many ranks there are.
-        UnknownReleaseError: the target names no release.
-        ValueError: an argument is impossible.
+        ValueError: an argument is impossible, or the environment's `WORLD_SIZE` is.
     """
-    consumer = "deepspeed" if consumer is None else consumer
-    if not is_known(consumer):
-        raise ValueError(f"unknown consumer {consumer!r}: expected {EXPECTED}")
     parallel = Parallel(*degrees)
     messages: list[Message] = []
-    ranks, release = _ranks(world_size, launched, messages), _release(target, messages)
-    return Runtime(release, consumer, ranks, parallel, parallel.over(NONE), tuple(messages))
+    ranks, release = _ranks(job, launched, messages), _release(job.releases, messages)
+    return Runtime(release, job.reader.spec, ranks, parallel, parallel.over(NONE), tuple(messages))
 
 
-def _ranks(world_size: int | None, launched: Launched | None, messages: list[Message]) -> int:
-    if world_size is not None:
-        if type(world_size) is not int or world_size < 1:
-            raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
-        return world_size
+def _ranks(job: Job, launched: Launched | None, messages: list[Message]) -> int:
+    if job.world_size is not None and job.world_size.origin == "argument":
+        return job.world_size.value
     text = os.environ.get(WORLD_SIZE)
     if text is None and launched is not None and launched.ranks is not None:
         messages.append(Message("note", f"world size {launched.ranks} is {launched.source}"))
@@ -119,8 +108,7 @@ def _ranks(world_size: int | None, launched: Launched | None, messages: list[Mes
     return int(text)
 
 
-def _release(target: str | Target | None, messages: list[Message]) -> str:
-    chosen = target if isinstance(target, Target) else releases.resolve(target)
+def _release(chosen: Target, messages: list[Message]) -> str:
     if chosen.note:
         messages.append(Message("note", chosen.note))
     if len(chosen.releases) > 1:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dsconfig.check.scope import circumstances
 from dsconfig.core.releases import Target
-from dsconfig.document.source import ConfigSource, read
+from dsconfig.document.source import ConfigSource
 from dsconfig.resolve.effective import Shown, effective
 from dsconfig.resolve.resolve import MappingSource, mapping
 
@@ -37,12 +36,10 @@ def show(
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
-    document = read(source)
-    under = circumstances(document, target, world_size, consumer)
     return effective(
-        document,
-        under.world_size,
-        under.target,
+        source,
+        world_size,
+        target,
         consumer,
         training_args=mapping(training_args),
         model_config=mapping(model_config),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.consumer_versions import parted
 from dsconfig.core.batch import MICRO, STEPS, TRAIN
+from dsconfig.launch.located_config import locate
 from dsconfig.resolve.locate_config import reading
 from dsconfig.resolve.memory_changes import Change, set_to
 
@@ -32,7 +33,8 @@ class Filler(NamedTuple):
 
 def filler_of(document: Document, options: Options, run: Run) -> Filler:
     """As the config and the values to write first leave it."""
-    data = reading(document, run.release, options.consumer).document.value()
+    located = locate(document)
+    data = reading(located, options.job_of(located)).document.value()
     values = {**(data if isinstance(data, dict) else {}), **(options.set or {})}
     reader = parted(run.consumer)[0]
     left = frozenset(key for key in ARGUMENTS if reader in HUGGING_FACE and values.get(key) == "auto")

@@ -19,16 +19,15 @@ from dsconfig.resolve.run_target import Launched, Parallel
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
-    from dsconfig.core.releases import Target
-    from dsconfig.document import Document
+    from dsconfig.job.job import Job
+    from dsconfig.launch.located_config import LocatedConfig
 
 
 class Open(NamedTuple):
     """A config of which nobody knows on how many ranks it runs."""
 
-    document: Document
-    target: Target
-    consumer: str | None
+    located: LocatedConfig
+    job: Job
     asked: Parallel
     changes: Mapping[str, Json]
     """Values that are set first, by dotted path."""
@@ -42,8 +41,8 @@ def unknown_world_size(
     per_node = launched.per_node if launched else None
     hints = [f"one node has {per_node} ranks, two have {2 * per_node}"] if per_node else []
     try:
-        release = question.target.releases[-1]
-        seen = reading(question.document, release, question.consumer)
+        release = question.job.releases.releases[-1]
+        seen = reading(question.located, question.job)
         parallelism = question.asked.over(seen.known.parallelism)
         formula = formula_of(seen, release, parallelism, per_node, training_args, question.changes)
     except (ResolveError, ValueError):

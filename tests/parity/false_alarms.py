@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dsconfig.check.build_job import foreign, job_of
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
-from dsconfig.check.scope import find_out, foreign
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.consumers.autofill import fill
@@ -124,7 +124,7 @@ def outcomes(
     """
     found: dict[str, tuple[Document, Reader, dict[str, Any]]] = {}
     for name, document in list(documents(folder))[::every]:
-        reader = find_out(document)
+        reader = job_of(document).reader
         data = handed_over(document, reader)
         if data is not None:
             found[name] = document, reader, data

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dsconfig.check.scope import circumstances
+from dsconfig.check.build_job import job_of
 from dsconfig.cli import main as dsconfig
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.accelerate_launch_file import is_launch_file
@@ -112,7 +112,7 @@ def run(verb: Verb, source: Path, name: str, place: Path) -> Run:
 
 
 def _reader(path: Path) -> str:
-    return circumstances(read_file(path)).reader.name
+    return job_of(read_file(path)).reader.name
 
 
 def case(name: str, path: Path) -> Case | None:
@@ -121,7 +121,7 @@ def case(name: str, path: Path) -> Case | None:
     data = document.value()
     if is_launch_file(data):
         return None
-    reader = circumstances(document).reader.name
+    reader = job_of(document).reader.name
     if not isinstance(data, dict) or (reader not in HUGGING_FACE and document.format == "json"):
         return Case(name, "corpus", name, WORLD_SIZE, text=document.text)
     handed: dict[str, Any] = copy.deepcopy(data)
