@@ -35,8 +35,9 @@ def asked(
         ValueError: the consumer is unknown, or the world size is impossible.
     """
     reader = given(consumer) if isinstance(consumer, str) else consumer
-    if reader is not None and not is_known(reader.spec):
-        raise ValueError(f"unknown consumer {reader.spec!r}: expected {EXPECTED}")
+    spec = consumer if isinstance(consumer, str) else reader and reader.spec
+    if spec is not None and not is_known(spec):
+        raise ValueError(f"unknown consumer {spec!r}: expected {EXPECTED}")
     if world_size is not None and (type(world_size) is not int or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
     chosen = releases.resolve(target) if isinstance(target, str) else target
