@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from dsconfig.cli.arguments import add_circumstances, add_color, add_file, add_s
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import read, reason
 from dsconfig.cli.parser import tell_exit_codes
+from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,4 +68,4 @@ def _json(name: str, stretches: Sequence[Stretch]) -> str:
         }
         for each in stretches
     ]
-    return json.dumps({"version": 1, "path": name, "stretches": rows}, indent=1) + "\n"
+    return as_json({"version": 1, "path": name, "stretches": rows}, indent=1) + "\n"

@@ -68,6 +68,7 @@ def write(name: str, data: bytes) -> None:
     refuse_link(name)
     try:
         if is_stdout(name):  # another file in its place would lose what else is written there
+            _refuse_commands(data)
             sys.stdout.flush()
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
@@ -76,6 +77,16 @@ def write(name: str, data: bytes) -> None:
         atomic_write.write(name, data)
     except OSError as error:
         refuse(f"{name}: {reason(error)}")
+
+
+def _refuse_commands(data: bytes) -> None:
+    from dsconfig.cli.output import refuse_commands
+
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:  # a picture
+        return
+    refuse_commands(text)
 
 
 def is_stdout(name: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.plot_output import NEEDS_MATPLOTLIB, plotted
 from dsconfig.cli.resolve_helpers import assignment, explain, refuse_open, tell
 from dsconfig.cli.size_arguments import amount, count, times
+from dsconfig.render.fingerprint import as_json
 from dsconfig.render.printable import printable
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _write(args: argparse.Namespace, found: Estimate) -> int:
 
     limits = render.Limits(args.gpu, args.host, margin(args, args.gpu or 0))
     if args.output_format == "json":
-        sys.stdout.write(json.dumps(found.to_dict() | limits.to_dict(found), indent=2) + "\n")
+        sys.stdout.write(as_json(found.to_dict() | limits.to_dict(found), indent=2) + "\n")
     elif args.output_format == "csv":
         sys.stdout.writelines(render.csv_lines(found))
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from dsconfig.cli.errors import CLEAN, FINDINGS, note, refuse
 from dsconfig.cli.files import is_stdout, refuse_inputs, write
 from dsconfig.cli.output import put, refuse_unlike
 from dsconfig.cli.resolve_helpers import tell
+from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
@@ -47,7 +47,7 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
     stream = sys.stderr if args.output == "-" and done else sys.stdout
     if args.output_format == "json":
         answer = found.to_dict() | {"removed": list(out), "consumer": said}
-        stream.write(json.dumps({"fit": answer}, indent=2) + "\n")
+        stream.write(as_json({"fit": answer}, indent=2) + "\n")
     else:
         style, limits = style_of(stream, args.color), render.Limits(args.fit, args.host, free)
         tell(render.fit_lines(found, limits, style, out, said), style, stream)
@@ -95,7 +95,7 @@ def largest(args: argparse.Namespace, document: Document, options: Options) -> i
         refuse("--max gives text or json")
     found = largest(document, options, args.max, max(0, args.gpu - margin(args, args.gpu)))
     if args.output_format == "json":
-        sys.stdout.write(json.dumps({"max": found.to_dict()}, indent=2) + "\n")
+        sys.stdout.write(as_json({"max": found.to_dict()}, indent=2) + "\n")
     else:
         style = style_of(sys.stdout, args.color)
         tell(render.max_lines(found, args.gpu, style), style, sys.stdout)

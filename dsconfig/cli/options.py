@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 
@@ -18,6 +17,7 @@ from dsconfig.document import Document
 from dsconfig.job.job import Job
 from dsconfig.job.settings import Settings, SettingsFileError, named
 from dsconfig.launch.located_config import LocatedConfig, locate
+from dsconfig.render.fingerprint import as_json
 
 
 def resolve(args: argparse.Namespace) -> Options:
@@ -131,5 +131,5 @@ def _ends(target: Target) -> tuple[str, ...]:
 
 def _toml(value: object) -> str:
     # Strings and lists of strings are written alike in JSON and TOML.
-    text = json.dumps(value, ensure_ascii=False)
-    return text if text.isprintable() else json.dumps(value)
+    text = as_json(value, ascii=False)
+    return text if text.isprintable() else as_json(value)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -10,9 +12,19 @@ from dsconfig.cli.errors import refuse
 from dsconfig.document import Document
 from dsconfig.document.atomic_write import rewrite
 
+_CI = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+"""Variables of CI services: elsewhere a diff with `##vso[...]` may be piped into what applies it."""
+_LONGEST = 60
+"""Characters of a line that a message shows."""
+
 
 def put(text: str) -> None:
-    """Write a config's text as it would stand in a file, whatever the encoding of stdout."""
+    """Write a config's text as it would stand in a file, whatever the encoding of stdout.
+
+    Raises:
+        UsageError: a line of it would be a command to a CI service that logs the output.
+    """
+    refuse_commands(text)
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode(errors="replace"))
     sys.stdout.buffer.flush()  # before anything on stderr
@@ -57,10 +69,45 @@ def show(lines: Iterable[str]) -> None:
     """Print a diff. A terminal gets no control characters; git leaves that to its pager, which there is not.
 
     Anything else gets the lines as they are, so that they can be applied.
+
+    Raises:
+        UsageError: a line would be a command to a CI service that logs the output.
     """
     from dsconfig.render.printable import visible
 
-    sys.stdout.writelines(map(visible, lines) if sys.stdout.isatty() else lines)
+    if sys.stdout.isatty():
+        sys.stdout.writelines(map(visible, lines))
+        return
+    text = "".join(lines)
+    refuse_commands(text, anywhere=any(os.environ.get(name) for name in _CI))
+    sys.stdout.write(text)
+
+
+def refuse_commands(text: str, *, anywhere: bool = True) -> None:
+    """Refuse text that has to keep every character, where its reader may be the log of a CI service.
+
+    `anywhere` looks for commands that may begin in the middle of a line (`##vso[...]`), too.
+
+    Raises:
+        UsageError: a line of it would be a command, and stdout is no file.
+    """
+    from dsconfig.render.printable import is_agent_command, is_line_command
+
+    if _is_file():
+        return
+    for line in re.split(r"[\r\n]", text):
+        if is_line_command(line) or (anywhere and is_agent_command(line)):
+            shown = line.strip()
+            shown = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}..."
+            refuse(f"CI services would obey a line of the text, `{shown}`: send the output to a file")
+
+
+def _is_file() -> bool:
+    """Whether stdout is a file, which nobody logs as it comes."""
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except (OSError, ValueError):  # none of the system's
+        return False
 
 
 def _in_diff(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.resolve_helpers import assignment, explain, refuse_open
 from dsconfig.core.diagnostic import dotted
 from dsconfig.core.releases import NUMBERS
+from dsconfig.render.fingerprint import as_json
 from dsconfig.render.printable import printable
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def _json(config: JsonObject, release: str) -> str:
         if may_read(path, NUMBERS[release]):
             refuse(f"{printable(f'`{dotted(path)}` is {what}')}, for which JSON has no word")
     config = plain(config)
-    text = json.dumps(config, indent=2, ensure_ascii=False)
+    text = as_json(config, indent=2, ascii=False)
     if not text.replace("\n", "").isprintable():  # half a UTF-16 pair, marks that turn a line on a terminal
-        text = json.dumps(config, indent=2)
+        text = as_json(config, indent=2)
     return text + "\n"
 
 

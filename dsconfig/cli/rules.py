@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_color, words
 from dsconfig.cli.errors import CLEAN, refuse
 from dsconfig.cli.parser import tell_exit_codes
+from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     shown = [RULES[code] for code in sorted(codes)]
     if args.output_format == "json":
         document = {"version": 1, "rules": [_record(rule) for rule in shown]}
-        sys.stdout.write(json.dumps(document, indent=1) + "\n")
+        sys.stdout.write(as_json(document, indent=1) + "\n")
     else:
         sys.stdout.writelines(lines(shown, style_of(sys.stdout, args.color)))
     return CLEAN

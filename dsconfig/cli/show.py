@@ -12,6 +12,7 @@ from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
 from dsconfig.cli.files import mapping, read
 from dsconfig.cli.json_values import plain
 from dsconfig.cli.parser import tell_exit_codes
+from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,4 +96,4 @@ def _json(shown: Shown) -> Iterator[str]:
         {"key": value.key, "value": plain(value.value), "origin": value.origin, "note": value.note}
         for value in shown.values
     ]
-    yield json.dumps({"version": 1, "release": shown.release, "values": values}, indent=2) + "\n"
+    yield as_json({"version": 1, "release": shown.release, "values": values}, indent=2) + "\n"

@@ -9,6 +9,7 @@ from dsconfig.core.wording import quoted
 from dsconfig.lsp.config_range import key_of, scope
 from dsconfig.lsp.effective_values import by_key
 from dsconfig.lsp.key_docs import told
+from dsconfig.lsp.markdown import code, escaped
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath
@@ -39,10 +40,11 @@ def _told(judged: Judged, path: KeyPath) -> str:
     if key is None or inside is None:
         return ""
     dotted = ".".join(map(str, inside))
-    said = [f"`{dotted}`", told(str(path[-1]), key, seen.release_name)]
+    said = [code(dotted), told(str(path[-1]), key, seen.release_name)]
     value = by_key(judged).get(dotted)
     if value is not None:
-        said.append(f"Effective value: {quoted(value.value)} ({value.note})")
+        worth = quoted(value.value)[1:-1]
+        said.append(f"Effective value: {code(worth)} ({escaped(value.note)})")
     return "\n\n".join(said)
 
 
@@ -53,7 +55,7 @@ def _of_launch_file(judged: Judged, path: KeyPath) -> str:
 
     schema = properties(path[:-1]).get(str(path[-1]), {}) if path else {}
     said = str(schema.get("description", ""))
-    return f"`{'.'.join(map(str, path))}`\n\n{said}" if said else ""
+    return f"{code('.'.join(map(str, path)))}\n\n{said}" if said else ""
 
 
 def entry_at(root: Node | None, offset: int) -> tuple[KeyPath, tuple[int, int]] | None:

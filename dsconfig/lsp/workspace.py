@@ -124,8 +124,8 @@ class Workspace:
         self.ask("window/showDocument", {"uri": uri, "takeFocus": True})
 
     def say(self, text: str, kind: int) -> None:
-        """Show a message in the editor."""
-        params = {"type": kind, "message": text}
+        """Show a message in the editor, without links: VS Code makes one of `[text](command:...)`."""
+        params = {"type": kind, "message": text.replace("](", "] (")}
         self.outbox.append({"jsonrpc": "2.0", "method": "window/showMessage", "params": params})
 
     def ask(self, method: str, params: JsonObject) -> None:

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from dsconfig.render.printable import is_line_command
+
 CONTEXT = 3
 _SHORT = 64
 """Lines on either side up to which difflib, whose time is their product, may look."""
@@ -26,9 +28,16 @@ class Change(NamedTuple):
 
 
 def unified(old: str, new: str, old_name: str, new_name: str) -> Iterator[str]:
-    """The diff as patch tools read it, line by line; nothing where the texts are the same."""
+    """The diff as patch tools read it, line by line; nothing where the texts are the same.
+
+    A line that would be a command in the log of a GitHub workflow is removed and added again: as context it
+    would stand behind a blank, which hides nothing from the runner (`ActionCommand.TryParseV2`).
+    """
     before, after = _lines(old), _lines(new)
-    for number, hunk in enumerate(_hunks(changes(before, after))):
+    found = changes(before, after)
+    if found and "::" in old:
+        found = sorted((*found, *_commands(before, found)))
+    for number, hunk in enumerate(_hunks(found)):
         if not number:
             yield f"--- {old_name}\n"
             yield f"+++ {new_name}\n"
@@ -98,6 +107,17 @@ def _between(old: Sequence[str], new: Sequence[str], gap: Change) -> Iterator[Ch
     for tag, i, j, new_i, new_j in matcher.get_opcodes():
         if tag != "equal":
             yield Change(start + i, start + j, new_start + new_i, new_start + new_j)
+
+
+def _commands(old: Sequence[str], found: Sequence[Change]) -> Iterator[Change]:
+    """A change of each command among the lines that stay, into itself."""
+    at = new_at = 0
+    for change in (*found, Change(len(old), len(old), 0, 0)):
+        for line in range(at, change.start):
+            if any(map(is_line_command, old[line].split("\r"))):
+                new = new_at + line - at
+                yield Change(line, line + 1, new, new + 1)
+        at, new_at = change.end, change.new_end
 
 
 # -- how it is written -------------------------------------------------------------------------------------

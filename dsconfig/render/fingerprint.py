@@ -49,9 +49,9 @@ def in_words(name: str) -> str:
         return name.encode(errors="backslashreplace").decode()
 
 
-def as_json(value: object, indent: int | None = None) -> str:
+def as_json(value: object, indent: int | None = None, *, ascii: bool = True) -> str:
     """The value in JSON, which a CI service that logs it does not take for commands (`##[group]`)."""
-    return json.dumps(value, indent=indent).replace("##", r"#\u0023")
+    return json.dumps(value, indent=indent, ensure_ascii=ascii).replace("##", r"#\u0023")
 
 
 class Fingerprints:

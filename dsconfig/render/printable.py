@@ -20,6 +20,26 @@ def printable(text: str) -> str:
     return text
 
 
+_AGENT_COMMAND = (
+    r"##\w+\[|##\[(?:group|endgroup|section|command|debug|notice|warning|error|echo|[a-z]+-[a-z-]+)\b"
+)
+"""A command to Azure Pipelines, TeamCity or GitHub's runner wherever it stands in a line."""
+
+
+def is_line_command(line: str) -> bool:
+    """Whether GitHub's runner takes a line for a command, such as `::stop-commands::`, behind blanks, too."""
+    return line.lstrip().startswith("::")
+
+
+def is_agent_command(line: str) -> bool:
+    """Whether a CI service takes a part of the line for a command, such as `##vso[task.complete]`."""
+    if "##" not in line:
+        return False
+    import re
+
+    return re.search(_AGENT_COMMAND, line, re.IGNORECASE) is not None
+
+
 def visible(line: str) -> str:
     """A line of a file with its end, and all but tabs that nobody can see in it written as escapes."""
     inner = line.removesuffix("\n")

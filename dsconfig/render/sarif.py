@@ -74,9 +74,14 @@ def _trouble(name: str, why: str) -> dict[str, object]:
     """A file of which nothing is known, and why."""
     return {
         "level": "error",
-        "message": {"text": f"{printable(relative(name))}: {printable(why)}"},
+        "message": {"text": _unlinked(f"{printable(relative(name))}: {printable(why)}")},
         "locations": [_location(name, None, "")],
     }
+
+
+def _unlinked(text: str) -> str:
+    """A message without links: SARIF reads `[text](address)` as one, whatever stands around it (3.11.6)."""
+    return text.replace("](", r"\](")
 
 
 def _pascal(name: str) -> str:
@@ -94,13 +99,16 @@ def _result(report: Report, found: Diagnostic, index: int, regions: _Regions) ->
         "ruleId": found.code,
         "ruleIndex": index,
         "level": _LEVELS[found.severity],
-        "message": {"text": f"{found.message}; {found.help}" if found.help else found.message},
+        "message": {"text": _unlinked(f"{found.message}; {found.help}" if found.help else found.message)},
         "locations": [_location(report.name, found.location, found.dotted)],
         "properties": {"effect": found.effect.value, "releases": list(found.releases)},
     }
     if found.related:
         result["relatedLocations"] = [
-            {**_location(report.name, other.location, dotted(other.path)), "message": {"text": other.message}}
+            {
+                **_location(report.name, other.location, dotted(other.path)),
+                "message": {"text": _unlinked(other.message)},
+            }
             for other in found.related
         ]
     fixes = list(_fixes(report, found, regions))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
 
 from dsconfig.core.releases import RELEASES
+from dsconfig.lsp.markdown import code, escaped
+from dsconfig.lsp.workspace import Workspace
 from tests.lsp.client import Editor, edited, position
 from tests.lsp.conftest import Editors
 
@@ -216,3 +220,33 @@ def test_findings_begin_with_the_first_key_that_is_told(
     language = name.rpartition(".")[2]
     found = {str(each["code"]) for each in editors().open(name, text, language)}
     assert not found if codes is None else codes <= found
+
+
+def test_nothing_of_a_config_is_markdown_in_a_hover(editor: Editor) -> None:
+    for value in (
+        "`[a](http://b)![c](http://d)`",
+        "[a](http://b)<img src=e>http://f www.g.h",
+        "`",
+        "``a`` *b*",
+    ):
+        text = json.dumps({"train_batch_size": 8, "steps_per_print": value, "nvme_path": value})
+        name = "ds_config_markdown.json"
+        (editor.write if editor.uri(name) in editor.versions else editor.open)(name, text)
+        for key in ("steps_per_print", "nvme_path"):
+            shown = editor.on("hover", name, position=position(text, text.index(key) + 1))
+            told = shown["contents"]["value"] if shown else ""
+            outside = re.sub(r"(`+)(?!`).+?(?<!`)\1(?!`)", "", told)
+            assert not re.search(r"(?<!\\)[\[<!]|(?<!\\)://|www\.", outside), told
+
+
+def test_markdown_of_a_text() -> None:
+    assert code("a") == "`a`"
+    assert code("`[a](b)`") == "`` `[a](b)` ``"
+    assert code("a\n\n[b](c)") == r"`a\n\n[b](c)`"
+    assert escaped("from `a`, [b](http://c) <d> `") == r"from `a`, \[b\](http\://c) \<d\> \`"
+
+
+def test_no_message_of_the_server_holds_a_link() -> None:
+    workspace = Workspace()
+    workspace.say("dsconfig: dsconfig.toml: unknown key [a](command:b)", 2)
+    assert "](" not in workspace.outbox[-1]["params"]["message"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
     from dsconfig.cli.handoff.plan_table import PlannedSize, Table
@@ -75,7 +76,7 @@ def _json(table: Table, style: Style) -> Iterator[str]:  # noqa: ARG001  one sha
         "exact_batch_size": table.exact.batch_size if table.exact else None,
         "rows": [_record(size) for size in table.sizes],
     }
-    yield json.dumps(document, indent=2) + "\n"
+    yield as_json(document, indent=2) + "\n"
 
 
 def _record(size: PlannedSize) -> dict[str, object]:

@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dsconfig.cli.handoff.elastic_job import plan_of, read_config
+from dsconfig.render.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ def create(params: RendezvousParameters) -> RendezvousHandler:
     try:
         job = _job(params)
     except AgentError as error:
-        print(f"dsconfig: error: {error}", file=sys.stderr)
+        print(f"dsconfig: error: {printable(str(error))}", file=sys.stderr)
         raise SystemExit(error.code) from None
     return create_handler(job, params)
 
