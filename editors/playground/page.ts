@@ -246,6 +246,7 @@ async function main(): Promise<void> {
     state: EditorState.create({
       doc: given?.text ?? EXAMPLE,
       extensions: [
+        EditorView.cspNonce.of("codemirror"), // for its own style element; the page's policy names it
         basicSetup,
         language.of(json()),
         rules.of(lint),

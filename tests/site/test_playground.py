@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
 from pathlib import Path
 
 from pages import playground
@@ -53,3 +54,63 @@ def test_the_memory_planner_takes_what_the_playground_has() -> None:
     assert set(parts) == {"worker.js", "pyodide.asm.wasm", "python.archive"}
     assert all(f'"{name}"' in build for name in parts)
     assert '"memory"' in (ROOT / "editors" / "worker" / "pack.py").read_text("utf-8")
+
+
+class _Page(HTMLParser):
+    """What a policy looks at: the tags in their order, their attributes, and text in scripts and styles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.inline = ""
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._inside = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside in ("script", "style"):
+            self.inline += data.strip()
+
+
+def _page() -> tuple[_Page, dict[str, list[str]]]:
+    page = _Page()
+    page.feed((SOURCES / "index.html").read_text("utf-8"))
+    (content,) = [
+        attrs["content"] or ""
+        for tag, attrs in page.tags
+        if tag == "meta" and attrs.get("http-equiv") == "Content-Security-Policy"
+    ]
+    parts = [part.split() for part in content.split(";")]
+    return page, {name: sources for name, *sources in parts}
+
+
+def test_its_policy_lets_nothing_in_from_elsewhere() -> None:
+    page, policy = _page()
+    assert policy["default-src"] == ["'none'"]
+    assert policy["script-src"] == ["'self'", "'wasm-unsafe-eval'"], "Pyodide compiles WebAssembly"
+    assert policy["base-uri"] == policy["form-action"] == ["'none'"]
+    allowed = {source for sources in policy.values() for source in sources}
+    nonce = re.search(r'cspNonce\.of\("(\w+)"\)', (SOURCES / "page.ts").read_text("utf-8"))
+    assert nonce is not None
+    assert allowed == {"'none'", "'self'", "'wasm-unsafe-eval'", f"'nonce-{nonce[1]}'", "data:"}
+    assert [name for name, sources in policy.items() if "data:" in sources] == ["img-src"]
+    order = [tag if "http-equiv" not in attrs else "policy" for tag, attrs in page.tags]
+    assert order.index("policy") < min(map(order.index, ("link", "script"))), "it holds from there on"
+
+
+def test_nothing_in_the_page_violates_its_policy() -> None:
+    page, _ = _page()
+    assert page.inline == "", "no inline script or style"
+    for tag, attrs in page.tags:
+        assert not [name for name in attrs if name.startswith("on") or name in ("style", "nonce")], tag
+        for name in ("src", "href") if tag in ("script", "link", "img") else ():
+            assert not re.match(r"[a-z]+:(?!,)|//", attrs.get(name) or ""), (tag, attrs)
+    for script in (*SOURCES.glob("*.ts"), SOURCES / "offline.js"):
+        text = script.read_text("utf-8")
+        banned = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\"style\"|https?://"
+        assert not re.search(banned, text), script.name
