@@ -42,7 +42,9 @@ def pages() -> dict[str, str]:
 def _index() -> str:
     told = "Every finding of dsconfig: what it means, an example, DeepSpeed's own words and what to do."
     parts = [f"{len(RULES)} rules. `dsconfig explain CODE` shows the same pages on a terminal."]
-    for digit, rules in groupby(RULES.values(), lambda rule: rule.code[3]):
+    # Rules stand in the order of their modules, and `groupby` begins anew wherever the subject changes.
+    ordered = sorted(RULES.values(), key=lambda rule: rule.code)
+    for digit, rules in groupby(ordered, lambda rule: rule.code[3]):
         rows = [(f"[{r.code}]({r.code}.md)", r.name, r.effect.value, r.title) for r in rules]
         parts.append(f"## {SUBJECTS[digit]}")
         parts.append(markdown.table(("code", "name", "effect", "what it finds"), rows))

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import generate
 import pytest
 import yaml
-from pages import changes, example, places, said
+from pages import changes, example, places, rules, said
 
 from dsconfig.cli import VERBS
 from dsconfig.core.diagnostic import SITE, page_of
@@ -57,6 +57,14 @@ def test_every_finding_leads_to_a_page(built: Path) -> None:
         assert f"{code} {rule.name}" in text
         for _, words in said.of(rule):
             assert words.splitlines()[0][:40] in text, code
+
+
+def test_the_index_of_rules_has_each_subject_once_and_each_rule_in_order() -> None:
+    text = rules.pages()["rules/index.md"]
+    headings = re.findall(r"^## (.*)", text, re.MULTILINE)
+    assert headings == list(rules.SUBJECTS.values())
+    assert headings[-1] == "Everything else"
+    assert re.findall(r"\[(DSC\d+)\]", text) == sorted(RULES)
 
 
 def test_every_key_has_an_entry(built: Path) -> None:
