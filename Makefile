@@ -6,7 +6,7 @@ RELEASE ?= 0.19.8
 # Debian has node without npm; then npm comes from pip.
 NPM := $(or $(shell command -v npm),$(abspath $(BIN)/npm))
 
-.PHONY: packages docs serve site-test canary dist schemastore news address growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
+.PHONY: packages docs serve site-test canary dist pins schemastore news address growth demo test lint parity crashes cases readme census generate agent soak freezes scale fuzz latency bench clean
 
 # Checks realistic configs with the ten most common mistakes.
 demo: $(VENV)/.installed
@@ -90,12 +90,36 @@ canary: $(VENV)/.docs
 	$(BIN)/python site/generate.py
 	$(BIN)/zensical build --config-file site/mkdocs.yml
 
-# What is published, built and looked at.
-dist: $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
-	rm -rf dist
-	$(BIN)/python -m build
-	$(BIN)/twine check --strict dist/*
+# What is published, built and looked at, and what it depends on (CycloneDX), by tools whose hashes are pinned.
+PINS := .github/release
+RELEASE_PIP := .dist/bin/python -m pip --disable-pip-version-check
+RELEASE_INSTALL := install --quiet --only-binary :all: --require-hashes
+dist: .dist/.installed
+	rm -rf dist sbom .dist/runtime
+	.dist/bin/python -m build --no-isolation
+	.dist/bin/twine check --strict dist/*
+	.dist/bin/python -m venv --without-pip .dist/runtime
+	$(RELEASE_PIP) --python .dist/runtime/bin/python $(RELEASE_INSTALL) -r $(PINS)/runtime.txt
+	$(RELEASE_PIP) --python .dist/runtime/bin/python install --quiet --no-deps --no-index dist/*.whl
+	sed "s/^dynamic = .*/version = \"$$(.dist/bin/hatchling version)\"/" pyproject.toml > .dist/pyproject.toml
+	mkdir sbom
+	.dist/bin/cyclonedx-py environment --pyproject .dist/pyproject.toml --mc-type library --output-reproducible \
+		--output-file sbom/deepspeed-config.cdx.json .dist/runtime/bin/python
+
+.dist/.installed: $(PINS)/build.txt
+	rm -rf .dist
+	$(PYTHON) -m venv .dist
+	$(RELEASE_PIP) $(RELEASE_INSTALL) -r $(PINS)/build.txt
+	@touch $@
+
+# Writes those pins anew, of the newest versions; read the diff before a release.
+pins: $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	rm -f $(PINS)/*.txt
+	for name in build runtime; do \
+		test $$name = build && from=$(PINS)/build.in || from=pyproject.toml; \
+		$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes \
+			--custom-compile-command "make pins" $$from --output-file $(PINS)/$$name.txt || exit 1; done
 
 # SchemaStore's files of ours, written into a checkout of theirs, and their own checks: `make schemastore CHECKOUT=DIR`.
 schemastore: $(VENV)/.dev
@@ -230,4 +254,4 @@ $(VENV)/.dev: pyproject.toml constraints.txt tests/editors/package-lock.json edi
 	@touch $@ $(VENV)/.installed $(VENV)/.docs
 
 clean:
-	rm -rf $(VENV) .parity .fuzz editors/dist site/_build build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .parity .fuzz editors/dist site/_build build dist .dist sbom .mypy_cache .pytest_cache .ruff_cache

@@ -9,11 +9,19 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.readme import ADDRESS, DOCS
 from tests.site.conftest import ROOT
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
 
@@ -109,6 +117,63 @@ def test_actionlint_has_nothing_to_say() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+RELEASE = ROOT / ".github" / "release"
+
+
+def test_every_tool_that_builds_a_release_is_pinned_by_hash() -> None:
+    built = canonical(RELEASE / "build.txt")
+    wanted = {line for line in (RELEASE / "build.in").read_text("utf-8").split("\n") if line[:1].isalpha()}
+    assert wanted == {"build", "cyclonedx-bom", "hatchling", "twine"}
+    assert wanted <= built.keys()
+    backend = PYPROJECT["build-system"]["requires"]
+    assert [name for name in map(Requirement, backend) if not name.specifier.contains(built[name.name])] == []
+
+
+def test_every_package_of_the_sbom_is_pinned_by_hash() -> None:
+    pinned = canonical(RELEASE / "runtime.txt")
+    for needed in map(Requirement, PYPROJECT["project"]["dependencies"]):
+        assert needed.specifier.contains(pinned[canonicalize_name(needed.name)]), needed
+
+
+def canonical(path: Path) -> dict[str, str]:
+    """Versions by package of a requirements file, each of which has to have hashes."""
+    text = re.sub(r"^ *#.*\n", "", path.read_text("utf-8"), flags=re.MULTILINE).replace("\\\n", " ")
+    pinned: dict[str, str] = {}
+    for line in filter(str.strip, text.split("\n")):
+        found = re.fullmatch(r"([\w.-]+)==([\w.]+)(?: ; .*?)?(?: +--hash=sha256:[0-9a-f]{64})+ *", line)
+        assert found is not None, line
+        pinned[canonicalize_name(found[1])] = found[2]
+    return pinned
+
+
+def test_a_release_is_built_by_pinned_tools_only() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    recipe = "".join(re.findall(r"^(?:dist|\.dist/\.installed):.*\n(?:\t.*\n)+", makefile, re.MULTILINE))
+    installs = re.findall(r"\$\(RELEASE_PIP\).*", recipe)
+    assert len(installs) == 3
+    for line in installs:
+        assert "$(RELEASE_INSTALL) -r $(PINS)/" in line or "--no-index dist/*.whl" in line, line
+    assert "pip install" not in recipe
+    assert "-m build --no-isolation" in recipe
+    (options,) = re.findall(r"^RELEASE_INSTALL := (.*)", makefile, re.MULTILINE)
+    assert {"--require-hashes", "--only-binary"} <= set(options.split())
+
+
+def test_the_publishing_workflow_builds_with_make_and_attests_the_sbom() -> None:
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "publish.yml").read_text("utf-8"))["jobs"]
+    runs = [step["run"] for step in jobs["build"]["steps"] if "run" in step]
+    assert [line for line in runs if "dist" in line] == ["make dist PYTHON=python"]
+    assert not [
+        line for job in jobs.values() for step in job["steps"] if "pip" in (line := step.get("run", ""))
+    ]
+    (attest,) = [
+        step for step in jobs["attest"]["steps"] if step.get("uses", "").startswith("actions/attest@")
+    ]
+    written = re.findall(r"--output-file (\S+)", (ROOT / "Makefile").read_text("utf-8"))
+    assert attest["with"] == {"subject-path": "dist/*", "sbom-path": written[0]}
+    assert "sbom/*" in jobs["attest"]["steps"][-1]["run"]
 
 
 def test_every_supported_python_is_tested() -> None:
