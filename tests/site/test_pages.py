@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from html import unescape
 from html.parser import HTMLParser
@@ -94,6 +96,26 @@ def test_pages_describe_themselves_and_load_nothing_from_elsewhere(built: Path) 
         page = Page(path)
         assert page.described, path
         assert not [each for each in page.loads if "//" in each], path
+
+
+def test_every_page_has_a_policy_that_names_its_scripts(built: Path) -> None:
+    paths = [path for path in built.rglob("*.html") if path.parts[-2:] != ("playground", "index.html")]
+    for path in paths:
+        text = path.read_text("utf-8")
+        (content,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', text)
+        policy = {name: sources for name, *sources in (part.split() for part in content.split(";"))}
+        assert policy["default-src"] == policy["base-uri"] == ["'none'"]
+        assert not {"'unsafe-inline'", "'unsafe-eval'", "data:", "blob:", "*"} & set(policy["script-src"]), (
+            path
+        )
+        allowed = {source for sources in policy.values() for source in sources}
+        assert not [source for source in allowed if not source.startswith("'") and source != "data:"], path
+        assert text.index("Content-Security-Policy") < text.index("<script"), "it holds from there on"
+        for attributes, script in re.findall(r"<script([^>]*)>(.*?)</script>", text, re.DOTALL):
+            if "src=" not in attributes and "application/json" not in attributes:
+                digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+                assert f"'sha256-{digest}'" in policy["script-src"], path
+        assert not re.search(r"<[a-z][^<>]*\son[a-z]+\s*=", text), path
 
 
 def test_no_link_within_the_site_is_dead(built: Path) -> None:
