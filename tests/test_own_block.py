@@ -50,8 +50,8 @@ def of_fix(**said: Any) -> dict[str, Any]:
 
 
 def of_load(**said: Any) -> dict[str, Any]:
-    with pytest.raises(dsconfig.ConfigError) as caught:  # a batch that does not fit so many ranks
-        Path("ds.json").write_text(json.dumps({**CONFIG, "train_batch_size": "x"}))
+    Path("ds.json").write_text(json.dumps({**CONFIG, "train_batch_size": "x"}))
+    with pytest.raises(dsconfig.ConfigError) as caught:
         dsconfig.load("ds.json", **said)
     report = caught.value.report
     return {"target": report.target.text, "world-size": report.world_size, "consumer": report.consumer}
@@ -129,3 +129,62 @@ def test_a_launch_file_leads_to_the_block_of_its_config() -> None:
     assert (run.release, run.world_size, run.consumer) == ("0.16.9", 4, "transformers")
     assert {child.target.text for child in dsconfig.check("run.sh").children} == {"0.16.9"}
     assert {child.world_size for child in dsconfig.check("run.sh").children} == {4}
+
+
+@pytest.mark.parametrize("form", ["path", "text", "bytes", "dict"])
+def test_every_form_of_a_config_has_its_block(form: str) -> None:
+    text = json.dumps(CONFIG)
+    source: Any = {"path": "ds.json", "text": text, "bytes": text.encode(), "dict": CONFIG}[form]
+    run = dsconfig.resolve(source, training_args=ARGS)
+    assert (run.release, run.world_size, run.consumer) == ("0.16.9", 4, "transformers")
+    assert (run.train_batch_size, run.config["zero_optimization"]["reduce_bucket_size"]) == (64, 64 * 64)
+    shown = dsconfig.show(source, training_args=ARGS)
+    assert shown.release == "0.16.9"
+    assert {value.key: value.value for value in shown.values}["train_batch_size"] == 64
+    estimate = dsconfig.memory(source, training_args=ARGS)
+    assert (estimate.release, estimate.world_size) == ("0.16.9", 4)
+
+
+@pytest.mark.parametrize("block", [{"world-size": 0}, {"world-size": "4"}, {"world-size": True}, {}, 8])
+def test_a_block_that_says_no_number_of_ranks(block: Any) -> None:
+    config = {"$dsconfig": block, "train_micro_batch_size_per_gpu": 2}
+    with pytest.raises(dsconfig.UnknownWorldSizeError):
+        dsconfig.resolve(config)
+    assert dsconfig.check(config).world_size is None
+    assert dsconfig.resolve(config, 2).train_batch_size == 4
+
+
+def test_a_block_that_names_no_release() -> None:
+    config = {"$dsconfig": {"target": "9.9", "world-size": 2}, "train_micro_batch_size_per_gpu": 2}
+    assert dsconfig.check(config).target.text == dsconfig.check({}).target.text
+    shown = dsconfig.show({**config, "$dsconfig": {"world-size": 2}})
+    assert dsconfig.show(config).release == shown.release
+    assert dsconfig.memory(config, MODEL).world_size == 2
+
+
+def test_a_range_of_releases_means_its_newest() -> None:
+    config = {"$dsconfig": {"target": ">=0.16,<0.17", "world-size": 2}, "train_micro_batch_size_per_gpu": 2}
+    assert dsconfig.resolve(config).release == "0.16.9"
+    assert dsconfig.show(config).release == dsconfig.memory(config, MODEL).release == "0.16.9"
+
+
+def test_the_environment_comes_before_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert dsconfig.resolve("ds.json", training_args=ARGS).world_size == 2
+
+
+@pytest.mark.parametrize("leads", ["acc.yaml", "run.sh"])
+def test_accelerate_s_launch_file_leads_to_the_block_of_its_config(leads: str) -> None:
+    config = {**CONFIG, "$dsconfig": {"target": "0.16.9", "world-size": 4}, "zero_optimization": {"stage": 3}}
+    Path("ds.json").write_text(json.dumps(config | {"train_micro_batch_size_per_gpu": 2}))
+    Path("acc.yaml").write_text(
+        "distributed_type: DEEPSPEED\nnum_processes: 16\ndeepspeed_config: {deepspeed_config_file: ds.json}\n"
+    )
+    Path("run.sh").write_text("accelerate launch --config_file acc.yaml t.py\n")
+    run = dsconfig.resolve(leads)
+    assert (run.release, run.world_size, run.train_batch_size) == ("0.16.9", 4, 64)
+    assert dsconfig.show(leads).release == "0.16.9"
+    report = dsconfig.check(leads)
+    while report.children:
+        (report,) = report.children
+    assert (report.target.text, report.world_size) == ("0.16.9", 4)

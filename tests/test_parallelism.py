@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from dsconfig import NotModelledError, ResolveError, check, memory, resolve
+from dsconfig import NotModelledError, ResolveError, UnknownWorldSizeError, check, fix, memory, resolve, show
+from dsconfig.cli import main
 from dsconfig.core.batch import ABSENT
 from dsconfig.core.data_parallel import Degree, Parallelism, UnevenError, data_parallel_size
 
@@ -46,6 +47,10 @@ def script(text: str) -> str:
         (f"{MEGATRON} --tensor-model-parallel-size 2 --context-parallel-size 2", 4),
         (f"TP=2\n{MEGATRON} --tensor-model-parallel-size $TP", 8),
         (f"{MEGATRON} --tensor-model-parallel-size 64", 1),
+        (f"{MEGATRON} --tensor-model-parallel-size 2 --expert-model-parallel-size 4 --ep-size 4", 8),
+        (f"{MEGATRON} --tensor-model-parallel-size 2 --sequence-parallel --no-pipeline-parallel", 8),
+        (f'P=(\n--pipeline-model-parallel-size 4\n)\n{MEGATRON} "${{P[@]}}"', 4),
+        (f"deepspeed --num_gpus 8 mine.py --expert_parallel_size 4 {NAMES}", 8),
         (f"torchrun --nproc_per_node 8 mine.py --tensor-model-parallel-size 2 {NAMES}", 4),
         (f"deepspeed --num_gpus 8 mine.py --tensor_parallel_size 1 {NAMES}", 8),
         (f"deepspeed --num_gpus 8 mine.py --vllm_tensor_parallel_size 4 {NAMES}", 8),
@@ -199,6 +204,50 @@ def test_memory_of_what_is_not_modelled() -> None:
     model |= {"intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 4096}
     with pytest.raises(NotModelledError, match="pipeline parallelism is not modelled: `--pipeline-model"):
         memory(script(f"{MEGATRON} --pipeline-model-parallel-size 2"), model, target="0.19.8")
+
+
+@pytest.mark.parametrize(
+    ("key", "release", "from_file", "size"),
+    [
+        ({"tensor_parallel": {"autotp_size": 2}}, "0.19.8", True, 8),  # groups are made after the batch
+        ({"sequence_parallel_size": 2}, "0.19.8", False, 4),
+        ({"sequence_parallel_size": 2}, "0.19.8", True, 8),
+        ({"sequence_parallel_size": 2}, "0.16.9", False, 8),
+        ({"expert_parallel": {"enabled": True, "autoep_size": 4}}, "0.19.8", True, 8),
+        ({"pipeline": {"stages": 4}}, "0.19.8", True, 8),  # no engine reads it
+    ],
+)
+def test_keys_of_the_config(key: dict[str, Any], release: str, from_file: bool, size: int) -> None:
+    config = {**CONFIG, **key}
+    source = json.dumps(config) if from_file else config
+    run = resolve(source, 8, release, set={"zero_optimization.stage": 2})
+    assert (run.data_parallel_size, run.train_batch_size) == (size, 32 * size)
+
+
+def test_no_formula_where_the_degree_is_unknown_too() -> None:
+    script(f"deepspeed --num_gpus=$N pretrain_gpt.py --pipeline-model-parallel-size $PP {NAMES}")
+    with pytest.raises(UnknownWorldSizeError) as caught:
+        resolve("run.sh", target="0.19.8")
+    assert caught.value.formula is None
+    with pytest.raises(UnknownWorldSizeError) as caught:
+        resolve("run.sh", target="0.19.8", pp=4)
+    assert caught.value.formula == "train_batch_size = 4 × 8 × GPUs / 4"
+    with pytest.raises(ResolveError, match="the data-parallel size is not known: `--pipeline-model"):
+        resolve("run.sh", 8, target="0.19.8")
+
+
+def test_every_verb_divides(capsys: pytest.CaptureFixture[str]) -> None:
+    script(f"{MEGATRON} --pipeline-model-parallel-size 4 --tensor-model-parallel-size 2")
+    assert main(["resolve", "run.sh"]) == 0
+    assert "2 data-parallel of 16 ranks" in capsys.readouterr().err
+    values = {value.key: value.value for value in show("run.sh").values}
+    assert values["train_batch_size"] == 64
+    Path("ds.json").write_text(json.dumps({**CONFIG, "train_batch_size": 64}))
+    assert main(["check", "run.sh"]) == 0
+    assert fix("run.sh").report.ok
+    Path("ds.json").write_text(json.dumps({**CONFIG, "train_batch_size": 512}))
+    assert main(["check", "run.sh"]) == 1
+    assert main(["resolve", "run.sh"]) == 1
 
 
 def test_one_function_divides() -> None:

@@ -119,7 +119,7 @@ class Job(NamedTuple):
         where, lines = f"{self.launch.name}{line}", list[str]()
         if world_size is None and self.processes.open:
             words = " and ".join(f"`{word}`" for word in self.processes.open)
-            lines.append(f"{where} leaves the number of ranks to the run: {words}; --world-size says it")
+            lines.append(f"{where} leaves the number of ranks to the run: {words}; give --world-size")
         if (degree := self.known.parallelism.unknown) is not None:
             lines.append(f"the data-parallel size is not known: {degree}; the batch is not checked")
         return lines

@@ -5,18 +5,45 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dsconfig.consumers.accelerate_launch_file import BLOCK
 from dsconfig.core.data_parallel import Degree, Parallelism
 from dsconfig.core.file_bytes import contents
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.json_values import at
+from dsconfig.document import Document
 from dsconfig.launch.config_search import search
+from dsconfig.launch.launch_format import Format
 from dsconfig.launch.training_arguments import plain
 
-if TYPE_CHECKING:
-    from dsconfig.launch.job import Job
+
+class Launch(Protocol):
+    """What a job has of its launch file; see `launch.job.Job`."""
+
+    @property
+    def format(self) -> Format:
+        """The program, and how its launch file is recognized."""
+
+    @property
+    def launch(self) -> Document:
+        """The launch file."""
+
+    @property
+    def line(self) -> int | None:
+        """The line of the command in a script."""
+
+    @property
+    def arguments(self) -> Mapping[str, Json] | None:
+        """The flags of the command; None where the launch file's keys are the arguments."""
+
+    @property
+    def program_file(self) -> str:
+        """The Python program that the command starts."""
+
+    @property
+    def folder(self) -> str:
+        """The folder that the script has entered before."""
 
 
 class Row(NamedTuple):
@@ -73,7 +100,7 @@ _KINDS = {"tp": "tensor", "pp": "pipeline", "sp": "sequence", "cp": "context", "
 _KINDS |= {"pipe": "pipeline", "seq": "sequence"}
 
 
-def parallelism(job: Job) -> Parallelism:
+def parallelism(job: Launch) -> Parallelism:
     """The degrees of a job, each with the place that it is written at."""
     own = job.launch.value() if job.arguments is None else job.arguments
     data = {str(key).replace("-", "_"): value for key, value in own.items()} if isinstance(own, dict) else {}
@@ -91,7 +118,7 @@ def of_launch_file(data: Json, name: str) -> Parallelism:
     return Parallelism(tuple(_degrees(ACCELERATE, block, f" of `parallelism_config` in {name}")))
 
 
-def _of_program(job: Job, data: Mapping[str, Json]) -> Iterator[Degree]:
+def _of_program(job: Launch, data: Mapping[str, Json]) -> Iterator[Degree]:
     where = _where(job)
     rows = _ROWS.get(job.format.name)
     if rows is None and any(name in data for row in MEGATRON[:3] for name in row.names):
@@ -106,7 +133,7 @@ def _of_program(job: Job, data: Mapping[str, Json]) -> Iterator[Degree]:
                 yield from _degrees((row,), {name: value}, where, flags=True)
 
 
-def _of_accelerate(job: Job, data: Mapping[str, Json]) -> Iterator[Degree]:
+def _of_accelerate(job: Launch, data: Mapping[str, Json]) -> Iterator[Degree]:
     """Flags of `accelerate launch`, and the argument `parallelism_config` of the Trainer."""
     rows = [row._replace(names=row.names[:1]) for row in ACCELERATE]
     yield from _degrees(rows, data, _where(job), flags=job.arguments is not None)
@@ -134,7 +161,7 @@ def _size(value: Json) -> int | None:
     return max(1, number) if type(number) is int else None
 
 
-def _where(job: Job) -> str:
+def _where(job: Launch) -> str:
     name = job.launch.name
     name = name if name.startswith("<") else os.path.relpath(name)
     return f" in {name}" if job.line is None else f" in {name}:{job.line}"
@@ -150,7 +177,7 @@ _DEFAULT = re.compile(r"\bdefault\s*=\s*(\d{1,6})\b")
 _LONGEST = 1 << 20
 
 
-def _with_pipeline(job: Job, data: Mapping[str, Json], found: list[Degree]) -> list[Degree]:
+def _with_pipeline(job: Launch, data: Mapping[str, Json], found: list[Degree]) -> list[Degree]:
     """The degrees with the stages of the `PipelineModule` that the job's program builds, if it builds one.
 
     A pipelined model brings its own grid, by which DeepSpeed divides the batch: __init__.py:initialize.
@@ -165,7 +192,7 @@ def _with_pipeline(job: Job, data: Mapping[str, Json], found: list[Degree]) -> l
     return [*others, Degree("pipeline", stages, source)]
 
 
-def _program(job: Job) -> str:
+def _program(job: Launch) -> str:
     place = search(job.program_file, job.launch.name, job.folder)
     if place.path is None:
         return ""

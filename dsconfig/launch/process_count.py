@@ -52,7 +52,7 @@ def processes(given: Mapping[str, Json], shell: ShellCommand) -> Processes:
             known = {counts: count, nodes: shell.variables.get(nodes, "1")}
             return _multiplied(known, nodes, counts)
     if shell.words[0] == "srun":
-        return Processes(_of_slurm(shell))
+        return _of_slurm(shell)
     devices = shell.variables.get("CUDA_VISIBLE_DEVICES", "")
     if shell.words[0] == "deepspeed" and not {"hostfile", "num_nodes"} & given.keys() and devices:
         if _OPEN.search(devices):
@@ -91,11 +91,13 @@ def _multiplied(counts: Mapping[str, Json], nodes: str, processes: str) -> Proce
 
 
 _SHOWN = 60
+_SUBSTITUTION = re.compile(r"`([^`]*)`")
+"""The old form of `$(...)`, in which backticks would end the quotation of a message."""
 
 
 def _written(name: str, value: Json) -> str:
     """A flag or a variable as it stands in a command."""
-    text = "" if value in (None, True) else str(value)
+    text = "" if value in (None, True) else _SUBSTITUTION.sub(r"$(\1)", str(value))
     text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
     return f"{name}={text}" if name and text else name or text
 
@@ -133,22 +135,31 @@ def _of_mpi(words: tuple[str, ...]) -> Processes | None:
     return Processes(None)
 
 
-def _of_slurm(shell: ShellCommand) -> int | None:
+def _of_slurm(shell: ShellCommand) -> Processes:
     """The tasks of a step, where each is a process that trains: `srun python train.py`."""
     started = next((word for word in shell.words[1:_START] if _is_program(word)), "")
     if not started.rpartition("/")[2].startswith("python"):
-        return None
+        return Processes(None)
     at = shell.words.index(started)
     if "-m" in shell.words[at + 1 : at + 3]:  # perhaps a launcher
-        return None
+        return Processes(None)
     own = dict(_pairs(shell.words[:at], ("-n", "--ntasks", "-N", "--nodes", "--ntasks-per-node")))
     known = shell.variables
-    if (count := own.get("--ntasks", own.get("-n"))) is not None:
-        return _product(count)
-    if own:
-        nodes = own.get("--nodes", own.get("-N", known.get("SLURM_NNODES", "1")))
-        return _product(nodes, own.get("--ntasks-per-node", known.get("SLURM_NTASKS_PER_NODE", "1")))
-    return _product(known.get("SLURM_NTASKS"))
+    for flag in ("--ntasks", "-n"):
+        if flag in own:
+            return _multiplied({flag: own[flag]}, "", flag)
+    if not own:
+        tasks = known.get("SLURM_NTASKS")
+        return Processes(None) if tasks is None else _multiplied({"SLURM_NTASKS": tasks}, "", "SLURM_NTASKS")
+    counts: dict[str, Json] = {}
+    for flags, variable in (
+        (("--nodes", "-N"), "SLURM_NNODES"),
+        (("--ntasks-per-node",), "SLURM_NTASKS_PER_NODE"),
+    ):
+        flag = next((flag for flag in flags if flag in own), variable)
+        counts[flag] = own.get(flag, known.get(variable, "1"))
+    nodes, tasks_per_node = counts
+    return _multiplied(counts, nodes, tasks_per_node)
 
 
 def _is_program(word: str) -> bool:

@@ -179,8 +179,7 @@ def _job(
         if not is_launch_file(document.value()):
             return None  # a launch file of Accelerate that has nothing to do with DeepSpeed
         job = job._replace(flags=_of_block(command))
-        if command.processes.open:  # a flag of the command comes before the file's own number
-            document = _without_processes(document)
+        document = _without_processes(document, command)
     if command.format is None and command.reader == "transformers":
         # Its program may be known, and read the file itself.
         reader = reader_of(place.path, Reader(command.reader, "", "script"))
@@ -191,10 +190,10 @@ def _job(
     return job._replace(format=told, document=document, place=place)
 
 
-def _without_processes(launch: Document) -> Document:
-    """A launch file of Accelerate whose number of processes counts for nothing."""
+def _without_processes(launch: Document, command: Command) -> Document:
+    """A launch file of Accelerate, without its number of processes where a flag of the command says it."""
     data = launch.value()
-    if not isinstance(data, dict) or "num_processes" not in data:
+    if not command.processes.open or not isinstance(data, dict) or "num_processes" not in data:
         return launch
     return launch.read_as({key: value for key, value in data.items() if key != "num_processes"})
 

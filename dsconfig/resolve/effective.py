@@ -98,7 +98,8 @@ def effective_in(
         else:
             formula = _formula(seen, release, found, training_args)
             if found is not None:
-                messages = (*messages, Message("note", f"no world size: {found.source}"))
+                told = [found.source, *([formula] if formula else []), "give --world-size"]
+                messages = (*messages, Message("note", f"no world size: {'; '.join(told)}"))
     except ResolveError as error:
         messages = (*messages, Message("note", f"no batch at world size {size}: {error.reason}"))
     made = run or _filled(seen, release, training_args, model_config)

@@ -43,7 +43,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     Args:
         source: a path, text, bytes, a dict or a document that was read; see `check`.
         model: its `config.json` (a path or a mapping), a name, or a `Shape`; None: as the file itself names.
-        world_size: number of ranks, one a GPU; None: the environment's `WORLD_SIZE`.
+        world_size: number of ranks, one a GPU; None: as for `resolve`.
         target: the release that runs it, of a range the newest; None: as for `check`.
         consumer: who reads the file; None: it is found out.
         sequence_length: tokens of a sequence; None: as a launch file says, else 2048.
@@ -61,7 +61,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
 
     Raises:
         NotModelledError: something in the config or the model is not modelled; the text names it.
-        ResolveError, OSError, UnknownReleaseError, ValueError: as `resolve` does.
+        UnknownWorldSizeError, ResolveError, OSError, UnknownReleaseError, ValueError: as `resolve` does.
     """
     given = (sequence_length, micro_batch, attention, checkpointing, lora, optimizer, zero_init)
     options = Options(

@@ -23,7 +23,8 @@ def show(
     Args:
         source: a path, text, bytes, a dict or a `Config`; see `check`.
         keys: list only these keys and what is below them, with all defaults.
-        world_size: number of ranks; None: the batch is not derived.
+        world_size: number of ranks; None: as the file itself or its launch file says, else the batch is a
+            formula in the number of GPUs.
         target: the release that reads it, of a range the newest; None: as for `check`.
         consumer: who reads the file; see `check`.
         training_args: what the consumer fills "auto" from; see `resolve`.

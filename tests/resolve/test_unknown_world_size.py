@@ -55,6 +55,11 @@ def written(script: str) -> str:
         (f"CUDA_VISIBLE_DEVICES=$DEVICES deepspeed {NAMES}", "`CUDA_VISIBLE_DEVICES=$DEVICES`"),
         (f"accelerate launch --num_processes $N {NAMES}", "`--num_processes=$N`"),
         (f"mpirun -np $N python {NAMES}", "`-np $N`"),
+        (f"srun --ntasks=$SLURM_NTASKS python {NAMES}", "`--ntasks=$SLURM_NTASKS`"),
+        (f"srun -N $NODES --ntasks-per-node 8 python {NAMES}", "`-N=$NODES`"),
+        (f"srun python {NAMES}", "does not say how many processes"),
+        (f"deepspeed --num_gpus=`nvidia-smi -L | wc -l` {NAMES}", "`--num_gpus=$(nvidia-smi -L | wc -l)`"),
+        (f"torchrun --nproc_per_node=$((N * 2)) {NAMES}", "`--nproc_per_node=$((N * 2))`"),
         (f"torchrun --nnodes=1:4 --nproc_per_node=8 {NAMES}", "`--nnodes=1:4`"),
         (f"deepspeed {NAMES}", "does not say how many processes"),
         (f"torchrun {NAMES}", "does not say how many processes"),
@@ -88,7 +93,7 @@ def test_a_flag_that_is_unknown_comes_before_the_number_of_accelerate_s_file() -
     )
     command = "accelerate launch --config_file acc.yaml {} t.py"
     assert resolve(written(command.format("")), target="0.19.8").world_size == 4
-    with pytest.raises(UnknownWorldSizeError, match="num_processes=.N"):
+    with pytest.raises(UnknownWorldSizeError, match=r"num_processes=.N"):
         resolve(written(command.format("--num_processes $N")), target="0.19.8")
     (child,) = check("run.sh").children
     assert [child.world_size, *(each.world_size for each in child.children)] == [None, None]

@@ -12,6 +12,7 @@ import dsconfig
 from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_bytes
+from dsconfig.launch.formats import format_of
 from tests.cases import cases
 from tests.parity.generators.cases import generate
 from tests.schema.agreement import TYPES, covered, expressible, faults
@@ -73,7 +74,12 @@ def from_data() -> Iterator[Judged]:
         report = case.check()
         assert report.document is not None
         config = report.document.value()
-        if isinstance(config, dict) and sound(report) and not is_launch_file(config):
+        if (
+            isinstance(config, dict)
+            and sound(report)
+            and not is_launch_file(config)
+            and format_of(config) is None
+        ):
             reader = case.consumer.partition("==")[0]
             yield judge(case.label, config, report, case.target, reader)
 

@@ -169,7 +169,7 @@ def ranks_not_divided_by_parallelism(ctx: Context) -> Iterator[Finding]:
         near = " or ".join(map(str, nearest_multiples(ranks, divisor)))
         yield ctx.at(
             "",
-            f"{ranks} ranks cannot be shared out in groups of {divisor} ({parallelism} parallel): "
+            f"world size {ranks} is not divisible by {divisor} ({parallelism} parallel): "
             f"{division(ranks, divisor)} ({parallelism.sources})",
             help=f"run on {near} ranks, or choose sizes whose product divides {ranks}",
             part="key",
