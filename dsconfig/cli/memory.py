@@ -8,13 +8,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_color, add_file, add_settings, consumer, world_size
-from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
+from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, reason, write
-from dsconfig.cli.memory_fit import PART, fit, largest, margin
+from dsconfig.cli.memory_fit import exit_code, fit, largest, margin
 from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.plot_output import NEEDS_MATPLOTLIB, plotted
 from dsconfig.cli.resolve_helpers import assignment, explain, refuse_open, tell
-from dsconfig.cli.size_arguments import amount, count, times
+from dsconfig.cli.size_arguments import amount, count, gpu, times
 from dsconfig.render.fingerprint import as_json
 from dsconfig.render.printable import printable
 
@@ -48,7 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_color(parser)
     add_settings(parser)
     told = "more than --gpu or --host has, or the release refuses the config"
-    tell_exit_codes(parser, {CLEAN: "shown", FINDINGS: told}, NOT_COUNTED)
+    wrong = "wrong use, an internal error, or what is not modelled decides whether it fits"
+    from dsconfig.consumers.gpus import CARDS
+
+    cards = f"Cards that --gpu and --fit know by name: {', '.join(CARDS)}."
+    tell_exit_codes(
+        parser, {CLEAN: "shown", FINDINGS: told, FAILED: wrong}, "\n\n".join((NOT_COUNTED, cards))
+    )
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +75,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     told = "activations are computed again, layer by layer (default: as a launch file says, else not)"
     checks = add("--checkpointing", action=argparse.BooleanOptionalAction, help=told)
     add("--optimizer", metavar="NAME", help="what the script hands to DeepSpeed (default: adamw)")
-    built = add("--zero-init", action=argparse.BooleanOptionalAction, help="build in shards at stage 3")
+    told = "build in shards at stage 3 (default: as the Trainer and Accelerate do)"
+    built = add("--zero-init", action=argparse.BooleanOptionalAction, help=told)
     built.default = checks.default = None
     add("--set", type=assignment, action="append", metavar="KEY=VALUE", help="write a value first, as JSON")
     add("--target", metavar="RELEASE", help="the release that runs it (default: the installed DeepSpeed)")
@@ -80,13 +87,23 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_result(parser: argparse.ArgumentParser) -> None:
+    from dsconfig.consumers.gpus import PART
+
     add = parser.add_argument_group("result").add_argument
-    add("--gpu", type=amount, metavar="SIZE", help="the memory of a GPU: exit code 1 where it is not enough")
+    told = (
+        "the memory of a GPU, as 80GiB, or the card, as h100, a100-40, 4090, 48GB (cards sold by that size):"
+    )
+    add("--gpu", type=gpu, metavar="GPU", help=f"{told} exit code 1 where it is not enough")
     told = "the memory of a host: exit code 1 where it is not enough (default: as settings say)"
     add("--host", type=amount, metavar="SIZE", help=told)
     told = f"kept free on a GPU (default: 2GiB and 1/{PART} of its memory)"
     add("--margin", type=amount, metavar="SIZE", help=told)
-    add("--fit", type=amount, metavar="SIZE", help="the smallest changes that fit a GPU of this memory")
+    add(
+        "--fit",
+        type=gpu,
+        metavar="GPU",
+        help="the smallest changes that fit a GPU of this memory, or this card",
+    )
     told = "with --fit: write the config with these changes, and --set's, to this file (`-`: stdout)"
     add("-o", "--output", metavar="OUT", help=told)
     told = "the largest micro batch, sequence or model (by its layers) that --gpu holds"
@@ -184,6 +201,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
         set=dict(args.set or ()),
         training_args=mapping(args.training_args),
         job=job if size is None else job._replace(world_size=Fact(size, "argument", "--world-size")),
+        room=args.gpu.room(args.margin) if args.gpu is not None else None,
     )
 
 
@@ -191,7 +209,7 @@ def _plot(found: Estimate, args: argparse.Namespace, suffix: str) -> None:
     from dsconfig.cli.memory_chart import stacks
 
     try:
-        drawn = stacks(found, args.gpu, suffix)
+        drawn = stacks(found, args.gpu and args.gpu.least, suffix)
     except ImportError:
         refuse(NEEDS_MATPLOTLIB)
     write(args.plot, drawn)
@@ -216,7 +234,7 @@ def _write(args: argparse.Namespace, found: Estimate) -> int:
     from dsconfig.render.terminal import style_of
     from dsconfig.resolve import memory_text as render
 
-    limits = render.Limits(args.gpu, args.host, margin(args, args.gpu or 0))
+    limits = render.Limits(args.gpu, args.host, margin(args, args.gpu))
     if args.output_format == "json":
         sys.stdout.write(as_json(found.to_dict() | limits.to_dict(found), indent=2) + "\n")
     elif args.output_format == "csv":
@@ -224,4 +242,4 @@ def _write(args: argparse.Namespace, found: Estimate) -> int:
     else:
         style = style_of(sys.stdout, args.color)
         tell(render.text_lines(found, limits, style), style, sys.stdout)
-    return CLEAN if limits.hold(found) else FINDINGS
+    return exit_code(limits.verdicts(found))

@@ -5,26 +5,33 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.errors import CLEAN, FINDINGS, note, refuse
+from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, note, refuse
 from dsconfig.cli.files import is_stdout, refuse_inputs, write
 from dsconfig.cli.output import put, refuse_unlike
 from dsconfig.cli.resolve_helpers import tell
 from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
+    from dsconfig.consumers.gpus import Gpu
     from dsconfig.document import Document
+    from dsconfig.memory.verdict import Verdict
     from dsconfig.resolve.memory_request import Options
 
-MARGIN, PART = 2 << 30, 32
-"""Kept free of a GPU unless something else is asked for: so many bytes, and a part of its memory."""
+
+def margin(args: argparse.Namespace, gpu: Gpu | None) -> int:
+    """What is kept free of a GPU."""
+    from dsconfig.consumers.gpus import Gpu
+
+    return (gpu or Gpu(0, 0)).margin(args.margin)
 
 
-def margin(args: argparse.Namespace, memory: int) -> int:
-    """What is kept free of a GPU with this memory."""
-    given: int | None = args.margin
-    return MARGIN + memory // PART if given is None else given
+def exit_code(verdicts: Iterable[Verdict | None]) -> int:
+    """The code of the worst verdict: what does not fit, then what nobody can say."""
+    there = set(verdicts)
+    return FINDINGS if "does not fit" in there else FAILED if "unknown" in there else CLEAN
 
 
 def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
@@ -36,7 +43,7 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
 
     _refuse(args, document)
     free = margin(args, args.fit)
-    found = fitted(document, options, max(0, args.fit - free), args.host)
+    found = fitted(document, options, args.fit.room(args.margin), args.host)
     done, failed = None, ""
     if args.output and found.fits:
         try:
@@ -59,7 +66,7 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
         refuse(failed)
     elif args.output:
         note(f"{args.output} is not written")
-    return CLEAN if found.fits else FINDINGS
+    return exit_code([found.verdict])
 
 
 def _refuse(args: argparse.Namespace, document: Document) -> None:
@@ -93,10 +100,10 @@ def largest(args: argparse.Namespace, document: Document, options: Options) -> i
         refuse("--max goes with --gpu")
     if args.output_format == "csv" or args.plot:
         refuse("--max gives text or json")
-    found = largest(document, options, args.max, max(0, args.gpu - margin(args, args.gpu)))
+    found = largest(document, options, args.max, args.gpu.room(args.margin))
     if args.output_format == "json":
         sys.stdout.write(as_json({"max": found.to_dict()}, indent=2) + "\n")
     else:
         style = style_of(sys.stdout, args.color)
         tell(render.max_lines(found, args.gpu, style), style, sys.stdout)
-    return CLEAN if found.value else FINDINGS
+    return exit_code([found.verdict])

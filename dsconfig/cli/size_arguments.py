@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dsconfig.consumers.gpus import Gpu
 
 MOST = 10**18
 """No number is counted up to this."""
@@ -14,6 +18,16 @@ def amount(text: str) -> int:
 
     try:
         return byte_sizes.amount(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def gpu(text: str) -> Gpu:
+    """The memory of a GPU: an amount, a card's name, or the size by which cards are sold."""
+    from dsconfig.consumers import gpus
+
+    try:
+        return gpus.gpu(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.launch.config_search import is_name
-from dsconfig.launch.formats import FORMATS
+from dsconfig.launch.formats import FORMATS, is_of
 from dsconfig.launch.job import text_of
 from dsconfig.launch.launch_format import Format
 from dsconfig.launch.model_argument import TARGETS
@@ -38,7 +38,9 @@ class Command(NamedTuple):
     format: Format | None
     """The program, where it is one of those that have a row."""
     arguments: dict[str, Json]
-    """Its flags, without their dashes (None: known to the job's shell alone); `ENV`: its variables."""
+    """Its flags, without their dashes (None: known to the job's shell alone); `ENV`: its variables; `SCRIPT`:
+    the name of the script, module or verb that it runs, where that is clear.
+    """
     world_size: int | None
     offset: int
     """Where it begins in the text."""
@@ -69,7 +71,7 @@ def _command(shell: ShellCommand) -> Command | None:
     if (path := _of_elastic(words)) is not None:
         ranks = processes(given, shell).ranks
         return Command(path, "elastic run", "elastic", None, given, ranks, shell.offset, shell.folder)
-    program = _program(words) if given else None
+    program = _program(words, given) if given else None
     flag = next((flag for flag in READERS if _names(flag, given, words, program)), "")
     if not flag and not (program is not None and program.makes) and not _plugin(words, given):
         return None
@@ -84,7 +86,7 @@ def _command(shell: ShellCommand) -> Command | None:
         f"--{flag}" if flag else words[0],
         reader,
         program,
-        {**given, **dict.fromkeys(unknown), "ENV": dict(shell.variables)},
+        {**given, **dict.fromkeys(unknown), "ENV": dict(shell.variables), "SCRIPT": _script(words)},
         started.ranks,
         shell.offset,
         shell.folder,
@@ -112,11 +114,22 @@ def _of_elastic(words: tuple[str, ...]) -> str | None:
     return None
 
 
-def _program(words: tuple[str, ...]) -> Format | None:
+def _script(words: tuple[str, ...]) -> str | None:
+    """The name of what a command runs: `dpo` of `scripts/dpo.py`, `-m trl.scripts.dpo` and `trl dpo`."""
+    for word, before in zip(words, ("", *words), strict=False):
+        if word.endswith(".py"):
+            return word.rpartition("/")[2].removesuffix(".py")
+        if before == "trl" or (before in ("-m", "--module") and not word.startswith("torch.")):
+            return word.rpartition(".")[2]
+    return None
+
+
+def _program(words: tuple[str, ...], given: Mapping[str, Json]) -> Format | None:
     """The program that a command runs, where the table has a row for it."""
     first = [word for word in words[:_BEFORE_ARGUMENTS] if not word.startswith("-")]
     for each in _PROGRAMS:
-        if any(fnmatchcase(word, pattern) for word in first for pattern in each.programs):
+        patterns = each.programs + (each.scripts if each.scripts and is_of(each, given) else ())
+        if any(fnmatchcase(word, pattern) for word in first for pattern in patterns):
             return each
     return None
 

@@ -21,7 +21,8 @@ FORMATS: tuple[Format, ...] = (
         config=("deepspeed",),
         source="LLaMA-Factory hparams/parser.py:read_args",
         numbers="omegaconf",
-        programs=("llamafactory-cli", "llamafactory"),
+        programs=("llamafactory-cli", "llamafactory", "*train_bash.py"),
+        scripts=("*train.py",),  # src/train.py, which came after src/train_bash.py
     ),
     Format(
         "LLaMA-Factory v1",
@@ -280,10 +281,12 @@ def format_of(data: object) -> Format | None:
     """The format of a launch file; None for anything else."""
     if not isinstance(data, Mapping) or _KEYS.isdisjoint(data):
         return None
-    for each in FORMATS:
-        if any(all(_has(data, sign) for sign in signs) for signs in each.signs):
-            return each
-    return None
+    return next((each for each in FORMATS if is_of(each, data)), None)
+
+
+def is_of(found: Format, data: Mapping[str, Json]) -> bool:
+    """Whether keys, or the flags of a command, show that they are of this format."""
+    return any(all(_has(data, sign) for sign in signs) for signs in found.signs)
 
 
 def _has(data: Mapping[str, Json], sign: str) -> bool:

@@ -98,14 +98,19 @@ def _all(jobs: Mapping[str, list[Job] | None]) -> list[Job]:
     return [job for found in jobs.values() for job in found or ()]
 
 
+def jobs_naming(name: str) -> list[Job]:
+    """Every job that names the config at a path, whoever reads it there."""
+    if name.startswith("<") or not name:
+        return []
+    return _all(_by_script(name, None))
+
+
 def is_autotuned(name: str) -> bool:
     """Whether every command known to start a job with the config at a path starts DeepSpeed's autotuner.
 
     Source: deepspeed launcher/runner.py, `--autotuning` (`tune` or `run`).
     """
-    if name.startswith("<") or not name:
-        return False
-    jobs = _all(_by_script(name, None))
+    jobs = jobs_naming(name)
     return bool(jobs) and all((job.arguments or {}).get("autotuning") in ("tune", "run") for job in jobs)
 
 

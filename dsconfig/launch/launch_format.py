@@ -63,6 +63,8 @@ class Format(NamedTuple):
     """The samples of an update, where the accumulation steps are made to come to them."""
     programs: tuple[str, ...] = ()
     """Words of a command that run this program, as patterns of file names."""
+    scripts: tuple[str, ...] = ()
+    """Names that scripts of other programs have too: its own is known by the signs among the flags."""
     sets: tuple[tuple[str, str, int], ...] = ()
     """What its program writes into a config without a batch: the key, the launch file's own, its default."""
     replaces: bool = False

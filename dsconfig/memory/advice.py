@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.engines.param_coordinator import GATHERED
+from dsconfig.memory.engines.zero12_state import Flattened
 from dsconfig.memory.graph import Segment
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def remarks(engine: Engine, ledger: Ledger) -> tuple[Remark, ...]:
     """All of them."""
     return (
         *_bucket(engine),
+        *_flattened(engine, ledger),
         *_third(engine, ledger),
         *_counted_again(engine),
         *_taken_for_half(engine),
@@ -49,6 +51,18 @@ def _bucket(engine: Engine) -> Iterator[Remark]:
             f"the bucket of {setup.bucket:,} elements is larger than all {engine.elements:,} that are trained"
         )
         yield Remark(f"{ZERO}reduce_bucket_size", f"{text}, and is allocated whole")
+
+
+def _flattened(engine: Engine, ledger: Ledger) -> Iterator[Remark]:
+    """Where weights are flattened decides the highest peak (`flatten_on_accelerator`, stage_1_and_2.py)."""
+    if not isinstance(engine, Flattened) or engine.setup.ways.flattens_on_host:
+        return
+    since = "from 0.19.0 on stages 1 and 2 flatten the weights on the host where the GPU lacks room"
+    if engine.on_host:
+        yield Remark(f"{ZERO}stage", f"{since} for a second copy of them, as here")
+    peaks = {phase: peak.bytes for phase, peak in ledger.rank.peaks.items()}
+    if engine.setup.room is None and max(peaks, key=lambda phase: peaks[phase]) == "load":
+        yield Remark(f"{ZERO}stage", f"{since} for a second copy of them: `--gpu` tells whether it does")
 
 
 def _third(engine: Engine, ledger: Ledger) -> Iterator[Remark]:

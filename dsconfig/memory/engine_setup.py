@@ -12,7 +12,7 @@ from dsconfig.memory.engines.setup import Rule, Setup, Swapping, Third, ways_of
 from dsconfig.memory.models.decoder_variants import STYLES
 from dsconfig.memory.muon_support import refuse_muon
 from dsconfig.memory.not_modelled import NotModelledError, reason
-from dsconfig.memory.optimizers import of_client, of_config
+from dsconfig.memory.optimizers import CLIENT, CPU_CLIENT, of_client, of_config
 from dsconfig.memory.superoffload_support import super_offload
 from dsconfig.memory.ulysses import KEY as SEQUENCE
 from dsconfig.memory.ulysses import SINCE as ULYSSES
@@ -94,6 +94,13 @@ class Values:
     def written(self, section: str) -> bool:
         """Whether the config says anything below a section."""
         return any(key.startswith(f"{section}.") for key in self.given)
+
+
+def usual_client(values: Values) -> str | None:
+    """What a script hands to DeepSpeed; None where the config has an optimizer."""
+    if values.text("optimizer.type"):
+        return None
+    return CPU_CLIENT if values.text(f"{ZERO}offload_optimizer.device") in OFFLOADED else CLIENT
 
 
 def setup_of(values: Values, world: int, client: str | None, zero_init: bool, release: int) -> Setup:
@@ -260,7 +267,7 @@ def _leaves(values: Values) -> tuple[str, ...]:
 def _optimizer(values: Values, client: str | None, offloads: bool, muon_late: bool) -> Rule:
     kind = values.text("optimizer.type")
     if client is not None or kind is None:
-        return of_client(client or "adamw", offloads)
+        return of_client(client or CLIENT, offloads)
     start = "optimizer.params."
     params = {key.removeprefix(start): value for key, value in values.values.items() if key.startswith(start)}
     rule = of_config(kind, params, offloads)

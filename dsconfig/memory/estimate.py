@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,10 +12,11 @@ from dsconfig.memory.engines.base import CONSOLIDATED, SAVE
 from dsconfig.memory.engines.pinned_memory import PINNED
 from dsconfig.memory.engines.select_engine import engine_of
 from dsconfig.memory.gradient_dtype_errors import refuse_mistyped
-from dsconfig.memory.memory_ledger import ExceededError, Ledger, Place
+from dsconfig.memory.memory_ledger import SLACK, ExceededError, Ledger, Place, with_slack
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.not_modelled import NotModelledError
 from dsconfig.memory.quantized_gather import refuse_quantised
+from dsconfig.memory.verdict import BUILT, EXCEEDS, FITS, RANK, UNKNOWN, Unmodelled, Verdict
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 PHASES = ("load", "forward", "backward", "step")
 """Those of every run; where a model is put together to be saved there is a fifth, `save`."""
 AT_REST = "at rest"
-SLACK, SMALL = 32, 1 << 20
-"""A bound is above the estimate by a thirty-second and a MiB: the workspaces of operations (measured)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,20 @@ class Side:
     def most_bound(self) -> int:
         """The highest of the bounds."""
         return max(self.at_rest, *self.bound.values())
+
+    def floor(self, lowering: Sequence[Unmodelled]) -> int:
+        """The highest of the bounds, without all that could be less."""
+        if not lowering:
+            return self.most_bound
+        if not all(each.terms for each in lowering):
+            return 0
+        names = frozenset[str]().union(*(each.terms for each in lowering))
+        less = [term.phases for term in self.terms if term.name in names]
+        found = [self.at_rest - sum(held.get("at_rest", 0) for held in less)]
+        for phase, count in self.peak.items():
+            part = sum(held.get(phase, 0) for held in less)
+            found.append(self.bound[phase] - part - part // SLACK if part < count else 0)
+        return max(found)
 
     def to_dict(self) -> JsonObject:
         """As JSON has it."""
@@ -117,6 +130,23 @@ class Estimate:
     assumptions: tuple[str, ...]
     findings: tuple[Remark, ...] = ()
     """What the config does to no purpose with this model."""
+    unmodelled: tuple[Unmodelled, ...] = ()
+    """What of the job is not in these numbers, though it changes them."""
+    assumed: tuple[Unmodelled, ...] = (BUILT,)
+    """What of the script they take for granted."""
+
+    def verdict(self, name: str, least: int, most: int | None = None, margin: int = 0) -> Verdict:
+        """Whether a `rank` or a `host` fits so many bytes; `most`: where only a range of them is known."""
+        needed = (self.rank if name == RANK else self.host).most_bound + margin
+        if needed <= least:
+            return UNKNOWN if any(name in each.raises for each in self.unmodelled) else FITS
+        most = least if most is None else most
+        return UNKNOWN if needed <= most or self.floor(name) + margin <= most else EXCEEDS
+
+    def floor(self, name: str) -> int:
+        """What a `rank` or a `host` holds at most, without what could be less than the estimate."""
+        side = self.rank if name == RANK else self.host
+        return side.floor([each for each in (*self.unmodelled, *self.assumed) if name in each.lowers])
 
     def to_dict(self) -> JsonObject:
         """As JSON has it."""
@@ -145,6 +175,7 @@ class Estimate:
             },
             "assumptions": list(self.assumptions),
             "findings": [found.to_dict() for found in self.findings],
+            "not_modelled": [found.to_dict() for found in self.unmodelled],
         }
 
 
@@ -231,7 +262,7 @@ def bound(count: int, phase: str, engine: Engine | None = None) -> int:
     if not count:
         return 0
     more = engine is not None and (phase == "step" or (engine.gathers and phase != "load"))
-    return count + count // SLACK + SMALL + (engine.largest_in(phase) if engine is not None and more else 0)
+    return with_slack(count) + (engine.largest_in(phase) if engine is not None and more else 0)
 
 
 def estimate(

@@ -6,6 +6,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 PLACES = ("rank", "host")
+SLACK, SMALL = 32, 1 << 20
+"""A bound is above the estimate by a thirty-second and a MiB: the workspaces of operations (measured)."""
+
+
+def with_slack(count: int) -> int:
+    """What an estimate of so many bytes stays below."""
+    return count + count // SLACK + SMALL
 
 
 class ExceededError(Exception):

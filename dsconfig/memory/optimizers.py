@@ -12,6 +12,8 @@ from dsconfig.memory.not_modelled import NotModelledError, reason
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
 
+CLIENT, CPU_CLIENT = "adamw", "cpu-adam"
+"""What a script hands to DeepSpeed where nothing says another optimizer; offloaded, it wants its own."""
 FUSED, FOREACH, SINGLE = "fused", "foreach", "single"
 ADAM = {FUSED: (8, 0), FOREACH: (8, 4), SINGLE: (8, 8)}
 CLIENTS: Mapping[str, Rule] = {

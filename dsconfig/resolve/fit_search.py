@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from dsconfig.core.batch import TRAIN as BATCH
 from dsconfig.memory.estimate import Estimate, Room
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.memory_changes import After, Change, over, set_to, steps_of
 from dsconfig.resolve.memory_request import Options, Question, ask
@@ -20,6 +21,7 @@ from dsconfig.resolve.shrink_batch import ZENFLOW, Filler, count, filler_of, sma
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
+    from dsconfig.memory.verdict import Unmodelled, Verdict
 
 ZERO = "zero_optimization."
 SMALL_BUCKET, FEW_LIVE, SMALL_GROUP = 50_000_000, 100_000_000, 100_000_000
@@ -42,11 +44,22 @@ class Fit:
     ranks: int | None = None
     why: str = ""
     chosen: tuple[Change, ...] = ()
+    unmodelled: tuple[Unmodelled, ...] = ()
+
+    verdict: Verdict = EXCEEDS
+    """Whether it fits after all these changes, or what is not modelled decides."""
 
     def to_dict(self) -> JsonObject:
         """As JSON has it."""
         changes: list[Json] = [change.to_dict(bound, host) for change, bound, host in self.changes]
-        return {"fits": self.fits, "changes": changes, "world_size": self.ranks, "why": self.why or None}
+        return {
+            "fits": self.fits,
+            "verdict": self.verdict,
+            "changes": changes,
+            "world_size": self.ranks,
+            "why": self.why or None,
+            "not_modelled": [each.to_dict() for each in self.unmodelled],
+        }
 
 
 Asks = Callable[[Sequence[Change], int], Question]
@@ -59,7 +72,7 @@ def fitted(document: Document, options: Options, room: int, host: int | None = N
     It is the upper bound of the estimate that has to fit, at the highest peak; `room` is without the margin.
     """
     search, first, changes = search_of(document, options, room, host)
-    return search.fit(first, changes)
+    return replace(search.fit(first, changes), unmodelled=first.unmodelled)
 
 
 def search_of(
@@ -69,6 +82,7 @@ def search_of(
     written = dict(options.set or {})
     if options.micro_batch is not None:  # has the last word
         written.pop(MICRO, None)
+    options = options._replace(room=room)
     first = ask(document, options)
 
     def asks(changes: Sequence[Change], ranks: int) -> Question:
@@ -237,7 +251,7 @@ class Search:
         """The changes of the ladder up to the first that fits, without those that it fits without."""
         ranks = first.world_size
         if self.room.holds(first):
-            return Fit(fits=True)
+            return Fit(fits=True, verdict=self._verdict(first))
         chosen: list[Change] = []
         for change in changes:
             fits = self.fits([*chosen, change], ranks)
@@ -245,12 +259,20 @@ class Search:
                 chosen.append(change)
             if fits:
                 chosen = self._needed(chosen, ranks)
-                return Fit(True, self._after(chosen, first), chosen=tuple(chosen))
-        after, most = self._after(chosen, first), self._reason(self.estimate(chosen, ranks) or first)
+                verdict = self._verdict(self.estimate(chosen, ranks) or first)
+                return Fit(True, self._after(chosen, first), chosen=tuple(chosen), verdict=verdict)
+        last = self.estimate(chosen, ranks) or first
+        after, most, verdict = self._after(chosen, first), self._reason(last), self._verdict(last)
         while (ranks := ranks * 2) <= MOST_RANKS:
             if self.fits(chosen, ranks):
-                return Fit(False, after, ranks, most)
-        return Fit(False, after, None, most)
+                return Fit(False, after, ranks, most, verdict=verdict)
+        return Fit(False, after, None, most, verdict=verdict)
+
+    def _verdict(self, found: Estimate) -> Verdict:
+        """The worse of those on a rank and on its host."""
+        sides = ((RANK, self.room.rank), (HOST, self.room.host))
+        verdicts = {found.verdict(name, there) for name, there in sides if there is not None}
+        return EXCEEDS if EXCEEDS in verdicts else UNKNOWN if UNKNOWN in verdicts else FITS
 
     def _needed(self, chosen: list[Change], ranks: int) -> list[Change]:
         """Those without which the others are not enough, the costly left out first.

@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from dsconfig.consumers.accelerate_launch_file import block, is_launch_file
 from dsconfig.core.json_values import at
+from dsconfig.document import read_file
 from dsconfig.job.model_files import is_barred
+from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.find_jobs import job_of
-from dsconfig.launch.job_arguments import jobs_behind
+from dsconfig.launch.job_arguments import jobs_behind, jobs_naming
 from dsconfig.launch.model_argument import ADAPTED, TARGETS, found_from, named, tuning
 from dsconfig.launch.training_arguments import plain
 from dsconfig.memory.not_modelled import NotModelledError
 from dsconfig.resolve.lora import adapter_of
+from dsconfig.resolve.unmodelled import of_optimizer, optimizer_of, unmodelled
 
 if TYPE_CHECKING:
-    from dsconfig.core.json_types import Json
+    from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
     from dsconfig.job.consumer import Reader
     from dsconfig.launch.job import Job
     from dsconfig.memory.graph import Adapter
+    from dsconfig.memory.verdict import Unmodelled
 
 LENGTH = ("cutoff_len", "sequence_len", "max_length", "max_seq_length", "model_max_length", "block_size")
 RANK = ("lora_rank", "lora_r")
 QUANTISED = ("quantization_bit", "load_in_4bit", "load_in_8bit", "quant_bits")
 ATTENTION = {"fa2": "flash", "fa3": "flash", "flash_attention_2": "flash", "flash_attn": "flash"}
 ATTENTION |= {"sdpa": "sdpa", "eager": "eager", "disabled": "eager"}
+INIT, DATA = "zero3_init_flag", (".yaml", ".yml", ".json")
+WORDS = dict.fromkeys(("y", "yes", "t", "true", "on", "1"), True)
+WORDS |= dict.fromkeys(("n", "no", "f", "false", "off", "0"), False)
+"""As Accelerate's `str_to_bool` takes them."""
 
 
 class Told(NamedTuple):
@@ -42,6 +51,14 @@ class Told(NamedTuple):
     adapter: Adapter | None = None
     reentrant: bool = False
     """Whether checkpointing is said to be reentrant."""
+    unmodelled: tuple[Unmodelled, ...] = ()
+    """What else it says that changes what is held, and is not modelled."""
+    optimizer: str | None = None
+    """The optimizer that the Trainer makes, where the config names none; see `CLIENTS`."""
+    optimizers: tuple[Unmodelled, ...] = ()
+    """What of that is not modelled."""
+    zero_init: bool | None = None
+    """Whether the model is built in shards at stage 3 (Accelerate's `zero3_init_flag`)."""
 
 
 def told(document: Document, reader: Reader) -> Told:
@@ -54,7 +71,33 @@ def told(document: Document, reader: Reader) -> Told:
     job = job_of(document)
     jobs = jobs_behind(reader, document.name) if job is None else [job]
     found = list(map(_told, jobs))
-    return found[0] if len({each._replace(name="") for each in found}) == 1 else Told()
+    agreed = found[0] if len({each._replace(name="") for each in found}) == 1 else Told()
+    return agreed._replace(zero_init=_zero3_init(document, [job] if job else jobs_naming(document.name)))
+
+
+def _zero3_init(document: Document, jobs: Sequence[Job]) -> bool | None:
+    """What `zero3_init_flag` says: in Accelerate's launch file, in a flag or a variable of the command.
+
+    Source: accelerate utils/dataclasses.py, `DeepSpeedPlugin.__post_init__`; the Trainer goes by it too where
+    Accelerate's launcher starts it. None where nothing says it, or several files do not agree.
+    """
+    launches = [document.value(), *(job.document.value() for job in jobs if job.document)]
+    launches += _accelerates(document.name)  # they name the config, and are no jobs
+    commands = [job.arguments for job in jobs if job.arguments]
+    said = [block(data).get(INIT) for data in launches if is_launch_file(data)]
+    said += [data.get(INIT) for data in commands]
+    said += [at(data, "ENV.ACCELERATE_DEEPSPEED_ZERO3_INIT") for data in commands]
+    found = {WORDS[word] for value in said if (word := str(value).lower()) in WORDS}
+    return found.pop() if len(found) == 1 else None
+
+
+def _accelerates(name: str) -> Iterator[JsonObject]:
+    """The launch files of Accelerate that name the config at a path."""
+    for launch in launchers_of(name) if name and not name.startswith("<") else ():
+        with suppress(OSError):
+            data = read_file(launch).value() if launch.endswith(DATA) else None
+            if is_launch_file(data):
+                yield data
 
 
 def _told(job: Job) -> Told:
@@ -79,6 +122,9 @@ def _told(job: Job) -> Told:
         attention,
         _adapter(data, program),
         _checkpoints_reentrant(data, program),
+        tuple(unmodelled(data, f" in {name}")),
+        optimizer_of(data),
+        tuple(of_optimizer(data, f" in {name}")),
     )
 
 
@@ -125,8 +171,6 @@ def _adapter(data: Mapping[str, Json], program: str) -> Adapter | None:
         raise NotModelledError(f"training by `{uses}` is not modelled")
     rank = next((found for key in RANK if (found := plain(data.get(key))) is not None), None)
     target = next((found for key in TARGETS if (found := data.get(key))), None)
-    if isinstance(target, str):
-        target = [part.strip() for part in target.split(",")]
     if target is None and (program in ADAPTED or data.get("lora_target_linear") is True):
         target = "all"
     values: dict[str, Json] = {"r": rank if rank is not None else 16 if program == "TRL" else 8}

@@ -69,11 +69,12 @@ def _number(value: Json) -> int | float | None:
 
 
 def _targets(value: Json) -> frozenset[str]:
-    """Names of layers; none stand for all of them."""
+    """Names of layers; none stand for all of them. LLaMA-Factory and Axolotl write several as one word."""
     names = [value] if isinstance(value, str) else value
     if names is None:
         return USUAL
-    if not isinstance(names, list) or not names or not all(isinstance(name, str) and name for name in names):
+    known = names if isinstance(names, list) else []
+    words = {part.strip() for name in known if isinstance(name, str) for part in name.split(",")} - {""}
+    if not words or not all(isinstance(name, str) for name in known):
         raise ValueError(f"lora: target is `{value}`; expected names of layers, or all")
-    words = {str(name) for name in names}
     return frozenset() if words & set(ALL) else frozenset(name.rpartition(".")[2] for name in words)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.memory.estimate import Room
 from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.verdict import EXCEEDS, FITS, RANK, UNKNOWN
 from dsconfig.resolve.errors import UnfilledError
 from dsconfig.resolve.memory_request import Options, Question, ask
 from dsconfig.resolve.override_micro_batch import LONGEST
@@ -15,6 +16,7 @@ from dsconfig.resolve.override_micro_batch import LONGEST
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document import Document
+    from dsconfig.memory.verdict import Unmodelled, Verdict
 
 KINDS = ("micro-batch", "sequence", "model")
 MOST_LAYERS = 2000
@@ -32,6 +34,14 @@ class Largest:
     next_bound: int | None
     """What it would hold with one more, or one token more of each rank; None where there is no more."""
     parameters: int
+    unmodelled: tuple[Unmodelled, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether any fits, or what is not modelled decides how large the largest is."""
+        if any(RANK in each.raises | each.lowers for each in self.unmodelled):
+            return UNKNOWN
+        return FITS if self.value else EXCEEDS
 
     def to_dict(self) -> JsonObject:
         """As JSON has it."""
@@ -41,12 +51,14 @@ class Largest:
             "bound": self.bound,
             "next_bound": self.next_bound,
             "parameters": self.parameters,
+            "verdict": self.verdict,
+            "not_modelled": [each.to_dict() for each in self.unmodelled],
         }
 
 
 def largest(document: Document, options: Options, kind: str, room: int) -> Largest:
     """The largest with which a rank holds no more than `room` bytes; of a model the layers count."""
-    asked = _asked(document, options, kind)
+    asked = _asked(document, options._replace(room=room), kind)
     if kind == "sequence" and asked.shape.image:
         raise NotModelledError("a model of images has no sequence length")
     step = asked.work.sequence if kind == "sequence" else 1  # ranks that share one have equal parts
@@ -66,6 +78,7 @@ def largest(document: Document, options: Options, kind: str, room: int) -> Large
         with_it.rank.most_bound if with_it else None,
         bound(value + step) if value + step <= most else None,
         with_it.parameters if with_it else 0,
+        asked.unmodelled,
     )
 
 

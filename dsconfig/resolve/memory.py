@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.consumers.gpus import gpu as gpu_of
 from dsconfig.document import Document
 from dsconfig.document.source import read
 from dsconfig.memory.estimate import Estimate
@@ -35,6 +36,7 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     gpus_per_node: int | None = None,
     sp: int | None = None,
     imbalance: float | None = None,
+    gpu: int | str | None = None,
     set: Mapping[str, Json] | None = None,
     training_args: MappingSource = None,
 ) -> Estimate:
@@ -52,9 +54,12 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
         checkpointing: whether layers are computed again; None: as a launch file or training arguments say.
         lora: adapters that are trained instead of the model: `r=16,target=q_proj,v_proj`, or a mapping.
         optimizer: what the script hands to DeepSpeed, where the config names no optimizer; see `CLIENTS`.
-        zero_init: whether the model is built in shards at stage 3; None: if Transformers reads the file.
+        zero_init: whether the model is built in shards at stage 3; None: as Transformers and
+            Accelerate do it (`zero3_init_flag`), where they read the file.
         gpus_per_node: ranks that share a host; None: 8, or all of fewer.
         imbalance: with AutoEP, tokens that the busiest rank's experts get in times of the mean; None: 1.
+        gpu: its memory in bytes, or as `--gpu` takes it (`80GiB`, `h100`, `48GB`), by which stages 1 and 2
+            choose where they flatten weights from 0.19.0 on; None: they do it on the GPU.
         sp: ranks that share each sequence (Ulysses); None: as `sequence_parallel_size` of the config says.
         set: values to write first, by dotted path.
         training_args: what the consumer fills "auto" from; see `resolve`.
@@ -67,4 +72,5 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     options = Options(
         model, world_size, target, consumer, *given, gpus_per_node, set, training_args, sp, imbalance
     )
+    options = options._replace(room=None if gpu is None else gpu_of(gpu).room())
     return ask(source if isinstance(source, Document) else read(source), options).answer()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.build_job import asked, build_job
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.boundary import OUTSIDE
 from dsconfig.consumers.consumer_versions import parted
 from dsconfig.core.batch import MICRO, STEPS, TRAIN
@@ -15,7 +17,7 @@ from dsconfig.job.job import Job
 from dsconfig.job.run_facts import of_file
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.memory.autotp import BY_CONFIG
-from dsconfig.memory.engine_setup import OFFLOADED, SECTIONS, Values, setup_of
+from dsconfig.memory.engine_setup import OFFLOADED, SECTIONS, Values, setup_of, usual_client
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.estimate import ANY, Estimate, Room, estimate
 from dsconfig.memory.memory_ledger import ExceededError
@@ -23,6 +25,7 @@ from dsconfig.memory.models.registry import weights_of
 from dsconfig.memory.models.shape import Shape, Work
 from dsconfig.memory.not_modelled import NotModelledError
 from dsconfig.memory.ulysses import KEY as SEQUENCE
+from dsconfig.memory.verdict import MADE
 from dsconfig.memory.zenflow_support import written as zenflow
 from dsconfig.resolve.effective import effective
 from dsconfig.resolve.launch_overrides import Told, is_reentrant, told
@@ -33,19 +36,19 @@ from dsconfig.resolve.model_source import ModelSource, model_of
 from dsconfig.resolve.override_micro_batch import LONGEST, samples, with_micro_batch
 from dsconfig.resolve.resolve import MappingSource, mapping, resolve_job
 from dsconfig.resolve.run import Run
+from dsconfig.resolve.unmodelled import of_optimizer, optimizer_of, unmodelled
 
 if TYPE_CHECKING:
     from dsconfig.core.data_parallel import Parallelism
     from dsconfig.core.json_types import Json
     from dsconfig.core.releases import Target
     from dsconfig.document import Document
+    from dsconfig.memory.verdict import Unmodelled
 
 OLDEST = "0.14.0"
 MEASURED = ("0.14.1", "0.19.8")
 """Releases whose engines were measured."""
 LENGTH, NODE = 2048, 8
-CLIENT, CPU_CLIENT = "adamw", "cpu-adam"
-"""What a script hands to DeepSpeed where nothing says another optimizer; offloaded, it wants its own."""
 ATTENTION = ("sdpa", "flash", "eager")
 MOST_IMBALANCE = 4096
 
@@ -71,6 +74,8 @@ class Options(NamedTuple):
     imbalance: float | None = None
     job: Job | None = None
     """The job, where it is known already; None: it follows from target, world size and consumer."""
+    room: int | None = None
+    """Bytes that a GPU has for tensors: its memory less what is kept free."""
 
     def job_of(self, located: LocatedConfig) -> Job:
         """The job of a config."""
@@ -103,6 +108,9 @@ class Question(NamedTuple):
     said: Told
     batch: tuple[str, ...]
     """What is assumed of the batch."""
+    unmodelled: tuple[Unmodelled, ...] = ()
+    is_assumed: bool = False
+    """Whether nothing says which optimizer the script makes."""
 
     def answer(self) -> Estimate:
         """What a rank and its host hold."""
@@ -118,7 +126,9 @@ class Question(NamedTuple):
 
     def _answer(self, room: Room) -> Estimate:
         assumed = tuple(_assumptions(self))
-        return estimate(self.setup, self.shape, self.work, self.run.release, self.node, assumed, room)
+        found = estimate(self.setup, self.shape, self.work, self.run.release, self.node, assumed, room)
+        doubts = (*found.assumed, MADE) if self.is_assumed else found.assumed
+        return replace(found, unmodelled=self.unmodelled, assumed=doubts)
 
 
 def ask(document: Document, options: Options) -> Question:
@@ -150,12 +160,14 @@ def ask(document: Document, options: Options) -> Question:
     free = options.micro_batch is not None and not {STEPS, TRAIN} & changes.keys()
     run, assumed = with_micro_batch(lambda batch: resolved(partial(resolving, batch), args), free)
     values = _values(run, shared)
-    in_shards = parted(run.consumer)[0] == "transformers" if options.zero_init is None else options.zero_init
+    in_shards = _in_shards(run, options, said)
     node = min(options.gpus_per_node or NODE, run.world_size)
     arguments = args or {}
     by_arguments = bool(arguments.get("gradient_checkpointing"))
     reentrant = said.reentrant or (by_arguments and is_reentrant(arguments))
-    setup = _setup(run, values, options.optimizer, in_shards)._replace(node=node, reentrant=reentrant)
+    client, left_out = _client(run, values, options.optimizer, said, arguments)
+    setup = _setup(run, values, client, in_shards)
+    setup = setup._replace(node=node, reentrant=reentrant, room=options.room)
     work = _work(run, setup, options, said, by_arguments)
     work = work._replace(attention=_attention(model.shape, options.attention or said.attention))
     places = model.shape.positions
@@ -165,7 +177,37 @@ def ask(document: Document, options: Options) -> Question:
                 f"a sequence of {work.length} tokens is longer than the {places} that the model has"
             )
         work = work._replace(length=places)
-    return Question(run, values, setup, model.shape, work, node, said, assumed)
+    left_out = (*said.unmodelled, *unmodelled(arguments), *left_out)
+    is_assumed = client is None and setup.optimizer.client
+    return Question(run, values, setup, model.shape, work, node, said, assumed, left_out, is_assumed)
+
+
+def _client(
+    run: Run, values: Values, asked: str | None, said: Told, arguments: Mapping[str, Json]
+) -> tuple[str | None, tuple[Unmodelled, ...]]:
+    """The optimizer that the script makes, as it is asked for or as the Trainer's `optim` says.
+
+    The Trainer makes one where the config has none; offloaded it has to be DeepSpeed's own
+    (engine.py, `zero_force_ds_cpu_optimizer`).
+    """
+    if asked is not None or values.text("optimizer.type") or parted(run.consumer)[0] != "transformers":
+        return asked, ()
+    if values.text("zero_optimization.offload_optimizer.device") in OFFLOADED:
+        return None, ()
+    if "optim" in arguments:
+        return optimizer_of(arguments), tuple(of_optimizer(arguments, ""))
+    return said.optimizer, said.optimizers
+
+
+def _in_shards(run: Run, options: Options, said: Told) -> bool:
+    """Whether the model is built in shards at stage 3.
+
+    The Trainer does that, and Accelerate where `zero3_init_flag` is on or left out: `DeepSpeedPlugin` takes
+    the stage for it then (utils/dataclasses.py, `__post_init__`).
+    """
+    if options.zero_init is not None:
+        return options.zero_init
+    return parted(run.consumer)[0] in HUGGING_FACE if said.zero_init is None else said.zero_init
 
 
 def _shared(document: Document, changes: Mapping[str, Json]) -> int:
@@ -224,8 +266,7 @@ def _attention(shape: Shape, asked: str | None) -> str:
 def _setup(run: Run, values: Values, optimizer: str | None, in_shards: bool) -> Setup:
     if NUMBERS[run.release] < NUMBERS[OLDEST]:
         raise NotModelledError(f"DeepSpeed {run.release} is not modelled", f"give {OLDEST} or a later one")
-    usual = CPU_CLIENT if values.text("zero_optimization.offload_optimizer.device") in OFFLOADED else CLIENT
-    client = optimizer or (None if values.text("optimizer.type") else usual)
+    client = optimizer or usual_client(values)
     return setup_of(values, run.world_size, client, in_shards, NUMBERS[run.release])
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from dsconfig.consumers.gpus import Gpu
     from dsconfig.core.json_types import JsonObject
     from dsconfig.memory.estimate import Estimate, Side
+    from dsconfig.memory.verdict import Unmodelled, Verdict
     from dsconfig.render.terminal import Style
     from dsconfig.resolve.fit_search import Fit
     from dsconfig.resolve.max_search import Largest
@@ -15,37 +17,39 @@ if TYPE_CHECKING:
 GIB = 1 << 30
 WIDE, NARROW = 10, 9
 """Of a column; where a line has no place for the key, that stands on the next."""
+TONES: Mapping[str, str] = {"fits": "good", "does not fit": "error", "unknown": "warning"}
 COLUMNS = ("at_rest", "load", "forward", "backward", "step")
 
 
 class Limits(NamedTuple):
     """What is there: of a GPU, less a margin, and of a host; None where nobody said."""
 
-    gpu: int | None
+    gpu: Gpu | None
     host: int | None
     margin: int
 
-    def hold(self, found: Estimate) -> bool:
-        """Whether the upper bounds fit; a limit that is not given holds anything."""
-        return self.fits_gpu(found) is not False and self.fits_host(found) is not False
-
-    def fits_gpu(self, found: Estimate) -> bool | None:
-        """Whether a rank fits; None where nobody asked."""
-        return None if self.gpu is None else found.rank.most_bound + self.margin <= self.gpu
-
-    def fits_host(self, found: Estimate) -> bool | None:
-        """Whether the ranks of a host fit; None where nobody asked."""
-        return None if self.host is None else found.host.most_bound <= self.host
+    def verdicts(self, found: Estimate) -> tuple[Verdict | None, Verdict | None]:
+        """Whether a rank and the ranks of a host fit, by their upper bounds; None where nobody asked."""
+        gpu, host = self.gpu, self.host
+        return (
+            None if gpu is None else found.verdict("rank", gpu.least, gpu.most, self.margin),
+            None if host is None else found.verdict("host", host),
+        )
 
     def to_dict(self, found: Estimate) -> JsonObject:
-        """As JSON has it."""
+        """As JSON has it; `gpu_fits` and `host_fits` are null, too, where that is not known."""
+        rank, host = self.verdicts(found)
+        fits: dict[str | None, bool] = {"fits": True, "does not fit": False}
         return {
             "limits": {
-                "gpu": self.gpu,
+                "gpu": self.gpu and self.gpu.least,
+                "gpu_name": (self.gpu and self.gpu.name) or None,
                 "host": self.host,
                 "margin": self.margin,
-                "gpu_fits": self.fits_gpu(found),
-                "host_fits": self.fits_host(found),
+                "gpu_fits": fits.get(rank),
+                "host_fits": fits.get(host),
+                "gpu_verdict": rank,
+                "host_verdict": host,
             }
         }
 
@@ -64,6 +68,7 @@ def text_lines(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
     yield f"communication: {sent / GIB:.2f} GiB sent by a rank in a step\n"
     for remark in found.findings:
         yield f"{style.paint('note', 'place')}: `{remark.key}`: {remark.text}\n"
+    yield from _unmodelled(found.unmodelled, style)
     for line in found.assumptions:
         yield f"{style.paint('assumed', 'dim')}: {line}\n"
     yield from _verdicts(found, limits, style)
@@ -94,18 +99,35 @@ def _table(title: str, side: Side, style: Style) -> Iterator[str]:
 
 
 def _verdicts(found: Estimate, limits: Limits, style: Style) -> Iterator[str]:
+    rank, host = limits.verdicts(found)
+    least = limits.gpu.least if limits.gpu else 0
+    name = f" ({limits.gpu.name})" if limits.gpu and limits.gpu.name else ""
     rows = (
-        ("GPU", limits.gpu, found.rank.most_bound, limits.fits_gpu(found), limits.margin),
-        ("host", limits.host, found.host.most_bound, limits.fits_host(found), 0),
+        ("GPU", rank, found.rank.most_bound, limits.margin, f"{least / GIB:.2f}{name}"),
+        ("host", host, found.host.most_bound, 0, f"{(limits.host or 0) / GIB:.2f}"),
     )
-    for name, there, needed, fits, margin in rows:
-        if there is not None:
-            tone, word = ("good", "fits") if fits else ("error", "does not fit")
+    for side, fits, needed, margin, there in rows:
+        if fits is not None:
             kept = f" + {margin / GIB:.2f} kept free" if margin else ""
-            yield f"{name}: {style.paint(word, tone)}: {needed / GIB:.2f} GiB{kept} of {there / GIB:.2f}\n"
+            yield f"{side}: {style.paint(fits, TONES[fits])}: {needed / GIB:.2f} GiB{kept} of {there}\n"
+    yield from _why_unknown(found, limits)
     others = max(found.rank.at_rest, *(count for phase, count in found.rank.bound.items() if phase != "load"))
-    if limits.fits_gpu(found) is False and others + limits.margin <= (limits.gpu or 0):
+    if rank == "does not fit" and others + limits.margin <= least:
         yield "only loading does not fit: at stage 3 a model built in shards does (see --zero-init)\n"
+
+
+def _why_unknown(found: Estimate, limits: Limits) -> Iterator[str]:
+    """What decides, where nobody can say whether it fits."""
+    rank, host = limits.verdicts(found)
+    needed, gpu = found.rank.most_bound + limits.margin, limits.gpu
+    if rank == "unknown" and gpu is not None and gpu.least < needed <= gpu.most:
+        holding = [card for card, size in gpu.cards if size >= needed]
+        others = [card for card, size in gpu.cards if size < needed]
+        yield f"{' and '.join(holding)} would hold it, {' and '.join(others)} would not: name the card\n"
+    if "unknown" in (rank, host) and found.unmodelled:
+        yield "what is not modelled decides whether it fits\n"
+    if host == "unknown" and found.host.most_bound > (limits.host or 0):
+        yield from (f"{each.key}: {each.text}\n" for each in found.assumed)
 
 
 def csv_lines(found: Estimate) -> Iterator[str]:
@@ -129,7 +151,7 @@ def fit_lines(
     Of the config with them: `out` are keys that nothing reads then, `consumer` is who is to be named as its
     reader.
     """
-    size = _size(limits.gpu or 0)
+    size = _gpu(limits.gpu)
     kept = f", {_size(limits.margin)} kept free" if limits.margin else ""
     for change, bound, host in found.changes:
         more = f", the host {host / GIB:.2f}" if limits.host is not None else ""
@@ -138,13 +160,28 @@ def fit_lines(
         yield f"take `{key}` out, which nothing reads then\n"
     if consumer:
         yield f"its values no longer show that {consumer} reads it: say so by --consumer {consumer}\n"
-    if found.fits:
+    yield from _unmodelled(found.unmodelled, style)
+    if found.verdict == "unknown":
+        word = "fits" if found.fits else "does not fit"
+        yield f"{style.paint('unknown', 'warning')}: by what is modelled, it {word} {size}{kept}\n"
+    elif found.fits:
         how = "with that" if found.changes else "as it is"
         yield f"{style.paint('fits', 'good')} {size} {how}{kept}\n"
-    else:
+    if not found.fits:
         how = " with all of that" if found.changes else ""
         more = f"{found.ranks} ranks would do" if found.ranks else "more ranks do not help"
         yield f"{style.paint('does not fit', 'error')} {size}{how}{kept}; {more}\n{found.why}\n"
+
+
+def _unmodelled(settings: Sequence[Unmodelled], style: Style) -> Iterator[str]:
+    """What of the job is not in the numbers."""
+    for each in settings:
+        yield f"{style.paint('not modelled', 'warning')}: `{each.key}`: {each.text}\n"
+
+
+def _gpu(gpu: Gpu | None) -> str:
+    """The memory of a GPU, and the name by which it was asked for."""
+    return _size(gpu.least if gpu else 0) + (f" ({gpu.name})" if gpu and gpu.name else "")
 
 
 def _size(count: int) -> str:
@@ -154,9 +191,12 @@ def _size(count: int) -> str:
     return f"{count / (1 << 20):.2f} MiB" if count >= 1 << 20 else f"{count:,} bytes"
 
 
-def max_lines(found: Largest, room: int, style: Style) -> Iterator[str]:
+def max_lines(found: Largest, gpu: Gpu, style: Style) -> Iterator[str]:
     """The largest that fits, and what one more would take."""
-    size, kind = _size(room), found.kind.replace("-", " ")
+    size, kind = _gpu(gpu), found.kind.replace("-", " ")
+    yield from _unmodelled(found.unmodelled, style)
+    if found.verdict == "unknown":
+        yield f"{style.paint('unknown', 'warning')}: what is not modelled decides, and this leaves it out\n"
     if not found.value or found.bound is None:
         yield f"{style.paint('does not fit', 'error')} {size}, not even with a {kind} of 1\n"
         return

@@ -137,7 +137,7 @@ def test_what_is_no_amount_is_refused_in_a_line(run: Runs, size: str, option: st
 
 
 def test_decimal_and_binary_units_differ(run: Runs) -> None:
-    assert "fits 74.51 GiB" in run(*RUN, "--fit", "80GB").out
+    assert "fits 73.57 GiB" in run(*RUN, "--fit", "79GB").out
     assert "fits 80.00 GiB" in run(*RUN, "--fit", "80 gib").out
     assert run(*RUN, "--fit", "0").code == run(*RUN, "--gpu", "0", "--max", "micro-batch").code == 1
 

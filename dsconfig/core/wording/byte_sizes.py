@@ -11,12 +11,12 @@ LEAST = 1 << 20
 
 
 def amount(text: str) -> int:
-    """Bytes: `80GiB`, `512MiB`, `1.5TB`.
+    """Bytes: `80GiB`, `512MiB`, `1.5TB`, `80e9`.
 
     Raises:
         ValueError: it is no amount.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
+    found = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2}(?![A-Za-z]))?)\s*([A-Za-z]*)", text.strip())
     unit = UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None or len(text) > 20 or len(found[1]) > 15:
         raise ValueError(f"expected an amount such as 80GiB, got `{text[:40]}`")

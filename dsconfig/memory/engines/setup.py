@@ -292,6 +292,8 @@ class Setup(NamedTuple):
     """Whether host and rank are two memories, as with a GPU: what goes from one to the other is a copy."""
     built: int = 4
     """Bytes of a weight as the script builds or loads the model."""
+    room: int | None = None
+    """Bytes that the GPU has for tensors, which decide where weights are flattened; None: not known."""
 
     @property
     def early(self) -> int:

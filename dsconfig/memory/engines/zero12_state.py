@@ -8,7 +8,7 @@ from dsconfig.memory.engines.muon_param_groups import halves
 from dsconfig.memory.engines.pinned_memory import rounding
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Tape, Weight
-from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.memory_ledger import Ledger, with_slack
 
 COMPACT = "fp32 gradients of the partition"
 STAGING = "staging buffers of offload"
@@ -35,6 +35,8 @@ class Flattened(Engine):
         self.filled: dict[int, int] = {}
         self.there: dict[Weight, int] = {}
         """Gradients that have blocks of their own, in bytes."""
+        self.on_host = False
+        """Whether a group was flattened on the host, for want of room on the GPU."""
         self.ready = False
         self.partial = self.kept = 0
         self.compact_held: dict[int, int] = {}
@@ -54,17 +56,15 @@ class Flattened(Engine):
         self.build()
         setup, ledger, size, host = self.setup, self.ledger, self.cut.size, self.setup.offloads
         if setup.ways.flattens_on_host:
-            ledger.take(FLATTENED, setup.width * self.elements, host=True)
-            ledger.give(WEIGHTS, setup.width * self.elements)
-            ledger.touch(FLATTENED, setup.width * self.cut.padded + self.copied(self.trained), host=True)
-            ledger.give(FLATTENED, setup.width * self.elements, host=True)
-            ledger.touch(FLATTENED, setup.width * self.cut.padded, host=True)
-            ledger.take(FLATTENED, setup.width * self.cut.padded)
+            self._flatten_on_host(self.trained, self.cut.padded)
         else:
             for members, cut, _ in self.groups:
-                ledger.touch(FLATTENED, setup.width * cut.padded + self.copied(members))
-                ledger.take(FLATTENED, setup.width * cut.padded)
-                ledger.give(WEIGHTS, setup.width * sum(weight.elements for weight in members))
+                if self._has_room(cut.padded, self.copied(members)):
+                    ledger.touch(FLATTENED, setup.width * cut.padded + self.copied(members))
+                    ledger.take(FLATTENED, setup.width * cut.padded)
+                    ledger.give(WEIGHTS, setup.width * sum(weight.elements for weight in members))
+                else:
+                    self._flatten_on_host(members, cut.padded)
                 self._clone(cut.size)
         for _, cut, _ in self.groups if setup.ways.flattens_on_host else ():
             self._clone(cut.size)
@@ -74,6 +74,28 @@ class Flattened(Engine):
         if setup.optimizer.doubled:
             ledger.take(STATES, setup.optimizer.states * size, host=host)
         ledger.touch(TEMPORARY, setup.master * size, host=host)
+
+    def _has_room(self, padded: int, copied: int) -> bool:
+        """Whether the GPU holds a flat copy beside the weights (`flatten_on_accelerator`, from 0.19.0 on).
+
+        DeepSpeed asks the device for its `available_memory`; so does this, less the bound's slack.
+        """
+        needed = self.ledger.rank.total + self.setup.width * padded + copied
+        if self.setup.room is None or with_slack(needed) <= self.setup.room:
+            return True
+        self.on_host = True
+        return False
+
+    def _flatten_on_host(self, weights: list[Weight], padded: int) -> None:
+        """Weights move to the host, are put together there, and come back as one tensor (`cpu_data`)."""
+        width, ledger = self.setup.width, self.ledger
+        own = width * sum(weight.elements for weight in weights)
+        ledger.take(FLATTENED, own, host=True)
+        ledger.give(WEIGHTS, own)
+        ledger.touch(FLATTENED, width * padded + self.copied(weights), host=True)
+        ledger.give(FLATTENED, own, host=True)
+        ledger.touch(FLATTENED, width * padded, host=True)
+        ledger.take(FLATTENED, width * padded)
 
     def copied(self, weights: list[Weight]) -> int:  # noqa: ARG002
         """Bytes of copies that are made of these to flatten them."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.core.json_types import Json
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
@@ -16,9 +18,10 @@ from dsconfig.rules._stage import stage
 
 if TYPE_CHECKING:
     from dsconfig.memory.engines.setup import Setup
+    from dsconfig.memory.estimate import Estimate
     from dsconfig.memory.models.shape import Shape
 
-_NODE, _HALVES = 8, ("bf16", "fp16")
+_NODE, _LENGTH, _HALVES = 8, 128, ("bf16", "fp16")
 
 
 @rule(
@@ -29,13 +32,14 @@ _NODE, _HALVES = 8, ("bf16", "fp16")
     "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3._create_fp32_partitions",
 )
 def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
-    """What is offloaded to the CPU is more than the host has.
+    """What training holds on the host is more than the host has.
 
-    Masters, gradients and states of the optimizer stay there for the whole run, those of all ranks of the
-    host. A process that asks for more than there is is killed, mostly without a word. Reported where model,
-    world size and `host-memory` are known, of a model that is trained whole, and by what is held between two
-    steps, with torch's rounding of pinned memory to powers of two: building the model and each step take
-    more. `gpus-per-node` ranks share a host, 8 by default.
+    Offloaded masters, gradients and states of the optimizer stay there for the whole run, those of all ranks
+    of the host, and up to 0.18 stages 1 and 2 flatten the weights there. A process that asks for more than
+    there is is killed, mostly without a word. Reported where model, world size and `host-memory` are known,
+    of a model that is trained whole, by the estimate of `dsconfig memory --host`: its highest peak, with
+    torch's rounding of pinned memory to powers of two, and without what a script decides, as how it builds
+    the model. `gpus-per-node` ranks share a host, 8 by default.
 
     Bad, world size 8, host memory 64GiB:
 
@@ -53,23 +57,32 @@ def host_memory_exceeded(ctx: Context) -> Iterator[Finding]:
         return
     if ctx.world_size is None or ctx.known.adapters or stage(ctx) not in (1, 2, 3):
         return
-    places = [part for part in (OPTIMIZER, PARAM) if asked_for(ctx, part) and device(ctx, part) == "cpu"]
-    if not places:
-        return
-    ranks = min(ctx.known.gpus_per_node or _NODE, ctx.world_size)
-    needed, has = ranks * _held(ctx), ctx.known.host_memory
-    if needed > has:
+    found, has = ctx.once(_estimate), ctx.known.host_memory
+    verdict = found.verdict("host", has)
+    if verdict == "unknown":
+        why = "; ".join(f"{each.key}: {each.text}" for each in found.assumed)
+        ctx.remarks[
+            f"whether a host with {_gib(has)} holds {model(ctx).shown} depends on the script ({why})"
+        ] = None
+    if verdict == "does not fit":
+        ranks, needed = _ranks(ctx), found.floor("host")
         yield ctx.at(
-            device_place(ctx, places[0]),
-            f"training all of {model(ctx).shown} holds {_gib(needed)} on a host that has {_gib(has)}:"
-            f" {ranks} rank{'s' * (ranks > 1)} of {ctx.world_size} with {_gib(_held(ctx))} each",
+            _place(ctx),
+            f"training all of {model(ctx).shown} holds up to {_gib(needed)} on a host that has {_gib(has)}:"
+            f" {ranks} rank{'s' * (ranks > 1)} of {ctx.world_size} with {_gib(needed // ranks)} each",
             help="spread the ranks over more hosts, or offload to NVMe: `dsconfig memory` shows what is held",
         )
 
 
-def _held(ctx: Context) -> int:
-    """Bytes on the host, of one rank between two steps."""
-    return ctx.once(_of_rank)
+def _place(ctx: Context) -> str:
+    """What puts most on the host: an offload section, else the stage, which flattens weights there."""
+    parts = [part for part in (OPTIMIZER, PARAM) if asked_for(ctx, part) and device(ctx, part) != "none"]
+    return device_place(ctx, parts[0]) if parts else "zero_optimization.stage"
+
+
+def _ranks(ctx: Context) -> int:
+    """Ranks that share a host."""
+    return min(ctx.known.gpus_per_node or _NODE, ctx.world_size or 1)
 
 
 BORDERS = (
@@ -103,37 +116,48 @@ BORDERS = (
 """Releases from which on engines hold other things than before (sizing/engines/setup.py, `ways_of`)."""
 
 
-def _of_rank(ctx: Context) -> int:
+def _estimate(ctx: Context) -> Estimate:
     from dsconfig.memory.not_modelled import NotModelledError
 
     ctx.depends_on(*BORDERS)
     try:
-        return _at_rest(shape(ctx), _setup(ctx))
+        return _of_host(shape(ctx), _setup(ctx), _ranks(ctx))
     except NotModelledError:
         raise SkipRule from None
 
 
-@lru_cache(maxsize=16)
-def _at_rest(found: Shape, setup: Setup) -> int:
-    from dsconfig.memory.engines.select_engine import engine_of
-    from dsconfig.memory.memory_ledger import Ledger
-    from dsconfig.memory.models.registry import weights_of
+@lru_cache(maxsize=32)
+def _of_host(found: Shape, setup: Setup, ranks: int) -> Estimate:
+    """The estimate of `dsconfig memory`; no activations are on the host, so one short sample is enough."""
+    from dsconfig.memory.estimate import estimate
+    from dsconfig.memory.models.shape import Work
+    from dsconfig.memory.verdict import BUILT, MADE
 
-    ledger = Ledger()
-    tape = weights_of(found, setup.width, setup.autocast, setup.sharing, setup.experts)
-    engine_of(setup, tape, ledger).settle()
-    return ledger.host.total
+    work = Work(
+        1,
+        _LENGTH * setup.sequence,
+        setup.width,
+        setup.autocast,
+        found.style.attention[0],
+        keeps_inputs=setup.own_linear,
+        tensor=setup.sharing,
+        sequence=setup.sequence,
+        experts=setup.experts,
+    )
+    done = estimate(setup, found, work, "", ranks, ())
+    return replace(done, assumed=(BUILT, MADE) if setup.optimizer.client else (BUILT,))
 
 
 def _setup(ctx: Context) -> Setup:
-    """The engine's circumstances; an optimizer that a script makes is taken to keep no states."""
-    from dsconfig.memory.engine_setup import Values, setup_of
+    """The engine's circumstances, as `dsconfig memory` assumes them."""
+    from dsconfig.memory.engine_setup import Values, setup_of, usual_client
 
-    values = _Effective(ctx)
+    effective = _Effective(ctx)
     zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)
-    written = ["zero_optimization.zenflow."] if zenflow else []
-    client = None if values.get("optimizer.type") else "sgd"
-    return setup_of(Values(values, written), ctx.world_size or 1, client, False, ctx.release)
+    values = Values(effective, ["zero_optimization.zenflow."] if zenflow else [])
+    in_shards = ctx.consumer in HUGGING_FACE
+    setup = setup_of(values, ctx.world_size or 1, usual_client(values), in_shards, ctx.release)
+    return setup._replace(node=_ranks(ctx))
 
 
 class _Effective(Mapping[str, Json]):
