@@ -16,6 +16,7 @@ NAMED = [
     ("run.sh", "torchrun train.py \\\n  --deepspeed \\\n  ./conf/z2.json\n", "transformers"),
     ("run.sh", "accelerate launch --deepspeed_config_file=conf/z2.json train.py\n", "accelerate"),
     ("run.sh", "DS=${DS:-conf/z2.json}\ndeepspeed train.py --deepspeed_config $DS\n", "deepspeed"),
+    ("run.sh", "DS=conf/z2.json\ndeepspeed train.py --deepspeed_config=${DS:-other.json}\n", "deepspeed"),
     ("run.sh", 'DS="$HERE/conf/z2.json"\npython train.py --deepspeed "${DS}"\n', "transformers"),
     ("run.slurm", "srun deepspeed train.py --deepspeed_config /mnt/x/conf/z2.json\n", "deepspeed"),
     ("a/run.sh", "deepspeed ../train.py --deepspeed_config ../conf/z2.json\n", "deepspeed"),
@@ -174,3 +175,25 @@ def test_a_program_that_opens_the_file_of_its_flag_itself(repository: Path, *, t
     (repository / "chat.py").write_text(program + "Trainer(model, args).train()\n" * trains)
     (repository / "run.sh").write_text("deepspeed chat.py --deepspeed conf/z2.json --task vqa\n")
     assert reader(repository) == ("transformers" if trains else "deepspeed", "script")
+
+
+def test_texts_that_take_too_much_work_are_not_believed_and_said(repository: Path) -> None:
+    text = "deepspeed train.py --deepspeed_config conf/z2.json --gradient_accumulation_steps 4\n" * 200
+    for number in range(60):
+        (repository / f"run{number}.sh").write_text(text)
+    (repository / "conf" / "z2.json").write_text(json.dumps(AUTO))
+    found = check(repository / "conf" / "z2.json").reader
+    assert (found.name, found.given, found.processes) == ("transformers", None, None)  # as its content says
+    assert "the files around it take too much work to read, and no arguments are used" in found.why
+
+
+def test_a_script_that_takes_too_much_work_is_named(repository: Path) -> None:
+    command = "deepspeed --num_gpus 8 train.py --deepspeed conf/z2.json"
+    (repository / "run.sh").write_text(f"A={'v' * 8000}\n{command}{' $A' * 800}\n")
+    (repository / "conf" / "z2.json").write_text(json.dumps(AUTO))
+    found = check(repository / "conf" / "z2.json").reader
+    assert (found.name, found.given, found.processes) == ("transformers", None, None)
+    assert "run.sh takes too much work to read, and no arguments are used" in found.why
+    report = check(repository / "run.sh")
+    assert not list(report)
+    assert "whose commands take too much work to read" in str(report.foreign)

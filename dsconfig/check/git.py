@@ -140,7 +140,9 @@ def _borrow(store: str, ours: str) -> dict[str, str]:
         os.mkdir(os.path.join(ours, name))
     shared = _led_to(os.path.join(store, "commondir"), r"(.*)") or store
     config = "[core]\n\trepositoryformatversion = 0\n"
-    if re.search(rb"(?im)^\s*objectformat\s*=\s*\"?sha256", _read(os.path.join(shared, "config"), _LARGEST)):
+    if re.search(
+        rb"(?im)^[ \t]*objectformat\s*=\s*\"?sha256", _read(os.path.join(shared, "config"), _LARGEST)
+    ):
         config = "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectFormat = sha256\n"
     excluded = _read(os.path.join(shared, "info", "exclude"), _LARGEST)
     made = {"HEAD": b"ref: refs/heads/main\n", "config": config.encode(), "info/exclude": excluded}

@@ -1,8 +1,8 @@
 """What may be spent on reading the scripts and launch files around a config, whose authors nobody knows.
 
-A few hundred bytes of shell can stand for gigabytes, and a regular expression can go back and forth over a few
-dozen for hours. So whatever reads such a text counts what it looks at and what it makes. Where that is more
-than anyone writes the text counts as not read, and a note says so: no part of it is believed.
+A few hundred bytes of shell can stand for gigabytes, and a regular expression can go back and forth over a
+few dozen for hours. So whatever reads such a text counts what it looks at and what it makes. Where that is
+more than anyone writes the text counts as not read, and a note says so: no part of it is believed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class SpentError(Exception):
 
 
 class Budget:
-    """So many steps, of about 0.2 µs: characters that are looked at one by one, or eight that are copied.
+    """So many steps, of less than 1 µs: characters that are looked at one by one, or eight that are copied.
 
     `within`: the budget of the folder that the text stands in, which pays as well.
     """
@@ -49,5 +49,5 @@ FOLDER = 10_000_000
 
 
 def of_text(length: int, within: Budget | None = None) -> Budget:
-    """The budget of a script or launch file of so many characters."""
-    return Budget(_LEAST + _EACH * length, within)
+    """The budget of a script or launch file of so many characters; no text has more than its folder."""
+    return Budget(min(_LEAST + _EACH * length, FOLDER), within)

@@ -16,37 +16,43 @@ from dsconfig.consumers.boundary import may_read, root
 from dsconfig.core.file_bytes import contents
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.consumer import Reader
+from dsconfig.launch.budget import FOLDER, Budget, SpentError
 from dsconfig.launch.formats import SCRIPTS
-from dsconfig.launch.repository import edition, texts
+from dsconfig.launch.repository import edition, texts, tick
 
-_LEADS = r"[\s\\=,(\"']*(?:r|f|str\()?[\"']?(?:\$\{\w+:-)?[\"']?(?:\./)*$"
-"""What may stand between a flag or key and the path that it names."""
-_WORDS = r"(?:(?!\.(?:json|py)\b)(?:[^\n;&|]|\\\n|\n\s*(?:- |[\"'])))*"
-"""What may stand between `elastic run` and its config, in a shell, or in a list of JSON or YAML."""
+_LEADS = r"[\s\\=,(\"']*(?:[rf](?=[\"'])|str\()?[\"']?(?:\$\{(?P<unset>\w+):-)?[\"']?(?:\./)*"
+"""What may stand between a flag or key and the path that it names, or that stands for an unset variable."""
+_WORDS = r"(?:(?!\.(?:json|py)\b)(?:[^\n;&|\\]|\\(?!\n)|\\\n|\n\s*(?:- |[\"'])))*"
+"""What may stand between `elastic run` and its config, in a shell, or in a list of JSON or YAML.
+
+No two alternatives begin alike: `re` would try every way to divide the words among them.
+"""
+_ELASTIC = rf"\bdsconfig\W+elastic\W+run\b{_WORDS}"
+_RENDEZVOUS = r"\brdzv[-_]conf\b(?:(?!\brdzv[-_]conf\b)[^\n])*[ =,\"']ds_config=[\"']?"
+_VALUE = r"(?P<words>[\w.]*)\$?\{?(?P<value>[\w.]*)"
+"""The variable that stands where a path could."""
 _KEYS = (
-    (rf"\bdsconfig\W+elastic\W+run\b{_WORDS}$", "elastic", "`dsconfig elastic run`"),
-    (
-        r"(?:\brdzv[-_]conf\b[^\n]*[ =,\"']ds_config|\bDSCONFIG_RDZV_DS_CONFIG)=[\"']?$",
-        "elastic",
-        "`--rdzv-conf ds_config=`",
-    ),
-    (rf"deepspeed_config_file[\"']?\s*:?{_LEADS}", "accelerate", "`deepspeed_config_file`"),
+    (_ELASTIC, "elastic", "`dsconfig elastic run`"),
+    (rf"(?:{_RENDEZVOUS}|\bDSCONFIG_RDZV_DS_CONFIG=[\"']?)", "elastic", "`--rdzv-conf ds_config=`"),
+    (rf"deepspeed_config_file[\"']?(?:\s*:)?{_LEADS}", "accelerate", "`deepspeed_config_file`"),
     (rf"--deepspeed_config\b{_LEADS}", "deepspeed", "`--deepspeed_config`"),
     (rf"--(?:training_args\.)?deepspeed\b{_LEADS}", "transformers", "`--deepspeed`"),
     (rf"\bhf_ds_config\b{_LEADS}", "accelerate", "`DeepSpeedPlugin`"),
-    (rf"DeepSpeedStrategy\([^()]*\bconfig{_LEADS}", "lightning", "`DeepSpeedStrategy`"),
+    (rf"DeepSpeedStrategy\([^()]*?\bconfig{_LEADS}", "lightning", "`DeepSpeedStrategy`"),
     (rf"\bdeepspeed[\"']?\s*[=,(]{_LEADS}", "transformers", "`deepspeed=`"),
-    (
-        r"(?m)(?:^|[{,])\s*[\"']?deepspeed[\"']?[ \t]*:[ \t]*[\"']?(?:\./)*$",
-        "transformers",
-        "`deepspeed:`",
-    ),
 )
-"""What stands right before a path, and who reads the file then.
+"""What stands before a path, or the variable that holds it, and who reads the file then.
 
-`re` compiles these where there is a text to search: beside most configs there is none.
+`re` compiles these where there is a text to search: beside most configs there is none. Each takes steps in
+proportion to what it is held against, or to its square where that is the `_BEFORE` characters before a path.
 """
-_VARIABLE = rf"([A-Za-z_]\w*)(?:: *\w+)? *[:=]{_LEADS}"
+_YAML_KEY = (
+    r"(?m)(?:^[ \t]*|[{,]\s*)[\"']?deepspeed[\"']?[ \t]*:[ \t]*[\"']?(?:\./)*",
+    "transformers",
+    "`deepspeed:`",
+)
+"""The key of a YAML file, of which a variable's value is no path."""
+_VARIABLE = rf"\b([A-Za-z_]\w*)(?:: *\w+)? *[:=]{_LEADS}$"
 _PYTHON = (
     (r"\bDeepSpeedStrategy\b", "lightning", "`DeepSpeedStrategy`"),
     (r"\bdeepspeed\.(?:initialize|init_inference)\b", "deepspeed", "`deepspeed.initialize`"),
@@ -65,7 +71,10 @@ _SMALL = 50
 LAUNCHES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json")
 """Ends of the names of what gives a job its arguments."""
 _FLAGS = ("`--deepspeed`", "`--deepspeed_config`")
+_PATH = r"[\w./-]+"
 _PROGRAM = r"[\w./-]+\.py\b"
+_COMMAND_LENGTH = 2000
+"""Characters before a flag among which its program is."""
 
 
 _HANDED_ON = rb"\bconfig(?:_params)?\s*=\s*(?:\w+\.)+deepspeed\b"
@@ -104,12 +113,15 @@ def reader_of(name: str, content: Reader) -> Reader | None:
     """The reader of the config at a path, as its repository says; None where nothing there says so.
 
     Where nothing names it and its `content` leaves doubt, programs of a small repository decide that all read
-    configs in one way which the content alone does not show.
+    configs in one way which the content alone does not show. None, too, where `takes_too_much` holds.
     """
     if name.startswith("<") or not name:
         return None
     path, top, deep = _whereabouts(name)
-    best = max(_known(path, top, deep, edition(path)), key=_weight, default=None)
+    known = _known(path, top, deep, edition(path))
+    if known is None:
+        return None
+    best = max(known, key=_weight, default=None)
     if (
         best is not None
         and best.reader == "accelerate"
@@ -146,10 +158,19 @@ def _trainer(launch: str, top: str, *, deep: bool) -> str | None:
 
 
 def launchers_of(name: str) -> tuple[str, ...]:
-    """The paths of the scripts and launch files whose flags or keys name the config at a path."""
+    """The paths of the scripts and launch files whose flags or keys name the config at a path.
+
+    None of them where `takes_too_much` says that it cannot be found out.
+    """
     path, top, deep = _whereabouts(name)
-    found = {each.script: None for each in _known(path, top, deep, edition(path)) if each.rank == 3}
+    found = {each.script: None for each in _known(path, top, deep, edition(path)) or () if each.rank == 3}
     return tuple(script for script in found if script.endswith(LAUNCHES))
+
+
+def takes_too_much(name: str) -> bool:
+    """Whether the texts around the config at a path name it so often that it is not known who reads it."""
+    path, top, deep = _whereabouts(name)
+    return _known(path, top, deep, edition(path)) is None
 
 
 def _whereabouts(name: str) -> tuple[str, str, bool]:
@@ -161,31 +182,64 @@ def _whereabouts(name: str) -> tuple[str, str, bool]:
 
 
 @lru_cache(maxsize=8)
-def _known(path: str, top: str, deep: bool, _: tuple[int, ...]) -> tuple[Mention, ...]:
-    return tuple(_mentions(path, top, deep=deep))
+def _known(path: str, top: str, deep: bool, _: tuple[int, ...]) -> tuple[Mention, ...] | None:
+    """Whatever names the config; None where that takes too much work to find."""
+    known = _named(texts(top, path, deep=deep), os.path.basename(path), top, tick())
+    return None if known is None else tuple(_of_path(known, path, top))
 
 
-def _mentions(path: str, top: str, *, deep: bool) -> Iterator[Mention]:
-    base = os.path.basename(path)
-    for script, data in texts(top, path, deep=deep):
-        if script == path or base.encode() not in data:
+def _of_path(known: tuple[_Named, ...], path: str, top: str) -> Iterator[Mention]:
+    """The places that name the config at a path, of those that name one with its last part."""
+    for each in known:
+        if each.script != path and may_be(each.written, path):
+            near = len(os.path.commonpath([path, each.script]))
+            doc = each.script.endswith((".md", ".ipynb"))
+            told = f"{each.why} in {os.path.relpath(each.script, top)}"
+            yield Mention(1 if doc else each.rank, near, each.reader, told, each.script)
+
+
+class _Named(NamedTuple):
+    """A place that names a config with some last part: as it is written, and as a `Mention` has it."""
+
+    script: str
+    written: str
+    rank: int
+    reader: str
+    why: str
+
+
+@lru_cache(maxsize=8)
+def _named(known: tuple[tuple[str, bytes], ...], base: str, top: str, _: int) -> tuple[_Named, ...] | None:
+    """The places in texts that name a config with this last part, once for all such configs of a repository.
+
+    None where they take more work than may be spent on a folder.
+    """
+    try:
+        return tuple(_search(known, base, top))
+    except SpentError:
+        return None
+
+
+def _search(known: tuple[tuple[str, bytes], ...], base: str, top: str) -> Iterator[_Named]:
+    budget = Budget(FOLDER)
+    for script, data in known:
+        if base.encode() not in data:
             continue
         text = data.decode("latin-1").replace('\\"', '"')
-        near = len(os.path.commonpath([path, script]))
+        used = _Used(text, budget)
         for at, end in islice(_places(text, base), _MOST):
             start, line = _start(text, at)
-            if not may_be(text[start:end], path) or _is_remark(line):
+            if _is_remark(line):
                 continue
-            found = _at(text, start, script, top)
-            if found is not None:
-                rank, reader, why = found
-                doc = script.endswith((".md", ".ipynb"))
-                told = f"{why} in {os.path.relpath(script, top)}"
-                yield Mention(1 if doc else rank, near, reader, told, script)
+            budget.spend(_SEARCH)
+            if (found := _at(text, start, script, top, used)) is not None:
+                yield _Named(script, text[start:end], *found)
 
 
 _MOST = 200
 """So many places of one text tell who reads the file; nobody names it more often."""
+_SEARCH = 1000
+"""Steps that one of them counts as."""
 _LETTERS = r"[^\s\"'=`(),;:\[\]{}<>|]*"
 """Of a path. It is searched backwards from the name: a word may be the data of a picture in a notebook."""
 
@@ -233,19 +287,44 @@ def may_be(written: str, path: str) -> bool:
     return True
 
 
-def _at(text: str, start: int, script: str, top: str) -> tuple[int, str, str] | None:
+class _Used:
+    """The variables of a text that stand where a config's path could, each with who reads the config then."""
+
+    def __init__(self, text: str, budget: Budget) -> None:
+        self._text, self._budget = text, budget
+        self._found: dict[str, tuple[int, str, str]] | None = None
+
+    def find(self, name: str) -> tuple[int, str, str] | None:
+        """Where a variable is used so for the first time, the reader, and why."""
+        if self._found is None:
+            self._budget.spend(len(self._text) // 2)
+            self._found = {}
+            for at, found, reader, why in self._all():
+                self._found.setdefault(found, (at, reader, why))
+        return self._found.get(name)
+
+    def _all(self) -> Iterator[tuple[int, str, str, str]]:
+        for pattern, reader, why in _KEYS:
+            if pattern == _ELASTIC:
+                for match in re.finditer(pattern, self._text):
+                    _, _, _, *words = re.findall(r"\w+", match[0])
+                    yield from ((match.start(), word, reader, why) for word in words)
+                continue
+            for match in re.finditer(pattern + _VALUE, self._text):
+                for word in ".".join(filter(None, match.groups())).split("."):
+                    yield match.start(), word, reader, why
+
+
+def _at(text: str, start: int, script: str, top: str, used: _Used) -> tuple[int, str, str] | None:
     """Who reads the config that is named there: rank, reader, reason."""
     before = text[max(0, start - _BEFORE) : start]
-    for pattern, reader, why in _KEYS:
-        if match := re.search(pattern, before):
-            command = text[: start - len(before) + match.start()]
-            return 3, _of_program(command, script, top, why) or reader, why
-    if match := re.search(_VARIABLE, before):
-        name = match[1]
-        for pattern, reader, why in _KEYS[:-1]:
-            used = re.compile(pattern.removesuffix("$") + rf"[\w.]*\$?\{{?(?:\w+\.)*{name}\b")
-            if found := used.search(text):
-                return 3, _of_program(text[: found.start()], script, top, why) or reader, why
+    for pattern, reader, why in (*_KEYS, _YAML_KEY):
+        if match := re.search(rf"{pattern}$", before):
+            at = start - len(before) + match.start()
+            return 3, _of_program(text, at, script, top, why) or reader, why
+    if (match := re.search(_VARIABLE, before)) and (found := used.find(match[1])):
+        at, reader, why = found
+        return 3, _of_program(text, at, script, top, why) or reader, why
     if script.endswith((".py", ".ipynb")):
         for pattern, reader, why in _PYTHON:
             if re.search(pattern, text):
@@ -253,26 +332,33 @@ def _at(text: str, start: int, script: str, top: str) -> tuple[int, str, str] | 
     return None
 
 
-def _of_program(before: str, script: str, top: str, why: str) -> str | None:
+def _of_program(text: str, end: int, script: str, top: str, why: str) -> str | None:
     """Who reads the file of a command's flag, where its program is found and leaves no doubt."""
-    programs = re.findall(_PROGRAM, before[-2000:]) if why in _FLAGS else []
-    if not programs:
+    words = re.findall(_PATH, text[max(0, end - _COMMAND_LENGTH) : end]) if why in _FLAGS else []
+    programs = (re.match(_PROGRAM, word) for word in reversed(words) if ".py" in word)
+    program = next(filter(None, programs), None)
+    if program is None:
         return None
     folder = script
     while folder != top and len(folder) > len(top):
         folder = os.path.dirname(folder)
-        path = os.path.join(folder, programs[-1])
-        if not may_read(path, script):
-            continue
-        try:
-            program = contents(path).decode("latin-1")
-        except OSError:
-            continue
-        if re.search(_OPENED, program) and not re.search(_TRAINED, program):
-            return "deepspeed"
-        loop, trainer = bool(re.search(_OWN_LOOP, program)), bool(re.search(_TRAINER, program))
-        return None if loop == trainer else "deepspeed" if loop else "transformers"
+        path = os.path.join(folder, program[0])
+        if may_read(path, script) and (read := _loop(path, tick())) is not None:
+            return read or None
     return None
+
+
+@lru_cache(maxsize=16)
+def _loop(path: str, _: int) -> str | None:
+    """Who reads a program's config; empty where it leaves doubt, None where there is no such program."""
+    try:
+        program = contents(path).decode("latin-1")
+    except OSError:
+        return None
+    if re.search(_OPENED, program) and not re.search(_TRAINED, program):
+        return "deepspeed"
+    loop, trainer = bool(re.search(_OWN_LOOP, program)), bool(re.search(_TRAINER, program))
+    return "" if loop == trainer else "deepspeed" if loop else "transformers"
 
 
 def _of_programs(path: str, top: str, content: str, *, deep: bool) -> Mention | None:

@@ -10,7 +10,7 @@ from dsconfig.consumers.boundary import OUTSIDE, is_on_share, may_read, root
 from dsconfig.core.file_bytes import is_file
 from dsconfig.core.json_types import NamedTuple
 
-_UNKNOWN = r"\$(?:\w+|\{\w+\})/+(?!.*\$)"
+_UNKNOWN = r"\$(?:\w+|\{\w+\})/+"
 
 
 class Place(NamedTuple):
@@ -49,7 +49,7 @@ def search(written: str, launch: str, inside: str = "") -> Place:
         found = search(os.path.join(inside, written), launch)
         if found.path is not None:
             return found
-    if match := re.match(_UNKNOWN, written):
+    if (match := re.match(_UNKNOWN, written)) and "$" not in written[match.end() :]:
         found = search(written[match.end() :], launch)
         return found if found.path is not None else found._replace(path=None)
     if launch.startswith("<"):

@@ -141,7 +141,7 @@ class Job(NamedTuple):
         if self.inline is not None:
             return f"{where}: {self.format.name} reads the config that stands here"
         if self.is_too_long:
-            return f"{where}: what the script writes into `{self.written}` is too long for a config, and not read"
+            return f"{where}: what the script writes into `{self.written}` is too long, and not read"
         if self.document is None:
             if "$" in self.written or self.is_written_by_script:
                 return f"{where}: `{self.written}` is known to the job's shell alone, and not checked"

@@ -12,7 +12,7 @@ from dsconfig.document import read_file
 from dsconfig.job.consumer import Reader
 from dsconfig.job.run_facts import Known
 from dsconfig.launch.budget import FOLDER, Budget, SpentError
-from dsconfig.launch.config_references import launchers_of
+from dsconfig.launch.config_references import launchers_of, takes_too_much
 from dsconfig.launch.find_jobs import jobs_of
 
 if TYPE_CHECKING:
@@ -46,17 +46,20 @@ def with_arguments(reader: Reader, name: str) -> Reader:
     """
     if name.startswith("<") or not name:
         return reader
+    if takes_too_much(name):
+        why = f"{reader.why}; the files around it take too much work to read, and no arguments are used"
+        return reader._replace(why=why)
     jobs = _by_script(name, reader.name)
     if not jobs:
         return reader
     if unread := [script for script, found in jobs.items() if found is None]:
         verb = "takes" if len(unread) == 1 else "take"
-        told = f"{_named(unread)} {verb} too much work to read, and no arguments are used"
-        return reader._replace(why=f"{reader.why}; {told}")
+        why = f"{reader.why}; {_named(unread)} {verb} too much work to read, and no arguments are used"
+        return reader._replace(why=why)
     known = _all(jobs)
     reader = _with_model(reader, known)
-    told = {(repr(job.given), job.world_size) for job in known}
-    if not all(jobs.values()) or len(told) != 1:
+    arguments = {(repr(job.given), job.world_size) for job in known}
+    if not all(jobs.values()) or len(arguments) != 1:
         return reader._replace(why=f"{reader.why}{_disagreement(list(jobs))}") if known else reader
     job = known[0]
     if not (job.given and job.given.arguments) and job.world_size is None:

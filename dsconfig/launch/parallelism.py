@@ -170,9 +170,9 @@ def _where(job: Launch) -> str:
 # The pipeline that a program builds
 # --------------------------------------------------------------------------------------------------
 
-_MODULE = re.compile(r"\bPipelineModule\(|\bclass\s+\w+\([^)]*\bPipelineModule\b")
+_MODULE = re.compile(r"\bPipelineModule\(|\bclass\s+\w+\([^()]*\bPipelineModule\b")
 _STAGES = re.compile(r"\bnum_stages\s*=\s*(?:(?P<number>\d{1,6})|(?:\w+\.)*(?P<name>[A-Za-z_]\w*))\s*[,)]")
-_ARGUMENT = r"add_argument\((?P<flags>[^()]*[\"']--{}[\"'][^()]*)\)"
+_ARGUMENT = r"add_argument\((?P<flags>(?:(?![\"']--{0}[\"'])[^()])*[\"']--{0}[\"'][^()]*)\)"
 _DEFAULT = re.compile(r"\bdefault\s*=\s*(\d{1,6})\b")
 _LONGEST = 1 << 20
 

@@ -60,7 +60,9 @@ def _names(data: bytes, path: str) -> bool:
         return False
     text = data.decode("latin-1")
     for match in re.finditer(rf"(?<![\w-]){re.escape(base)}(?![\w.-])", text):
-        folders = re.search(r"[\w./~${}-]*$", text[max(0, match.start() - _LONGEST) : match.start()])
-        if folders and may_be(folders[0] + base, path):
+        # Searched backwards: a search forwards begins anew at each character of a long word.
+        before = text[max(0, match.start() - _LONGEST) : match.start()][::-1]
+        folders = re.match(r"[\w./~${}-]*", before)
+        if folders and may_be(folders[0][::-1] + base, path):
             return True
     return False

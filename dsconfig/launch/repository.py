@@ -20,6 +20,8 @@ _TESTS = frozenset(("test", "tests"))
 """Folders that say who reads a file in them, and of another one only that it is read."""
 _MOST_FOLDERS, _MOST_PROGRAMS, _MOST_OTHERS, _LARGEST = 1000, 500, 1000, 256 * 1024
 """Beyond these nobody waits for an answer: who reads the config then follows from its content."""
+_MOST_TEXT = 64 << 20
+"""Bytes of all texts that are kept; the repository of DeepSpeed itself has 15 MB that speak of it."""
 _LONGEST_JSON = 64 * 1024
 """Longer JSON is data, and launches nothing."""
 
@@ -54,7 +56,7 @@ def hold() -> None:
 @lru_cache(maxsize=4)
 def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, bytes], ...]:
     found = []
-    left = {True: _MOST_PROGRAMS, False: _MOST_OTHERS}
+    left, size = {True: _MOST_PROGRAMS, False: _MOST_OTHERS}, 0
     for entry in _scripts(folder, NOT_SEARCHED if tests else NOT_SEARCHED | _TESTS, deep=deep):
         is_program, is_json = entry.name.endswith(".py"), entry.name.endswith(".json")
         if not left[is_program]:
@@ -67,6 +69,9 @@ def _texts(folder: str, deep: bool, tests: bool, _: int) -> tuple[tuple[str, byt
         except OSError:
             continue
         if _tells(data) and not (is_json and len(data) > _LONGEST_JSON):
+            size += len(data)
+            if size > _MOST_TEXT:
+                break
             found.append((entry.path, data))
     return tuple(found)
 

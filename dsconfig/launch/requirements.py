@@ -132,21 +132,26 @@ def _in_file(path: str, package: str) -> list[Requirement]:
 def _locked(text: str, package: str) -> Iterator[tuple[int, str]]:
     """The version of `[[package]]` in a lock file; uv, Poetry and PDM write it right behind the name."""
     pattern = rf'(?m)^name = "{re.escape(package)}"\r?\nversion = "([^"\n]+)"'
+    line = last = 0
     for match in re.finditer(pattern, text):
-        yield text.count("\n", 0, match.start()) + 2, f"=={match[1]}"
+        line += text.count("\n", last, match.start())
+        last = match.start()
+        yield line + 2, f"=={match[1]}"
 
 
 def _requirement(package: str) -> re.Pattern[str]:
     """A requirement of the package in a line: its name, extras, and at least one version clause."""
     name = re.escape(package)
     extras = r"(?:\[[\w,\s.-]*\])?"
-    return re.compile(rf"(?<![\w./@-]){name}{extras}\s*\(?\s*({_CLAUSE}(?:\s*,\s*{_CLAUSE})*)", re.IGNORECASE)
+    return re.compile(
+        rf"(?<![\w./@-]){name}{extras}\s*(?:\(\s*)?({_CLAUSE}(?:\s*,\s*{_CLAUSE})*)", re.IGNORECASE
+    )
 
 
 def _lines(text: str, package: str, *, conda: bool = False) -> Iterator[tuple[int, str]]:
     """Requirements in lines: requirements files, `setup.cfg`, strings of `setup.py`, `pip install`."""
     pattern = _requirement(package)
-    tag = re.compile(rf"(?<![\w./-]){re.escape(package)}\s*@\s*git\+\S+?@v?(\d+\.\d+\.\d+)\b", re.IGNORECASE)
+    source = re.compile(rf"(?<![\w./-]){re.escape(package)}\s*@\s*git\+(\S+)", re.IGNORECASE)
     one = re.compile(rf"^\s*-\s*[\"']?(?:[\w-]+::)?{re.escape(package)}\s*=\s*(\d[\w.*]*)")  # conda's own
     for number, line in enumerate(text.splitlines(), 1):
         if package not in line.lower() or line.lstrip().startswith("#") or len(line) > _LONGEST_LINE:
@@ -154,8 +159,9 @@ def _lines(text: str, package: str, *, conda: bool = False) -> Iterator[tuple[in
         code = line.partition(" #")[0]
         for match in pattern.finditer(code):
             yield number, _clean(match[1])
-        for match in tag.finditer(code):
-            yield number, f"=={match[1]}"
+        for match in source.finditer(code):
+            if tag := re.search(r"@v?(\d+\.\d+\.\d+)\b", match[1]):
+                yield number, f"=={tag[1]}"
         if conda and (pinned := one.match(code)):
             # `name=1.2` of conda is any 1.2.x; three numbers are one release of DeepSpeed.
             version = pinned[1].removesuffix(".*").removesuffix("*")

@@ -110,9 +110,9 @@ def _script(found: Format, launch: Document, data: Mapping[str, Json] | None) ->
     return _read(text, "", tuple(environment(found, data).items()))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)
 def _read(text: str, path: str, variables: tuple[tuple[str, str], ...]) -> _Script:
-    """What is read of a text, which is the same each time: many configs of a folder ask for the same scripts."""
+    """What is read of a text, once: many configs of a folder ask for the same scripts."""
     shell = Shell(text, path, dict(variables))
     try:
         commands = tuple(islice(commands_in(shell), _MOST))
@@ -162,18 +162,7 @@ def _job(
         return job._replace(document=read(preset))
     place = search(command.path, launch.name, command.folder)
     if place.path is None:
-        try:
-            document = _written_by_script(command.path, shell, launch)
-        except SpentError:
-            return job._replace(place=place, is_written_by_script=True, is_too_long=True)
-        own = command.path in shell.documents or command.path in shell.edited
-        edits = command.path in shell.edited and command.path not in shell.documents
-        return job._replace(
-            document=document,
-            place=None if document else place,
-            is_written_by_script=own,
-            is_template=edits,
-        )
+        return _with_own(job._replace(place=place), command.path, shell)
     document = read(place.path)
     if command.flag == "--config_file":
         if not is_launch_file(document.value()):
@@ -227,6 +216,20 @@ def _made(command: Command, launch: Document) -> Document | None:
     if isinstance(precision := command.arguments.get("mixed_precision"), str):
         made["mixed_precision"] = precision
     return read_dict(made, name)
+
+
+def _with_own(job: Job, name: str, shell: Shell) -> Job:
+    """The job with the config that its script itself writes under a name, if it does."""
+    try:
+        document = _written_by_script(name, shell, job.launch)
+    except SpentError:
+        return job._replace(is_written_by_script=True, is_too_long=True)
+    return job._replace(
+        document=document,
+        place=None if document else job.place,
+        is_written_by_script=name in shell.documents or name in shell.edited,
+        is_template=name in shell.edited and name not in shell.documents,
+    )
 
 
 def _written_by_script(name: str, shell: Shell, launch: Document) -> Document | None:

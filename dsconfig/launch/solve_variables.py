@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.consumer import Given
-from dsconfig.launch.budget import SpentError
+from dsconfig.launch.budget import FOLDER, Budget, SpentError
 from dsconfig.launch.command import Command, commands_in
 from dsconfig.launch.launch_format import Format
 from dsconfig.launch.process_count import solved
@@ -58,13 +58,14 @@ class AtRanks:
 def _solved(
     script: Script, offset: int, names: tuple[str, ...], ranks: int
 ) -> tuple[Command, dict[str, str]] | None:
-    return solved(lambda values: _read(script, offset, values), names, ranks)
-
-
-def _read(script: Script, offset: int, values: Mapping[str, str]) -> Command | None:
-    """The command that begins there, with such values in the job's shell."""
-    found = commands_in(Shell(script.text, script.path, {**dict(script.variables), **values}))
+    budget = Budget(FOLDER)
     try:
-        return next((command for command in found if command.offset == offset), None)
+        return solved(lambda values: _read(script, offset, values, budget), names, ranks)
     except SpentError:
         return None
+
+
+def _read(script: Script, offset: int, values: Mapping[str, str], budget: Budget) -> Command | None:
+    """The command that begins there, with such values in the job's shell."""
+    found = commands_in(Shell(script.text, script.path, {**dict(script.variables), **values}, budget))
+    return next((command for command in found if command.offset == offset), None)

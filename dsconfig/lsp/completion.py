@@ -27,12 +27,12 @@ _SNIPPET, _AS_IS, _ADJUST = 2, 1, 2
 _HIDDEN = frozenset(("internal", "not_json", "unread"))
 _MORE = re.compile(r"(\s*)[\"'\w$]")
 _QUIET = re.compile(
-    r"""//[^\r\n]*|\#[^\r\n]*|/\*.*?\*/|"(?:[^"\\\r\n]|\\.)*"|'(?:[^'\\\r\n]|\\.)*'""", re.DOTALL
+    r"""//[^\r\n]*|\#[^\r\n]*|/\*.*?(?:\*/|\Z)|"(?:[^"\\\r\n]|\\.)*"?|'(?:[^'\\\r\n]|\\.)*'?""", re.DOTALL
 )
-"""Comments and texts in quotes, in which braces are no braces."""
+"""Comments and texts in quotes, in which braces are no braces, be they closed or not."""
 _LARGEST = 1 << 16
-"""Characters of a text in which braces are counted: hostile ones take the square of their length."""
-_INDENT = re.compile(r"(?:^|[\r\n])([ \t]*)[^\r\n]*\Z")
+"""Characters of a text in which braces are counted."""
+_INDENT = re.compile(r"[ \t]*")
 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
@@ -44,13 +44,14 @@ def answer(workspace: Workspace, params: JsonObject) -> JsonObject:
         at = cursor(judged.text.document, lines.offset(params["position"]))
         item = workspace.client.get("textDocument", {}).get("completion", {}).get("completionItem", {})
         if at is not None:
-            indent = _INDENT.search(judged.text.text[: at.start])
+            before = judged.text.text[: at.start]
+            indent = _INDENT.match(before, max(before.rfind("\r"), before.rfind("\n")) + 1)
             hand = Hand(
                 judged.text.yaml,
                 _is_bare(judged),
                 bool(item.get("snippetSupport")),
                 at.flow,
-                indent[1] if indent else "",
+                indent[0] if indent else "",
             )
             around = _around(judged, at)
             if around is not None:

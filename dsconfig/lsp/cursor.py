@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     _Place = tuple[Literal["key", "value"], KeyPath, Json, Node]
 
 _MARK = "zqcursorqz"
-_WORD = re.compile(r"[\w$./-]*$")
+_WORD = re.compile(r"[\w$./-]*")
+"""A part of a word that is being typed; the one before the cursor is searched backwards."""
 _REST = {'"': re.compile(r'[^"\n\r,:{}\[\]]*"?'), "'": re.compile(r"[^'\n\r,:{}\[\]]*'?")}
-_REST_OF_WORD = re.compile(r"[\w$./-]*")
 _COLON = re.compile(r"[ \t]*:")
 
 
@@ -94,8 +94,8 @@ def _word(text: str, offset: int) -> tuple[int, int, str]:
     if quote:
         rest = _REST[quote].match(text, offset)
         return opened, rest.end() if rest else offset, quote
-    before, after = _WORD.search(text[line:offset]), _REST_OF_WORD.match(text, offset)
-    return line + (before.start() if before else 0), after.end() if after else offset, ""
+    before, after = _WORD.match(text[line:offset][::-1]), _WORD.match(text, offset)
+    return offset - (before.end() if before else 0), after.end() if after else offset, ""
 
 
 def _found(node: Node | None, path: KeyPath) -> Iterator[_Place]:

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 LANGUAGES = "deepspeed"
 """How an editor's names of our languages begin: who chooses one means it."""
-_MEANT = re.compile(
-    rf"""["']{re.escape(KEY)}["']|dsconfig:|\$schema\b.{{0,3}}[:=].*\b(deepspeed|accelerate)[\w.-]*\.json""".encode()
-)
-"""What a text says of itself: our block, a comment for us, or one of our schemas, wherever that is kept."""
+_MEANT = re.compile(rf"""["']{re.escape(KEY)}["']|dsconfig:""".encode())
+"""What a text says of itself: our block, or a comment for us."""
+_SCHEMA = re.compile(rb"\$schema\b.{0,3}[:=]")
+_NAME = re.compile(rb"[\w.-]+")
+_SCHEMAS = re.compile(rb"\b(?:deepspeed|accelerate)")
+"""How the names of our schemas begin, wherever those are kept."""
 
 
 def is_ours(text: OpenText) -> bool:
@@ -33,9 +35,21 @@ def is_ours(text: OpenText) -> bool:
         return b"deepspeed" in data and not foreign(text.document)
     if (
         _MEANT.search(data)
+        or _has_schema(data)
         or reads_as_config(text.name, data, yaml=text.yaml)
         or detect_new_config.holds_config(text)
     ):
         return True
     named = may_be_named(data) and not text.name.startswith("<")
     return named and bool(launchers_of(text.name)) and not foreign(text.document)
+
+
+def _has_schema(data: bytes) -> bool:
+    """Whether a text says that one of our schemas is its own."""
+    for line in data.split(b"\n") if b"$schema" in data else ():
+        if key := _SCHEMA.search(line):
+            for name in _NAME.finditer(line, key.end()):
+                begin = _SCHEMAS.search(name[0])
+                if begin and b".json" in name[0][begin.end() :]:
+                    return True
+    return False

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz.blow_ups import NAME, patterns
 from tests.lsp.client import COMMAND, PATIENCE, Editor, RefusedError, position
 from tests.lsp.conftest import Editors
 
@@ -226,3 +227,27 @@ def test_an_impossible_length_leaves_the_next_message_readable(length: bytes, bo
     before = b"Content-Length: %s\r\n\r\n%s" % (length, body)
     code, messages = raw(INITIALIZE, SHUTDOWN, EXIT, before=before)
     assert (code, code_of(messages, 1)) == (0, None)
+
+
+HOSTILE = ("elastic run, list", "dotted words", "sed", "variable", "here-documents", "texts in texts")
+
+
+def test_exit_ends_a_server_that_reads_hostile_scripts(editors: Editors, tmp_path: Path) -> None:
+    """Python hears nothing while `re` is at work: that ends soon, or `exit` is never heard."""
+    editor = editors()
+    for number, name in enumerate(HOSTILE):
+        (tmp_path / str(number) / ".git").mkdir(parents=True)
+        for file, text in patterns()[name](30_000).items():
+            (tmp_path / str(number) / file).write_text(text)
+    for number in range(len(HOSTILE)):
+        for file, language in ((NAME, "json"), ("run.sh", "shellscript")):
+            path = tmp_path / str(number) / file
+            item = {
+                "uri": editor.uri(str(path)),
+                "languageId": language,
+                "version": 1,
+                "text": path.read_text(),
+            }
+            editor.notify("textDocument/didOpen", {"textDocument": item})
+        editor.on("documentLink", f"{number}/{NAME}")
+    assert editor.quit() == 0

@@ -78,8 +78,14 @@ def _meant(word: str, ctx: Context) -> str | None:
     return nearest_of(word, known)
 
 
-_MAKERS = r"^(deepspeed|torch(optim)?|fused|cpu|onebit|zeroone|bnb|hf)+|(torch|fused|hf)+$"
-"""What stands before or after the name in the names of classes, and of other programs."""
+_MAKERS = (
+    r"^(deepspeed|torch(optim)?|fused|cpu|onebit|zeroone|bnb|hf)+"
+    r"|(?<!torch)(?<!fused)(?<!hf)(torch|fused|hf)+$"
+)
+"""What stands before or after the name in the names of classes, and of other programs.
+
+What stands after it is searched from its first word only: from each, it takes the square of a long name.
+"""
 
 
 def _bare(word: str) -> str:
