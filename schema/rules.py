@@ -136,6 +136,9 @@ class _Watched:
         """What `find_out` says, asked anew: each rule has to ask for itself."""
         return find_out(self)
 
+    def overwrite(self, _: str) -> None:
+        """No program writes the key: where one does, a rule can only find less."""
+
     def __getattr__(self, name: str) -> object:
         """A question: of `_PATHS`, of `_FREE`, or one that cannot be noted."""
         if name in _PATHS:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig import check
+from dsconfig import ResolveError, check, resolve
 
 PLAIN = {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
 AUTO = {"train_batch_size": "auto", "zero_optimization": {"stage": 2}}
@@ -106,6 +106,50 @@ def test_a_trainer_under_accelerate_fills_more(repository: Path, *, loop: bool) 
     if loop:
         (repository / "loop.py").write_text("accelerator = Accelerator()  # with deepspeed\n")
     assert reader(repository)[0] == ("accelerate" if loop else "transformers")
+
+
+@pytest.mark.parametrize("kind", ["FSDP", "MULTI_GPU", "'NO'", "MEGATRON_LM"])
+@pytest.mark.parametrize("named_by_script", [False, True])
+def test_an_accelerate_file_of_another_backend_says_nothing(
+    repository: Path, kind: str, *, named_by_script: bool
+) -> None:
+    block = "deepspeed_config:\n  deepspeed_config_file: z2.json\n"
+    (repository / "conf" / "acc.yaml").write_text(f"distributed_type: {kind}\n{block}")
+    if named_by_script:
+        (repository / "run.sh").write_text("torchrun train.py --deepspeed conf/z2.json --bf16 true\n")
+    assert reader(repository) == (("transformers", "script") if named_by_script else ("deepspeed", "default"))
+
+
+@pytest.mark.parametrize("name", ["z2.json", "../other/z2.json"])
+def test_an_accelerate_file_that_names_another_config_says_nothing(repository: Path, name: str) -> None:
+    (repository / "other").mkdir()
+    (repository / "other" / "z2.json").write_text(json.dumps(AUTO))
+    launch = f"distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: {name}\n"
+    (repository / "other" / "acc.yaml").write_text(launch)
+    assert reader(repository) == ("deepspeed", "default")
+    assert reader(repository, name="other/z2.json") == ("accelerate", "launch file")
+
+
+@pytest.mark.parametrize("command", ["torchrun train.py --deepspeed", "python train.py --deepspeed_config"])
+def test_a_command_that_names_it_goes_before_an_accelerate_file_nearby(
+    repository: Path, command: str
+) -> None:
+    launch = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: conf/z2.json\n"
+    (repository / "conf" / "acc.yaml").write_text(launch)
+    (repository / "run.sh").write_text(f"{command} conf/z2.json\n")
+    assert reader(repository)[1] == "script"
+    assert reader(repository, name="z2.json")[1] == "default"
+
+
+def test_an_accelerate_file_of_another_backend_leads_to_no_config(repository: Path) -> None:
+    launch = "distributed_type: FSDP\ndeepspeed_config:\n  deepspeed_config_file: conf/z2.json\n"
+    (repository / "acc.yaml").write_text(launch)
+    (repository / "conf" / "z2.json").write_text(json.dumps({**PLAIN, "train_batch_size": -1}))
+    report = check("acc.yaml")
+    assert [found.code for found in report] == ["DSC823"]
+    assert not report.children
+    with pytest.raises(ResolveError, match='`distributed_type` is `"FSDP"`'):
+        resolve("acc.yaml", 1)
 
 
 def test_the_nearest_counts(repository: Path) -> None:

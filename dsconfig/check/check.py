@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dsconfig.check import apply_suppressions
 from dsconfig.check.build_job import asked, foreign, host_reader, stated_job
+from dsconfig.check.candidates import wrong_for_all
 from dsconfig.check.merge_releases import diagnostics, merged
 from dsconfig.check.notes import notes, world_sizes
 from dsconfig.check.report import Report, by_place
@@ -17,6 +19,7 @@ from dsconfig.launch import detect_config
 from dsconfig.launch.formats import SCRIPTS
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.program_errors import refused
+from dsconfig.launch.program_writes import overwrite_of
 
 if TYPE_CHECKING:
     from dsconfig.job.consumer import Reader
@@ -85,9 +88,11 @@ def _report(
     target, size = job.releases, job.ranks
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     kind = detect_config.kind_of(document)
-    source = Source(document, reader.spec, size, span, job.given, reader.known, kind)
+    overwrite = partial(overwrite_of, document.name)
+    source = Source(document, reader.spec, size, span, job.given, reader.known, kind, overwrite)
     found, newest, more = merged(source, target.releases)
-    result = apply_suppressions.apply(document, (*diagnostics(document, found), *lifted), cut=more or cut)
+    listed, assumption = wrong_for_all(diagnostics(document, found), source, reader, target.releases)
+    result = apply_suppressions.apply(document, (*listed, *lifted), cut=more or cut)
     return Report(
         document.name,
         target,
@@ -97,7 +102,7 @@ def _report(
         suppressed=result.suppressed,
         sizes=world_sizes(newest.context),
         document=document,
-        notes=notes(document, newest, reader, cut=result.cut),
+        notes=(*assumption, *notes(document, newest, reader, cut=result.cut)),
         cut=result.cut,
         job=job,
     )

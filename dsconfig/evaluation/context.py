@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.consumers.consumer_versions import does, parted
@@ -20,6 +20,9 @@ from dsconfig.job.consumer import Given
 from dsconfig.job.run_facts import NOTHING, Known
 from dsconfig.model.keyinfo import ROOT, child_section
 from dsconfig.model.release_view import KeyView, SectionView, find, view
+
+if TYPE_CHECKING:
+    from dsconfig.job.consumer import Overwrite
 
 Root = Literal["config", "launch file", "job", "script", "text"]
 """What stands at the root: an object, one that `accelerate launch` reads, that of another launch file, the
@@ -88,6 +91,8 @@ class Source(NamedTuple):
     """What else is known of the run."""
     holds: Root = "config"
     """A launch file is judged for its way to the config only."""
+    overwrite: Callable[[str, Json], Overwrite | None] | None = None
+    """What a program of the repository does to a key, by its dotted path and the config; None: nobody looks."""
 
 
 class Context:
@@ -112,7 +117,7 @@ class Context:
         self.cut = False
         """Whether there is more to find than is listed."""
         self.parser: Parser = self._parser()
-        self._holds = source.holds
+        self._holds, self._overwrite = source.holds, source.overwrite
         self.reading = self.alike  # releases that read the text with the same parser
         data = source.document.value(self.parser)
         empty = any(problem.kind == "empty" for problem in source.document.problems)
@@ -260,6 +265,14 @@ class Context:
             if parts[:length] in spelled:
                 return (*spelled[parts[:length]], *parts[length:])
         return parts
+
+    def overwrite(self, path: str) -> Overwrite | None:
+        """What a program of the repository does to the key before DeepSpeed sees it; None: nothing known."""
+        found = None if self._overwrite is None else self._overwrite(path, self.data)
+        if found is not None:
+            told = f"{found.place} writes `{path}` before DeepSpeed starts, so that the file does not tell it"
+            self.remarks[told] = None
+        return found
 
     # What the release makes of it
     # -----------------------------------------------------------------------------

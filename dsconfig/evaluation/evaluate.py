@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from dsconfig.consumers import accelerate_launch_config
-from dsconfig.core.diagnostic import Effect, clipped
+from dsconfig.core.diagnostic import Effect, clipped, dotted
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import EVERY_RELEASE, Interval
 from dsconfig.document import read_dict
@@ -40,6 +40,7 @@ def evaluate(source: Source, release: int, said: Said | None = None) -> Outcome:
     context = Context(source, release)
     rules, alike = applicable(release, context.root)
     findings = list(_found(rules, context, {} if said is None else said))
+    findings = [each for each in findings if not _is_overwritten(context, *each)]
     if context.is_launch and not any(finding.effect is Effect.REJECTED for _, finding in findings):
         inner = _of_block(context, release)
         findings += inner.findings
@@ -48,8 +49,22 @@ def evaluate(source: Source, release: int, said: Said | None = None) -> Outcome:
         tuple(one_per_cause(context, findings)),
         alike.meet(context.alike).meet(context.walk.alike),
         context,
-        sum(1 for entry in context.walk.autos if entry.key.info.fills),
+        sum(
+            1
+            for entry in context.walk.autos
+            if entry.key.info.fills and context.overwrite(dotted(entry.path)) is None
+        ),
     )
+
+
+def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
+    """Whether a finding is about a value that a program of the repository replaces."""
+    if context.root != "config" or rule.reads != "config":
+        return False
+    path = finding.lacks or finding.path
+    if not path or path == ("$dsconfig",) or not all(isinstance(part, str) for part in path):
+        return False
+    return context.overwrite(dotted(path)) is not None
 
 
 def _of_block(context: Context, release: int) -> Outcome:

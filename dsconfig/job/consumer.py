@@ -37,6 +37,15 @@ class Written(NamedTuple):
     """The ZeRO stage of the configs into which it is written; None: of any."""
 
 
+class Overwrite(NamedTuple):
+    """A key that a program writes, or takes out, and where: `train.py:12`."""
+
+    key: str
+    place: str
+    absent_only: bool
+    """Whether a value of the file stays: it is written where there is none, or "auto"."""
+
+
 class Given(NamedTuple):
     """Training arguments that a launch file gives, and the names of those that only a run shows."""
 
@@ -97,6 +106,29 @@ def _has(config: Json, dotted: str) -> bool:
 _MICRO, _STEPS = "per_device_train_batch_size", "gradient_accumulation_steps"
 
 
+OWN_FLAGS = ("--deepspeed_config", "--deepspeed-config")
+"""Flags whose file a program may hand to anybody."""
+
+
+class ProgramReaders(NamedTuple):
+    """Those that may read the config, the likeliest first, and what shows it."""
+
+    names: tuple[str, ...]
+    why: str
+    """A clause: `` `TrainingArguments(deepspeed=...)` in train.py:9 ``; empty where nothing is known."""
+    by_content: bool = False
+    """Whether the values of the config tell better which of them reads it than the order of the names."""
+
+    def first(self, content: str) -> str:
+        """The one that is assumed. `content`: who would read the config, going by its values alone."""
+        return content if self.by_content and content in self.names else self.names[0]
+
+    def others(self, content: str) -> tuple[str, ...]:
+        """Who else may read it."""
+        first = self.first(content)
+        return tuple(name for name in self.names if name != first)
+
+
 class Reader(NamedTuple):
     """Who reads a config, and why that is believed."""
 
@@ -116,9 +148,15 @@ class Reader(NamedTuple):
     """The files that launch that job, in words."""
     known: Known = NOTHING
     """What else is known of the run: its model and its hosts."""
+    others: tuple[str, ...] = ()
+    """Who else may read it: what is an error for this reader alone is none that is known."""
 
     def __hash__(self) -> int:  # arguments have none
         return hash((self.name, self.why, self.origin))
+
+    def among(self, readers: ProgramReaders, content: str) -> Reader:
+        """The likeliest of several. `content`: who would read it, going by its values alone."""
+        return self._replace(name=readers.first(content), others=readers.others(content), likely=True)
 
     @property
     def spec(self) -> str:

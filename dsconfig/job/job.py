@@ -50,6 +50,8 @@ class Consumer(NamedTuple):
     """The version, where it does not do all that the newest one does."""
     likely: bool = False
     """Whether the content fits this consumer better than the others, and does not rule them out."""
+    others: tuple[str, ...] = ()
+    """Who else may read it: what is an error for this consumer alone is none that is known."""
 
 
 class Job(NamedTuple):
@@ -120,6 +122,7 @@ class Job(NamedTuple):
             consumer.version,
             arguments.source if arguments else size.source if size is not None and launched else "",
             self.known,
+            consumer.others,
         )
 
 
@@ -161,7 +164,9 @@ def of_reader(reader: Reader, origin: Origin = "script") -> Job:
     """The facts of a reader that was found out: who it is, and the arguments and the world size of its job."""
     launch = reader.launch
     return layer(reader.known, origin, launch)._replace(
-        consumer=Fact(Consumer(reader.name, reader.version, reader.likely), reader.origin, reader.why),
+        consumer=Fact(
+            Consumer(reader.name, reader.version, reader.likely, reader.others), reader.origin, reader.why
+        ),
         world_size=None if reader.processes is None else Fact(reader.processes, origin, launch),
         arguments=None if reader.given is None else Fact(reader.given, origin, launch),
     )

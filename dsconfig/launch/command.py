@@ -83,7 +83,7 @@ def _command(shell: ShellCommand) -> Command | None:
     unknown = [name for name, value in given.items() if isinstance(value, str) and "$" in value]
     return Command(
         str(given[flag]) if flag else "",
-        f"--{flag}" if flag else words[0],
+        _spelled(flag, words) if flag else words[0],
         reader,
         program,
         {**given, **dict.fromkeys(unknown), "ENV": dict(shell.variables), "SCRIPT": _script(words)},
@@ -96,8 +96,28 @@ def _command(shell: ShellCommand) -> Command | None:
             name for name, value in given.items() if name and isinstance(value, str) and value in depending
         ),
         started,
-        next((word for word in words[:_BEFORE_ARGUMENTS] if word.endswith(".py")), ""),
+        _program_file(words),
     )
+
+
+def _spelled(flag: str, words: tuple[str, ...]) -> str:
+    """A flag as the command writes it: `--deepspeed-config` is none of DeepSpeed."""
+    own = f"--{flag.replace('_', '-')}"
+    return own if any(word.partition("=")[0] == own for word in words) else f"--{flag}"
+
+
+def _program_file(words: tuple[str, ...]) -> str:
+    """The Python program that a command starts: a path, or that of the module behind `-m`."""
+    for word, following in zip(words[:_BEFORE_ARGUMENTS], (*words[1:], ""), strict=False):
+        if word.endswith(".py"):
+            return word
+        if word in ("-m", "--module") and following.partition(".")[0] not in _LAUNCHERS:
+            return f"{following.replace('.', '/')}.py" if following else ""
+    return ""
+
+
+_LAUNCHERS = ("torch", "accelerate", "deepspeed")
+"""Packages whose modules start another program."""
 
 
 def _depending(shell: ShellCommand, opened: tuple[str, ...]) -> frozenset[str]:

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
+from dsconfig.consumers.accelerate_launch_file import LINK
 from dsconfig.consumers.boundary import may_read, root
 from dsconfig.core.file_bytes import contents
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.job.consumer import Reader
+from dsconfig.job.consumer import OWN_FLAGS, Origin, ProgramReaders, Reader
 from dsconfig.launch.budget import FOLDER, Budget, SpentError
+from dsconfig.launch.config_search import search
 from dsconfig.launch.formats import SCRIPTS
 from dsconfig.launch.repository import edition, texts, tick
 
@@ -36,6 +38,7 @@ _KEYS = (
     (rf"(?:{_RENDEZVOUS}|\bDSCONFIG_RDZV_DS_CONFIG=[\"']?)", "elastic", "`--rdzv-conf ds_config=`"),
     (rf"deepspeed_config_file[\"']?(?:\s*:)?{_LEADS}", "accelerate", "`deepspeed_config_file`"),
     (rf"--deepspeed_config\b{_LEADS}", "deepspeed", "`--deepspeed_config`"),
+    (rf"--deepspeed-config\b{_LEADS}", "deepspeed", "`--deepspeed-config`"),
     (rf"--(?:training_args\.)?deepspeed\b{_LEADS}", "transformers", "`--deepspeed`"),
     (rf"\bhf_ds_config\b{_LEADS}", "accelerate", "`DeepSpeedPlugin`"),
     (rf"DeepSpeedStrategy\([^()]*?\bconfig{_LEADS}", "lightning", "`DeepSpeedStrategy`"),
@@ -70,9 +73,12 @@ _SMALL = 50
 """Texts that speak of DeepSpeed: a repository with more holds several projects."""
 LAUNCHES = (".sh", ".bash", ".slurm", ".sbatch", ".yaml", ".yml", ".json")
 """Ends of the names of what gives a job its arguments."""
-_FLAGS = ("`--deepspeed`", "`--deepspeed_config`")
+_OWN_FLAGS = tuple(f"`{flag}`" for flag in OWN_FLAGS)
+_FLAGS = ("`--deepspeed`", *_OWN_FLAGS)
 _PATH = r"[\w./-]+"
 _PROGRAM = r"[\w./-]+\.py\b"
+_LAUNCHERS = ("torch", "accelerate", "deepspeed")
+"""How the modules begin that start a program, and are none."""
 _COMMAND_LENGTH = 2000
 """Characters before a flag among which its program is."""
 
@@ -107,6 +113,10 @@ class Mention(NamedTuple):
     reader: str
     why: str
     script: str
+    written: str = ""
+    """The config as it is written there."""
+    readers: ProgramReaders | None = None
+    """Those that may read it, where its program leaves a doubt."""
 
 
 def reader_of(name: str, content: Reader) -> Reader | None:
@@ -121,7 +131,7 @@ def reader_of(name: str, content: Reader) -> Reader | None:
     known = _known(path, top, deep, edition(path))
     if known is None:
         return None
-    best = max(known, key=_weight, default=None)
+    best = _strongest(known, path)
     if (
         best is not None
         and best.reader == "accelerate"
@@ -133,7 +143,33 @@ def reader_of(name: str, content: Reader) -> Reader | None:
     if best is None:
         return None
     launch = best.why.endswith((".yaml", ".yml", ".json"))
-    return Reader(best.reader, best.why, "launch file" if launch else "script", likely=best.rank == 0)
+    origin: Origin = "launch file" if launch else "script"
+    found = Reader(best.reader, best.why, origin, likely=best.rank == 0)
+    return found if best.readers is None else found.among(best.readers, content.name)
+
+
+def _strongest(mentions: tuple[Mention, ...], path: str) -> Mention | None:
+    """The place that counts most; None where there is none.
+
+    A launch file of Accelerate says nothing of a job that another script starts, however near it stands: it
+    counts where no command names the config itself.
+    """
+    commands = [
+        each
+        for each in mentions
+        if each.rank == 3 and each.script.endswith(SCRIPTS) and _names_itself(each, path)
+    ]
+    if commands:
+        mentions = tuple(
+            each for each in mentions if each.script.endswith(SCRIPTS) or not each.why.startswith(f"`{LINK}`")
+        )
+    return max(mentions, key=_weight, default=None)
+
+
+def _names_itself(mention: Mention, path: str) -> bool:
+    """Whether the words of a script lead to the very config, and not to one of the same name."""
+    found = search(mention.written, mention.script).path
+    return found is not None and os.path.realpath(found) == os.path.realpath(path)
 
 
 def _weight(found: Mention) -> tuple[int, int, bool]:
@@ -173,6 +209,17 @@ def takes_too_much(name: str) -> bool:
     return _known(path, top, deep, edition(path)) is None
 
 
+def commands_with(launch: str) -> tuple[str, ...]:
+    """The paths of the scripts that may hand a launch file of Accelerate to `accelerate launch`."""
+    path, top, deep = _whereabouts(launch)
+    base = os.path.basename(path).encode()
+    return tuple(
+        script
+        for script, data in texts(top, path, deep=deep)
+        if script.endswith(SCRIPTS) and base in data and b"accelerate" in data
+    )
+
+
 def _whereabouts(name: str) -> tuple[str, str, bool]:
     """The whole path of a config, the root of its repository, and whether it has one."""
     path = os.path.abspath(name)
@@ -191,11 +238,14 @@ def _known(path: str, top: str, deep: bool, _: tuple[int, ...]) -> tuple[Mention
 def _of_path(known: tuple[_Named, ...], path: str, top: str) -> Iterator[Mention]:
     """The places that name the config at a path, of those that name one with its last part."""
     for each in known:
-        if each.script != path and may_be(each.written, path):
-            near = len(os.path.commonpath([path, each.script]))
-            doc = each.script.endswith((".md", ".ipynb"))
-            told = f"{each.why} in {os.path.relpath(each.script, top)}"
-            yield Mention(1 if doc else each.rank, near, each.reader, told, each.script)
+        if each.script == path or not may_be(each.written, path) or _leads_elsewhere(each, path):
+            continue
+        near, readers = len(os.path.commonpath([path, each.script])), each.readers
+        rank = 1 if each.script.endswith((".md", ".ipynb")) else each.rank
+        told = f"{each.why} in {os.path.relpath(each.script, top)}"
+        told = f"{told}, {readers.why}" if readers.why else told
+        several = readers if len(readers.names) > 1 else None
+        yield Mention(rank, near, readers.names[0], told, each.script, each.written, several)
 
 
 class _Named(NamedTuple):
@@ -204,7 +254,7 @@ class _Named(NamedTuple):
     script: str
     written: str
     rank: int
-    reader: str
+    readers: ProgramReaders
     why: str
 
 
@@ -233,9 +283,33 @@ def _search(known: tuple[tuple[str, bytes], ...], base: str, top: str) -> Iterat
                 continue
             budget.spend(_SEARCH)
             if (found := _at(text, start, script, top, used)) is not None:
+                if found[2] == f"`{LINK}`" and not _is_deepspeed(script, text):
+                    continue
                 yield _Named(script, text[start:end], *found)
 
 
+def _is_deepspeed(launch: str, text: str) -> bool:
+    """Whether a launch file of Accelerate hands the config that it names to DeepSpeed.
+
+    `accelerate launch` passes the block `deepspeed_config` of its file on for `distributed_type: DEEPSPEED`
+    alone; a file for FSDP may keep one. Source: accelerate commands/launch.py, _validate_launch_command.
+    """
+    kinds = re.findall(_DISTRIBUTED, text) if launch.endswith(_LAUNCH_FILES) else []
+    return not kinds or "DEEPSPEED" in kinds
+
+
+def _leads_elsewhere(named: _Named, path: str) -> bool:
+    """Whether a launch file of Accelerate names another config than that at a path."""
+    if named.why != f"`{LINK}`" or not named.script.endswith(_LAUNCH_FILES):
+        return False
+    found = search(named.written, named.script).path
+    return found is not None and os.path.realpath(found) != os.path.realpath(path)
+
+
+_LAUNCH_FILES = (".yaml", ".yml", ".json")
+
+
+_DISTRIBUTED = r"\bdistributed_type[\"']?\s*:\s*[\"']?(\w+)"
 _MOST = 200
 """So many places of one text tell who reads the file; nobody names it more often."""
 _SEARCH = 1000
@@ -315,37 +389,62 @@ class _Used:
                     yield match.start(), word, reader, why
 
 
-def _at(text: str, start: int, script: str, top: str, used: _Used) -> tuple[int, str, str] | None:
-    """Who reads the config that is named there: rank, reader, reason."""
+def _at(text: str, start: int, script: str, top: str, used: _Used) -> tuple[int, ProgramReaders, str] | None:
+    """Who reads the config that is named there: rank, readers, reason."""
     before = text[max(0, start - _BEFORE) : start]
     for pattern, reader, why in (*_KEYS, _YAML_KEY):
         if match := re.search(rf"{pattern}$", before):
             at = start - len(before) + match.start()
-            return 3, _of_program(text, at, script, top, why) or reader, why
+            return 3, _of_program(text, at, script, top, why) or _sure(reader), why
     if (match := re.search(_VARIABLE, before)) and (found := used.find(match[1])):
         at, reader, why = found
-        return 3, _of_program(text, at, script, top, why) or reader, why
+        return 3, _of_program(text, at, script, top, why) or _sure(reader), why
     if script.endswith((".py", ".ipynb")):
         for pattern, reader, why in _PYTHON:
             if re.search(pattern, text):
-                return 2, reader, why
+                return 2, _sure(reader), why
     return None
 
 
-def _of_program(text: str, end: int, script: str, top: str, why: str) -> str | None:
-    """Who reads the file of a command's flag, where its program is found and leaves no doubt."""
-    words = re.findall(_PATH, text[max(0, end - _COMMAND_LENGTH) : end]) if why in _FLAGS else []
-    programs = (re.match(_PROGRAM, word) for word in reversed(words) if ".py" in word)
-    program = next(filter(None, programs), None)
-    if program is None:
+_BARE = r"--deepspeed(?=[\s\\\"',]*(?:\s-|[\"']-|$))(?![\w=-])"
+"""`--deepspeed` without a value."""
+
+
+def _sure(reader: str) -> ProgramReaders:
+    return ProgramReaders((reader,), "")
+
+
+def _of_program(text: str, at: int, script: str, top: str, why: str) -> ProgramReaders | None:
+    """Who reads the file of a command's flag, where its program is found, or decides alone."""
+    program = _program(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _FLAGS else ""
+    if why in _OWN_FLAGS:
+        from dsconfig.launch.program_reader import readers_of_command  # reads syntax trees
+
+        behind = text[at : at + _BEFORE]
+        end = re.search(r"(?<!\\)\n", behind)
+        command = text[max(0, at - _BEFORE) : at] + behind[: end.start() if end else _BEFORE]
+        bare = re.search(_BARE, command) is not None
+        return readers_of_command(program, script, why.strip("`"), bare=bare)
+    if not program:
         return None
     folder = script
     while folder != top and len(folder) > len(top):
         folder = os.path.dirname(folder)
-        path = os.path.join(folder, program[0])
+        path = os.path.join(folder, program)
         if may_read(path, script) and (read := _loop(path, tick())) is not None:
-            return read or None
+            return _sure(read) if read else None
     return None
+
+
+def _program(command: str) -> str:
+    """The program that the words before a flag start, a path or a module; empty where there is none."""
+    words = re.findall(_PATH, command)
+    for last, word in zip(reversed(["", *words[:-1]]), reversed(words), strict=True):
+        if last == "-m" and not word.startswith(_LAUNCHERS):
+            return str(word)
+        if ".py" in word and (match := re.match(_PROGRAM, word)):
+            return match[0]
+    return ""
 
 
 @lru_cache(maxsize=16)

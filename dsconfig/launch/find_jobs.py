@@ -13,6 +13,7 @@ from dsconfig.launch.formats import SCRIPT, SCRIPTS, format_of
 from dsconfig.launch.launch_format import Format
 
 if TYPE_CHECKING:
+    from dsconfig.job.consumer import Given
     from dsconfig.launch.job import Job
 
 
@@ -78,7 +79,7 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     from dsconfig.consumers.accelerate_launch_file import BLOCK
     from dsconfig.launch.config_search import installed, search
     from dsconfig.launch.job import Job, read, text_of
-    from dsconfig.launch.training_arguments import constant, exponents, given, human
+    from dsconfig.launch.training_arguments import constant, exponents, human
 
     key = next((key for key in found.config if at(data, key)), None)
     if key is None:
@@ -86,7 +87,7 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     value, place = at(data, key), tuple(key.split("."))
     if constant(value) is not value:
         value, place = constant(value), (*place, "val")
-    told = None if _own_loop(found, launch) else given(found, data)
+    told = None if _own_loop(found, launch) else _given(found, launch, data)
     job = Job(found, launch, key, key, None, None, told, _world(found, data))
     if isinstance(value, dict) and found.makes == "plugin":
         made: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: value}
@@ -107,6 +108,17 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     where = search(value, launch.name)
     document = None if where.path is None else read(where.path)
     return job._replace(document=_overwritten(document, found, data), place=where)
+
+
+def _given(found: Format, launch: Document, data: JsonObject) -> Given:
+    """The training arguments of a launch file."""
+    from dsconfig.launch.training_arguments import given
+
+    if found.name != "Transformers":
+        return given(found, data)
+    from dsconfig.launch.recipe_program import given_by_program
+
+    return given_by_program(found, data, launch.name)
 
 
 def _overwritten(config: Document | None, found: Format, data: Mapping[str, Json]) -> Document | None:

@@ -57,6 +57,10 @@ class Job(NamedTuple):
     """The Python program that its command starts, as it is written."""
     folder: str = ""
     """Where its script has gone before."""
+    others: tuple[str, ...] = ()
+    """Who else may read the config, as far as its program tells."""
+    why: str = ""
+    """What of its program says so, as a clause."""
 
     @property
     def is_held(self) -> bool:
@@ -93,7 +97,10 @@ class Job(NamedTuple):
         """Who reads the config."""
         name = "it" if self.is_held else self.launch.name
         why = f"{name} is a launch file of {self.format.name}"
-        return Reader(self.format.reader, why, "launch file", known=self.known)
+        if self.why:
+            why = f"{why}, {self.why}"
+        likely = bool(self.others)
+        return Reader(self.format.reader, why, "launch file", likely, known=self.known, others=self.others)
 
     @property
     def known(self) -> Known:

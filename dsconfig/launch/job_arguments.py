@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers import HUGGING_FACE
+from dsconfig.consumers.accelerate_launch_file import is_launch_file, processes
 from dsconfig.core.data_parallel import NONE, Parallelism
 from dsconfig.document import read_file
 from dsconfig.job.consumer import Reader
 from dsconfig.job.run_facts import Known
 from dsconfig.launch.budget import FOLDER, Budget, SpentError
-from dsconfig.launch.config_references import launchers_of, takes_too_much
+from dsconfig.launch.config_references import commands_with, launchers_of, takes_too_much
 from dsconfig.launch.find_jobs import jobs_of
+from dsconfig.launch.formats import SCRIPTS
 
 if TYPE_CHECKING:
     from dsconfig.launch.job import Job
@@ -50,6 +52,8 @@ def with_arguments(reader: Reader, name: str) -> Reader:
         why = f"{reader.why}; the files around it take too much work to read, and no arguments are used"
         return reader._replace(why=why)
     jobs = _by_script(name, reader.name)
+    if reader.name == "accelerate" and reader.said is None and (trained := _by_trainer(name, jobs)):
+        reader, jobs = reader._replace(name="transformers", why=f"{reader.why}, for a Trainer"), trained
     if not jobs:
         return reader
     if unread := [script for script, found in jobs.items() if found is None]:
@@ -119,7 +123,22 @@ def is_autotuned(name: str) -> bool:
 
 def _by_script(name: str, reader: str | None) -> dict[str, list[Job] | None]:
     budget = Budget(FOLDER)
-    return {script: _jobs(script, name, reader, budget) for script in launchers_of(name)}
+    found: dict[str, list[Job] | None] = {}
+    for script in launchers_of(name):
+        jobs = _jobs(script, name, reader, budget)
+        commands = () if jobs or jobs is None or script.endswith(SCRIPTS) else commands_with(script)
+        named = {command: _jobs(command, script, reader, budget) for command in commands}
+        named = {command: jobs for command, jobs in named.items() if jobs != []}
+        found |= named or {script: jobs}
+    return found
+
+
+def _by_trainer(name: str, jobs: Mapping[str, list[Job] | None]) -> dict[str, list[Job] | None]:
+    """The jobs by which a Trainer reads a config that Accelerate is handed; empty where any is another's."""
+    if any(jobs.values()):
+        return {}
+    trained = _by_script(name, "transformers")
+    return trained if all(trained.values()) else {}
 
 
 def _jobs(script: str, name: str, reader: str | None, budget: Budget) -> list[Job] | None:
@@ -135,7 +154,7 @@ def _jobs(script: str, name: str, reader: str | None, budget: Budget) -> list[Jo
     except SpentError:
         return None
     return [
-        job
+        job if job.world_size is not None else job._replace(world_size=_processes(job))
         for job in found
         if reader in (None, job.format.reader)
         and job.inline is None
@@ -143,6 +162,12 @@ def _jobs(script: str, name: str, reader: str | None, budget: Budget) -> list[Jo
         and job.place.path is not None
         and os.path.realpath(job.place.path) == path
     ]
+
+
+def _processes(job: Job) -> int | None:
+    """The world size of the launch file of Accelerate that a command names."""
+    data = job.document.value() if job.document else None
+    return processes(data) if is_launch_file(data) and not job.processes.open else None
 
 
 def _disagreement(scripts: list[str]) -> str:

@@ -206,9 +206,14 @@ def _of_job(job: LaunchJob) -> LocatedConfig:
 
 
 def linked(launch: Document) -> tuple[str, Place] | None:
-    """The config that a launch file of Accelerate names: as it is written, and where that leads to."""
+    """The config that a launch file of Accelerate names: as it is written, and where that leads to.
+
+    None where it names none, or starts another backend: FSDP does not look at the block.
+    """
     data = launch.value()
-    name = block(data).get(LINK) if isinstance(data, dict) else None
+    if not isinstance(data, dict) or data.get("distributed_type", "DEEPSPEED") != "DEEPSPEED":
+        return None
+    name = block(data).get(LINK)
     if not isinstance(name, str) or name in ("", "none"):
         return None
     return name, search(name, launch.name)

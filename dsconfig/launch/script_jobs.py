@@ -16,7 +16,7 @@ from dsconfig.core.file_bytes import MAX_SIZE, contents
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.core.json_values import at
 from dsconfig.document import Document, read_bytes, read_dict
-from dsconfig.job.consumer import Reader, of_content
+from dsconfig.job.consumer import OWN_FLAGS, Reader, of_content
 from dsconfig.launch.budget import Budget, SpentError, of_text
 from dsconfig.launch.command import Command, commands_in
 from dsconfig.launch.config_references import reader_of
@@ -24,8 +24,10 @@ from dsconfig.launch.config_search import installed, search
 from dsconfig.launch.job import Job, read, text_of
 from dsconfig.launch.launch_format import Format
 from dsconfig.launch.manifest_environment import environment, with_inputs
+from dsconfig.launch.program_arguments import NAMES, arguments_in
+from dsconfig.launch.program_reader import readers_of_command
 from dsconfig.launch.shell_interpreter import Shell
-from dsconfig.launch.solve_variables import AtRanks, script_of
+from dsconfig.launch.solve_variables import AtRanks, Script, script_of
 from dsconfig.launch.training_arguments import given, plain
 
 _KUBERNETES = re.compile(r"\$\((\w+)\)")
@@ -77,6 +79,7 @@ def jobs_of_commands(
         if wanted is not None and not _leads_to(wanted, command, launch):
             continue
         job = _job(found, launch, command, script.shell, once)
+        job = job and _with_program_arguments(job, command, script_of(script.shell))
         if job is not None and data is None:
             job = job._replace(line=launch.position(command.offset).line)
         if job is not None:
@@ -176,7 +179,42 @@ def _job(
         told = told._replace(reader="deepspeed" if own else reader.name if reader else command.reader)
         if command.is_whole and not _arguments(command):
             job = job._replace(given=None)  # its program gives them in code
-    return job._replace(format=told, document=document, place=place)
+    return _as_program_reads(job._replace(format=told, document=document, place=place), command)
+
+
+def _as_program_reads(job: Job, command: Command) -> Job:
+    """The job, read by whom its program hands the file of a flag to."""
+    if command.format is not None or command.flag not in OWN_FLAGS or job.document is None:
+        return job
+    bare = command.arguments.get("deepspeed") is True
+    readers = readers_of_command(
+        command.program_file, job.launch.name, command.flag, command.folder, bare=bare
+    )
+    content = of_content(job.document.value()).name
+    told = job.format._replace(reader=readers.first(content))
+    return job._replace(format=told, others=readers.others(content), why=readers.why)
+
+
+def _with_program_arguments(job: Job, command: Command, script: Script) -> Job:
+    """The job with the training arguments that its program has where the command gives none."""
+    if command.format is not None or not command.program_file:
+        return job
+    if job.format.reader != "transformers" and (command.reader != "accelerate" or job.others):
+        return job
+    path = search(command.program_file, job.launch.name, command.folder).path
+    found = None if path is None else arguments_in(path, job.launch.name, command.arguments, command.varies)
+    if found is None or (job.format.reader == "accelerate" and found.has_loop):
+        return job
+    # Under `accelerate launch` the Trainer fills it too: transformers trainer.py:propagate_args_to_deepspeed.
+    told = job.format._replace(within="", defaults=found.defaults, reader="transformers")
+    job = job._replace(format=job.format._replace(reader="transformers"))
+    flags = {
+        name: value for name, value in command.arguments.items() if not found.is_code or name not in NAMES
+    }
+    known = given(told, {**flags, **dict.fromkeys(found.changed)})
+    if command.varies and not found.is_code and not found.changed:
+        known = known._replace(at=AtRanks(script, command, told))
+    return job._replace(given=known._replace(note=found.note))
 
 
 def _without_processes(launch: Document, command: Command) -> Document:

@@ -71,7 +71,8 @@ def refuse_written(
     stops = [(report, found) for report in reports for found in _errors(report)]
     if changes:
         stops = [(report, found) for report, found in stops if found.code.startswith(_OF_FILE)]
-        changed = report_on(read_dict(config), chosen.release, seen.consumer, chosen.ranks)
+        document = read_dict(config, seen.document.name)
+        changed = report_on(document, chosen.release, seen.consumer, chosen.ranks)
         here = {(_named(found), found.message): (report, found) for report in reports for found in report}
         told = {found.code for _, found in stops}
         stops += [
@@ -84,13 +85,15 @@ def refuse_written(
     return silenced
 
 
-def refuse_result(run: Run, silenced: frozenset[_Named]) -> None:
+def refuse_result(run: Run, silenced: frozenset[_Named], name: str) -> None:
     """Stop at what came out, as DeepSpeed gets it, or the consumer where it has yet to fill some.
+
+    `name`: the path of the config, whose programs may write more of it.
 
     Raises:
         ResolveError: there is a finding that stops the run.
     """
-    document = read_dict(run.config)
+    document = read_dict(run.config, name)
     by_key = SEQUENCE in run.config
     sizes = {run.world_size, run.world_size if by_key else int(run.data_parallel_size)}
     unfilled = any(message.kind == "unfilled" for message in run.messages)

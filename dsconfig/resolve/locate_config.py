@@ -11,7 +11,7 @@ from dsconfig.consumers.consumer_versions import parted
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_dict
 from dsconfig.job import model_files
-from dsconfig.job.consumer import Given, given
+from dsconfig.job.consumer import Given, Reader, given
 from dsconfig.job.job import Job
 from dsconfig.job.run_facts import NOTHING, Known
 from dsconfig.launch.job_arguments import with_version
@@ -117,7 +117,7 @@ def reading(located: LocatedConfig, job: Job) -> Reading:
     host, config, reader = located.host, located.config, job.reader
     if located.how == "file":
         text = f"{host.name} is read with the arguments of {reader.launch}"
-        told = (Message("note", text),) if reader.launch else ()
+        told = (*([Message("note", text)] if reader.launch else []), *_assumed(reader))
         return Reading(host, reader.spec, messages=told, given=job.given, known=job.known)
     if located.how == "block":
         return _of_block(host, job)
@@ -129,8 +129,9 @@ def reading(located: LocatedConfig, job: Job) -> Reading:
         return inner._replace(messages=(note, *inner.messages), given=job.given)
     if located.job is None:
         note = Message("note", f"{host.name} names {config.name}, which {reader.name} reads")
+    told = (note, *_assumed(reader)) if located.job else (note,)
     makes = located.job is not None and config.is_data and located.job.format.makes
-    return Reading(config, reader.spec, None, (note,), job.given, job.known, located if makes else None)
+    return Reading(config, reader.spec, None, told, job.given, job.known, located if makes else None)
 
 
 def _of_block(host: Document, job: Job) -> Reading:
@@ -145,6 +146,15 @@ def _of_block(host: Document, job: Job) -> Reading:
     # The Trainer fills the plugin's config as its own: trainer.py, propagate_args_to_deepspeed.
     filler = reader.spec if reader.name in HUGGING_FACE else spec
     return Reading(read_dict(made), filler, host, (Message("note", text),), job.given, job.known)
+
+
+def _assumed(reader: Reader) -> tuple[Message, ...]:
+    """Say that others may read the config too, where its program leaves that open."""
+    if not reader.others:
+        return ()
+    others = " or ".join(reader.others)
+    text = f"{reader.name} is assumed to read the config, but {others} may ({reader.why}): --consumer says it"
+    return (Message("note", text),)
 
 
 def _why_none(located: LocatedConfig) -> tuple[str, tuple[str, ...]]:

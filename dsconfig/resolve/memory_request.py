@@ -16,6 +16,7 @@ from dsconfig.core.releases import NUMBERS
 from dsconfig.job.job import Job
 from dsconfig.job.run_facts import of_file
 from dsconfig.launch.located_config import LocatedConfig, locate
+from dsconfig.launch.program_writes import overwrite_of, overwrites
 from dsconfig.memory.autotp import BY_CONFIG
 from dsconfig.memory.engine_setup import OFFLOADED, SECTIONS, Values, setup_of, usual_client
 from dsconfig.memory.engines.setup import Setup
@@ -158,6 +159,7 @@ def ask(document: Document, options: Options) -> Question:
         return resolve_job(located, job, degrees, {**changes, **batch}, arguments, model.config)
 
     free = options.micro_batch is not None and not {STEPS, TRAIN} & changes.keys()
+    _refuse_overwritten(document, changes)
     run, assumed = with_micro_batch(lambda batch: resolved(partial(resolving, batch), args), free)
     values = _values(run, shared)
     in_shards = _in_shards(run, options, said)
@@ -208,6 +210,25 @@ def _in_shards(run: Run, options: Options, said: Told) -> bool:
     if options.zero_init is not None:
         return options.zero_init
     return parted(run.consumer)[0] in HUGGING_FACE if said.zero_init is None else said.zero_init
+
+
+_SIZED = ("bf16", "fp16", "zero_optimization", "optimizer")
+"""The sections on which memory hangs."""
+
+
+def _refuse_overwritten(document: Document, changes: Mapping[str, Json]) -> None:
+    """Stop where a program of the repository writes what memory hangs on.
+
+    Raises:
+        NotModelledError: it does, and the value is not set.
+    """
+    for found in overwrites(document.name):
+        known = found.key in changes or not overwrite_of(document.name, found.key, document.value())
+        if found.key.partition(".")[0] in _SIZED and not known:
+            raise NotModelledError(
+                f"{found.place} writes `{found.key}` before DeepSpeed starts, and the file does not tell it",
+                f"give it by `--set {found.key}=VALUE`",
+            )
 
 
 def _shared(document: Document, changes: Mapping[str, Json]) -> int:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from dsconfig.consumers.registry import consumer_of
 from dsconfig.core.batch import KEYS
 from dsconfig.core.diagnostic import Effect
-from dsconfig.core.json_values import copied
+from dsconfig.core.json_values import at, copied
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
 from dsconfig.evaluation.walk_events import Coercion, Refusal
+from dsconfig.launch.program_writes import overwrite_of
 from dsconfig.model.keyinfo import secrets
 from dsconfig.model.release_view import KeyView, SectionView
 from dsconfig.resolve.blocking_findings import report_on
@@ -82,6 +83,9 @@ class Origins:
     def of_key(self, key: KeyView, value: Json, path: _Path) -> Value:
         """A key that the release reads."""
         dotted, place = ".".join(path), self.place(path)
+        found = overwrite_of(self.written.document.name, dotted, self.written.data)
+        if found is not None and value == at(self.written.data, dotted):
+            return _value(dotted, value, "written", f"{place}, before {found.place} writes it")
         filled = next((name for name in self.filled if f"{dotted}.".startswith(f"{name}.")), None)
         if filled is not None:
             note = f"filled by {self.written.consumer} from {self.filled[filled]}"

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dsconfig.consumers.autofill.log import Message
+from dsconfig.core.batch import KEYS, MICRO
 from dsconfig.core.json_values import copied
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context, Source
+from dsconfig.launch.program_writes import overwrite_of, overwrites
 from dsconfig.resolve.blocking_findings import OF_TEXT, report_on
 from dsconfig.resolve.errors import ResolveError
 
@@ -23,6 +26,45 @@ class Written:
 
     config: JsonObject
     from_file: bool
+    changed: frozenset[str] = frozenset()
+    """The dotted paths of values that were set first."""
+
+    def refuse_overwritten(self, document: Document) -> None:
+        """Stop where a program of the repository writes the batch: the file does not tell it.
+
+        Raises:
+            ResolveError: it does, and what it writes is not set.
+        """
+        unknown = [
+            found
+            for key in KEYS
+            if key not in self.changed and (found := overwrite_of(document.name, key, self.config))
+        ]
+        if unknown:
+            places = " and ".join(dict.fromkeys(each.place for each in unknown))
+            keys = [key for key in KEYS if any(each.key == key for each in unknown)] or [MICRO]
+            raise ResolveError(
+                f"{places} writes `{'`, `'.join(keys)}` before DeepSpeed starts, so that {document.name} "
+                "does not tell the batch",
+                [f"give what it writes: {' '.join(f'--set {key}=N' for key in keys)}"],
+            )
+
+    def overwritten(self, document: Document) -> list[Message]:
+        """Say which other values a program of the repository writes before DeepSpeed starts."""
+        return [
+            Message(
+                "note", f"{found.place} writes `{found.key}` before DeepSpeed starts: here it is as written"
+            )
+            for found in overwrites(document.name)
+            if "*" not in found.key
+            and found.key not in self.changed
+            and found.key not in KEYS
+            and overwrite_of(document.name, found.key, self.config)
+        ][:_MOST]
+
+
+_MOST = 5
+"""So many of them are said."""
 
 
 def read_written(document: Document, release: str, consumer: str, changes: Mapping[str, Json]) -> Written:
@@ -36,7 +78,7 @@ def read_written(document: Document, release: str, consumer: str, changes: Mappi
     config = copied(seen.whole)
     for key, value in changes.items():
         _put(config, key, value)
-    return Written(config, seen.from_file)
+    return Written(config, seen.from_file, frozenset(changes))
 
 
 def context(document: Document, release: str, consumer: str) -> Context:

@@ -106,7 +106,7 @@ def resolve_job(
     written = read_written(seen.document, chosen.release, seen.consumer, changes)
     silenced = refuse_written(located.host, seen, written.config, changes, chosen)
     run = derive_run(seen, written, chosen, training_args, model_config or known_config(seen.known))
-    refuse_result(run, silenced)
+    refuse_result(run, silenced, seen.document.name)
     return run
 
 
@@ -118,6 +118,7 @@ def derive_run(
     model_config: Mapping[str, Json] | None,
 ) -> Run:
     """The run of a config, whatever `check` finds in it."""
+    written.refuse_overwritten(seen.document)
     if seen.given is not None:
         training_args = {**_elastic(seen.given, written, chosen), **(training_args or {})}
     filling, assumed = fill_written(
@@ -175,7 +176,13 @@ def _run(written: Written, filling: Filling, chosen: Runtime, seen: Reading) -> 
         consumer=seen.consumer,
         world_size=chosen.ranks,
         data_parallel_size=batch.size,
-        messages=(*seen.messages, *chosen.messages, *filling.messages, *batch.messages),
+        messages=(
+            *seen.messages,
+            *chosen.messages,
+            *filling.messages,
+            *batch.messages,
+            *written.overwritten(seen.document),
+        ),
         mismatches=tuple(filling.mismatches),
         filled=tuple(filling.filled),
         unknown=frozenset(filling.unknown),

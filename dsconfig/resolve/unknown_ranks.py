@@ -69,6 +69,7 @@ def formula_of(
     if seen.given is None and training_args is None:
         seen = seen._replace(given=Given({}, consumer_of(seen.consumer).arguments))
     written = read_written(seen.document, release, seen.consumer, changes)
+    written.refuse_overwritten(seen.document)
     config = fill_written(seen, written, None, training_args, None)[0].config
     if is_on(config) or seen.consumer == ELASTIC:
         return None  # the solver chooses the batch for each number of ranks

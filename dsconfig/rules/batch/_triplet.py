@@ -15,7 +15,8 @@ def written(ctx: Context) -> tuple[Json, Json, Json]:
     """The three values as written, None where a key is absent or null.
 
     Raises:
-        SkipRule: the elastic solver takes the three over, or the consumer fills one of them.
+        SkipRule: the elastic solver takes the three over, the consumer fills one of them, or a program of the
+            repository writes it.
     """
     if ctx.elastic:
         raise SkipRule
@@ -31,6 +32,8 @@ def written(ctx: Context) -> tuple[Json, Json, Json]:
         values.append(None if value is MISSING else value)
     if ctx.written(STEPS) is MISSING and ctx.plugged:
         values[2] = 1  # put there by accelerate's DeepSpeedPlugin.__post_init__, for the Trainer too
+    if any(ctx.overwrite(key) is not None for key in batch.KEYS):
+        raise SkipRule
     return values[0], values[1], values[2]
 
 

@@ -105,9 +105,7 @@ def missing_scheduler_param(ctx: Context) -> Iterator[Finding]:
     chosen = scheduler(ctx)
     missing = [key for key in required(chosen) if key not in params(ctx, "scheduler")] if chosen else []
     if missing:
-        from dsconfig.launch.program_writes import writes  # most configs lack nothing
-
-        missing = [key for key in missing if not writes(ctx.document.name, "scheduler", key)]
+        missing = [key for key in missing if ctx.overwrite(f"scheduler.params.{key}") is None]
     if chosen and missing:
         yield ctx.at(
             "scheduler.params",

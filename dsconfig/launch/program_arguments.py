@@ -1,0 +1,349 @@
+"""The training arguments of a Python program: the class that holds them, its defaults, and what code gives.
+
+A program may derive a class of its own from `TrainingArguments`, or use one of TRL, with other defaults, and
+it may make the arguments itself, of constants and of flags that are its own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
+
+from dsconfig.consumers import trl
+from dsconfig.consumers.accelerate_plugin import PLUGIN_DEFAULTS
+from dsconfig.consumers.registry import BY_NAME
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple
+from dsconfig.document import read_file
+from dsconfig.launch.config_search import search
+from dsconfig.launch.installed_versions import version_of
+from dsconfig.launch.python_source import Module, called, calls, constant, keyword, last_name, modules
+from dsconfig.launch.training_arguments import plain
+
+NAMES = BY_NAME["transformers"].defaults.keys() - PLUGIN_DEFAULTS.keys()
+"""The training arguments that fill a config."""
+_STOCK = frozenset(("TrainingArguments", "Seq2SeqTrainingArguments"))
+_PARSERS = frozenset(("HfArgumentParser", "TrlParser", "H4ArgumentParser"))
+_DEEPEST = 8
+"""Classes that are derived from each other."""
+
+
+class ProgramArguments(NamedTuple):
+    """What a program has for training arguments that a command does not give."""
+
+    defaults: Mapping[str, Json]
+    """By the Trainer's names, where they differ from those of `TrainingArguments`; None: a run shows it."""
+    changed: frozenset[str]
+    """Arguments that the program changes, whatever it is given."""
+    is_code: bool
+    """Whether the program makes the arguments itself: flags of the same names are its own."""
+    has_loop: bool
+    """Whether it has a loop of its own too, which Accelerate alone fills a config for."""
+    why: str
+    """A clause: `` train.py:9 parses its arguments into `GRPOConfig` of TRL ``."""
+
+    @property
+    def note(self) -> str:
+        """What is to be said of them; empty where they are those of Transformers."""
+        return f"{self.why}: what is not given is as it has it" if self.defaults or self.changed else ""
+
+
+class _Class(NamedTuple):
+    """A class of training arguments."""
+
+    name: str
+    defaults: Mapping[str, Json]
+    changed: frozenset[str] = frozenset()
+    is_stock: bool = False
+
+
+_Resolved: TypeAlias = "_Class | Literal['open'] | None"
+"""`open`: a class of a package that is not read; None: no training arguments."""
+_OPEN = _Class("", dict.fromkeys(NAMES))
+
+
+def arguments_of(
+    program: str, launch: str, flags: Mapping[str, Json], version: str | None
+) -> ProgramArguments | None:
+    """The training arguments of a program; None where it does not show that it has any.
+
+    Args:
+        program: its path.
+        launch: the file that leads to it, which decides what may be read.
+        flags: those of its command, by name; None: the run shows the value.
+        version: of TRL; None: the newest.
+    """
+    try:
+        source = _Source(modules(program, launch), version)
+        return source.parsed(flags) or source.made(flags)
+    except RecursionError:  # deeper than anybody writes
+        return None
+
+
+def arguments_in(
+    program: str, launch: str, flags: Mapping[str, Json], varied: frozenset[str] = frozenset()
+) -> ProgramArguments | None:
+    """The training arguments of a program under the flags of a command, and of the file that they name.
+
+    `varied`: flags that differ from run to run.
+    """
+    known = {name: None if name in varied else plain(value) for name, value in flags.items()}
+    required = version_of("trl", program)
+    found = arguments_of(program, launch, known, required and required[0])
+    recipe = flags.get("config")
+    if found is None or found.is_code or not isinstance(recipe, str) or not recipe.endswith(_RECIPES):
+        return found
+    # trl scripts/utils.py, TrlParser.parse_args_and_config: the file's values are defaults of the flags.
+    path = search(recipe, launch).path
+    data = read_file(path).value() if path else None
+    if not isinstance(data, dict):
+        return found._replace(defaults=dict.fromkeys(NAMES))
+    written = {name: plain(value) for name, value in data.items() if name in NAMES}
+    return found._replace(defaults=_with_precision({**found.defaults, **written}, {**written, **known}))
+
+
+def together(found: list[ProgramArguments]) -> ProgramArguments:
+    """The training arguments of one of several programs: where they do not agree, they are not known."""
+    changed = frozenset().union(*(each.changed for each in found))
+    return found[0]._replace(defaults=_agreed([each.defaults for each in found]), changed=changed)
+
+
+_RECIPES = (".yaml", ".yml", ".json")
+
+
+class _Source:
+    def __init__(self, program: tuple[Module, ...], version: str | None) -> None:
+        self.modules, self.version = program, version
+        self.classes = {
+            node.name: (module, node)
+            for module in reversed(program)
+            for node in module.body
+            if isinstance(node, ast.ClassDef)
+        }
+        self.imported = {module.path: dict(_imports(module)) for module in program}
+        self.assigned = frozenset(_assigned(program))
+        self.has_loop = any(called(call) == "Accelerator" for _, call in calls(program))
+
+    # A parser of classes
+    # ----------------------------------------------------------------------------------------------
+
+    def parsed(self, flags: Mapping[str, Json]) -> ProgramArguments | None:
+        """The arguments that a parser fills from flags; None where there is no parser for them."""
+        found: list[tuple[str, _Class]] = []
+        for module, call in calls(self.modules):
+            if called(call) in _PARSERS:
+                types = call.args[0] if call.args else keyword(call, "dataclass_types")
+                known = self._of_parser(types, module)
+                found += [(module.place(call), each) for each in known]
+        if not found:
+            return None
+        place, first = found[0]
+        defaults = _agreed([each.defaults for _, each in found])
+        changed = frozenset().union(*(each.changed for _, each in found)) | self.assigned
+        own = first.name and f"`{first.name}`{' of TRL' if trl.is_config(first.name) else ''}"
+        why = f"{place} parses its arguments into {own or 'a class that is not read'}"
+        precise = _with_precision(defaults, flags)
+        return ProgramArguments(precise, changed, is_code=False, has_loop=self.has_loop, why=why)
+
+    def _of_parser(self, types: ast.expr | None, module: Module) -> list[_Class]:
+        if isinstance(types, ast.Name) and types.id not in self.classes:
+            values = list(_values_of(module, types.id))
+            types = values[0] if len(values) == 1 else types
+        nodes = types.elts if isinstance(types, ast.Tuple | ast.List) else [types] if types else []
+        resolved = [self._resolve(node, module) for node in nodes]
+        found = [each for each in resolved if isinstance(each, _Class)]
+        return found or ([_OPEN] if "open" in resolved else [])
+
+    # Arguments that the program makes
+    # ----------------------------------------------------------------------------------------------
+
+    def made(self, flags: Mapping[str, Json]) -> ProgramArguments | None:
+        """The arguments that the program makes in code; None where it makes none."""
+        found: list[tuple[str, _Class, ast.Call]] = []
+        for module, call in calls(self.modules):
+            known = self._resolve(call.func, module)
+            if isinstance(known, _Class):
+                found.append((module.place(call), known, call))
+        found = [each for each in found if keyword(each[2], "deepspeed") is not None] or found
+        if not found:
+            return None
+        declared = _declared(self.modules)
+        defaults = _agreed([self._values(known, call, flags, declared) for _, known, call in found])
+        changed = frozenset().union(*(known.changed for _, known, _ in found)) | self.assigned
+        why = f"{found[0][0]} makes the arguments of the Trainer"
+        return ProgramArguments(defaults, changed, is_code=True, has_loop=self.has_loop, why=why)
+
+    def _values(
+        self, known: _Class, call: ast.Call, flags: Mapping[str, Json], declared: Mapping[str, Json]
+    ) -> JsonObject:
+        values: JsonObject = dict(known.defaults)
+        if any(each.arg is None for each in call.keywords):
+            values.update(dict.fromkeys(NAMES))
+        given = {each.arg: _value(each.value, flags, declared) for each in call.keywords if each.arg in NAMES}
+        own = {name: value for name, value in given.items() if name is not None}
+        if "bf16" not in own:
+            return {**_with_precision(values, own), **own}
+        return {**values, **own}
+
+    # Classes
+    # ----------------------------------------------------------------------------------------------
+
+    def _resolve(self, node: ast.expr, module: Module, depth: int = 0, but: str = "") -> _Resolved:
+        """The class that an expression names. `but`: the class that is being defined there."""
+        name, package = last_name(node), ""
+        if not name or depth > _DEEPEST:
+            return "open" if depth > _DEEPEST else None
+        if isinstance(node, ast.Attribute):
+            package = last_name(node.value)
+            package, _ = self.imported[module.path].get(package, (package, ""))
+        elif name in self.imported[module.path] and not _defines(module, name, but):
+            package, name = self.imported[module.path][name]
+        if package.partition(".")[0] not in ("transformers", "trl") and name in self.classes and name != but:
+            home, defined = self.classes[name]
+            return self._local(home, defined, depth)
+        if name in _STOCK:
+            return _Class(name, {}, is_stock=True)
+        if trl.is_config(name):
+            return _Class(name, trl.defaults(name, self.version))
+        own = package.partition(".")[0] in ("transformers", "trl")
+        return None if own or "TrainingArg" not in name else "open"
+
+    def _local(self, module: Module, node: ast.ClassDef, depth: int) -> _Resolved:
+        bases = [self._resolve(base, module, depth + 1, node.name) for base in node.bases]
+        base = next((each for each in bases if isinstance(each, _Class)), None)
+        if base is None:
+            return "open" if "open" in bases else None
+        defaults, changed = dict(base.defaults), set(base.changed)
+        for entry in node.body:
+            if isinstance(entry, ast.AnnAssign) and last_name(entry.target) in NAMES:
+                defaults[last_name(entry.target)] = _default(entry.value)
+            elif isinstance(entry, ast.Assign):
+                for target in entry.targets:
+                    if last_name(target) in NAMES:
+                        defaults[last_name(target)] = _default(entry.value)
+            elif isinstance(entry, ast.FunctionDef):
+                changed.update(_set_on_self(entry))
+        return _Class(node.name, defaults, frozenset(changed))
+
+
+def _imports(module: Module) -> Iterator[tuple[str, tuple[str, str]]]:
+    """The names that a module imports: from which package, and as what they are known there."""
+    for node in module.nodes:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield alias.asname or alias.name, ("." * node.level + (node.module or ""), alias.name)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.asname or alias.name, (alias.name, "")
+
+
+def _defines(module: Module, name: str, but: str) -> bool:
+    if name == but:
+        return False
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in module.body)
+
+
+def _assigned(program: tuple[Module, ...]) -> Iterator[str]:
+    """The arguments that a program assigns after they are made: `training_args.learning_rate = ...`."""
+    for module in program:
+        for node in module.nodes:
+            targets = node.targets if isinstance(node, ast.Assign) else []
+            if isinstance(node, ast.AugAssign | ast.AnnAssign):
+                targets = [node.target]
+            for target in targets:
+                if isinstance(target, ast.Attribute) and target.attr in NAMES:
+                    holder = last_name(target.value)
+                    if "arg" in holder or "config" in holder or "cfg" in holder:
+                        yield target.attr
+
+
+def _values_of(module: Module, name: str) -> Iterator[ast.expr]:
+    """What a variable is assigned, anywhere in a module."""
+    for node in module.nodes:
+        if isinstance(node, ast.Assign) and any(last_name(target) == name for target in node.targets):
+            yield node.value
+
+
+def _set_on_self(method: ast.FunctionDef) -> Iterator[str]:
+    for node in ast.walk(method):
+        targets = node.targets if isinstance(node, ast.Assign) else ()
+        for target in targets:
+            if (
+                isinstance(target, ast.Attribute)
+                and last_name(target.value) == "self"
+                and target.attr in NAMES
+            ):
+                yield target.attr
+
+
+def _default(value: ast.expr | None) -> Json:
+    """The default of a field: a constant, or that of `field(default=...)`; None of anything else."""
+    if isinstance(value, ast.Call) and called(value) == "field":
+        value = keyword(value, "default")
+    return constant(value)
+
+
+def _agreed(found: list[Mapping[str, Json]]) -> JsonObject:
+    """What all of these say alike; the rest is not known."""
+    names = dict.fromkeys(name for each in found for name in each)
+    values: JsonObject = {}
+    for name in names:
+        first = found[0].get(name, _ABSENT)
+        same = all(name in each and each[name] == first for each in found)
+        values[name] = first if same else None
+    return values
+
+
+_ABSENT = object()
+
+
+def _with_precision(defaults: Mapping[str, Json], given: Mapping[str, Json]) -> JsonObject:
+    """The defaults with the `bf16` of TRL, which is on unless `fp16` is."""
+    values = dict(defaults)
+    if values.get("bf16") is True and "fp16" in (*given, *values):
+        fp16 = given["fp16"] if "fp16" in given else values["fp16"]
+        fp16 = _WORDS.get(str(fp16).lower(), fp16)
+        values["bf16"] = not fp16 if isinstance(fp16, bool) else None
+    return values
+
+
+_WORDS = {"true": True, "false": False}
+
+
+def _declared(program: tuple[Module, ...]) -> JsonObject:
+    """The defaults of a program's own flags, by name: of argparse, and of the parameters of functions."""
+    found: JsonObject = {}
+    for _, call in calls(program):
+        if called(call) in ("add_argument", "add_parser_argument"):
+            words = [each for arg in call.args if isinstance(each := constant(arg), str)]
+            name = keyword(call, "dest")
+            long = next((word for word in words if word.startswith("--")), "")
+            dest = constant(name) if name is not None else long.lstrip("-").replace("-", "_")
+            action = constant(keyword(call, "action"))
+            default = {"store_true": False, "store_false": True}.get(str(action))
+            value = keyword(call, "default")
+            if isinstance(dest, str) and dest:
+                _declare(found, dest, default if value is None else constant(value))
+    for module in program:
+        for node in module.nodes:
+            if isinstance(node, ast.FunctionDef):
+                arguments = [*node.args.posonlyargs, *node.args.args]
+                with_default = arguments[len(arguments) - len(node.args.defaults) :]
+                for argument, value in zip(with_default, node.args.defaults, strict=True):
+                    _declare(found, argument.arg, constant(value))
+    return found
+
+
+def _declare(found: JsonObject, name: str, value: Json) -> None:
+    found[name] = None if name in found and found[name] != value else value
+
+
+def _value(node: ast.expr, flags: Mapping[str, Json], declared: Mapping[str, Json]) -> Json:
+    """The value of an argument: a constant, or that of a flag; None where only a run shows it."""
+    known = constant(node)
+    if known is not None:
+        return known
+    name = last_name(node)
+    if name and name in flags:
+        return flags[name]
+    return declared.get(name) if name else None

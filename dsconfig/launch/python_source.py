@@ -1,0 +1,152 @@
+"""Python programs of a repository as syntax trees: parsed, never executed."""
+
+from __future__ import annotations
+
+import ast
+import os
+import warnings
+from collections.abc import Iterator
+from functools import lru_cache
+
+from dsconfig.consumers.boundary import may_read, root
+from dsconfig.core.file_bytes import contents, is_file
+from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.launch.repository import tick
+
+_LARGEST, _LARGEST_PROGRAM = 256 * 1024, 512 * 1024
+"""Bytes of one file, and of all that are read of a program."""
+_MOST_MODULES, _MOST_FOLDERS = 16, 8
+"""Modules of its own that a program is read with, and folders above it from which their names may count."""
+
+
+class Module(NamedTuple):
+    """One file of a program."""
+
+    path: str
+    nodes: tuple[ast.AST, ...]
+    """All that stands in it, the module itself first; a walk of the tree costs more than every question."""
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        """The statements of the module itself."""
+        first = self.nodes[0]
+        return first.body if isinstance(first, ast.Module) else []
+
+    def place(self, node: ast.AST) -> str:
+        """`train.py:12`."""
+        return f"{os.path.relpath(self.path)}:{getattr(node, 'lineno', 1)}"
+
+
+def parse(path: str, data: bytes) -> Module | None:
+    """A file as a module; None of what is no Python 3, or more than anybody writes."""
+    nodes = _parse(data) if len(data) <= _LARGEST else ()
+    return Module(path, nodes) if nodes else None
+
+
+@lru_cache(maxsize=64)
+def _parse(data: bytes) -> tuple[ast.AST, ...]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an invalid escape, say
+            return tuple(ast.walk(ast.parse(data)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+
+
+def modules(path: str, launch: str) -> tuple[Module, ...]:
+    """A program, and the modules of its repository that it imports, the nearest first.
+
+    `launch`: the file that leads to the program, which decides what may be read. Empty where the program
+    cannot be parsed.
+    """
+    return _modules(os.path.abspath(path), launch, tick())
+
+
+@lru_cache(maxsize=16)
+def _modules(path: str, launch: str, _: int) -> tuple[Module, ...]:
+    found: dict[str, Module] = {}
+    waiting, size = [path], 0
+    for here in waiting:
+        if here in found or len(found) == _MOST_MODULES or not may_read(here, launch):
+            continue
+        try:
+            data = contents(here, _LARGEST)
+        except OSError:
+            continue
+        size += len(data)
+        module = parse(here, data) if size <= _LARGEST_PROGRAM else None
+        if module is None:
+            if here == path:
+                return ()
+            continue
+        found[here] = module
+        if len(waiting) < _MOST_MODULES * 4:
+            waiting += _imported(module)
+    return tuple(found.values())
+
+
+def _imported(module: Module) -> Iterator[str]:
+    """The files of the repository that a module imports."""
+    folder = os.path.dirname(module.path)
+    for node in module.nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _files(alias.name, folder)
+        elif isinstance(node, ast.ImportFrom):
+            base = folder
+            for _ in range(min(node.level, _MOST_FOLDERS) - 1):
+                base = os.path.dirname(base)
+            names = [node.module or "", *(f"{node.module or ''}.{alias.name}" for alias in node.names)]
+            for name in names:
+                yield from _files(name.strip("."), base, above=not node.level)
+
+
+def _files(name: str, folder: str, *, above: bool = True) -> Iterator[str]:
+    """The file of a module whose name counts from a folder, or from one above it in its repository."""
+    parts, top = name.split("."), root(folder)
+    if not all(parts):
+        return
+    for _ in range(_MOST_FOLDERS):
+        base = os.path.join(folder, *parts)
+        for file in (f"{base}.py", os.path.join(base, "__init__.py")):
+            if is_file(file):
+                yield file
+                return
+        if not above or folder == top or top is None:
+            return
+        folder = os.path.dirname(folder)
+
+
+def called(call: ast.Call) -> str:
+    """The last name of what is called: `initialize` of `deepspeed.initialize(...)`."""
+    return last_name(call.func)
+
+
+def last_name(node: ast.AST | None) -> str:
+    """The last name of `a.b.c`; empty of anything else."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def keyword(call: ast.Call, *names: str) -> ast.expr | None:
+    """The value of the first of these keyword arguments that a call has."""
+    return next((each.value for each in call.keywords if each.arg in names), None)
+
+
+def constant(node: ast.expr | None) -> Json:
+    """The value of a literal number, text or bool; None of anything else."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        number = constant(node.operand)
+        return -number if isinstance(number, int | float) and not isinstance(number, bool) else None
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float | str):
+        return node.value
+    return None
+
+
+def calls(modules: tuple[Module, ...]) -> Iterator[tuple[Module, ast.Call]]:
+    """Every call in these modules."""
+    for module in modules:
+        for node in module.nodes:
+            if isinstance(node, ast.Call):
+                yield module, node
