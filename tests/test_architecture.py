@@ -51,7 +51,7 @@ ELASTIC: Mapping[str, str] = {
     "planning": "constants deepspeed divisors errors json_types",
     # What a training process asks of its agent; then the agent, which alone needs torch.
     "worker": "atomic_write errors json_types",
-    "agent": "atomic_write errors json_types planning printable worker",
+    "agent": "atomic_write constants errors json_types planning printable worker",
     "launch": "agent",
     "elastic": "",
 }

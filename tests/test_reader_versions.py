@@ -190,7 +190,7 @@ def test_values_of_its_block(block: dict[str, Any], takes: str, other: str, told
 
 
 def test_a_key_that_is_dropped_says_since_when_it_is_read() -> None:
-    launch = {**LAUNCH, "deepspeed_config": {"zero_stage": 3, "deepspeed_moe_layer_cls_names": "Moe"}}
+    launch = {**LAUNCH, "deepspeed_config": {"zero_stage": 2, "deepspeed_moe_layer_cls_names": "Moe"}}
     (found,) = check(launch, consumer="accelerate==0.29.3")
     assert found.effect.value == "ignored"
     assert found.help == "remove it, or use Accelerate 0.30 or newer"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dsconfig.core.diagnostic import Diagnostic, Fix, Location, Move, Related, Rename
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import NUMBERS
+from dsconfig.core.wording import in_yaml
 from dsconfig.document.location import location, location_of
 from dsconfig.evaluation.evaluate import Outcome, Said, evaluate
 from dsconfig.rules import Rule
@@ -14,6 +15,7 @@ from dsconfig.rules import Rule
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
+    from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.document import Document
     from dsconfig.evaluation.context import Finding, Source
 
@@ -83,20 +85,45 @@ def diagnostics(document: Document, found: Iterable[Merged]) -> list[Diagnostic]
             effect=item.finding.effect or item.rule.effect,
             message=item.finding.message,
             path=item.finding.path,
-            help=item.finding.help,
+            help=_advice(document, item.finding.help),
             location=_place(document, item.finding),
             releases=tuple(reversed(item.releases)),
             related=_related(document, item.finding),
-            fix=item.finding.fix,
+            fix=_titled(document, item.finding.fix),
         )
         for item in found
     ]
 
 
+def _advice(document: Document, help: str | None) -> str | None:
+    return in_yaml(help) if help and document.format == "yaml" else help
+
+
+def _titled(document: Document, fix: Fix | None) -> Fix | None:
+    return fix._replace(title=in_yaml(fix.title)) if fix and document.format == "yaml" else fix
+
+
 def _related(document: Document, finding: Finding) -> tuple[Related, ...]:
-    by_path = (Related(text, path, location_of(document, path)) for text, path in finding.related)
+    """The other places of a finding; not those of keys that nobody wrote, of which a label says "here"."""
+    by_path = (
+        Related(text, path, location_of(document, path))
+        for text, path in finding.related
+        if _is_written(document, path)
+    )
     in_text = (Related(text, finding.path, location(document, span)) for text, span in finding.places)
     return (*by_path, *in_text)
+
+
+def _is_written(document: Document, path: KeyPath) -> bool:
+    if not document.is_data:
+        return document.located(path)
+    value: Json = document.value()
+    for part in path:
+        inside = isinstance(value, dict) and part in value
+        if not inside and not (isinstance(value, list) and isinstance(part, int) and part < len(value)):
+            return False
+        value = value[part]
+    return True
 
 
 def _place(document: Document, finding: Finding) -> Location | None:

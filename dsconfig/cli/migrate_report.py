@@ -122,7 +122,8 @@ def _told(document: Document, done: Migration, way: Way, handed: str | None, sty
         yield from _numbered("to decide first", done.stopped.first, style)
         yield from _list("what helps", done.stopped.hints, style)
         return
-    yield f"{name}: {from_to}{'' if done.changes else ': nothing has to be changed'}"
+    unchanged = "nothing is changed" if done.decisions else "nothing has to be changed"
+    yield f"{name}: {from_to}{'' if done.changes else f': {unchanged}'}"
     for title in ("changed", "removed"):
         lines = [_change(each) for each in done.changes if each.kind == title]
         yield from _list(title, lines, style)

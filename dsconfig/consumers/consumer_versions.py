@@ -97,6 +97,13 @@ CHANGES = (
         f"{_TRAINER}.trainer_config_finalize",
     ),
     Change(
+        "no_sync",
+        "transformers",
+        "4.47.1",
+        "accumulates gradients without `no_sync`, which DeepSpeed 0.16.0 refuses from stage 2 on",
+        "transformers trainer.py:Trainer._inner_training_loop",
+    ),
+    Change(
         "no_amp",
         "transformers",
         "5.0",
@@ -150,6 +157,13 @@ CHANGES = (
     Change("json_text", "accelerate", "1.4", "takes a config as JSON text", _TEXT),
     Change("flags_first", "accelerate", "1.5", "lets a flag override the block of a launch file", _LAUNCH),
     Change("tensor_parallel", "accelerate", "1.6", "opens `tensor_parallel`", _PREPARE),
+    Change(
+        "no_sync",
+        "accelerate",
+        "1.9",
+        "keeps `no_sync` from ZeRO stages 2 and 3",
+        "accelerate accelerator.py:Accelerator.no_sync",
+    ),
     Change("sequence_parallel", "accelerate", "1.12", "divides the batch by sequence ranks", _PREPARE),
     Change("warm_up", "accelerate", "1.15", "warms up for a step at least", _PREPARE),
 )

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from dsconfig.consumers import accelerate_launch_config
 from dsconfig.core.diagnostic import Effect, clipped, dotted
-from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.core.releases import EVERY_RELEASE, Interval
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, Finding, SkipRule, Source
@@ -78,9 +78,17 @@ def _of_block(context: Context, release: int) -> Outcome:
     findings = []
     for rule, finding in outcome.findings:
         place = accelerate_launch_config.place(finding.path, context.data)
-        if place is not None:
+        if place is not None and _is_made(made, finding.path):  # else the block's own rules speak of it
             findings.append((rule, finding._replace(path=place, related=(), fix=None, span=None)))
     return Outcome(tuple(findings), outcome.alike, context)
+
+
+def _is_made(made: Json, path: KeyPath) -> bool:
+    for part in path:
+        if not isinstance(made, dict) or part not in made:
+            return False
+        made = made[part]
+    return True
 
 
 def _found(rules: tuple[Rule, ...], context: Context, said: Said) -> Iterator[tuple[Rule, Finding]]:

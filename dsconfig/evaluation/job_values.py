@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dsconfig.core.json_types import NamedTuple
@@ -22,6 +24,12 @@ class Job(NamedTuple):
     refused: tuple[Message, ...]
     added: frozenset[str] = frozenset()
     """Keys of the root that its program puts in."""
+    has_flags: bool = False
+    """Whether the arguments are flags of a command, and not keys of the launch file."""
+    spelled: Mapping[str, str] = MappingProxyType({})
+    """Arguments that the launch file calls otherwise: the Trainer's name first, its own second."""
+    precisions: frozenset[str] = frozenset()
+    """Which of the switches `fp16` and `bf16` the launch file sets."""
 
 
 def fill_in(
@@ -59,4 +67,12 @@ def fill_in(
     refused = tuple(
         each for each in filling.messages if each.kind == "refused" and (each.key or "").endswith(".enabled")
     )
-    return Job(made, tuple(filled), tuple(filling.mismatches), refused)
+    return Job(
+        made,
+        tuple(filled),
+        tuple(filling.mismatches),
+        refused,
+        has_flags=given.has_flags,
+        spelled=given.spelled,
+        precisions=frozenset(name for name in ("fp16", "bf16") if known.arguments.get(name) is True),
+    )

@@ -64,6 +64,10 @@ class Given(NamedTuple):
     """What gives the arguments on so many ranks, where its script reckons with their number."""
     note: str = ""
     """How that came out, in words."""
+    has_flags: bool = False
+    """Whether the arguments are flags of a command, and not keys of the launch file."""
+    spelled: Mapping[str, str] = MappingProxyType({})
+    """Arguments that the launch file calls otherwise: the Trainer's name first, its own second."""
 
     def on(self, world_size: int | None) -> Given:
         """The arguments on so many ranks."""

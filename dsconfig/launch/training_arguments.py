@@ -31,7 +31,10 @@ def given(found: Format, data: Mapping[str, Json]) -> Given:
     if found.replaces and sets:
         writes += tuple(Written(key, sets.get(key)) for key in KEYS)
         sets = {}
-    return Given(known, unknown, sets, writes, update, likely)
+    spelled = {name: own for own, name in found.arguments.items()}
+    return Given(
+        known, unknown, sets, writes, update, likely, has_flags=bool(found.commands), spelled=spelled
+    )
 
 
 def _sets(found: Format, data: Mapping[str, Json]) -> JsonObject:

@@ -40,7 +40,7 @@ PROSE: dict[str, dict[str, str]] = {
         'torch_autocast': "Mixed precision by PyTorch's autocast.",
         'data_types': 'Number formats of buffers, accumulated gradients and parameters.',
         'optimizer': 'The optimizer that DeepSpeed builds, unless the script passes one.',
-        'scheduler': 'The learning-rate scheduler that DeepSpeed builds, unless the script passes one.',
+        'scheduler': 'The learning-rate scheduler that DeepSpeed builds. One that the script passes replaces it from 0.14.5 on; up to 0.14.4 that is used only where this section names no `type`.',
         'zero_optimization': 'Sharding of training state. The boolean of the first release is still read: true is stage 1, false stage 0.',
         'aio': 'Asynchronous NVMe I/O.',
         'activation_checkpointing': 'Recomputing activations instead of keeping them.',

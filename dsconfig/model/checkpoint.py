@@ -81,7 +81,14 @@ class Checkpoint(Section):
         ),
     ] = "WARN"
     """What happens when ranks save under different tags; they would not find each other's files again."""
-    load_universal: Annotated[bool, Key(since="0.7.0")] = False
+    # `DeepSpeedConfig.load_universal_checkpoint` is the attribute that the key becomes.
+    load_universal: Annotated[
+        bool,
+        Key(
+            since="0.7.0",
+            miswritten=("load_universal_checkpoint", "checkpoint.load_universal_checkpoint"),
+        ),
+    ] = False
     """Load checkpoints in the universal format, which fits any number of ranks."""
     use_node_local_storage: Annotated[bool, Key(since="0.7.5")] = False
     """Have every node write its own files, where the nodes share no file system."""

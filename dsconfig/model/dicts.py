@@ -305,7 +305,8 @@ class ConfigDict(OwnWordsDict, total=False):
     - Releases: 0.1.0 and later
     """
     scheduler: model.Scheduler | SchedulerDict
-    """The learning-rate scheduler that DeepSpeed builds, unless the script passes one.
+    """The learning-rate scheduler that DeepSpeed builds. One that the script passes replaces it from 0.14.5
+    on; up to 0.14.4 that is used only where this section names no `type`.
 
     - Takes: an object
     - Releases: 0.1.0 and later

@@ -107,7 +107,7 @@ class Bf16(Section):
         Key(
             since="0.5.5",
             fills=("transformers", "accelerate"),
-            miswritten=("bf16_enabled", "bf16.enable"),
+            miswritten=("bf16_enabled", "bfloat16_enabled", "bf16.enable"),
         ),
     ] = False
     """Train in bfloat16; excludes `fp16`."""

@@ -196,7 +196,10 @@ class Scheduler(Section):
 
     SOURCE = "runtime/config.py:get_scheduler_name"
 
-    type: Annotated[str | None, Key(since="0.1.0", known=tuple(kind.name for kind in SCHEDULERS))] = None
+    type: Annotated[
+        str | None,
+        Key(since="0.1.0", known=tuple(kind.name for kind in SCHEDULERS), miswritten=("scheduler_name",)),
+    ] = None
     """Name of the scheduler: one of DeepSpeed's own or a class of `torch.optim.lr_scheduler`. The latter
     work only without ZeRO, in fp32. Without it the whole section has no effect."""
     params: Annotated[
@@ -219,4 +222,5 @@ class SchedulerKeys(RootKeys):
     scheduler: Annotated[Scheduler, Key(since="0.1.0", source="runtime/config.py:get_scheduler_name")] = (
         Field(default_factory=Scheduler)
     )
-    """The learning-rate scheduler that DeepSpeed builds, unless the script passes one."""
+    """The learning-rate scheduler that DeepSpeed builds. One that the script passes replaces it from 0.14.5
+    on; up to 0.14.4 that is used only where this section names no `type`."""

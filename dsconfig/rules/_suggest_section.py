@@ -29,7 +29,7 @@ def _homes() -> dict[str, list[_Home]]:
     def visit(section: str, path: tuple[str, ...], above: tuple[Interval, ...]) -> None:
         for word, info in section_keys(section).items():
             here = above if above == info.spans else _common(above, info.spans)
-            if not here or info.flags & _NOT_TO_WRITE:
+            if not here or info.flags & NOT_TO_WRITE:
                 continue
             homes.setdefault(word, []).append(_Home(".".join((*path, word)), info, here))
             inner = child_section(info.type)
@@ -46,7 +46,7 @@ def _below_names() -> frozenset[str]:
     return frozenset(path[-1] for path, _ in keys() if "*" in path)
 
 
-_NOT_TO_WRITE = frozenset({"unread", "internal", "not_json"})
+NOT_TO_WRITE = frozenset({"unread", "internal", "not_json"})
 
 
 def _common(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> tuple[Interval, ...]:
@@ -102,6 +102,8 @@ def home_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
             if path.startswith(f"{above}.") or above.startswith(path.rpartition(".")[0])
         ]
         found = near if len(near) == 1 and len(word) > _SHORT else []
+    if not parent and word in OF_OTHERS:
+        return None
     if len(found) != 1 or word in COMMON or word in _below_names() or f"{above}.".startswith(f"{found[0]}."):
         return None
     return found[0]
@@ -110,6 +112,65 @@ def home_of(ctx: Context, word: str, parent: KeyPath) -> str | None:
 _SHORT = 4
 COMMON = frozenset({"enabled", "type", "params", "name", "names", "config", "version", "size", "mode"})
 """Keys of so many sections that they say nothing of the one that is meant."""
+OF_OTHERS = frozenset(
+    [
+        "api_key",
+        "attention",
+        "backend",
+        "block",
+        "block_size",
+        "buffer_size",
+        "classes",
+        "data_parallel",
+        "debug",
+        "dtype",
+        "experiment_key",
+        "experiment_name",
+        "fast",
+        "gamma",
+        "group",
+        "group_size",
+        "hidden_size",
+        "kwargs",
+        "layer_name",
+        "layer_num",
+        "max_batch_size",
+        "max_iter",
+        "max_tokens",
+        "max_value",
+        "metric",
+        "min_batch_size",
+        "min_value",
+        "model_type",
+        "mp_size",
+        "num_bits",
+        "num_epochs",
+        "num_heads",
+        "num_layers",
+        "num_params",
+        "num_workers",
+        "offload",
+        "online",
+        "output_file",
+        "overwrite",
+        "passes",
+        "q_type",
+        "ratio",
+        "results_dir",
+        "seed",
+        "stability",
+        "symmetric",
+        "team",
+        "theta",
+        "tol",
+        "top_k",
+        "tp",
+        "workspace",
+        "writer",
+    ]
+)
+"""Keys of sections that programs also have for things of their own (a model's `block_size`, the loader's
+`num_workers`): at the top level they say nothing of the section."""
 _WITH_TYPES: dict[KeyPath, str] = {("optimizer",): "Optimizer", ("scheduler",): "Scheduler"}
 
 

@@ -186,6 +186,7 @@ def _in_fp16(body: JsonObject) -> JsonObject:
 
 
 _CPU: JsonObject = {"device": "cpu", "pin_memory": True}
+_GATHERED: JsonObject = _zero(3, stage3_gather_16bit_weights_on_model_save=True)
 _NVME: JsonObject = {"device": "nvme", "nvme_path": "/local_nvme", "pin_memory": True}
 _ALL: tuple[Preset, ...] = (
     Preset(
@@ -238,6 +239,7 @@ _ALL: tuple[Preset, ...] = (
             "zero_optimization": "nvme_path is a directory on a fast local drive, not on the network.",
             "aio": "How the drive is read and written; `ds_nvme_tune` finds the best values for yours.",
         },
+        since="0.13.0",  # the first that saves a checkpoint of it (DSC426)
     ),
     Preset(
         "zeropp",
@@ -321,7 +323,7 @@ _ALL: tuple[Preset, ...] = (
         "For scripts with Accelerate: `accelerate launch --use_deepspeed --deepspeed_config_file`.",
         {
             "train_batch_size": "auto",
-            **{key: value for key, value in _zero(3).items() if key not in ("optimizer", "bf16")},
+            **{key: value for key, value in _GATHERED.items() if key not in ("optimizer", "bf16")},
             "bf16": {"enabled": True},
         },
         {"zero_optimization": "The script's own optimizer and scheduler are used."},

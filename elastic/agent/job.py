@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from elastic import constants as c
 from elastic.agent.errors import RefusedError, SettingsError
 from elastic.errors import ElasticityError, ElasticityIncompatibleWorldSize
 from elastic.json_types import Json
-from elastic.planning.plan import Plan
+from elastic.planning.plan import Plan, plan
 from elastic.planning.plan_row import Row
 
 Policy = Literal["standby", "wait", "fail"]
 """At an inadmissible number of nodes: the largest admissible number trains; all wait; the job ends."""
+
+_SHOWN = 6
+"""Numbers of nodes that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +45,49 @@ class Job:
         admissible = self.admissible()
         if not admissible:
             first = self.why_not(self.max_nodes)
+            ways = "; or ".join(self._ways_out())
             raise RefusedError(
                 f"the plan admits no number of nodes from {self.min_nodes} to {self.max_nodes} with "
-                f"{self.processes} processes each: {first}"
+                f"{self.processes} processes each: {first}{'; ' if ways else ''}{ways}"
             )
         self._resolve(admissible[0])
+
+    def _ways_out(self) -> Iterator[str]:
+        """What would let the job start, each of them tried: other nodes, whole nodes, fewer processes."""
+        nodes = [gpus // self.processes for gpus in self.plan.gpu_counts if gpus % self.processes == 0]
+        if nodes:
+            more = ", ..." if len(nodes) > _SHOWN else ""
+            yield f"--nnodes can be {', '.join(map(str, nodes[:_SHOWN]))}{more}"
+        if self._is_admitted_by_whole_nodes():
+            block = self.plan.block
+            version = f" and `{c.ELASTICITY}.{c.VERSION}` to 0.2" if block.version != 0.2 else ""
+            yield (
+                f"set `{c.ELASTICITY}.{c.NUM_GPUS_PER_NODE}` to {self.processes}{version}, which plans whole"
+                f" nodes of {self.processes} GPUs"
+            )
+        fewer = [
+            gpus // count
+            for gpus in self.plan.gpu_counts
+            for count in range(self.min_nodes, min(self.max_nodes, gpus) + 1)
+            if gpus % count == 0 and gpus // count < self.processes
+        ]
+        if fewer:
+            yield f"--nproc-per-node can be {max(fewer)}"
+
+    def _is_admitted_by_whole_nodes(self) -> bool:
+        """Whether v0.2, which plans whole nodes, admits a number of nodes of so many processes."""
+        known = self.config.get(c.ELASTICITY)
+        if not isinstance(known, Mapping):
+            return False
+        block = {**known, c.VERSION: 0.2, c.NUM_GPUS_PER_NODE: self.processes}
+        try:
+            found = plan({**self.config, c.ELASTICITY: block}, semantics=self.plan.semantics)
+        except ElasticityError:
+            return False
+        counts = range(self.min_nodes, self.max_nodes + 1)
+        return any(
+            gpus % self.processes == 0 and gpus // self.processes in counts for gpus in found.gpu_counts
+        )
 
     def _resolve(self, nodes: int) -> None:
         """Find now what would stop the config's resolution in a round."""

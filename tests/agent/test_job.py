@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+import elastic
 from elastic.agent.errors import RefusedError, SettingsError
+from elastic.agent.job import Job
 from elastic.agent.job_contract import difference
 from elastic.agent.settings import RendezvousSettings, read_settings
 from tests.agent.fakes import job_of
@@ -39,6 +43,35 @@ def test_a_job_that_can_never_train_is_refused() -> None:
         job_of(nodes=(3, 3))
     with pytest.raises(SettingsError, match="expected one of standby, wait, fail"):
         job_of("stand-by")
+
+
+def refusal(block: dict[str, Any], nodes: tuple[int, int], processes: int) -> str:
+    config = {"elasticity": {"enabled": True, **block}}
+    with pytest.raises(RefusedError) as caught:
+        Job(config, elastic.plan(config), *nodes, processes)
+    return str(caught.value)
+
+
+ODD = {"max_train_batch_size": 100, "micro_batch_sizes": [7, 9], "min_gpus": 1, "max_gpus": 64}
+
+
+@pytest.mark.parametrize("more", [{"version": 0.1}, {"version": 0.2, "num_gpus_per_node": 1}])
+def test_a_refusal_names_whole_nodes_where_they_help(more: dict[str, Any]) -> None:
+    said = refusal({**ODD, **more}, (1, 1), 8)
+    assert "set `elasticity.num_gpus_per_node` to 8" in said
+    assert ("`elasticity.version` to 0.2" in said) == (more["version"] == 0.1)
+    config = {"elasticity": {"enabled": True, **ODD, "version": 0.2, "num_gpus_per_node": 8}}
+    assert Job(config, elastic.plan(config), 1, 1, 8).admissible() == (1,)
+
+
+def test_a_refusal_names_nodes_and_processes_that_work() -> None:
+    said = refusal({**ODD, "version": 0.1}, (5, 5), 6)
+    assert "--nnodes can be 1, 2" in said
+    config = {"elasticity": {"enabled": True, **ODD, "version": 0.1}}
+    assert Job(config, elastic.plan(config), 1, 2, 6).admissible() == (1, 2)
+    said = refusal({**ODD, "max_gpus": 7, "version": 0.1}, (1, 1), 8)
+    assert "num_gpus_per_node" not in said  # no node of 8 GPUs fits into 7
+    assert said.endswith("--nproc-per-node can be 6")
 
 
 def test_contracts_differ_in_the_same_words_everywhere() -> None:

@@ -346,3 +346,40 @@ def test_wrong_use(files: Path, run: Runs, argv: list[str], message: str) -> Non
     assert code == 2
     assert message in err
     assert err.count("\n") == 1
+
+
+MICRO = {"train_micro_batch_size_per_gpu": 4}
+FP16 = {**MICRO, "fp16": {"enabled": True}}
+BF16 = {**MICRO, "bf16": {"enabled": True}}
+MUON = {**BF16, "optimizer": {"type": "Muon"}}
+
+
+@pytest.mark.parametrize(
+    ("config", "way", "consumer", "code"),
+    [
+        ({**BF16, "zero_optimization": {"stage": 2}}, "0.7.5 0.7.6", "deepspeed", "DSC340"),
+        ({**BF16, "zero_optimization": {"stage": 3}}, "0.7.5 0.7.6", "deepspeed", "DSC340"),
+        ({**FP16, "communication_data_type": "fp32", "zero_optimization": {"stage": 1}}, "0.5.7 0.5.8",
+         "deepspeed", "DSC903"),
+        ({**MICRO, "managed_gradient_accumulation": False,
+          "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}, "0.19.3 0.19.4",
+         "deepspeed", "DSC420"),
+        ({**MUON, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}, "0.19.2 0.19.3",
+         "deepspeed", "DSC516"),
+        ({**MICRO, "compile": {"deepcompile": True}, "zero_optimization": {"stage": 3}}, "0.18.3 0.18.4",
+         "deepspeed", "DSC715"),
+        ({**MICRO, "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2}}, "0.15.4 0.16.0",
+         "transformers==4.46.1", "DSC813"),
+        ({**MICRO, "gradient_accumulation_steps": "auto", "zero_optimization": {"stage": 3}}, "0.15.4 0.16.9",
+         "accelerate==1.0", "DSC813"),
+    ],
+)  # fmt: skip
+def test_what_only_the_engine_of_the_later_release_refuses_is_named(
+    here: Path, run: Runs, config: dict[str, object], way: str, consumer: str, code: str
+) -> None:
+    """Both releases accept the config, and the later one stops when it trains."""
+    Path("a.json").write_text(json.dumps(config))
+    origin, to = way.split()
+    done = run("migrate", "a.json", "--from", origin, "--to", to, "--consumer", consumer, "--diff")
+    assert f"({code})" in done.err
+    assert "nothing has to be changed" not in done.err

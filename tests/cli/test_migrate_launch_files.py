@@ -104,7 +104,7 @@ def test_what_stands_in_it(
     assert after.count("\r\n") == (after.count("\n") if newline == "\r\n" else 0)
     main(["migrate", name, "--from", "0.9.5", "--to", "0.19.8", "--write"])
     assert path.read_bytes().decode() == after
-    assert "nothing has to be changed" in capsys.readouterr().out
+    assert ": nothing is changed" in capsys.readouterr().out
 
 
 def test_base64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,14 @@ def kind(value: object) -> str:
     if word is None:
         return f"a Python value of the type `{type(value).__name__}`"
     return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+
+
+_EXPONENT = re.compile(r'(?<![\w."])(-?\d+)e([+-]?)(\d+)(?![\w"])', re.ASCII)
+
+
+def in_yaml(advice: str) -> str:
+    """Advice with its numbers as YAML 1.1 reads them: it takes 6e-05 for text, and 6.0e-05 for a number."""
+    return _EXPONENT.sub(lambda found: f"{found[1]}.0e{found[2] or '+'}{found[3]}", advice)
 
 
 def described(value: object) -> str:

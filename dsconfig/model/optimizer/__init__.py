@@ -92,6 +92,7 @@ class Optimizer(Section):
             since="0.1.0",
             known=tuple(kind.name for kind in OPTIMIZERS),
             fold_case=True,
+            miswritten=("optimizer_name",),
         ),
     ] = None
     """Name of the optimizer: one of DeepSpeed's own in any case of letters, or a class of `torch.optim`,

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._dtypes import format_place, model_format
+from dsconfig.rules._dtypes import bf16_optimizer, format_place, model_format
+from dsconfig.rules._fixes import removal
 from dsconfig.rules._move_fix import renamed
 from dsconfig.rules._parallel_sizes import device_mesh
+from dsconfig.rules._stage import ZERO, stage, stage_set_here
 
 _FORMAT = "communication_data_type"
 _SEQUENCE = "sequence_parallel_size"
@@ -90,3 +92,47 @@ def communication_format_of_sequence_parallel(ctx: Context) -> Iterator[Finding]
             related=[("sequences are shared here", _SEQUENCE)],
             fix=renamed(ctx, (_FORMAT,), key, wanted),
         )
+
+
+@rule(
+    "DSC903",
+    effect="crashes",
+    since="0.3.3",
+    until="0.8.3",
+    source="runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer,"
+    " runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__",
+)
+def fp32_communication_with_zero(ctx: Context) -> Iterator[Finding]:
+    """Gradients are to travel in fp32, which ZeRO does not do before 0.9.0.
+
+    The config is accepted, and the engine stops: up to 0.5.7 on `fp32_allreduce`, from 0.5.8 to 0.8.1 on
+    `communication_data_type` "fp32", in 0.8.2 and 0.8.3 still at stages 1 and 2 with `reduce_scatter`.
+
+    Bad:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true}, "communication_data_type": "fp32",
+        "zero_optimization": {"stage": 2}}
+
+    Good:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 2}}
+    """
+    if ctx.before("0.5.8"):
+        path = "fp32_allreduce"
+        asked = ctx.has(path) and ctx.on(path)
+    else:
+        path = _FORMAT
+        word = ctx.value(path) if ctx.has(path) else None
+        asked = isinstance(word, str) and word.lower() == "fp32"
+    if not asked or stage(ctx) < 1:
+        return
+    if ctx.since("0.8.2") and (stage(ctx) > 2 or not ctx.on(f"{ZERO}.reduce_scatter") or bf16_optimizer(ctx)):
+        return
+    yield ctx.at(
+        path,
+        f"`{path}` is {quoted(ctx.written(path))}, and ZeRO in DeepSpeed {ctx.release_name} communicates"
+        " in 16 bits alone",
+        help="remove it, or upgrade DeepSpeed to 0.9.0 or later",
+        related=stage_set_here(ctx),
+        fix=removal((path,)),
+    )

@@ -92,6 +92,37 @@ def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
         )
 
 
+@rule(
+    "DSC715",
+    effect="altered",
+    since="0.18.4",
+    until="0.18.9",
+    source="runtime/engine.py:DeepSpeedEngine.compile",
+)
+def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
+    """DeepCompile is on at stage 3, which these releases refuse on PyTorch 2.9 or newer.
+
+    `engine.compile()` raises "DeepCompile with ZeRO stage 3 is not currently supported on PyTorch >= 2.9". A
+    warning, because the config does not tell the version of PyTorch.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "compile": {"deepcompile": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "compile": {"deepcompile": true}}
+    """
+    requires_deepcompile(ctx)
+    if "autosp" not in passes_of(ctx) and stage(ctx) == 3:
+        yield ctx.at(
+            _DEEP,
+            f"`deepcompile` at stage 3 stops on PyTorch 2.9 or newer in DeepSpeed {ctx.release_name}",
+            help="use stage 1 or 2, or use PyTorch 2.8 or older, or upgrade DeepSpeed to 0.19.0 or later",
+            related=stage_set_here(ctx),
+        )
+
+
 def _fallback(ctx: Context, why: str, path: str, way: str) -> Finding:
     return ctx.at(
         path,

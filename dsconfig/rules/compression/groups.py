@@ -8,6 +8,7 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.wording import described, kind, one_of, quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._dtypes import format_place, model_format
 
 _FILE = "compression/config.py"
 _LAST = "0.19.6"
@@ -117,4 +118,43 @@ def _mistaken(shared: Json) -> Iterator[tuple[str, str]]:
         yield (
             ".fp16_mixed_quantize",
             f"`{_OUTSIDE}.fp16_mixed_quantize` is {kind(mixed)} instead of an object",
+        )
+
+
+@rule(
+    "DSC904",
+    effect="crashes",
+    since="0.7.0",
+    until=_LAST,
+    source="runtime/engine.py:DeepSpeedEngine._configure_quantization",
+)
+def optimizer_quantizes_without_fp16(ctx: Context) -> Iterator[Finding]:
+    """Weights are quantized in the optimizer's step, and the model does not train in fp16.
+
+    Without `quantize_weight_in_forward` the optimizer quantizes, and the engine stops: "MoQ (quantize in
+    optimization step) weight quantization is only supported for FP16".
+
+    Bad:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1},
+        "compression_training": {"weight_quantization": {
+            "shared_parameters": {"enabled": true}, "different_groups": {}}}}
+
+    Good:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1},
+        "compression_training": {"weight_quantization": {
+            "shared_parameters": {"enabled": true, "quantize_weight_in_forward": true},
+            "different_groups": {}}}}
+    """
+    shared = f"{_ROOT}.weight_quantization.shared_parameters"
+    if not ctx.on(f"{shared}.enabled") or ctx.on(f"{shared}.quantize_weight_in_forward"):
+        return
+    if model_format(ctx) != "fp16":
+        yield ctx.at(
+            f"{shared}.enabled",
+            "weights are quantized in the optimizer's step, which works in fp16 alone, and the model trains"
+            f" in {model_format(ctx)}",
+            help=f"set `{shared}.quantize_weight_in_forward` to `true`, or set `{shared}.enabled` to `false`",
+            related=format_place(ctx),
         )

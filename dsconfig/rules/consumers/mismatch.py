@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import quoted
@@ -10,6 +11,11 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._suggest_section import named
 from dsconfig.rules.consumers._reader import reader
+
+if TYPE_CHECKING:
+    from dsconfig.consumers.autofill.log import Mismatch
+    from dsconfig.core.json_types import Json
+    from dsconfig.evaluation.job_values import Job
 
 
 @rule(
@@ -36,8 +42,31 @@ def value_against_training_argument(ctx: Context) -> Iterator[Finding]:
             path,
             f"{named(path)} is {quoted(each.written)}, and `{each.argument}` of the job is "
             f"{quoted(each.value)}: {reader(ctx)} refuses what differs from its arguments",
-            help='write "auto", which stands for the argument',
+            help=", or ".join(['use "auto", which stands for the argument', *_in_the_job(ctx.job, each)]),
             fix=Fix('replace by "auto"', (Set(path, "auto"),), safe=False),
         )
     for told in ctx.job.refused:
         yield ctx.at(str(told.key), told.text, help='write "auto", which stands for the argument')
+
+
+def _in_the_job(job: Job, found: Mismatch) -> Iterator[str]:
+    """How the launch file says what the config says; nothing where no argument alone says it."""
+    values: list[Json] = found.written if isinstance(found.written, list) else [found.written]
+    names = found.argument.strip("[]").split(", ")
+    switch, either, _ = found.argument.partition(" or ")
+    if either:  # `fp16`, beside the one of evaluation alone
+        names = [switch]
+    if len(names) != len(values) or not all(map(str.isidentifier, names)):
+        return
+    if not all(isinstance(value, bool if either else int | float) for value in values):
+        return
+    names = [job.spelled.get(name, name) for name in names]
+    if not job.has_flags:
+        said = (f"`{name}` to {quoted(value)}" for name, value in zip(names, values, strict=True))
+        yield f"set {' and '.join(said)} in the launch file"
+    elif either:
+        others = "".join(f" in place of `--{name}`" for name in job.precisions - {switch})
+        yield f"pass `--{switch}`{others}" if found.written else f"leave out `--{switch}`"
+    else:
+        said = (f"--{name} {quoted(value).strip('`')}" for name, value in zip(names, values, strict=True))
+        yield f"pass `{' '.join(said)}`"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.batch import MICRO
+from dsconfig.core.batch import MICRO, STEPS
 from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.wording import compact
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._stage import stage, stage_set_here
 from dsconfig.rules.consumers._reader import does
 
 
@@ -67,3 +69,38 @@ def micro_batch_absent_before_accelerate_1(ctx: Context) -> Iterator[Finding]:
             part="key",
             fix=Fix(f'add `{MICRO}` as "auto"', (Set((MICRO,), "auto"),), safe=True),
         )
+
+
+@rule("DSC813", effect="altered", since="0.16.0", source="runtime/engine.py:DeepSpeedEngine.no_sync")
+def accumulation_under_no_sync(ctx: Context) -> Iterator[Finding]:
+    """Gradients are accumulated under `no_sync`, which ZeRO stages 2 and 3 refuse from 0.16.0 on.
+
+    Transformers 4.30 to 4.47.0 enters Accelerate's `no_sync` for every micro batch but the last of a step, as
+    does a script that calls `accelerator.accumulate`; before 1.9 Accelerate hands that to the engine, which
+    has had a `no_sync` since 0.16.0: "no_sync context manager is incompatible with gradient partitioning
+    logic of ZeRO stage 2". A warning, because the other library's version is not known.
+
+    Bad, read by transformers==4.46, release 0.16.0:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 2}}
+
+    Good, read by transformers==4.46, release 0.16.0:
+
+        {"train_batch_size": "auto", "gradient_accumulation_steps": 4, "zero_optimization": {"stage": 1}}
+    """
+    steps = ctx.written(STEPS)
+    accumulates = steps == "auto" or (isinstance(steps, int | float) and steps > 1)
+    if not ctx.plugged or does(ctx, "no_sync") or not accumulates or stage(ctx) < 2:
+        return
+    trainer = ctx.consumer == "transformers"
+    who = f"Transformers {ctx.version}" if trainer else "`accelerator.accumulate`"
+    trainers = "use Transformers 4.47.1 or newer, or " if trainer else ""
+    until = " where Accelerate is older than 1.9" if trainer else f" with Accelerate {ctx.version}"
+    count = "more than one" if steps == "auto" else compact(steps)
+    yield ctx.at(
+        STEPS,
+        f"with {count} accumulation steps {who} enters `no_sync`{until}, and DeepSpeed"
+        f" {ctx.release_name} stops there at stage {compact(stage(ctx))}",
+        help=f"{trainers}use Accelerate 1.9 or newer, or use stage 1, or use DeepSpeed before 0.16.0",
+        related=stage_set_here(ctx),
+    )

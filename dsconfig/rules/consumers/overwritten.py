@@ -48,10 +48,14 @@ def accumulation_in_lightning_config(ctx: Context) -> Iterator[Finding]:
     """
     key = "gradient_accumulation_steps"
     if ctx.consumer == "lightning" and key in ctx.data and not (ctx.job and key in ctx.job.added):
+        steps = ctx.data[key]
+        # Lightning takes an integer, and has nobody who would replace "auto".
+        whole = isinstance(steps, int) and not isinstance(steps, bool) and steps > 0
         yield ctx.at(
             (key,),
             f"`{key}` is {quoted(ctx.data[key])} here, and Lightning refuses a config that has the key",
-            help=f"remove it, and give the Trainer `accumulate_grad_batches={ctx.data[key]}`",
+            help="remove it, and give the Trainer "
+            + (f"`accumulate_grad_batches={steps}`" if whole else "`accumulate_grad_batches`, an integer"),
             part="key",
             fix=removal((key,)),
         )

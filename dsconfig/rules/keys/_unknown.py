@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias, TypeVar
 
 from dsconfig.core.diagnostic import EffectName, dotted
-from dsconfig.core.json_types import KeyPath, NamedTuple
+from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.core.releases import NEVER
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.walk_events import UnknownKey
@@ -14,7 +14,7 @@ from dsconfig.model.keyinfo import KeyInfo, section_keys
 from dsconfig.model.paths import meant_in
 from dsconfig.model.release_view import SectionView
 from dsconfig.rules._did_you_mean import fits, guess
-from dsconfig.rules._suggest_section import home_of, places_of, reads
+from dsconfig.rules._suggest_section import NOT_TO_WRITE, OF_OTHERS, home_of, places_of, reads
 
 
 class Removed(NamedTuple):
@@ -173,15 +173,30 @@ def _instead(ctx: Context, entry: UnknownKey) -> KeyPath | None:
 
 def _resemblance(ctx: Context, entry: UnknownKey) -> Reason:
     word, above = str(entry.path[-1]), entry.path[:-1]
-    home = home_of(ctx, word, above)
+    home = home_of(ctx, word, above) or (None if above else _in_one_word(ctx, word, entry.value))
     key = ctx.key(home) if home is not None else None
     if home is not None and (key is None or fits(key, entry.value)):
         return Misplaced(home)
     near = guess(word, entry.value, entry.section)
     if near.meant:
         return Misspelt(near.meant, near.sure)
+    stem = word.removesuffix("_config")
+    if stem != word and stem in entry.section.keys and fits(entry.section.keys[stem], entry.value):
+        return Misspelt((stem,), sure=False)  # as `DeepSpeedConfig` calls its sections
     elsewhere = [place for place in places_of(ctx, word) if place != dotted(above)]
+    if not above and word in OF_OTHERS:
+        elsewhere = [place for place in elsewhere if ctx.has(place.partition(".")[0])]
     return Unexplained(near.unfit, tuple(elsewhere))
+
+
+def _in_one_word(ctx: Context, word: str, value: Json) -> str | None:
+    """The key of a section that a word of the top level names as `DeepSpeedConfig` does: `fp16_auto_cast`."""
+    for cut, letter in enumerate(word):
+        home = f"{word[:cut]}.{word[cut + 1 :]}"
+        key = ctx.key(home) if letter == "_" and word[cut + 1 :] not in ("", "*") else None
+        if key is not None and not key.info.flags & NOT_TO_WRITE and fits(key, value):
+            return home
+    return None
 
 
 def _own_keys(consumer: str) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.schema_condition import Condition, Is, Needed
 from dsconfig.rules._no_effect import differs_from_default, without_effect
-from dsconfig.rules._offload import OPTIMIZER, PARAM, device
-from dsconfig.rules._stage import stage
+from dsconfig.rules._offload import OPTIMIZER, PARAM, device, device_place
+from dsconfig.rules._stage import stage, stage_set_here
 
 
 @rule(
@@ -144,3 +144,40 @@ def too_few_swap_buffers(ctx: Context) -> Iterator[Finding]:
             related=[("the optimizer is chosen here", "optimizer.type")],
             fix=Fix(f"replace by {needed}", (Set(ctx.place(path), needed),)),
         )
+
+
+@rule(
+    "DSC426",
+    effect="altered",
+    since="0.3.15",
+    until="0.12.6",
+    source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.state_dict",
+)
+def nvme_without_checkpoint(ctx: Context) -> Iterator[Finding]:
+    """Stage 3 offloads to NVMe, and cannot be saved or restored before 0.13.0.
+
+    Training runs until the first checkpoint, which stops it: "ZeRO-3 does not yet support checkpointing with
+    NVMe offloading".
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3,
+        "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}}
+    """
+    if stage(ctx) != 3:
+        return
+    for section in (OPTIMIZER, PARAM):
+        if device(ctx, section) != "nvme" or (section == PARAM and not ctx.value(f"{PARAM}.max_in_cpu")):
+            continue
+        yield ctx.at(
+            device_place(ctx, section),
+            f"`{section.rpartition('.')[2]}` goes to NVMe, and DeepSpeed {ctx.release_name} stops when it"
+            " is to save a checkpoint",
+            help='use the device "cpu", or upgrade DeepSpeed to 0.13.0 or later',
+            related=stage_set_here(ctx),
+        )
+        return

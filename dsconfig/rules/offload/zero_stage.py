@@ -10,7 +10,7 @@ from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.evaluation.schema_condition import Absent, Condition, Counts, Is, Less
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._offload import OPTIMIZER, PARAM, device, device_place
+from dsconfig.rules._offload import OPTIMIZER, PARAM, asked_for, device, device_place
 from dsconfig.rules._stage import ZERO, stage, stage_place, stage_set_here, stage_words
 
 _WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
@@ -119,7 +119,10 @@ def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
             place,
             f"`{ctx.place(place)[-1]}` has no effect: only stage 3 offloads parameters, and"
             f" {stage_words(ctx)}",
-            help="use stage 3, or remove it",
+            # Before 0.6.6 stage 3 wants the optimizer offloaded too (DSC419).
+            help="remove it"
+            if ctx.before("0.6.6") and not asked_for(ctx, OPTIMIZER)
+            else "use stage 3, or remove it",
             part="key",
             related=stage_set_here(ctx),
             fix=removal(ctx.place(place)),
@@ -206,3 +209,43 @@ def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
             related=stage_set_here(ctx),
             fix=Fix('replace by `"cpu"`', (Set(ctx.place(path), "cpu"),)),
         )
+
+
+@rule(
+    "DSC419",
+    effect="crashes",
+    since="0.3.12",
+    until="0.6.5",
+    source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__, _configure_offloading",
+)
+def parameter_offload_alone(ctx: Context) -> Iterator[Finding]:
+    """Parameters are offloaded, and the optimizer is not, which stage 3 refuses before 0.6.6.
+
+    The config is accepted, and the engine stops: "parameter offload is only available with optimizer state
+    offload".
+
+    Bad:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true},
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
+        "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"}}}
+    """
+    if stage(ctx) != 3 or device(ctx, PARAM) == "none" or asked_for(ctx, OPTIMIZER):
+        return
+    if ctx.before("0.3.15"):
+        added, fix = f"`{ZERO}.cpu_offload` to `true`", Set((ZERO, "cpu_offload"), True)
+    else:
+        added = f'`{OPTIMIZER}.device` to `"cpu"`'
+        fix = Set((ZERO, "offload_optimizer"), {"device": "cpu"})
+    yield ctx.at(
+        device_place(ctx, PARAM),
+        "parameters are offloaded and the optimizer is not, which stage 3 takes from 0.6.6 on, not in"
+        f" {ctx.release_name}",
+        help=f"set {added}, or upgrade DeepSpeed to 0.6.6 or later",
+        related=stage_set_here(ctx),
+        fix=Fix("offload the optimizer too", (fix,)),
+    )

@@ -9,6 +9,7 @@ from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import known_type, params, written_type
+from dsconfig.rules._offload import OPTIMIZER, device
 from dsconfig.rules._stage import stage_place_if_written, zero_stage
 
 _STAGE3 = "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__"
@@ -20,6 +21,13 @@ def is_muon(ctx: Context) -> bool:
     """Whether the optimizer is Muon, in a release that has it."""
     word = written_type(ctx, "optimizer")
     return word is not None and word.lower() == "muon" and known_type(ctx, "Optimizer", word) is not None
+
+
+def refuses_scatter(ctx: Context) -> bool:
+    """Whether Muon of stages 1 and 2 is offloaded, in a release that wants `reduce_scatter` off for that."""
+    if not ctx.between("0.19.3", "0.19.5") or not is_muon(ctx) or zero_stage(ctx) not in (1, 2):
+        return False
+    return device(ctx, OPTIMIZER) != "none"
 
 
 @rule("DSC530", effect="crashes", since="0.18.9", source=_STAGE3)
@@ -85,4 +93,50 @@ def muon_with_one_learning_rate(ctx: Context) -> Iterator[Finding]:
             f"`lr` is {quoted(written['lr'])} for both halves of Muon: left alone, matrices train at 0.02 and"
             " the rest, by Adam, at 0.0003",
             help="remove it, and add `muon_lr` and `adam_lr`",
+        )
+
+
+@rule(
+    "DSC516",
+    effect="crashes",
+    since="0.17.6",
+    until="0.19.5",
+    source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer,"
+    " runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__",
+)
+def muon_before_its_partner(ctx: Context) -> Iterator[Finding]:
+    """Muon meets a part of ZeRO that does not take it yet.
+
+    Up to 0.18.8 that is stage 3: "Muon optimizer is not yet compatible with ZeRO Stage 3". From 0.19.3 to
+    0.19.5 it is an offloaded optimizer at stages 1 and 2 with `reduce_scatter`, which is on by default.
+
+    Bad, release 0.18.8:
+
+        {"train_batch_size": 8, "optimizer": {"type": "Muon"}, "zero_optimization": {"stage": 3}}
+
+    Good, release 0.18.8:
+
+        {"train_batch_size": 8, "optimizer": {"type": "Muon"}, "zero_optimization": {"stage": 2}}
+    """
+    if "zero_optimization" not in ctx.data or not is_muon(ctx):
+        return
+    chosen = [("the optimizer is chosen here", "optimizer.type"), *stage_place_if_written(ctx)]
+    if ctx.before("0.18.9"):
+        if zero_stage(ctx) == 3:
+            yield ctx.at(
+                "optimizer.type",
+                f"`optimizer.type` is {quoted(written_type(ctx, 'optimizer'))}, which does not work at ZeRO"
+                f" stage 3 in DeepSpeed {ctx.release_name}",
+                help="use stage 2, or upgrade DeepSpeed to 0.18.9 or later",
+                related=chosen,
+            )
+        return
+    if refuses_scatter(ctx) and ctx.on(_SCATTER):
+        yield ctx.at(
+            _SCATTER,
+            "`reduce_scatter` is on, and Muon with an offloaded optimizer needs it off in DeepSpeed"
+            f" {ctx.release_name}",
+            help='write `"reduce_scatter": false`, or upgrade DeepSpeed to 0.19.8 or later',
+            related=chosen,
+            fix=Fix("switch `reduce_scatter` off", (Set(("zero_optimization", "reduce_scatter"), False),)),
         )

@@ -58,11 +58,19 @@ def fp16_and_bf16(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC302", effect="rejected", since="0.5.5", until="0.6.1", source=_INIT)
+@rule(
+    "DSC302",
+    effect="rejected",
+    since="0.5.5",
+    until="0.7.4",
+    source=f"{_INIT}, runtime/engine.py:DeepSpeedEngine._configure_distributed_model",
+)
 def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
     """bfloat16 is enabled at a ZeRO stage that cannot train in it yet.
 
-    The first releases with bfloat16 took it at stage 2 alone; 0.6.0 and 0.6.1 at stages 1 to 3.
+    The first releases with bfloat16 took it at stage 2 alone; 0.6.0 and 0.6.1 at stages 1 to 3. From 0.6.3 to
+    0.7.4 the config passes and the engine stops without ZeRO, unless the model is a `PipelineModule`; which
+    it is only the script knows, so that is a warning where plain DeepSpeed reads the config.
 
     Bad:
 
@@ -74,13 +82,20 @@ def bf16_at_unsupported_stage(ctx: Context) -> Iterator[Finding]:
     """
     there = bf16_place(ctx, "enabled")
     stages = (2,) if ctx.before("0.6.0") else (1, 2, 3)
+    by_engine = ctx.since("0.6.3")
+    if by_engine and (ctx.data.get("pipeline") or ctx.on("fp16.enabled")):
+        return
     if there and stage(ctx) not in stages:
         section = there.split(".")[0]
         needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
+        first = "0.7.5" if stage(ctx) == 0 else "0.6.0" if stage(ctx) in (1, 3) else "0.6.3"
+        pipeline = ", unless the model is a `PipelineModule`" if by_engine and not ctx.plugged else ""
         yield ctx.at(
             there,
-            f"`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {stage_words(ctx)}",
-            help=f"use ZeRO {needed}, or upgrade DeepSpeed to 0.6.3 or later",
+            f"`{section}` needs ZeRO {needed} in DeepSpeed {ctx.release_name}, but {stage_words(ctx)}"
+            f"{pipeline}",
+            help=f"use ZeRO {needed}, or upgrade DeepSpeed to {first} or later",
+            effect=("altered" if pipeline else "crashes") if by_engine else "rejected",
             related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
         )
 

@@ -23,8 +23,9 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
     """`data_types.grad_accum_dtype` differs from the model's format where DeepSpeed cannot have two.
 
     With ZeRO off, gradients add up in the format of the model; the engine says "unsupported mix" and stops.
-    Up to 0.18.4 a bfloat16 model could accumulate in fp32 without ZeRO; up to 0.10.0 ZeRO wanted one format
-    too.
+    Up to 0.18.4 a bfloat16 model could accumulate in fp32 without ZeRO, and up to 0.17.5 in nothing else; up
+    to 0.10.0 ZeRO wanted one format too, and in 0.7.6 that of a bfloat16 model is fp32 unless the key says
+    "bf16".
 
     Bad:
 
@@ -35,9 +36,17 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
         "zero_optimization": {"stage": 2}}
     """
-    chosen = format_of(ctx.value(_ACCUMULATION)) if ctx.has(_ACCUMULATION) else None
+    if ctx.value(_ACCUMULATION) is None:
+        if ctx.before("0.7.7"):
+            yield from _fp32_by_default(ctx)
+        return
+    chosen = format_of(ctx.value(_ACCUMULATION))
     model = model_format(ctx) if chosen else None
-    if chosen is None or chosen == model:
+    if chosen is not None and chosen == model:
+        if chosen == "bf16" and ctx.before("0.17.6") and stage(ctx) == 0:
+            yield _bf16_wrapper(ctx)
+        return
+    if chosen is None:
         return
     sharded = stage(ctx) > 0
     if sharded and (ctx.since("0.10.1") or bf16_optimizer(ctx)):
@@ -53,6 +62,33 @@ def gradient_accumulation_format_unsupported(ctx: Context) -> Iterator[Finding]:
         f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}, but the model trains in {model}, and "
         f"{where} DeepSpeed {ctx.release_name} accumulates in the model's format",
         help=f'write "{model}", {remove}',
+        related=[*format_place(ctx), *stage_set_here(ctx)],
+        fix=removal(ctx.place(_ACCUMULATION)),
+    )
+
+
+def _fp32_by_default(ctx: Context) -> Iterator[Finding]:
+    """0.7.6 takes fp32 for a bfloat16 model, ZeRO or not (`DeepSpeedEngine.get_data_types`)."""
+    there = bf16_place(ctx)
+    if there is None or ctx.on("fp16.enabled") or stage(ctx) == 0:
+        return
+    yield ctx.at(
+        there,
+        "the model trains in bf16, and 0.7.6 accumulates its gradients in fp32 by default, which it refuses"
+        " with ZeRO",
+        help=f'set `{_ACCUMULATION}` to "bf16", or upgrade DeepSpeed to 0.7.7 or later',
+        related=stage_set_here(ctx),
+        fix=Fix("accumulate in bf16", (Set((_SECTION, "grad_accum_dtype"), "bf16"),), safe=True),
+    )
+
+
+def _bf16_wrapper(ctx: Context) -> Finding:
+    """Up to 0.17.5 the wrapper of a bfloat16 model without ZeRO accumulates in fp32 alone."""
+    return ctx.at(
+        _ACCUMULATION,
+        f"`grad_accum_dtype` is {quoted(ctx.value(_ACCUMULATION))}, and without ZeRO DeepSpeed"
+        f" {ctx.release_name} accumulates the gradients of a bf16 model in fp32 alone",
+        help="remove the key, or use ZeRO stage 1",
         related=[*format_place(ctx), *stage_set_here(ctx)],
         fix=removal(ctx.place(_ACCUMULATION)),
     )

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.json_types import Json, Spec
+from dsconfig.core.json_types import Json, KeyPath, Spec
 from dsconfig.core.wording import expected, kind, quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -103,7 +103,7 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
             path,
             f"{named(found.place)} is the string {quoted(verdict.value)}, which DeepSpeed does not read "
             f"as {expected(verdict.expected)}{unchecked(ctx, found)}",
-            help=f"write {quoted(meant)}, without quotes{_or_comma(verdict.value)}"
+            help=f"write {quoted(meant)}{_as(ctx, path)}{_or_comma(verdict.value)}"
             if meant is not None
             else _instead(verdict.value) + expected(verdict.expected),
             effect=effect_of(ctx, found),
@@ -116,6 +116,15 @@ def text_for_value(ctx: Context) -> Iterator[Finding]:
 def _instead(text: str) -> str:
     is_none = text.strip(" \t,").lower() in ("none", "null")
     return "remove the key to have no value, or give " if is_none else "give "
+
+
+def _as(ctx: Context, path: KeyPath) -> str:
+    """What to leave away; of a YAML text without quotes it is the form that makes it one."""
+    document = ctx.document
+    quote = "" if document.is_data else document.text[document.span(path).start :][:1]
+    if document.format == "yaml" and quote not in ("'", '"'):
+        return ": YAML 1.1 reads an exponent as a number only with a dot before it and a sign behind it"
+    return ", without quotes"
 
 
 def _or_comma(text: str) -> str:

@@ -9,6 +9,7 @@ from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._offload import OPTIMIZER, device, device_place
 from dsconfig.rules._stage import ZERO, stage, stage_set_here
+from dsconfig.rules.optimizer.muon import refuses_scatter
 
 _SCALING = (("prescale_gradients", False), ("gradient_predivide_factor", 1))
 """Keys of the top level that stage 2 takes without `reduce_scatter` alone, and their defaults."""
@@ -39,7 +40,7 @@ def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     """
     path = f"{ZERO}.reduce_scatter"
-    if ctx.has(path) and not ctx.on(path) and stage(ctx) == 2:
+    if ctx.has(path) and not ctx.on(path) and stage(ctx) == 2 and not refuses_scatter(ctx):
         needing = [key for key, none in _SCALING if ctx.value(key) != none]
         yield ctx.at(
             path,

@@ -133,3 +133,29 @@ def first_form_of_stage_1(ctx: Context) -> Iterator[Finding]:
             help="remove it; a checkpoint of that form needs DeepSpeed 0.5.8 or earlier",
             fix=removal(ctx.place(path)),
         )
+
+
+@rule("DSC425", effect="crashes", until="0.3.15", source=_WRAP)
+def stage_1_without_reduce_scatter(ctx: Context) -> Iterator[Finding]:
+    """Stage 1 is told to all-reduce, and its first implementation only knows reduce-scatter.
+
+    The config is accepted, and the engine stops: "Stage 1 only supports reduce scatter mode".
+
+    Bad:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true},
+        "zero_optimization": {"stage": 1, "reduce_scatter": false}}
+
+    Good:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 1}}
+    """
+    path = f"{ZERO}.reduce_scatter"
+    if ctx.has(path) and not ctx.on(path) and stage(ctx) == 1:
+        yield ctx.at(
+            path,
+            f"`reduce_scatter` is {quoted(ctx.value(path))}, and stage 1 of DeepSpeed {ctx.release_name}"
+            " cannot do without",
+            help="remove it, or upgrade DeepSpeed to 0.3.16 or later",
+            fix=removal(ctx.place(path)),
+        )

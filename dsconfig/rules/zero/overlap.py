@@ -9,6 +9,7 @@ from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._fixes import removal
+from dsconfig.rules._offload import OPTIMIZER, PARAM, device
 from dsconfig.rules._stage import ZERO, stage, stage_set_here, stage_words
 
 _OVERLAP = f"{ZERO}.overlap_comm"
@@ -111,5 +112,41 @@ def unmanaged_accumulation_with_deepcompile(ctx: Context) -> Iterator[Finding]:
             "`managed_gradient_accumulation` is `false`, which `compile.deepcompile` does not work with",
             help="remove it, or set `compile.deepcompile` to `false`",
             related=[("DeepCompile is switched on here", "compile.deepcompile")],
+            fix=removal((path,)),
+        )
+
+
+@rule("DSC420", effect="crashes", since="0.19.4", until="0.19.7", source=_CHECK)
+def unmanaged_accumulation_with_partner(ctx: Context) -> Iterator[Finding]:
+    """`managed_gradient_accumulation` is false beside `amp`, or in 0.19.4 beside offloading.
+
+    The config is accepted, and the engine stops: "managed_gradient_accumulation=False is not supported with
+    Apex AMP". Offloading of the optimizer or of parameters works with it from 0.19.5 on.
+
+    Bad, release 0.19.4:
+
+        {"train_batch_size": 8, "managed_gradient_accumulation": false,
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+
+    Good, release 0.19.5:
+
+        {"train_batch_size": 8, "managed_gradient_accumulation": false,
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+    """
+    path = "managed_gradient_accumulation"
+    if not ctx.has(path) or ctx.on(path):
+        return
+    partners = (
+        [] if ctx.since("0.19.5") else [each for each in (OPTIMIZER, PARAM) if device(ctx, each) != "none"]
+    )
+    if isinstance(ctx.data.get("amp"), dict) and ctx.on("amp.enabled"):
+        partners.append("amp.enabled")
+    for partner in partners:
+        name = partner.removesuffix(".enabled")
+        yield ctx.at(
+            path,
+            f"`{path}` is `false`, which does not work with `{name}` in DeepSpeed {ctx.release_name}",
+            help="remove it" if name == "amp" else "remove it, or upgrade DeepSpeed to 0.19.5 or later",
+            related=[("both are asked for here", partner)],
             fix=removal((path,)),
         )

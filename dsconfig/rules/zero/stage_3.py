@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dsconfig.consumers import HUGGING_FACE
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
@@ -90,13 +91,20 @@ def bare_name_left_to_fill(ctx: Context) -> Iterator[Finding]:
         )
 
 
-@rule("DSC453", effect="wasteful", since="0.6.0", source="runtime/engine.py:DeepSpeedEngine.save_16bit_model")
+@rule(
+    "DSC453",
+    effect="altered",
+    since="0.6.0",
+    source="runtime/engine.py:DeepSpeedEngine.save_16bit_model,"
+    " accelerate accelerator.py:Accelerator.get_state_dict",
+)
 def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     """At stage 3 nothing gathers the weights when the consumer saves the model.
 
     Each rank holds a share of every weight. Unless `stage3_gather_16bit_weights_on_model_save` is true, the
-    saved model has no weights in it, and they have to be put together from the ZeRO checkpoint by
-    `zero_to_fp32.py`.
+    model that Transformers' Trainer saves has no weights in it, and they have to be put together from the
+    ZeRO checkpoint by `zero_to_fp32.py`. Accelerate's `get_state_dict` and `save_model` raise instead, at the
+    end of the training. What its launch file says in a block is DSC828.
 
     Bad, read by transformers:
 
@@ -114,14 +122,18 @@ def model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
     """
     path = f"{ZERO}.stage3_gather_16bit_weights_on_model_save"
     old = f"{ZERO}.stage3_gather_fp16_weights_on_model_save"
-    if ctx.consumer != "transformers" or not zero(ctx):
+    if ctx.consumer not in HUGGING_FACE or not zero(ctx):
         return
     if not ctx.on(path) and not ctx.on(old) and stage(ctx) == 3:
         said = f"is {quoted(ctx.value(path))}" if ctx.has(path) else "is absent, and so `false`"
+        trainer = ctx.consumer == "transformers"
         yield ctx.at(
             path,
-            f"`stage3_gather_16bit_weights_on_model_save` {said}: {ctx.consumer} saves a ZeRO checkpoint, but"
-            " no model weights",
+            f"`stage3_gather_16bit_weights_on_model_save` {said}: "
+            + ("the Trainer saves a ZeRO checkpoint, but no model weights" if trainer else _RAISES),
             help="write `true`, or put the weights together with `zero_to_fp32.py` afterwards",
             fix=Fix("gather the weights on save", (Set(ctx.place(path), True),)),
         )
+
+
+_RAISES = "Accelerate's `get_state_dict` and `save_model` raise when the model is to be saved"

@@ -254,6 +254,8 @@ def _judge_check(trial: Trial, out: str, answer: Config, run: Run) -> None:
     worse = [
         f"{key}: {said}"
         for key, said in after.items()
-        if key not in before and key[1] in ("error", "warning")
+        if key not in before
+        and key[1] in ("error", "warning")
+        and key[0] != "DSC453"  # stage 3 asks whether weights are gathered, for which there may be no room
     ]
     hold(f"worse: {worse}", not worse)

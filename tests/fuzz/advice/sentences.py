@@ -93,7 +93,7 @@ _BEYOND = re.compile(
     r"|give the Trainer|describe |choose |name one\b|say it anew|do\b|DeepSpeed "
     r"|offload to"
     r"|write (?:it|them|@\d+@) in the technique|write (?:what is meant|the batch sizes|the same|\d+ entr)"
-    r"|use (?:[\w.]+\(|the universal|pin_memory|DeepSpeed )"
+    r"|use (?:[\w.]+\(|the universal|pin_memory|DeepSpeed |Accelerate |Transformers |PyTorch )"
 )
 
 

@@ -129,6 +129,44 @@ def unreadable_launch_value(ctx: Context) -> Iterator[Finding]:
             )
 
 
+@rule("DSC828", effect="altered", source=ENVIRONMENT, reads="launch file")
+def launched_model_saved_without_weights(ctx: Context) -> Iterator[Finding]:
+    """`zero3_save_16bit_model` is not on in a launch file whose stage is 3.
+
+    Each rank holds a share of every weight, and nothing gathers them when the model is saved: the Trainer
+    writes none, and Accelerate's `get_state_dict` and `save_model` raise, at the end of the training.
+
+    Bad:
+
+        {"distributed_type": "DEEPSPEED",
+        "deepspeed_config": {"zero_stage": 3, "zero3_save_16bit_model": false}}
+
+    Good:
+
+        {"distributed_type": "DEEPSPEED",
+        "deepspeed_config": {"zero_stage": 3, "zero3_save_16bit_model": true}}
+
+    Fixed:
+
+        {"distributed_type": "DEEPSPEED",
+        "deepspeed_config": {"zero_stage": 3, "zero3_save_16bit_model": true}}
+    """
+    key = "zero3_save_16bit_model"
+    written = launched(ctx)
+    if not written or LINK in written or not _is_whole(written.get("zero_stage", 2)) or stage(written) != 3:
+        return
+    if str(written.get(key)).lower() != "true":
+        said = f"is {quoted(written[key])}" if key in written else "is absent, and so `false`"
+        yield ctx.at(
+            in_block(key),
+            f"`{key}` {said}: the Trainer saves no model weights, and Accelerate's `get_state_dict` and"
+            " `save_model` raise",
+            help=f"set `{key}` to `true`, or put the weights together with `zero_to_fp32.py` afterwards",
+            related=[("the stage is set here", in_block("zero_stage"))],
+            fix=Fix("gather the weights on save", (Set(in_block(key), True),)),
+        )
+
+
 def _is_whole(value: Json) -> bool:
     try:
         int(str(value))
