@@ -167,8 +167,8 @@ def test_a_recipe_that_names_a_launch_file(project: Path) -> None:
 
 def test_without_deepspeed_it_is_none_of_ours(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = launch(project, {"model_name_or_path": "m", "stage": "sft", "dataset": "d"})
-    assert main(["check", path]) == 0
-    assert "not a DeepSpeed config: a launch file of LLaMA-Factory that names none" in capsys.readouterr().out
+    assert main(["check", path]) == 2
+    assert "not a DeepSpeed config: a launch file of LLaMA-Factory that names none" in capsys.readouterr().err
 
 
 def test_hyperparameters_that_are_searched_for(project: Path) -> None:
@@ -202,11 +202,11 @@ def test_a_shell_script(project: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["check", "launch/train.sh", "ds/z.json", "--output-format", "concise"]) == 1
     assert capsys.readouterr().out.count("DSC809") == 1
     (project / "launch" / "train.sh").write_text("echo hello\n")
-    assert main(["check", "launch/train.sh"]) == 0
-    assert "not a DeepSpeed config: a shell script whose commands name none" in capsys.readouterr().out
+    assert main(["check", "launch/train.sh"]) == 2
+    assert "not a DeepSpeed config: a shell script whose commands name none" in capsys.readouterr().err
     (project / "launch" / "train.sh").write_text(SCRIPT + "echo hello\n" * 200_000)
-    assert main(["check", "launch/train.sh"]) == 0
-    assert "a shell script that is too large to be read" in capsys.readouterr().out
+    assert main(["check", "launch/train.sh"]) == 2
+    assert "a shell script that is too large to be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from dsconfig.check.build_job import asked, asked_model, build_job
 from dsconfig.check.check import check as judge
 from dsconfig.check.report import Report
 from dsconfig.core.releases import Target
-from dsconfig.document.source import ConfigSource, read
 from dsconfig.fix.verify import with_proven_fixes
 from dsconfig.job.run_facts import Known
+from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import locate
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dsconfig.model.section import Section, plain
 
 if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic
-    from dsconfig.document.source import ConfigSource
+    from dsconfig.launch.config_source import ConfigSource
 
 S = TypeVar("S", bound=Section)
 _MOST = 10

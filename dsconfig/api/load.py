@@ -9,7 +9,7 @@ from dsconfig.api.from_source import read_into
 
 if TYPE_CHECKING:
     from dsconfig.core.releases import Target
-    from dsconfig.document.source import ConfigSource
+    from dsconfig.launch.config_source import ConfigSource
 
 
 def load(

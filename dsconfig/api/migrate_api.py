@@ -5,11 +5,11 @@ from __future__ import annotations
 from dsconfig.check.build_job import asked, build_job
 from dsconfig.core.releases import Target, resolve
 from dsconfig.document import Document
-from dsconfig.document.source import ConfigSource, read
 from dsconfig.fix.embedded_migration import lifted
 from dsconfig.fix.fix import as_text
 from dsconfig.fix.migrate import Migration
 from dsconfig.fix.migrate import migrate as carry
+from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import editable, locate
 from dsconfig.resolve.elastic_batch import batch_of
 

@@ -10,8 +10,8 @@ from dsconfig.check.check import check
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
 from dsconfig.document import Document
-from dsconfig.document.source import ConfigSource, read
 from dsconfig.job.consumer import Reader
+from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import locate, why_nowhere
 
 Word: TypeAlias = Literal["taken", "crashes", "refused"]

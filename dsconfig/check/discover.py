@@ -19,6 +19,7 @@ from dsconfig.launch.formats import SCRIPTS
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
+    from dsconfig.document import Document
 
 _LAUNCHES = rb"(?m)^distributed_type\s*:\s*['\"]?DEEPSPEED\b"
 _BLOCK = rb"(?m)^deepspeed_config\s*:"
@@ -142,18 +143,32 @@ def is_config(path: str) -> bool:
 def reads_as_config(path: str, data: bytes, *, yaml: bool) -> bool:
     """Whether a text is one, which is the file's at `path`, or will be."""
     from dsconfig.launch import detect_config
+    from dsconfig.launch.file_kinds import kind_of, of_keys
 
     if _OF_AUTOTUNER.search(path.replace(os.sep, "/")):
         return False
+    data = _in_utf8(data)
     if yaml and is_launch(data):
         return True
     if detect_config.may_hold(data) or detect_config.may_lead(data):
-        root = _root(path, data, yaml=yaml)
-        if detect_config.holds_config(root):
+        document = _document(path, data, yaml=yaml)
+        root = _root(document)
+        is_other = kind_of(document) or of_keys(root)
+        if not is_other and (detect_config.holds_config(root) or detect_config.means_config(document)):
             return True
     # A name that cannot mean anything else: what is broken or misspelt in it is worth saying.
     named = not yaml and is_named_config(path)
-    return named and not detect_config.mostly_foreign(_root(path, data, yaml=False))
+    if not named:
+        return False
+    root = _root(_document(path, data, yaml=False))
+    return not (detect_config.mostly_foreign(root) or of_keys(root))
+
+
+def stands_for_config(document: Document | None) -> bool:
+    """Whether a text that no parser reads has the name of a config: the job that opens it fails."""
+    from dsconfig.launch.broken_config import is_broken
+
+    return document is not None and is_named_config(document.name) and is_broken(document)
 
 
 _OF_AUTOTUNER = re.compile(r"(?:^|/)(?:autotuning/config_templates|autotuning_(?:exps|results))/")
@@ -217,11 +232,25 @@ def content(path: str) -> bytes:
     return data if len(data) <= _LARGEST else b""
 
 
-def _root(path: str, data: bytes, *, yaml: bool) -> JsonObject:
-    """The object at the root of a text; empty where there is none."""
+def _in_utf8(data: bytes) -> bytes:
+    """The text of UTF-16 or UTF-32, as Windows PowerShell writes it, in UTF-8: DeepSpeed rejects the file."""
+    if b"\0" not in data[:4]:
+        return data
+    from dsconfig.document.encoding import wide_encoding
+
+    wide = wide_encoding(data[:1024].decode("latin-1"))
+    return data.decode(wide, "replace").encode("utf-8", "replace") if wide else data
+
+
+def _document(path: str, data: bytes, *, yaml: bool) -> Document:
     from dsconfig.document import read_bytes
 
-    value = read_bytes(data, path, "yaml" if yaml else "json").value()
+    return read_bytes(data, path, "yaml" if yaml else "json")
+
+
+def _root(document: Document) -> JsonObject:
+    """The object at the root of a text; empty where there is none."""
+    value = document.value()
     return (
         {key: each for key, each in value.items() if isinstance(key, str)} if isinstance(value, dict) else {}
     )

@@ -155,7 +155,7 @@ def _show(args: argparse.Namespace, checker: Checker, names: list[str], fixer: F
     if args.statistics:
         _show_statistics(args, checker.tally, style)
     if not args.quiet and names:
-        if fixer is not None:
+        if fixer is not None and checker.tally.readers:
             aside.write(fixer.outcome(sum(checker.tally.by_severity.values())))
             if args.show_fixes:
                 aside.writelines(fixer.files())

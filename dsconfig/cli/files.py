@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def read(name: str) -> Document:
     """The config; a path that cannot be read ends the run."""
-    from dsconfig.document import read_file
+    from dsconfig.launch.passed_path import read_config
 
     try:
-        return read_stdin("<stdin>") if name == "-" else read_file(name)
+        return read_stdin("<stdin>") if name == "-" else read_config(name)
     except OSError as error:
         refuse(f"{name}: {reason(error)}")
 

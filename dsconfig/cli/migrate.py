@@ -52,11 +52,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Migrate the file."""
     from dsconfig.cli.migrate_report import told, way_of
+    from dsconfig.cli.options import refuse_foreign
     from dsconfig.fix.embedded_migration import lifted
     from dsconfig.render.terminal import style_of
 
     _refuse_same(args)
     document = read(args.file)
+    refuse_foreign(document)
     for name in filter(None, (args.output, args.elasticity)):
         refuse_inputs(name, document, instead=_ITSELF)
     inside = _led_to(args, document)

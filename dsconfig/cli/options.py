@@ -54,10 +54,15 @@ def _named(path: str) -> Settings:
         refuse(f"--config: {error}")
 
 
-def in_force(args: argparse.Namespace, document: Document, located: LocatedConfig | None = None) -> Job:
-    """The job of a config, for a verb that reads one; an unknown release ends the run."""
+def refuse_foreign(document: Document) -> None:
+    """End the run for a file that is no DeepSpeed config."""
     if why := foreign(document):
         refuse(f"{document.name}: {why}")
+
+
+def in_force(args: argparse.Namespace, document: Document, located: LocatedConfig | None = None) -> Job:
+    """The job of a config, for a verb that reads one; an unknown release ends the run."""
+    refuse_foreign(document)
     asked = _asked(args)
     said = _nearest(args, asked).said_of(document.name)
     try:

@@ -138,7 +138,8 @@ def tell_exit_codes(parser: argparse.ArgumentParser, codes: Mapping[int, str], m
 
     `more`: what else stands at the end of the help.
     """
-    told = sorted({2: "wrong use, what cannot be read or written, or an internal error", **codes}.items())
+    refused = "wrong use, a file that is no config or cannot be read or written, or an internal error"
+    told = sorted({2: refused, **codes}.items())
     width = max(len(str(code)) for code, _ in told)
     lines = [f"  {code:<{width}}  {text}" for code, text in told]
     parser.epilog = "\n".join(["exit codes:", *lines, *(["", *more.splitlines()] if more else [])])

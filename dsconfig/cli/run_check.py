@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from dsconfig.check.discover import stands_for_config
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
+from dsconfig.check.scope import foreign
 from dsconfig.cli.errors import UsageError, complain, complain_internal, note
 from dsconfig.cli.files import read_stdin, reason
 from dsconfig.cli.totals import Tally
 from dsconfig.consumers.boundary import ask_for
-from dsconfig.document import Document, read_file
+from dsconfig.document import Document
 from dsconfig.job.consumer import given
+from dsconfig.launch.passed_path import read_config as read_file
 
 
 class Checker:
@@ -24,6 +27,8 @@ class Checker:
         self.named_by: Mapping[str, Sequence[str]] = {}
         """The launch files among those to check, by the absolute paths of the configs that they name."""
         self.failed = False
+        self.meant: set[str] = set()
+        """Files that somebody named, and that were not picked by their content."""
         self.unread: list[Report] = []
         """For each path of which nothing is known, a report that says why."""
 
@@ -72,6 +77,7 @@ class Checker:
         from dsconfig.check.discover import is_config, passed_over
 
         if not self.options.asked.force_exclude or name == "-" or not os.path.lexists(name):
+            self.meant.add(name)
             return [name]
         if passed_over(name) or self.options.of(name).excludes(name) or not is_config(name):
             return []
@@ -95,6 +101,9 @@ class Checker:
         for name in names:
             try:
                 document = self._read(name)
+                if why := foreign(document):
+                    yield f"{name}: {why}"
+                    continue
                 yield f"{name}: {job_of(document, self.options).reader}"
                 below = list(judge(document, self.options).children) if name in launches else []
             except OSError as error:
@@ -111,7 +120,7 @@ class Checker:
 
     def _attempt(self, name: str) -> Report | None:
         try:
-            return self.report_on(name, self._read(name))
+            report = self.report_on(name, self._read(name))
         except OSError as error:
             if error.filename is None:  # it is the output that cannot be written
                 raise
@@ -122,6 +131,12 @@ class Checker:
         except Exception as error:  # the fault is ours; the other files are still worth checking
             complain_internal(error, name)
             self._fail(name, "internal error")
+        else:
+            if report.foreign and (name in self.meant or stands_for_config(report.document)):
+                complain(f"{report.name}: {report.foreign}")
+                self.failed = True
+                return report.replaced(notes=())
+            return report
         return None
 
     def _refuse(self, name: str, why: str) -> None:

@@ -14,7 +14,7 @@ from dsconfig.cli.errors import note
 from dsconfig.cli.output import difference, is_whole, put, replace, show
 from dsconfig.consumers.boundary import may_read
 from dsconfig.core.diagnostic import Diagnostic
-from dsconfig.document import Document, read_file
+from dsconfig.document import Document
 from dsconfig.document.atomic_write import sweep
 from dsconfig.document.edit.operations import again
 from dsconfig.fix.apply_fixes import Judge
@@ -22,6 +22,7 @@ from dsconfig.fix.combine import LONG
 from dsconfig.fix.fix import Fixed, fix_document
 from dsconfig.fix.shared_config import agreed
 from dsconfig.fix.verify import with_proven_fixes
+from dsconfig.launch.passed_path import read_config
 from dsconfig.render.printable import printable
 from dsconfig.render.summary import count
 
@@ -62,7 +63,7 @@ class Fixer:
         report = self._fixed(name, document, lambda text: judge(text, self.options, job))
         children = tuple(self._fix_named(name, child) for child in report.children)
         left = with_proven_fixes(report.replaced(children=children))
-        self.notes += left.notes
+        self.notes += () if left.foreign else left.notes
         self.more += sum(found.fix is not None for each in (left, *left.children) for found in each)
         return left
 
@@ -111,7 +112,7 @@ class Fixer:
         """What further launch files say of a config."""
         for name in self.named_by.get(path, ()):
             if name != launch:
-                below = list(judge(read_file(name), self.options).children)
+                below = list(judge(read_config(name), self.options).children)
                 yield from (each for each in below if os.path.realpath(each.name) == path)
 
     def outcome(self, left: int) -> str:

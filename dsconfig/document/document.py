@@ -6,7 +6,18 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from dsconfig.document.strict_json import json_value
-from dsconfig.document.tree import Format, Node, Parser, Part, Position, Problem, Span, Tree
+from dsconfig.document.tree import (
+    EVERYBODY,
+    YAML_TEXT,
+    Format,
+    Node,
+    Parser,
+    Part,
+    Position,
+    Problem,
+    Span,
+    Tree,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +122,19 @@ class Document:
             return None
         whole = (*(self.within or ()), *path)
         return Document(self.name, self.text, self.format, Tree(node, ()), value=node.value, within=whole)
+
+    def passed_as_json(self) -> Document:
+        """The document of a YAML text that its job parses as JSON or Hjson, and that fails there."""
+        end = len(self.text) - len(LINE_END.split(self.text.lstrip(), 1)[-1]) if self.text else 0
+        start = len(self.text) - len(self.text.lstrip())
+        problem = Problem(YAML_TEXT, Span(start, max(start, end)), (), "", EVERYBODY)
+        tree = self.tree._replace(problems=(problem, *self.tree.problems))
+        return Document(self.name, self.text, self.format, tree)
+
+    @property
+    def is_passed_as_json(self) -> bool:
+        """Whether it is such a text."""
+        return any(problem.kind == YAML_TEXT for problem in self.problems)
 
     def read_as(self, value: object) -> Document:
         """The document with the value that another reader makes of the same text."""

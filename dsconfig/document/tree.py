@@ -26,6 +26,7 @@ MAX_DIGITS: Final = 4300
 MAX_PROBLEMS: Final = 1000
 """Most problems kept of one text; after as many errors the reader gives up on the rest."""
 
+YAML_TEXT: Final = "yaml-text"
 KINDS: Final = {
     # the text as a whole
     "empty": "nothing but white space and comments",
@@ -61,6 +62,7 @@ KINDS: Final = {
     "yaml-error": "not YAML, or a tag that the safe loader does not know",
     "alias-bomb": "aliases that multiply to more values than are read",
     "non-string-key": "a key that is not a string",
+    YAML_TEXT: "YAML, where the path of the file is passed to a JSON parser",
 }
 """Every kind of problem and what it means: the one table of them."""
 

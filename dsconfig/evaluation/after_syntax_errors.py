@@ -10,7 +10,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from dsconfig.document import Document, Problem
-from dsconfig.document.tree import MAX_PROBLEMS
+from dsconfig.document.tree import MAX_PROBLEMS, YAML_TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +30,7 @@ _PLAIN = frozenset(
         "control-character",
         "bom",
         "duplicate-key",
+        YAML_TEXT,
     }
 )
 """Kinds that leave no doubt of what was meant, also where a parser refuses them."""

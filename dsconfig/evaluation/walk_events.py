@@ -47,3 +47,11 @@ class Coercion(NamedTuple):
     key: KeyView
     value: Json
     verdict: Coerced
+
+    @property
+    def changes_value(self) -> bool:
+        """Whether the release goes on with another value: 4.0 for 4 is the same number in another type."""
+        written, value = self.value, self.verdict.value
+        numbers = isinstance(written, int | float) and isinstance(value, int | float)
+        alike = numbers and isinstance(written, bool) == isinstance(value, bool) and written == value
+        return not alike

@@ -15,10 +15,10 @@ from dsconfig.core.releases import Target
 from dsconfig.document import KINDS, Document, Format, read_text
 from dsconfig.document.edit.operations import again
 from dsconfig.document.json_format import pretty_config
-from dsconfig.document.source import ConfigSource, is_text, read
 from dsconfig.fix.apply_fixes import MOST_TRIALS, Judge, Pass
 from dsconfig.fix.embedded_fix import Within, within
 from dsconfig.fix.trial_budget import affordable
+from dsconfig.launch.config_source import ConfigSource, is_text, read
 from dsconfig.launch.located_config import locate
 
 if TYPE_CHECKING:

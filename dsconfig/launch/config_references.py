@@ -220,6 +220,23 @@ def commands_with(launch: str) -> tuple[str, ...]:
     )
 
 
+def passed_to(name: str, *, surely: bool) -> str | None:
+    """Who is handed the path of the config; None: nobody known.
+
+    `surely`: a flag or key names it; a program that does may open it.
+    """
+    path, top, deep = _whereabouts(name)
+    known = (each for each in _known(path, top, deep, edition(path)) or () if each.rank > 1 + surely)
+    best = max(known, key=_weight, default=None)
+    return None if best is None else best.reader
+
+
+def program_texts(name: str) -> Iterator[bytes]:
+    """The programs around a config that speak of DeepSpeed."""
+    path, top, deep = _whereabouts(name)
+    return (data for script, data in texts(top, path, deep=deep) if script.endswith((".py", ".ipynb")))
+
+
 def _whereabouts(name: str) -> tuple[str, str, bool]:
     """The whole path of a config, the root of its repository, and whether it has one."""
     path = os.path.abspath(name)

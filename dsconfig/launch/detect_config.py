@@ -6,12 +6,16 @@ typical of one, and most of its keys must be DeepSpeed's: a launch script's own 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.json_values import at
+from dsconfig.launch.broken_config import is_broken, own_keys, raw_keys, strangers
+from dsconfig.launch.file_kinds import kind_of as file_kind
+from dsconfig.launch.file_kinds import of_keys
 from dsconfig.launch.find_jobs import job_of, takes_too_much
 from dsconfig.launch.formats import SCRIPTS, format_of
 from dsconfig.launch.launch_format import Format
@@ -53,6 +57,8 @@ TYPICAL = frozenset((
 _MADE = 3
 _TELLING = tuple(key.encode() for key in UNMISTAKABLE)
 _HINTS = tuple(key.encode() for key in sorted(TYPICAL, key=len, reverse=True))
+_HALF = re.compile(rb"""\b(?:fp16|bf16|bfloat16)["']?\s*:\s*\{?\s*["']?enabled\b""")
+"""Training in half precision as DeepSpeed alone writes it: others have a boolean of that name."""
 _REMARKS = ("_", "/", "#", "$", "comment", "note", "description")
 """How keys begin that are written for people."""
 
@@ -78,7 +84,7 @@ def may_hold(data: bytes) -> bool:
         found += word in data
         if found == _MADE:
             return True
-    return False
+    return found > 1 and _HALF.search(data) is not None
 
 
 def may_be_named(data: bytes) -> bool:
@@ -96,8 +102,27 @@ _LEADING = (b"deepspeed", b"DeepSpeed", b"accelerate_config")
 
 def is_config(keys: Collection[str]) -> bool:
     """Whether an object with these keys at its root is a DeepSpeed config, whatever the file is called."""
-    sure = not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= _MADE
-    return sure and not mostly_foreign(keys)
+    return _are_telling(keys) and not mostly_foreign(keys)
+
+
+def _are_telling(keys: Collection[str], least: int = _MADE) -> bool:
+    """Whether one of the keys is DeepSpeed's alone, or at least so many are typical."""
+    return not UNMISTAKABLE.isdisjoint(keys) or len(TYPICAL.intersection(keys)) >= least
+
+
+def means_config(document: Document) -> bool:
+    """Whether a text that its parser rejects was meant as a config, which is worth a diagnostic."""
+    if not is_broken(document):
+        return False
+    keys = raw_keys(document.text)
+    half = _HALF.search(document.text.encode(errors="replace"))
+    if not _are_telling(keys, _MADE - 1 if half else _MADE):
+        return False
+    data = document.value()
+    if not isinstance(data, dict) or not data:
+        own = without_remarks(keys)
+        return not _outweigh(len(strangers(own)), len(own))
+    return format_of(data) is None and not mostly_foreign(own_keys(data))
 
 
 def holds_config(data: Mapping[str, Json]) -> bool:
@@ -142,8 +167,10 @@ def foreign(document: Document) -> str | None:
             return "a shell script that is too large to be read"
         if job_of(document):
             return None
-        told = _TOO_MUCH if takes_too_much(document) else "name none"
+        told = _TOO_MUCH if takes_too_much(document) else "name none: pass the config itself"
         return f"a shell script whose commands {told}"
+    if (kind := file_kind(document)) is not None:
+        return kind
     data = document.value()
     if document.name.startswith("<") or document.is_data or not isinstance(data, dict):
         return None
@@ -154,7 +181,11 @@ def foreign(document: Document) -> str | None:
             return None
         told = f"whose commands {_TOO_MUCH}" if takes_too_much(document) else _why_none(launch, data)
         return f"a launch file of {launch.name} {told}"
-    if not count or "$dsconfig" in data or is_launch_file(data) or not mostly_foreign(keys):
+    if not count or "$dsconfig" in data or is_launch_file(data):
+        return None
+    if not is_broken(document) and (kind := of_keys(data)) is not None:
+        return kind
+    if not mostly_foreign(keys) or means_config(document):
         return None
     if count == 1:
         return f"its only key, `{_of_no_release(keys)[0]}`, is not DeepSpeed's" if len(keys) == 1 else None
@@ -167,12 +198,14 @@ def why_unlike(document: Document) -> str | None:
 
     A repository may name whatever it likes, such as the `.env` beside it that nobody committed.
     """
+    if (kind := file_kind(document)) is not None:
+        return f"{document.name} is not checked: not a DeepSpeed config, but {kind}"
     data = document.value()
     if not document.text.strip() or (isinstance(data, dict) and not data):
         return None
     keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
     own = "$dsconfig" in keys or is_launch_file(data) or format_of(data) is not None
-    if own or (without_remarks(keys) and not mostly_foreign(keys)):
+    if own or (without_remarks(keys) and not mostly_foreign(keys)) or means_config(document):
         return None
     return f"{document.name} is not like a DeepSpeed config, and not checked: name it itself to see why"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.core.file_bytes import contents
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.json_values import at
 from dsconfig.document import Document, read_bytes, read_dict
@@ -78,7 +79,8 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     # Most configs are no launch file, and pay for none of these.
     from dsconfig.consumers.accelerate_launch_file import BLOCK
     from dsconfig.launch.config_search import installed, search
-    from dsconfig.launch.job import Job, read, text_of
+    from dsconfig.launch.job import Job, text_of
+    from dsconfig.launch.passed_path import read_passed
     from dsconfig.launch.training_arguments import constant, exponents, human
 
     key = next((key for key in found.config if at(data, key)), None)
@@ -104,9 +106,9 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
         config = read_bytes(text.data, launch.name)
         return job._replace(document=config, written=key, inline=place, encoded=text.encoded)
     if preset := installed(found.preset, value):
-        return job._replace(document=read(preset))
+        return job._replace(document=read_passed(contents(preset), preset, found.reader))
     where = search(value, launch.name)
-    document = None if where.path is None else read(where.path)
+    document = None if where.path is None else read_passed(contents(where.path), where.path, found.reader)
     return job._replace(document=_overwritten(document, found, data), place=where)
 
 

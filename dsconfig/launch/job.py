@@ -9,9 +9,8 @@ from types import MappingProxyType
 
 from dsconfig.consumers.accelerate_launch_file import BLOCK, LINK, block
 from dsconfig.consumers.consumer_versions import does
-from dsconfig.core.file_bytes import contents
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
-from dsconfig.document import Document, Span, read_bytes
+from dsconfig.document import Document, Span
 from dsconfig.job.consumer import Given, Reader
 from dsconfig.job.run_facts import Known, Model
 from dsconfig.launch.config_search import Place, is_name
@@ -174,14 +173,6 @@ class Job(NamedTuple):
         if "$" in self.written or self.written.startswith("/"):
             found += f" for `{self.written}`"
         return f"{where}: {self.format.name} reads {found}"
-
-
-def read(path: str) -> Document:
-    """The config at a path, in the format that its job takes it for."""
-    data = contents(path)
-    # The Trainer and Accelerate take JSON, whatever a file is called; the latter's own files are YAML.
-    yaml = path.endswith((".yaml", ".yml")) and not data.lstrip().startswith(b"{")
-    return read_bytes(data, path, "yaml" if yaml else "json")
 
 
 class Text(NamedTuple):

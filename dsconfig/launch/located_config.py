@@ -27,6 +27,7 @@ from dsconfig.launch.detect_config import why_unlike
 from dsconfig.launch.find_jobs import job_of, jobs_of
 from dsconfig.launch.formats import SCRIPTS
 from dsconfig.launch.job_arguments import with_version
+from dsconfig.launch.passed_path import read_passed
 
 if TYPE_CHECKING:
     from dsconfig.job.job import Job
@@ -236,7 +237,7 @@ def named(launch: Document, consumer: str | None = None) -> Named | None:
         reader = reader._replace(name=name, version=version)
     if path is None:
         return Named(written, None, reader, place)
-    config = read_bytes(contents(path), path, "json")  # whatever its name says
+    config = read_passed(contents(path), path, reader.name, surely=True)
     if consumer is None and (content := of_content(config.value("json"))).name == "transformers":
         # The script may have a Trainer, which fills more than Accelerate alone.
         reader = reader if content.likely else content

@@ -21,9 +21,10 @@ from dsconfig.launch.budget import Budget, SpentError, of_text
 from dsconfig.launch.command import Command, commands_in
 from dsconfig.launch.config_references import reader_of
 from dsconfig.launch.config_search import installed, search
-from dsconfig.launch.job import Job, read, text_of
+from dsconfig.launch.job import Job, text_of
 from dsconfig.launch.launch_format import Format
 from dsconfig.launch.manifest_environment import environment, with_inputs
+from dsconfig.launch.passed_path import read_passed
 from dsconfig.launch.program_arguments import NAMES, arguments_in
 from dsconfig.launch.program_reader import readers_of_command
 from dsconfig.launch.shell_interpreter import Shell
@@ -72,7 +73,7 @@ def jobs_of_commands(
         if within is not None:
             raise SpentError
         return
-    once = cache(read)
+    once = cache(_config_at)
     for command in script.commands:
         if within is not None:
             within.spend(_SEARCH)
@@ -134,8 +135,13 @@ def _leads_to(wanted: str, command: Command, launch: Document) -> bool:
     return path is not None and os.path.realpath(path) == wanted
 
 
+def _config_at(path: str, reader: str) -> Document:
+    """The config at a path, as the reader that is handed the path parses it."""
+    return read_passed(contents(path), path, reader)
+
+
 def _job(
-    found: Format, launch: Document, command: Command, shell: Shell, read: Callable[[str], Document]
+    found: Format, launch: Document, command: Command, shell: Shell, read: Callable[[str, str], Document]
 ) -> Job | None:
     told = (command.format or found)._replace(reader=command.reader, commands=found.commands)
     job = Job(
@@ -162,11 +168,11 @@ def _job(
         config = read_bytes(text.data, f"{launch.name}: {command.flag}")
         return job._replace(format=told, written=command.flag, document=config, encoded=text.encoded)
     if told.preset and (preset := installed(told.preset, command.path)):
-        return job._replace(document=read(preset))
+        return job._replace(document=read_passed(contents(preset), preset, told.reader))
     place = search(command.path, launch.name, command.folder)
     if place.path is None:
         return _with_own(job._replace(place=place), command.path, shell)
-    document = read(place.path)
+    document = read(place.path, told.reader)
     if command.flag == "--config_file":
         if not is_launch_file(document.value()):
             return None  # a launch file of Accelerate that has nothing to do with DeepSpeed

@@ -117,6 +117,13 @@ def section_keys(name: str) -> dict[str, KeyInfo]:
     return {key: _info(name, key, entry) for key, entry in SECTIONS[name][1].items()}
 
 
+@cache
+def all_keys() -> frozenset[str]:
+    """The keys of every section class over all releases, and their aliases."""
+    infos = [info for section in SECTIONS for info in section_keys(section).values()]
+    return frozenset(word for info in infos for word in (info.name, *(alias for alias, _ in info.aliases)))
+
+
 def keys_of(section: type) -> dict[str, KeyInfo]:
     """Every key of a section class, or of the one that it is derived from; empty for any other class."""
     return next((section_keys(cls.__name__) for cls in section.__mro__ if cls.__name__ in SECTIONS), {})

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
     """One document for the whole run, in plain ASCII."""
-    suites = [_unread(each) if each.unread else _suite(each.name, each.diagnostics) for each in reports]
+    suites = [
+        _unread(each) if each.unread or each.foreign else _suite(each.name, each.diagnostics)
+        for each in reports
+    ]
     tests, failures = sum(suite[1] for suite in suites), sum(suite[2] for suite in suites)
     errors = sum(suite[3] for suite in suites)
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -33,7 +36,7 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
 
 def _unread(report: Report) -> tuple[str, int, int, int]:
     """The suite of a file of which nothing is known: one test that could not be run."""
-    name, why = _text(relative(report.name)), _text(report.unread or "")
+    name, why = _text(relative(report.name)), _text(report.unread or report.foreign or "")
     return (
         (
             f'  <testsuite name="{name}" tests="1" failures="0" errors="1">\n'

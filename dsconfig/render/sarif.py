@@ -32,8 +32,8 @@ def render(reports: Iterable[Report], target: Target, style: Style) -> Iterator[
     yield f'{{"$schema": "{SCHEMA}", "version": "2.1.0", "runs": [{{"results": ['
     comma = "\n"
     for report in reports:
-        if report.unread:
-            troubles.append(_trouble(report.name, report.unread))
+        if why := report.unread or report.foreign:
+            troubles.append(_trouble(report.name, why))
             continue
         readers.append({"path": relative(report.name), **reader(report.reader)})
         regions = _Regions(report.document.text if report.document else "")

@@ -12,9 +12,9 @@ from dsconfig.consumers.autofill.log import Message
 from dsconfig.consumers.registry import consumer_of
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
-from dsconfig.document.source import ConfigSource, read
 from dsconfig.job.consumer import Given
 from dsconfig.job.job import Fact, Job
+from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.resolve.auto_values import fill_written
 from dsconfig.resolve.errors import ResolveError

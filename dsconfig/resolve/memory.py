@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.consumers.gpus import gpu as gpu_of
 from dsconfig.document import Document
-from dsconfig.document.source import read
+from dsconfig.launch.config_source import read
 from dsconfig.memory.estimate import Estimate
 from dsconfig.resolve.memory_request import Options, ask
 from dsconfig.resolve.model_source import ModelSource
@@ -16,7 +16,7 @@ from dsconfig.resolve.resolve import MappingSource
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
     from dsconfig.core.releases import Target
-    from dsconfig.document.source import ConfigSource
+    from dsconfig.launch.config_source import ConfigSource
 
 
 def memory(  # noqa: PLR0913  every argument stands for an option of the command

@@ -16,7 +16,7 @@ from dsconfig.consumers.autofill.autofill import Filling
 from dsconfig.core.batch import KEYS
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
-from dsconfig.document.source import ConfigSource, read
+from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.resolve.auto_values import fill_written
 from dsconfig.resolve.batch import derive_batch

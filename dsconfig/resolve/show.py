@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.core.releases import Target
-from dsconfig.document.source import ConfigSource
+from dsconfig.launch.config_source import ConfigSource
 from dsconfig.resolve.effective import Shown, effective
 from dsconfig.resolve.resolve import MappingSource, mapping
 

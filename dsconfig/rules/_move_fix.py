@@ -112,7 +112,7 @@ def _required(section: str, release: int) -> frozenset[str]:
 
 def _notes(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tuple[str, KeyPath]]:
     """What a walk notes of the value at `to`, and whatever keeps DeepSpeed from looking there."""
-    walk = Walk(release, ctx.consumer)
+    walk = Walk(release, ctx.consumer, ctx.walk.unfilled)
     config, place = _alone(ctx.data, to, value)
     walk.section(ROOT, config, (), ())
     if release == ctx.release:
@@ -121,6 +121,8 @@ def _notes(ctx: Context, release: int, to: KeyPath, value: Json) -> Iterator[tup
         for entry in getattr(walk, kind):
             if kind == "unknown" and entry.section.unknown == "kept":
                 continue
+            if kind == "coerced" and not entry.changes_value:
+                continue  # strict JSON reads `1e6` as a float, which an integer key takes without a finding
             if entry.path[: len(place)] == place and (kind, entry.path) != ("unknown", place):
                 yield kind, entry.path[len(place) :]
             elif kind in ("unknown", "refused") and entry.path == place[: len(entry.path)]:

@@ -166,3 +166,54 @@ def test_a_link_and_its_file_are_one(here: Path, run: Runs) -> None:
     (here / "z.json").write_text(CONFIG)
     (here / "a.json").symlink_to("z.json")
     assert run("check", "--show-files", ".").out.startswith("z.json: ")
+
+
+BROKEN = {
+    "comma.json": '{"train_batch_size": 8 "fp16": {"enabled": True}, "zero_optimization": {"stage": 2}}',
+    "few.json": '{\n  "train_batch_size": 8\n  "fp16": {"enabled": True}\n}',
+    "brace.json": '{"zero_optimization": \n  "stage": 2,\n  "overlap_comm": true,\n'
+    '  "reduce_scatter": true,\n  "allgather_bucket_size": 2e8,\n  "contiguous_gradients": true\n}}',
+    "quote.json": '{"zero_optimization: {"stage": 2, "overlap_comm": true}, "steps_per_print": 10}',
+    "assigned.json": 'ds_config = {\n"zero_optimization": {"stage": 2}\n}',
+    "words.json": "Our config:\nzero_optimization: {\n  stage: 2\n}",
+    "doubled.json": f"{CONFIG}{CONFIG}",
+    "conflict.json": f"<<<<<<< HEAD\n{CONFIG}\n=======\n{CONFIG}\n>>>>>>> main\n",
+    "flow.yaml": "zero_optimization: {stage: 2\ntrain_batch_size: 8\n",
+    "open.yaml": 'train_batch_size: 8\nfp16:\n  enabled: "true\nzero_optimization:\n  stage: 2\n',
+}
+"""Configs that their parser rejects, under names that say nothing."""
+BROKEN_FOREIGN = {
+    "package.json": '{"name": "x" "scripts": {"zero_optimization": 1}, "version": "1"}',
+    "exp.json": '{"name": "z0_gas1", "ds_config": {"zero_optimization": {}} "num_gpus": 8}',
+    "list.json": '["zero_optimization"',
+    "words.json": '{"name": "zero_optimization" "optimizer": "adam", "fp16": True}',
+    "log.json": '{"step": 1, "config": {"zero_optimization": {}}}\n{"step": 2, "config": {}}\n',
+    "neox.json": '{"pipe-parallel-size": 1, "num-layers": 12 "zero_optimization": {"stage": True}}',
+    "services.yaml": "services:\n  a: {zero_optimization: {stage: 2\n",
+}
+"""What other programs read, broken, with words of DeepSpeed in it."""
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_config_with_a_syntax_error_is_found_and_rejected(here: Path, run: Runs, name: str) -> None:
+    (here / "configs").mkdir()
+    (here / "configs" / name).write_text(BROKEN[name])
+    for paths in (["configs"], ["--force-exclude", f"configs/{name}"]):
+        code, out, err = run("check", "--output-format", "concise", *paths)
+        assert (code, err) == (1, ""), out
+        assert "DSC001" in out or "DSC005" in out, out
+
+
+@pytest.mark.parametrize("name", BROKEN_FOREIGN)
+def test_broken_files_of_other_programs_stay_silent(here: Path, run: Runs, name: str) -> None:
+    (here / name).write_text(BROKEN_FOREIGN[name])
+    assert list(configs(".")) == []
+    assert run("check", "--force-exclude", name) == (0, "", "")
+
+
+def test_a_config_in_an_encoding_that_deepspeed_does_not_read_is_found(here: Path, run: Runs) -> None:
+    """Windows PowerShell writes UTF-16."""
+    (here / "zero2.json").write_bytes(CONFIG.encode("utf-16"))
+    (here / "other.json").write_bytes('{"name": "zero_optimization"}'.encode("utf-16"))
+    code, out, _ = run("check", "--output-format", "concise", ".")
+    assert (code, out.count("DSC004"), "zero2.json" in out) == (1, 1, True)

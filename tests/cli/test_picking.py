@@ -72,11 +72,11 @@ def test_hidden_folders_are_named_if_asked_for(repository: Path, run: Runs) -> N
 def test_a_file_that_is_no_config_gets_one_line(here: Path, run: Runs) -> None:
     (here / "tsconfig.json").write_text(FOREIGN)
     why = "not a DeepSpeed config: 4 of its 5 keys are not DeepSpeed's"
-    assert run("check", "tsconfig.json") == (0, f"note: tsconfig.json: {why}\n", "")
+    assert run("check", "tsconfig.json") == (2, "", f"dsconfig: error: tsconfig.json: {why}\n")
     code, out, _ = run("check", "tsconfig.json", "--output-format", "json")
     (file,) = json.loads(out)["files"]
-    assert (code, file["diagnostics"], file["foreign"]) == (0, [], why)
-    assert run("fix", "--unsafe-fixes", "tsconfig.json").code == 0
+    assert (code, file["diagnostics"], file["foreign"]) == (2, [], why)
+    assert run("fix", "--unsafe-fixes", "tsconfig.json").code == 2
     assert (here / "tsconfig.json").read_text() == FOREIGN
     for verb in ("compat", "show", "resolve"):
         assert run(verb, "tsconfig.json") == (2, "", f"dsconfig: error: tsconfig.json: {why}\n")

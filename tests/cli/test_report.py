@@ -50,7 +50,11 @@ def folder(here: Path) -> Path:
 def test_a_report_is_what_the_command_shows(folder: Path, spawn: Spawns, name: str) -> None:
     (folder / name).write_bytes(TEXTS[name].encode())
     report = dsconfig.check(name)
-    assert f"{report}\n" == spawn("check", name).out
+    shown = spawn("check", name)
+    if report.foreign:
+        assert shown == (2, "", f"dsconfig: error: {name}: {report.foreign}\n")
+    else:
+        assert f"{report}\n" == shown.out
     written = json.loads(spawn("check", name, "--output-format", "json").out)
     (own,) = {file.get("target") for file in written["files"]}  # one that the config names itself counts
     assert report.to_dict() == {**written, "target": own or written["target"]}

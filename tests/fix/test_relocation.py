@@ -9,7 +9,10 @@ import pytest
 
 from dsconfig import check
 from dsconfig.core.diagnostic import Diagnostic, KeyPath, Move, Rename
+from dsconfig.core.releases import NUMBERS
 from dsconfig.document.edit.operations import carried_out
+from dsconfig.model.keyinfo import child_section
+from dsconfig.model.release_view import view
 from tests.fuzz.drafts import strayed
 
 TARGETS = ["0.19.8", "0.16.9", "0.14.5", "0.9.5", "0.6.7", ">=0.14.5,<=0.19.8", ">=0.9.5,<0.16"]
@@ -62,3 +65,30 @@ def test_a_key_that_only_part_of_a_range_knows_is_neither_written_nor_thrown_awa
     config = {"train_batch_size": 8, "datastates_ckp": {}}
     found = [each for each in check(config, target=">=0.14.5,<=0.19.8") if each.path == ("datastates_ckp",)]
     assert [(each.code, each.fix) for each in found] == [("DSC101", None), ("DSC102", None)]
+
+
+def _misspelt(section: str, above: KeyPath = ()) -> Iterator[KeyPath]:
+    """A slip in each integer key of a strict section, and of the sections in it."""
+    for word, key in view(section, NUMBERS["0.19.8"]).keys.items():
+        if (inner := child_section(key.type)) is not None:
+            yield from _misspelt(inner, (*above, word))
+        elif key.type[0] == "int" and len(word) > 6:
+            yield (*above, word[: len(word) // 2] + word[len(word) // 2 + 1 :])
+
+
+def _fixes(path: KeyPath, number: str, consumer: str) -> list[str]:
+    text = number
+    for part in reversed(path):
+        text = f'{{"{part}": {text}}}'
+    report = check(text, target="0.19.8", consumer=consumer)
+    return [each.fix.title for each in report if each.path == path and each.fix]
+
+
+@pytest.mark.parametrize("consumer", ["deepspeed", "transformers", "accelerate", "lightning"])
+def test_a_misspelt_key_has_its_fix_whether_its_parser_reads_an_integer_or_a_float(consumer: str) -> None:
+    """`json.load` reads `1e6` as a float, hjson as an integer; DeepSpeed takes the same number either way."""
+    paths = list(_misspelt("ZeroOptimization", ("zero_optimization",)))
+    assert ("zero_optimization", "reduce_buket_size") in paths
+    for path in paths:
+        wanted = _fixes(path, "1000000", consumer)
+        assert [_fixes(path, number, consumer) for number in ("1e6", "1000000.0")] == [wanted, wanted], path

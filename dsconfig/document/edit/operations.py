@@ -122,7 +122,8 @@ def edited(document: Document, operations: Iterable[Operation]) -> Document:
 
 def again(document: Document, text: str) -> Document:
     """The document with another text."""
-    return read_text(text, document.name, document.format)
+    new = read_text(text, document.name, document.format)
+    return new.passed_as_json() if document.is_passed_as_json else new
 
 
 def carried_out(value: Json, operations: Iterable[Operation]) -> Json:

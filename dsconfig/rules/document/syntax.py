@@ -7,12 +7,24 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.document import KINDS, Problem, Span
+from dsconfig.document.tree import YAML_TEXT
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.document._group_problems import causes, closer, groups, json_word, python_word
 from dsconfig.rules.document._text_problems import BEYOND, OWN, READ, meaning, repair, says
 
 _PARSERS = {"hjson": "DeepSpeed's Hjson parser", "json": "a strict JSON parser", "yaml": "the YAML parser"}
+
+
+def _rejects(ctx: Context, group: list[Problem]) -> str:
+    """What is wrong, and who rejects it."""
+    if group[0].kind != YAML_TEXT:
+        return f"{_says(group)}: refused by {_reader(ctx)}"
+    if ctx.consumer != "deepspeed":
+        reader = f"{ctx.consumer.capitalize()}, which reads strict JSON"
+    else:
+        reader = "DeepSpeed, which reads Hjson (strict JSON before 0.8.1) and raises"
+    return f"the file is YAML, but its path is passed to {reader}"
 
 
 def _reader(ctx: Context) -> str:
@@ -46,7 +58,7 @@ def syntax_error(ctx: Context) -> Iterator[Finding]:
     for group in groups(refused):
         yield ctx.spot(
             group[-1]._replace(span=_end(ctx, group[-1])) if closer(group[0]) else group[0],
-            f"{_says(group)}: refused by {_reader(ctx)}",
+            _rejects(ctx, group),
             help=_help(ctx, group),
             places=_elsewhere(group),
             fix=_fix(ctx, group),
@@ -135,6 +147,7 @@ _MEND = {
     "bad-number": "write a plain decimal number: no underscores, no leading zero, no hexadecimal prefix",
     "nan": "write a finite number",
     "bom": "save the file without a byte order mark",
+    YAML_TEXT: "write it as JSON, or load it in the program and pass the dict",
 }
 
 

@@ -33,14 +33,8 @@ def coerced_value(ctx: Context) -> Iterator[Finding]:
         {"train_batch_size": 8, "prescale_gradients": false}
     """
     for found in ctx.walk.coerced:
-        if not _equal(found.value, found.verdict.value):
+        if found.changes_value:
             yield _coerced(ctx, found, found.verdict.value)
-
-
-def _equal(written: Json, value: Json) -> bool:
-    """The same number in another type (4.0 for 4) is nothing to report."""
-    numbers = isinstance(written, int | float) and isinstance(value, int | float)
-    return numbers and isinstance(written, bool) == isinstance(value, bool) and written == value
 
 
 def _coerced(ctx: Context, found: Coercion, value: Json) -> Finding:

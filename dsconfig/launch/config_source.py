@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig import document
 from dsconfig.document import Document
+from dsconfig.launch.passed_path import read_config
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -46,7 +47,7 @@ def read(source: ConfigSource) -> Document:
     if isinstance(source, str) and _is_base64(source):
         return document.read_base64(source)
     if isinstance(source, str | os.PathLike):
-        return document.read_file(source)
+        return read_config(os.fspath(source))
     if hasattr(source, "to_dict"):
         return document.read_mapping(source.to_dict(), "<config>")
     raise TypeError(f"expected a path, text, bytes, a dict or a Config, not {type(source).__name__}")
