@@ -40,7 +40,7 @@ PACKAGES: Mapping[str, Package] = {
     ),
     "render": Package("output formats; they know a report by what they need of it", "core"),
     "consumers": Package(
-        "what Transformers, Accelerate, Lightning and others do to a config: fill `auto`, reject, override; the keys of "
+        "what Transformers, Accelerate and others do to a config: fill `auto`, reject, override; the keys of "
         "Accelerate's launch file",
         "core",
     ),
@@ -49,7 +49,7 @@ PACKAGES: Mapping[str, Package] = {
         "consumers core",
     ),
     "launch": Package(
-        "launch files, shell scripts, manifests and Python programs: where the config stands, and what they say of the job",
+        "launch files, scripts, manifests and programs: where the config stands, and what they say of the job",
         "consumers core document job model",
     ),
     "evaluation": Package(

@@ -84,7 +84,7 @@ def _is_refused(located: LocatedConfig, job: Job) -> bool:
 def _report(
     document: Document, job: Job, reader: Reader, lifted: tuple[Diagnostic, ...] = (), *, cut: bool = False
 ) -> Report:
-    """The report of one text. `lifted`: diagnostics of a config that stands in it, of which `cut` says there are more."""
+    """The report of one text, with diagnostics lifted from a config in it, of which `cut` says there are more."""
     target, size = job.releases, job.ranks
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     kind = detect_config.kind_of(document)

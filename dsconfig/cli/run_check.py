@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from dsconfig.check.build_job import foreign
 from dsconfig.check.discover import stands_for_config
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
-from dsconfig.check.scope import foreign
 from dsconfig.cli.errors import UsageError, complain, complain_internal, note
 from dsconfig.cli.files import read_stdin, reason
 from dsconfig.cli.totals import Tally

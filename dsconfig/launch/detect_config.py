@@ -163,12 +163,7 @@ def foreign(document: Document) -> str | None:
     What cannot be read, or is empty, is a config gone wrong, and judged.
     """
     if document.name.endswith(SCRIPTS):
-        if any(problem.kind == "too-large" for problem in document.problems):
-            return "a shell script that is too large to be read"
-        if job_of(document):
-            return None
-        told = _TOO_MUCH if takes_too_much(document) else "name none: pass the config itself"
-        return f"a shell script whose commands {told}"
+        return _foreign_script(document)
     if (kind := file_kind(document)) is not None:
         return kind
     data = document.value()
@@ -177,10 +172,8 @@ def foreign(document: Document) -> str | None:
     keys = [key for key in data if isinstance(key, str)]
     count = len(_of_no_release(keys))
     if (launch := format_of(data)) is not None:
-        if job_of(document):
-            return None
         told = f"whose commands {_TOO_MUCH}" if takes_too_much(document) else _why_none(launch, data)
-        return f"a launch file of {launch.name} {told}"
+        return None if job_of(document) else f"a launch file of {launch.name} {told}"
     if not count or "$dsconfig" in data or is_launch_file(data):
         return None
     if not is_broken(document) and (kind := of_keys(data)) is not None:
@@ -191,6 +184,13 @@ def foreign(document: Document) -> str | None:
         return f"its only key, `{_of_no_release(keys)[0]}`, is not DeepSpeed's" if len(keys) == 1 else None
     whole = "none of" if count == len(keys) else f"{count} of"
     return f"{whole} its {len(keys)} keys {'is' if count == len(keys) else 'are not'} DeepSpeed's"
+
+
+def _foreign_script(script: Document) -> str | None:
+    if any(problem.kind == "too-large" for problem in script.problems):
+        return "a shell script that is too large to be read"
+    told = _TOO_MUCH if takes_too_much(script) else "name none: pass the config itself"
+    return None if job_of(script) else f"a shell script whose commands {told}"
 
 
 def why_unlike(document: Document) -> str | None:

@@ -49,7 +49,7 @@ class KeyInfo(NamedTuple):
 
     def read_in(self, release: int) -> bool:
         """Whether the release looks at the key."""
-        for first, last in self.spans:
+        for first, last in self.spans:  # noqa: SIM110  a generator would cost a call for each span
             if first <= release <= last:
                 return True
         return False
