@@ -13,6 +13,7 @@ from dsconfig.document import Document
 from dsconfig.job.consumer import Reader, given, of_content
 from dsconfig.job.dsconfig_block import KEY, Declared, declared, has_block
 from dsconfig.job.job import NOTHING, Consumer, Fact, Job, layer, merge, of_reader
+from dsconfig.job.run_facts import NOTHING as NOTHING_KNOWN
 from dsconfig.job.run_facts import Known, Model
 from dsconfig.job.run_facts import of_file as known_of_block
 from dsconfig.launch import config_references, detect_config
@@ -20,13 +21,14 @@ from dsconfig.launch.job import Job as LaunchJob
 from dsconfig.launch.job_arguments import with_arguments, with_version
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.parallelism import of_launch_file
+from dsconfig.launch.requirements import requirements_of
 
 
 def asked(
     target: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | Reader | None = None,
-    known: Known = Known(),
+    known: Known = NOTHING_KNOWN,
 ) -> Job:
     """What the arguments of a function or a command say.
 
@@ -64,7 +66,9 @@ def build_job(located: LocatedConfig, said: Job = NOTHING, settings: Job = NOTHI
         )  # said of a folder: what has no block starts in another way
     stated = merge(said, own, settings)
     reader = informed(located, stated.reader if stated.consumer else _read_by(located))
-    job = merge(stated, of_reader(reader), _of_launch_file(located, on), Job(target=_installed()))
+    told = merge(stated, of_reader(reader), _of_launch_file(located, on))
+    target = told.target or _pinned(on.config or located.host) or _installed()
+    job = told._replace(target=target)
     return job._replace(consumer=of_reader(reader).consumer)
 
 
@@ -133,6 +137,20 @@ def host_reader(located: LocatedConfig, job: Job) -> Reader:
         name, who.why if stated else located.kind, who.origin if stated else "content", known=who.known
     )
     return with_version(reader._replace(version=version), located.host.name)
+
+
+def _pinned(config: Document) -> Fact[Target] | None:
+    """The releases that the nearest requirements of the repository allow; None where they name none that is known."""
+    found = requirements_of("deepspeed", config.name)
+    pin = found and found.agreed
+    if not pin:
+        return None
+    try:
+        target = releases.resolve(pin.exact or pin.specifier, "pin")
+    except UnknownReleaseError:
+        return None
+    file = pin.source.rpartition(":")[0] or pin.source
+    return Fact(target._replace(source=file), "pin", f"{pin.source}: deepspeed{pin.specifier}")
 
 
 def _installed() -> Fact[Target]:

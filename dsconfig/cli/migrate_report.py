@@ -73,7 +73,8 @@ def way_of(args: argparse.Namespace, document: Document, inside: EditableConfig 
         under = under._replace(consumer=evidence.consumer, world_size=under.world_size or size or None)
     if args.target is None and under.releases.origin in ("installed", "latest"):
         refuse(_ASKED)
-    known_from = "--from" if args.target else _KNOWN_FROM[under.releases.origin]
+    said = _KNOWN_FROM.get(under.releases.origin) or under.releases.source
+    known_from = "--from" if args.target else said
     try:
         to = _single(resolve(args.to, "argument"), "--to")
     except UnknownReleaseError as error:

@@ -67,7 +67,7 @@ class Interval(NamedTuple):
 EVERY_RELEASE = Interval()
 
 
-Origin = Literal["argument", "environment", "file", "settings", "installed", "latest"]
+Origin = Literal["argument", "environment", "file", "settings", "pin", "installed", "latest"]
 
 
 class UnknownReleaseError(ValueError):
@@ -83,6 +83,8 @@ class Target(NamedTuple):
     note: str | None = None
     """What the user should know of the choice, for example that a newer release is taken as the newest known.
     """
+    source: str = ""
+    """The file that pins the releases; empty for any other origin."""
 
 
 def number(release: str) -> int:

@@ -19,6 +19,7 @@ Origin: TypeAlias = Literal[
     "launch file",
     "script",
     "content",
+    "pin",
     "installed",
     "latest",
     "default",

@@ -34,6 +34,10 @@ class Target(Protocol):
     def origin(self) -> str:
         """Where the choice comes from, a word of `dsconfig.core.releases.Origin`."""
 
+    @property
+    def source(self) -> str:
+        """The file that pins the releases; empty for any other origin."""
+
 
 class Reader(Protocol):
     """What a renderer needs of who reads a config."""

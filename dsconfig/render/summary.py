@@ -81,7 +81,7 @@ def working_sizes(sizes: Mapping[str, str], *, every: bool) -> list[str]:
 
 def against(target: Target, source: str | None) -> str:
     """The releases checked and where the choice comes from."""
-    origin = ORIGINS.get(target.origin) or printable(source or "settings")
+    origin = ORIGINS.get(target.origin) or printable(target.source or source or "settings")
     if len(target.releases) == 1:
         return f"{target.releases[0]} ({origin})"
     oldest, newest = target.releases[0], target.releases[-1]

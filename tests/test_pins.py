@@ -1,0 +1,100 @@
+"""The DeepSpeed that a repository pins is the target of its configs, where nobody says another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import dsconfig
+from dsconfig.cli import main
+
+CONFIG = {"train_batch_size": 8}
+FILES = {
+    "requirements.txt": "torch\ndeepspeed==0.14.5\n",
+    "pyproject.toml": '[project]\nname = "a"\ndependencies = ["deepspeed==0.14.5"]\n',
+    "uv.lock": '[[package]]\nname = "deepspeed"\nversion = "0.14.5"\n',
+    "environment.yml": "dependencies:\n  - pip:\n    - deepspeed==0.14.5\n",
+    "setup.cfg": "[options]\ninstall_requires =\n    deepspeed==0.14.5\n",
+    "Dockerfile": "FROM a\nRUN pip install torch deepspeed==0.14.5\n",
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "ds_config.json").write_text(json.dumps(CONFIG))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DSCONFIG_TARGET", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_pin_is_the_target(repository: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (repository / name).write_text(FILES[name])
+    report = dsconfig.check("conf/ds_config.json")
+    assert (report.target.releases, report.target.origin) == (("0.14.5",), "pin")
+    assert report.target.source == name
+    main(["check", "conf/ds_config.json"])
+    assert f"DeepSpeed 0.14.5 ({name})" in capsys.readouterr().out
+
+
+def test_a_range_is_a_range(repository: Path) -> None:
+    (repository / "requirements.txt").write_text("deepspeed>=0.14.4,<0.15\n")
+    assert dsconfig.check("conf/ds_config.json").target.releases == ("0.14.4", "0.14.5")
+    assert dsconfig.resolve("conf/ds_config.json", world_size=8).release == "0.14.5"
+
+
+@pytest.mark.parametrize(
+    "text", ["deepspeed\n", "deepspeed==99.1\n", "# deepspeed==0.14.5\n", "deepspeed-mii==0.1\n"]
+)
+def test_what_pins_no_release_says_nothing(repository: Path, text: str) -> None:
+    (repository / "requirements.txt").write_text(text)
+    assert dsconfig.check("conf/ds_config.json").target.origin in ("installed", "latest")
+
+
+def test_the_nearest_pin_counts(repository: Path) -> None:
+    (repository / "requirements.txt").write_text("deepspeed==0.14.5\n")
+    (repository / "conf" / "requirements.txt").write_text("deepspeed==0.16.9\n")
+    assert dsconfig.check("conf/ds_config.json").target.text == "0.16.9"
+
+
+@pytest.mark.parametrize("stronger", ["argument", "file", "settings"])
+def test_whoever_says_more_goes_first(
+    repository: Path, stronger: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repository / "requirements.txt").write_text("deepspeed==0.14.5\n")
+    if stronger == "file":
+        text = {**CONFIG, "$dsconfig": {"target": "0.13.0"}}
+        (repository / "conf" / "ds_config.json").write_text(json.dumps(text))
+    if stronger == "settings":
+        (repository / "dsconfig.toml").write_text('target = "0.13.0"\n')
+    main(["check", "conf", *(["--target", "0.13.0"] if stronger == "argument" else [])])
+    assert "DeepSpeed 0.13.0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda path: dsconfig.resolve(path, world_size=8).release,
+        lambda path: dsconfig.show(path).release,
+        lambda path: dsconfig.fix(path).report.target.text,
+        lambda path: dsconfig.migrate(path, to="0.15.0").origin,
+        lambda path: dsconfig.memory(path, "gpt2", world_size=8).release,
+    ],
+    ids=["resolve", "show", "fix", "migrate", "memory"],
+)
+def test_every_function_heeds_it(repository: Path, call: Callable[[str], str]) -> None:
+    (repository / "requirements.txt").write_text("deepspeed==0.14.5\n")
+    assert call("conf/ds_config.json") == "0.14.5"
+
+
+def test_migrate_takes_where_it_comes_from_of_the_pin(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (repository / "requirements.txt").write_text("deepspeed==0.14.5\n")
+    assert main(["migrate", "conf/ds_config.json", "--to", "0.15.0"]) == 0
+    assert "from 0.14.5 (requirements.txt) to 0.15.0" in capsys.readouterr().err
