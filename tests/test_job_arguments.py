@@ -83,17 +83,72 @@ def test_flags_win(config: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"train_yaml": CLASH, "b_yaml": MATCH}, "b.yaml and train.yaml name it with different arguments"),
-        ({"run_sh": SHELL + SHELL.replace("steps 4", "steps 2")}, "run.sh names it with different arguments"),
-        ({"train_yaml": CLASH, "b_yaml": CLASH, "run_sh": SHELL}, "b.yaml, run.sh and 1 more name it"),
+        (
+            {"train_yaml": CLASH, "b_yaml": MATCH},
+            "; b.yaml and train.yaml differ in `gradient_accumulation_steps` (4, 8), which is taken for unknown; "
+            "--launch FILE takes those of one",
+        ),
+        (
+            {"run_sh": SHELL + SHELL.replace("steps 4", "steps 2")},
+            "; commands of run.sh differ in `gradient_accumulation_steps` (4, 2), which is taken for unknown",
+        ),
     ],
 )
-def test_of_several_that_differ_none_counts(config: str, files: dict[str, Any], said: str) -> None:
+def test_what_several_differ_in_is_unknown_and_named(config: str, files: dict[str, Any], said: str) -> None:
     launched(**files)
     report = check(config, "0.19.8")
+    assert list(report) == []
+    assert report.reader.why.endswith(said)
+    assert report.reader.given is not None
+    assert "gradient_accumulation_steps" in report.reader.given.unknown
+
+
+def test_what_several_agree_in_is_known(config: str) -> None:
+    launched(a_sh=SHELL + " --bf16 true", b_sh=SHELL.replace("steps 4", "steps 2") + " --bf16 true")
+    report = check(config, "0.19.8")
+    assert report.reader.given is not None
+    assert report.reader.given.arguments["per_device_train_batch_size"] == 2
+    assert report.world_size == 8
+    with pytest.raises(ResolveError, match="`gradient_accumulation_steps` of the job is not known"):
+        resolve(_all_auto(config), target="0.19.8")
+
+
+def _all_auto(config: str) -> str:
+    Path(config).write_text(json.dumps({**AUTO, "gradient_accumulation_steps": "auto"}))
+    return config
+
+
+def test_processes_that_differ_are_unknown(config: str) -> None:
+    launched(a_sh=SHELL, b_sh=SHELL.replace("--num_gpus 8", "--num_gpus 4"))
+    report = check(config, "0.19.8")
+    assert report.world_size is None
+    assert "differ in the number of processes (8, 4)" in report.reader.why
+
+
+@pytest.mark.parametrize(("script", "batch"), [("a.sh", 64), ("b.sh", 32)])
+def test_one_launch_file_is_chosen(
+    config: str, script: str, batch: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launched(a_sh=SHELL, b_sh=SHELL.replace("steps 4", "steps 2"))
+    _all_auto(config)
+    assert main(["resolve", config, "--launch", script]) == 0
+    assert json.loads(capsys.readouterr().out)["train_batch_size"] == batch
+    assert main(["check", config, "--launch", script]) == 0
+    assert f"with the arguments of {script} (8 processes)" in capsys.readouterr().out
+
+
+def test_a_launch_file_that_does_not_name_it_is_said(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    launched(a_sh=SHELL, c_sh="echo\n")
+    assert main(["check", config, "--launch", "c.sh"]) == 0
+    assert "c.sh does not name it" in capsys.readouterr().out
+    assert main(["check", config, "--launch", "none.sh"]) == 2
+
+
+def test_programs_that_write_different_things_agree_in_nothing(config: str) -> None:
+    launched(train_yaml=CLASH, run_sh=SHELL)
+    report = check(config, "0.19.8")
     assert (list(report), report.reader.given) == ([], None)
-    assert said in report.reader.why
-    assert report.reader.why.endswith("none are used")
+    assert report.reader.why.endswith("name it with different arguments, and none are used")
 
 
 def test_several_that_agree_are_one(config: str) -> None:

@@ -65,7 +65,8 @@ def build_job(located: LocatedConfig, said: Job = NOTHING, settings: Job = NOTHI
             consumer=None
         )  # said of a folder: what has no block starts in another way
     stated = merge(said, own, settings)
-    reader = informed(located, stated.reader if stated.consumer else _read_by(located))
+    launch = stated.launch.value if stated.launch else None
+    reader = informed(located, stated.reader if stated.consumer else _read_by(located), launch)
     told = merge(stated, of_reader(reader), _of_launch_file(located, on))
     target = told.target or _pinned(on.config or located.host) or _installed()
     job = told._replace(target=target)
@@ -83,10 +84,10 @@ def stated_job(located: LocatedConfig, said: Job) -> Job:
     return merge(said, _of_launch_file(located, on), Job(target=_installed()))
 
 
-def informed(located: LocatedConfig, reader: Reader) -> Reader:
-    """The reader with its version, and of a config with the arguments of the scripts that name it."""
+def informed(located: LocatedConfig, reader: Reader, launch: str | None = None) -> Reader:
+    """The reader with its version, and of a config with the arguments of the scripts that name it, or of one."""
     if located.how == "file":
-        reader = with_arguments(reader, located.host.name)
+        reader = with_arguments(reader, located.host.name, launch)
     nearest = located.config if located.job is None and located.config is not None else located.host
     return with_version(reader, nearest.name)
 

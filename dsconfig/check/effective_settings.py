@@ -139,6 +139,7 @@ def layers(
         target=found if is_asked else None,
         consumer=who if who and who.origin == "argument" else None,
         world_size=None if asked.world_size is None else Fact(asked.world_size, "argument", "--world-size"),
+        launch=None if asked.launch is None else Fact(asked.launch, "argument", "--launch"),
     )
     size = None if settings.world_size is None else Fact(settings.world_size, "settings", settings.where)
     configured = layer(second, "settings", settings.where)._replace(

@@ -35,5 +35,6 @@ class Asked(NamedTuple):
     verbose: bool = False
     stdin_filename: str | None = None
     model: str | None = None
+    launch: str | None = None
     host_memory: int | None = None
     gpus_per_node: int | None = None

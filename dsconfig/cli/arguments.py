@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from dsconfig.cli.errors import refuse
 from dsconfig.cli.size_arguments import amount
@@ -60,11 +61,27 @@ def add_color(parser: Container) -> None:
     parser.add_argument("--color", choices=choices, default="auto", help="default: on a terminal")
 
 
+_LAUNCH = "the script or launch file whose arguments count, where several start a job with the config"
+
+
+def launch_file(text: str) -> str:
+    """A file that is there."""
+    if not os.path.isfile(text):
+        raise argparse.ArgumentTypeError(f"no file `{text}`")
+    return text
+
+
+def add_launch(add: Callable[..., object]) -> None:
+    """Declare the launch file that counts."""
+    add("--launch", type=launch_file, metavar="FILE", help=_LAUNCH)
+
+
 def add_circumstances(parser: Container) -> None:
     """Declare the world size and the consumer, for the verbs that have their own idea of releases."""
     add = parser.add_argument
     add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
     add("--consumer", type=consumer, metavar="READER", help=_READER)
+    add_launch(add)
 
 
 def add_schema_choice(parser: Container) -> None:
@@ -79,6 +96,7 @@ def add_filling(parser: Container) -> None:
     """Declare who reads the file, and what it fills "auto" from."""
     add = parser.add_argument_group("who reads the file").add_argument
     add("--consumer", type=consumer, metavar="READER", help=_READER)
+    add_launch(add)
     add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
     add("--model-config", metavar="FILE", help="the model's config.json, for its hidden size")
 
@@ -97,6 +115,7 @@ def add_checking(parser: Container) -> None:
     add("--target", metavar="RELEASE", help="a release, a range such as '>=0.14,<0.19.8', or installed")
     add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
     add("--consumer", type=consumer, metavar="READER", help=_READER)
+    add_launch(add)
     told = "the model: its config.json, its folder, or a name (default: what a launch file of the job names)"
     add("--model", metavar="MODEL", help=told)
     add("--host-memory", type=amount, metavar="SIZE", help="the memory of a host, such as 1TiB")

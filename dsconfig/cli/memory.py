@@ -7,7 +7,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_file, add_settings, consumer, world_size
+from dsconfig.cli.arguments import add_color, add_file, add_launch, add_settings, consumer, world_size
 from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, reason, write
 from dsconfig.cli.memory_fit import exit_code, fit, largest, margin
@@ -83,6 +83,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     readers = _consumers()
     told = f"who reads the file: {', '.join(readers)} (default: found out)"
     add("--consumer", type=consumer, metavar="READER", help=told)
+    add_launch(add)
     add("--training-args", metavar="FILE", help="training arguments, JSON or YAML")
 
 

@@ -72,6 +72,8 @@ class Job(NamedTuple):
     """Ranks that share a host."""
     parallelism: Fact[Parallelism] | None = None
     """Degrees of parallelism beside data parallelism."""
+    launch: Fact[str] | None = None
+    """The launch file whose arguments count, where several start a job with the config."""
     program: Fact[str] | None = None
     """The program of the launch file, which may do things to the model of its own accord."""
     adapters: Fact[bool] | None = None

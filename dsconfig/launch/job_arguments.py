@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.accelerate_launch_file import is_launch_file, processes
+from dsconfig.consumers.registry import consumer_of
 from dsconfig.core.data_parallel import NONE, Parallelism
+from dsconfig.core.json_types import Json
 from dsconfig.document import read_file
-from dsconfig.job.consumer import Reader
+from dsconfig.job.consumer import Given, Reader
 from dsconfig.job.run_facts import Known
 from dsconfig.launch.budget import FOLDER, Budget, SpentError
 from dsconfig.launch.config_references import commands_with, launchers_of, takes_too_much
@@ -19,11 +22,6 @@ from dsconfig.launch.formats import SCRIPTS
 
 if TYPE_CHECKING:
     from dsconfig.launch.job import Job
-
-
-def informed(reader: Reader, name: str) -> Reader:
-    """The reader of the config at a path, with what else its repository tells of the job."""
-    return with_version(with_arguments(reader, name), name)
 
 
 def with_version(reader: Reader, name: str) -> Reader:
@@ -40,18 +38,25 @@ def with_version(reader: Reader, name: str) -> Reader:
     return reader._replace(version=version, why=f"{reader.why}, version {version} {source}")
 
 
-def with_arguments(reader: Reader, name: str) -> Reader:
-    """The reader with the arguments and the world size that the launch file of the config at a path gives.
+def with_arguments(reader: Reader, name: str, launch: str | None = None) -> Reader:
+    """The reader with the arguments and the world size that the launch files of the config at a path give.
 
-    Where several launch files name it, and do not agree, none of them counts, which is said; so where one of
-    them takes too much work to read.
+    Where several launch files name it, what they agree in is known; arguments in which they differ are not,
+    which is said with their values. Where one of them takes too much work to read, nothing is known.
+
+    Args:
+        reader: who reads the config.
+        name: the path of the config.
+        launch: the launch file that counts alone; None: all that name the config.
     """
     if name.startswith("<") or not name:
         return reader
     if takes_too_much(name):
         why = f"{reader.why}; the files around it take too much work to read, and no arguments are used"
         return reader._replace(why=why)
-    jobs = _by_script(name, reader.name)
+    jobs = _by_script(name, reader.name, launch)
+    if launch is not None and not jobs:
+        return reader._replace(why=f"{reader.why}; {os.path.relpath(launch)} does not name it")
     if reader.name == "accelerate" and reader.said is None and (trained := _by_trainer(name, jobs)):
         reader, jobs = reader._replace(name="transformers", why=f"{reader.why}, for a Trainer"), trained
     if not jobs:
@@ -62,16 +67,71 @@ def with_arguments(reader: Reader, name: str) -> Reader:
         return reader._replace(why=why)
     known = _all(jobs)
     reader = _with_model(reader, known)
-    arguments = {(repr(job.given), job.world_size) for job in known}
-    if not all(jobs.values()) or len(arguments) != 1:
+    agreed = _agreed(known, reader.name) if all(jobs.values()) else None
+    if agreed is None:
         return reader._replace(why=f"{reader.why}{_disagreement(list(jobs))}") if known else reader
-    job = known[0]
-    if not (job.given and job.given.arguments) and job.world_size is None:
+    given, ranks, differing = agreed
+    if not (given and given.arguments) and ranks is None and not differing:
         return reader
-    size = f" ({job.world_size} process{'es' * (job.world_size > 1)})" if job.world_size else ""
-    launch = f"{_named(list(jobs))}{size}"
-    why = f"{reader.why}, with the arguments of {launch}"
-    return reader._replace(why=why, given=job.given, processes=job.world_size, launch=launch)
+    size = f" ({ranks} process{'es' * (ranks > 1)})" if ranks else ""
+    told = f"{_named(list(jobs))}{size}"
+    differs = _difference(list(jobs), differing) if differing else ""
+    why = f"{reader.why}, with the arguments of {told}{differs}"
+    return reader._replace(why=why, given=given, processes=ranks, launch=told)
+
+
+def _agreed(jobs: list[Job], reader: str) -> tuple[Given | None, int | None, dict[str, list[Json]]] | None:
+    """What jobs agree in: arguments, processes, and the values in which they differ; None: in nothing.
+
+    An argument that one of them leaves out has its default there, which the consumer alone knows: it differs.
+    """
+    first, *others = [job.given for job in jobs]
+    sizes = list(dict.fromkeys(job.world_size for job in jobs))
+    ranks = sizes[0] if len(sizes) == 1 else None
+    differing: dict[str, list[Json]] = {} if len(sizes) == 1 else {_PROCESSES: list(sizes)}
+    if first is None or None in others:
+        return (None, ranks, differing) if not any(job.given for job in jobs) else None
+    givens = [each.given for each in jobs if each.given is not None]
+    rest = {repr(each._replace(arguments={}, unknown=frozenset(), likely={}, note="")) for each in givens}
+    if len(rest) > 1:  # their programs write different things into the config
+        return None
+    if len({repr(each) for each in givens}) == 1:
+        return first, ranks, differing
+    unknown = frozenset[str]().union(*(each.unknown for each in givens))
+    same: dict[str, Json] = {}
+    for name in dict.fromkeys(name for each in givens for name in each.arguments):
+        values = [each.arguments.get(name) for each in givens]
+        if all(value == values[0] for value in values):
+            same[name] = values[0]
+        else:
+            unknown |= {name}
+            if name in consumer_of(reader).arguments:
+                differing[name] = list({repr(value): value for value in values}.values())
+    likely = {
+        name: value
+        for name, value in first.likely.items()
+        if all(each.likely.get(name) == value for each in givens)
+    }
+    return first._replace(arguments=same, unknown=unknown, likely=likely), ranks, differing
+
+
+_PROCESSES = "the number of processes"
+
+
+def _difference(scripts: list[str], differing: Mapping[str, list[Json]]) -> str:
+    """In what launch files differ, with the values."""
+    told = []
+    for name, values in islice(differing.items(), _MOST_NAMED):
+        shown = ", ".join("not given" if value is None else str(value)[:_LONGEST] for value in values)
+        told.append(f"{name if name == _PROCESSES else f'`{name}`'} ({shown})")
+    more = len(differing) - len(told)
+    names = f"{', '.join(told)} and {more} more" if more > 0 else " and ".join(told)
+    who = f"commands of {_named(scripts)}" if len(scripts) == 1 else _named(scripts)
+    choose = "" if len(scripts) == 1 else "; --launch FILE takes those of one"
+    return f"; {who} differ in {names}, which is taken for unknown{choose}"
+
+
+_MOST_NAMED, _LONGEST = 3, 40
 
 
 def _with_model(reader: Reader, jobs: list[Job]) -> Reader:
@@ -121,10 +181,12 @@ def is_autotuned(name: str) -> bool:
     return bool(jobs) and all((job.arguments or {}).get("autotuning") in ("tune", "run") for job in jobs)
 
 
-def _by_script(name: str, reader: str | None) -> dict[str, list[Job] | None]:
+def _by_script(name: str, reader: str | None, launch: str | None = None) -> dict[str, list[Job] | None]:
     budget = Budget(FOLDER)
     found: dict[str, list[Job] | None] = {}
     for script in launchers_of(name):
+        if launch is not None and os.path.realpath(script) != os.path.realpath(launch):
+            continue
         jobs = _jobs(script, name, reader, budget)
         commands = () if jobs or jobs is None or script.endswith(SCRIPTS) else commands_with(script)
         named = {command: _jobs(command, script, reader, budget) for command in commands}
