@@ -28,7 +28,7 @@ HOMES = {
     "Location": "dsconfig.core.diagnostic",
     "Related": "dsconfig.core.diagnostic",
     "migrate": "dsconfig.api.migrate_api",
-    "FixedText": "dsconfig.fix.fix",
+    "FixResult": "dsconfig.fix.fix",
     "fix": "dsconfig.fix.fix",
     "Migration": "dsconfig.fix.migrate",
     "Difference": "dsconfig.model.compose",
@@ -49,6 +49,22 @@ HOMES = {
 """The module of each name, beside those of `dsconfig.model`; `make generate` writes the stub from them."""
 
 
+BESIDE = ("BuildError", "OffloadOptimizer", "OffloadParam", "ThroughputTimer", "ZenFlow")
+"""What of `dsconfig.model` people type beside the sections at the root of a config.
+
+Everything else of it, such as the classes of parameters and the TypedDicts, is in `dsconfig.types`.
+"""
+
+
+def sections() -> tuple[str, ...]:
+    """The section classes that the top namespace has."""
+    from importlib import import_module
+
+    keys = import_module("dsconfig.model.keyinfo")
+    found = {keys.child_section(info.type) for info in keys.section_keys(keys.ROOT).values()} - {None}
+    return (*sorted(found), *BESIDE)
+
+
 class _Package(type(sys)):  # type: ignore[misc]  # the type of modules, without importing `types`
     """The package: importing `dsconfig.check.report` leaves the name `check` to the function."""
 
@@ -64,23 +80,27 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     if name == "__all__":
-        model = import_module("dsconfig.model")
-        value: object = sorted({"__version__", "presets", *HOMES, *model.__all__})
-    elif name == "presets":
-        value = import_module("dsconfig.api.presets")
+        value: object = __dir__()
+    elif name in ("presets", "types"):
+        value = import_module("dsconfig.api.presets" if name == "presets" else "dsconfig.types")
     elif name in HOMES:
         # A function and its module may share a name: the name is the function's, whatever was imported first.
         value = getattr(import_module(HOMES[name]), name)
+    elif name in sections():
+        value = getattr(import_module("dsconfig.model"), name)
     else:
-        model = import_module("dsconfig.model")
-        if name not in model.__all__:
-            raise AttributeError(f"module 'dsconfig' has no attribute {name!r}")
-        value = getattr(model, name)
+        raise AttributeError(f"module 'dsconfig' has no attribute {name!r}{_elsewhere(name)}")
     globals()[name] = value
     return value
 
 
-def __dir__() -> list[str]:
+def _elsewhere(name: str) -> str:
+    """Where a name is that the top namespace does not have; empty where it is nowhere."""
     from importlib import import_module
 
-    return sorted({*globals(), "presets", *HOMES, *import_module("dsconfig.model").__all__})
+    is_type = not name.startswith("_") and name in import_module("dsconfig.model").__all__
+    return f": it is `dsconfig.types.{name}`" if is_type else ""
+
+
+def __dir__() -> list[str]:
+    return sorted({"__version__", "presets", "types", *HOMES, *sections()})

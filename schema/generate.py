@@ -27,6 +27,7 @@ def texts() -> dict[str, str]:
     found["dsconfig/model/__init__.pyi"] = typed.stub(root.Config, beside, every)
     found["dsconfig/model/__init__.py"] = names.package(root.Config)
     found["dsconfig/__init__.pyi"] = names.public(every)
+    found["dsconfig/types.pyi"] = names.types(every)
     _index(found)
     from dsconfig.schema import files
 

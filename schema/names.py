@@ -126,10 +126,25 @@ _PUBLIC = '''\
 {doc}
 """
 
+from dsconfig import types as types
 from dsconfig.api import presets as presets
 {imports}
 
 __version__: str
+__all__ = [
+{names}
+]
+'''
+
+
+_TYPES = '''\
+"""Generated from dsconfig/model and dsconfig/types.py by `make generate`; do not edit.
+
+{doc}
+"""
+
+{imports}
+
 __all__ = [
 {names}
 ]
@@ -186,14 +201,27 @@ def public(model: list[str]) -> str:
     import dsconfig
 
     homes: dict[str, str] = vars(dsconfig)["HOMES"]  # of which the stub that is written here says nothing
+    sections: tuple[str, ...] = vars(dsconfig)["sections"]()
     own: dict[str, list[str]] = {}
     for name, home in homes.items():
         own.setdefault(home, []).append(name)
-    own[_MODEL] = [name for name in model if name not in homes]
-    listed = sorted({"__version__", "presets", *homes, *model}, key=_as_sorted)
+    own[_MODEL] = [name for name in model if name in sections]
+    listed = sorted({"__version__", "presets", "types", *homes, *sections}, key=_as_sorted)
     return _PUBLIC.format(
         doc=(dsconfig.__doc__ or "").strip(),
         imports="\n".join(_import(home, names) for home, names in sorted(own.items())),
+        names="\n".join(f'    "{name}",' for name in listed),
+    )
+
+
+def types(model: list[str]) -> str:
+    """`dsconfig/types.pyi`: every class of the model."""
+    import dsconfig.types
+
+    listed = sorted(model, key=_as_sorted)
+    return _TYPES.format(
+        doc=(dsconfig.types.__doc__ or "").strip(),
+        imports=_import(_MODEL, listed),
         names="\n".join(f'    "{name}",' for name in listed),
     )
 

@@ -67,7 +67,7 @@ def chosen(schema: JsonObject, release: str) -> dict[bool, dict[str, Json]]:
     for sample in samples():
         rule = "-".join(sample.name.split("-")[:1])
         takes = judge.is_valid(sample.config)
-        told = {each.effect for each in check(sample.config, release, consumer="deepspeed")}
+        told = {each.effect for each in check(sample.config, target=release, consumer="deepspeed")}
         right = not told if takes else Effect.REJECTED in told
         if right and len(found[takes]) < MOST and not any(name.startswith(rule) for name in found[takes]):
             found[takes][sample.name] = sample.config

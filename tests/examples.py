@@ -31,7 +31,13 @@ class Example:
 
     def check(self) -> Report:
         source = json.loads(self.text) if self.as_dict else self.text
-        return check(source, self.target, self.world_size, self.consumer, host_memory=self.host_memory)
+        return check(
+            source,
+            target=self.target,
+            world_size=self.world_size,
+            consumer=self.consumer,
+            host_memory=self.host_memory,
+        )
 
 
 def examples(rule: Rule) -> Iterator[Example]:

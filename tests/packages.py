@@ -78,16 +78,17 @@ PACKAGES: Mapping[str, Package] = {
     ),
     "api": Package(
         "the functions that `import dsconfig` offers; `Config`, `load` and presets: configs built in Python",
-        "check core document evaluation fix job launch model resolve schema",
+        "check core document fix job launch model resolve schema",
     ),
     "cli": Package(
         "the command, one module for each verb; plan tables, manifests and torchrun's entry point for `elastic`",
-        "check consumers core document elastic fix job launch memory model render resolve rules schema",
+        "check consumers core document elastic fix job launch model render resolve rules schema",
     ),
     "lsp": Package(
         "the language server: `service` answers in plain data, `server` is its wire",
         "check cli consumers core document fix job launch model render resolve schema",
     ),
+    "types": Package("every section class, the classes of parameters and TypedDicts", "model"),
     "dsconfig": Package("the names that `import dsconfig` offers, each loaded when it is first used", "core"),
     "__main__": Package("`python -m dsconfig`", "cli"),
 }

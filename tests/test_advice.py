@@ -46,7 +46,11 @@ def test_no_label_says_here_of_a_key_that_is_absent() -> None:
 
 def test_absent_factors_of_a_batch_are_not_labelled() -> None:
     text = '{"train_batch_size": 32, "train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}}'
-    (found,) = [each for each in check(text, "0.19.8", 8, "accelerate") if each.code == "DSC202"]
+    (found,) = [
+        each
+        for each in check(text, target="0.19.8", world_size=8, consumer="accelerate")
+        if each.code == "DSC202"
+    ]
     assert [each.path for each in found.related] == [("train_micro_batch_size_per_gpu",)]
 
 
@@ -62,7 +66,7 @@ def test_a_number_that_is_to_be_written_is_one_in_yaml(tmp_path: Path, value: st
         f"gradient_clipping: {quote}{value}{quote}\n"
     )
     (tmp_path / "ds.yaml").write_text(text)
-    diagnostics = [found for found in check(tmp_path / "ds.yaml", "0.19.8") if found.code == "DSC115"]
+    diagnostics = [found for found in check(tmp_path / "ds.yaml", target="0.19.8") if found.code == "DSC115"]
     assert len(diagnostics) == 2
     for found in diagnostics:
         assert found.help is not None

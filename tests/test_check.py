@@ -108,5 +108,5 @@ def test_suppressed_findings_are_kept() -> None:
 def test_a_set_is_quoted_in_one_order(tmp_path: Path) -> None:
     """The order of a set of strings changes from one run of Python to the next."""
     (tmp_path / "set.yaml").write_text("train_batch_size: 8\nfp16: !!set {c, b, a, e, d}\n")
-    report = dsconfig.check(tmp_path / "set.yaml", "0.19.8")
+    report = dsconfig.check(tmp_path / "set.yaml", target="0.19.8")
     assert '`["a", "b", "c", "d", "e"]`' in report.diagnostics[0].message

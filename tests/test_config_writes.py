@@ -65,7 +65,7 @@ def test_a_batch_that_the_program_writes_is_not_missing(config: Path, line: str)
     assert "DSC201" not in {found.code for found in report}
     assert any("train.py:" in note and "before DeepSpeed starts" in note for note in report.notes)
     with pytest.raises(ResolveError, match="before DeepSpeed starts"):
-        resolve(config, 4)
+        resolve(config, world_size=4)
 
 
 @pytest.mark.parametrize("line", KEEPS)
@@ -91,13 +91,13 @@ def test_however_the_config_is_handed_over(config: Path, way: str) -> None:
         Path("lib/ds.py").write_text(f"def prepared(config):\n    config['{MICRO}'] = 4\n    return config\n")
     assert not codes(config) & {"DSC201", "DSC802"}
     with pytest.raises(ResolveError, match="before DeepSpeed starts"):
-        resolve(config, 4, consumer="deepspeed")
+        resolve(config, world_size=4, consumer="deepspeed")
 
 
 def test_a_value_of_the_file_stays_where_only_an_absent_one_is_written(config: Path) -> None:
     config.write_text(json.dumps({**PLAIN, MICRO: 4}))
     Path("train.py").write_text(LOAD + f'ds_config.setdefault("{MICRO}", args.batch)\n' + START)
-    assert resolve(config, 2).triplet == (8, 4, 1)
+    assert resolve(config, world_size=2).triplet == (8, 4, 1)
 
 
 def test_a_placeholder_that_the_program_replaces_is_no_error(config: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_placeholder_that_the_program_replaces_is_no_error(config: Path) -> No
     lines = f'ds_config["{MICRO}"] = args.batch\nds_config["gradient_clipping"] = args.clip\n'
     Path("train.py").write_text(LOAD + lines + START)
     assert not [found for found in check(config, consumer="deepspeed") if found.severity == "error"]
-    run = resolve(config, 4, consumer="deepspeed", set={MICRO: 2})
+    run = resolve(config, world_size=4, consumer="deepspeed", set={MICRO: 2})
     assert run.triplet == (8, 2, 1)
     assert any("train.py:4 writes `gradient_clipping`" in each.text for each in run.messages)
 
@@ -130,7 +130,7 @@ def test_memory_does_not_guess_the_precision_that_a_program_writes(config: Path)
     config.write_text(json.dumps({**PLAIN, MICRO: 1}))
     Path("train.py").write_text(LOAD + 'ds_config["bf16"] = {"enabled": args.bf16}\n' + START)
     with pytest.raises(NotModelledError, match="writes `bf16` before"):
-        memory(config, "llama-3-8b", 4)
+        memory(config, model="llama-3-8b", world_size=4)
 
 
 def test_a_program_that_reads_another_config_says_nothing(config: Path) -> None:

@@ -141,7 +141,7 @@ def test_what_others_share_stays() -> None:
     assert found.code == "DSC113"
     assert found.location is not None
     assert found.location.line == 3
-    assert fix(text, format="yaml") == text
+    assert fix(text, format="yaml").text == text
 
 
 def test_arguments_of_the_job_count(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_arguments_of_the_job_count(tmp_path: Path) -> None:
     (found,) = check(str(path))
     assert found.code == "DSC809"
     assert main(["fix", "--unsafe-fixes", str(path)]) == 0
-    assert resolve(str(path), 2, "0.19.8").triplet == (16, 2, 4)
+    assert resolve(str(path), world_size=2, target="0.19.8").triplet == (16, 2, 4)
 
 
 @pytest.mark.parametrize("verb", ["check", "fix", "show", "resolve", "migrate", "compat"])

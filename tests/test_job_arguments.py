@@ -47,15 +47,15 @@ def launched(**files: Any) -> None:
 
 def test_of_one_launch_file(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     launched(train_yaml=CLASH)
-    report = check(config, "0.19.8")
+    report = check(config, target="0.19.8")
     assert [found.code for found in report] == ["DSC809"]
     assert report.reader.why == "`deepspeed:` in train.yaml, with the arguments of train.yaml"
     with pytest.raises(ResolveError, match="of the job is `8`"):
-        resolve(config, 2, "0.19.8")
+        resolve(config, world_size=2, target="0.19.8")
     launched(train_yaml=MATCH)
     assert main(["check", config]) == 0
     assert "with the arguments of train.yaml" in capsys.readouterr().out
-    assert resolve(config, 2, "0.19.8").triplet == (64, 8, 4)
+    assert resolve(config, world_size=2, target="0.19.8").triplet == (64, 8, 4)
     assert main(["show", config, "--world-size", "2"]) == 0
     assert "64" in capsys.readouterr().out.splitlines()[0]
 
@@ -66,7 +66,7 @@ def test_with_its_world_size(config: str, capsys: pytest.CaptureFixture[str]) ->
     assert (reader.name, reader.processes) == ("transformers", 8)
     assert reader.why.endswith("with the arguments of run.sh (8 processes)")
     assert resolve(config, target="0.19.8").triplet == (64, 2, 4)
-    assert resolve(config, 4, "0.19.8").triplet == (32, 2, 4)
+    assert resolve(config, world_size=4, target="0.19.8").triplet == (32, 2, 4)
     assert main(["resolve", config]) == 0
     assert "with the arguments of run.sh (8 processes)" in capsys.readouterr().err
 
@@ -77,7 +77,7 @@ def test_flags_win(config: str, tmp_path: Path) -> None:
     assert check(config).world_size == 8
     assert check(config, consumer="accelerate").reader.given is None
     other = {"per_device_train_batch_size": 16}
-    assert resolve(config, 4, "0.19.8", training_args=other).triplet == (256, 16, 4)
+    assert resolve(config, world_size=4, target="0.19.8", training_args=other).triplet == (256, 16, 4)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,10 @@ def test_flags_win(config: str, tmp_path: Path) -> None:
     [
         (
             {"train_yaml": CLASH, "b_yaml": MATCH},
-            "; b.yaml and train.yaml differ in `gradient_accumulation_steps` (4, 8), which is taken for unknown; "
-            "--launch FILE takes those of one",
+            (
+                "; b.yaml and train.yaml differ in `gradient_accumulation_steps` (4, 8), which is taken for "
+                "unknown; --launch FILE takes those of one"
+            ),
         ),
         (
             {"run_sh": SHELL + SHELL.replace("steps 4", "steps 2")},
@@ -96,7 +98,7 @@ def test_flags_win(config: str, tmp_path: Path) -> None:
 )
 def test_what_several_differ_in_is_unknown_and_named(config: str, files: dict[str, Any], said: str) -> None:
     launched(**files)
-    report = check(config, "0.19.8")
+    report = check(config, target="0.19.8")
     assert list(report) == []
     assert report.reader.why.endswith(said)
     assert report.reader.given is not None
@@ -105,7 +107,7 @@ def test_what_several_differ_in_is_unknown_and_named(config: str, files: dict[st
 
 def test_what_several_agree_in_is_known(config: str) -> None:
     launched(a_sh=SHELL + " --bf16 true", b_sh=SHELL.replace("steps 4", "steps 2") + " --bf16 true")
-    report = check(config, "0.19.8")
+    report = check(config, target="0.19.8")
     assert report.reader.given is not None
     assert report.reader.given.arguments["per_device_train_batch_size"] == 2
     assert report.world_size == 8
@@ -120,7 +122,7 @@ def _all_auto(config: str) -> str:
 
 def test_processes_that_differ_are_unknown(config: str) -> None:
     launched(a_sh=SHELL, b_sh=SHELL.replace("--num_gpus 8", "--num_gpus 4"))
-    report = check(config, "0.19.8")
+    report = check(config, target="0.19.8")
     assert report.world_size is None
     assert "differ in the number of processes (8, 4)" in report.reader.why
 
@@ -146,14 +148,14 @@ def test_a_launch_file_that_does_not_name_it_is_said(config: str, capsys: pytest
 
 def test_programs_that_write_different_things_agree_in_nothing(config: str) -> None:
     launched(train_yaml=CLASH, run_sh=SHELL)
-    report = check(config, "0.19.8")
+    report = check(config, target="0.19.8")
     assert (list(report), report.reader.given) == ([], None)
     assert report.reader.why.endswith("name it with different arguments, and none are used")
 
 
 def test_several_that_agree_are_one(config: str) -> None:
     launched(train_yaml=CLASH, b_yaml=CLASH)
-    report = check(config, "0.19.8")
+    report = check(config, target="0.19.8")
     assert report.reader.why.endswith("with the arguments of b.yaml and train.yaml")
     assert [found.code for found in report] == ["DSC809"]
 
@@ -177,7 +179,7 @@ def test_a_recipe_is_read_with_its_launch_file_of_accelerate(config: str) -> Non
         acc_yaml={"distributed_type": "DEEPSPEED", "num_processes": 8, "deepspeed_config": block},
         recipe_yaml={"dataset_name": "d", "accelerate_config": "acc.yaml", "gradient_accumulation_steps": 8},
     )
-    report = check("recipe.yaml", "0.19.8")
+    report = check("recipe.yaml", target="0.19.8")
     (named,) = report.children
     assert [found.code for found in named] == []
     (child,) = named.children
@@ -209,4 +211,4 @@ def test_autotuning_is_meant_to_end_a_run_that_the_autotuner_starts(
     tuned = {"train_batch_size": 8, "autotuning": {"enabled": True}, "zero_optimization": {"stage": 2}}
     Path(config).write_text(json.dumps(tuned))
     launched(run_sh=script.format(flag))
-    assert [found.code for found in check(config, "0.19.8") if found.code == "DSC915"] == codes
+    assert [found.code for found in check(config, target="0.19.8") if found.code == "DSC915"] == codes

@@ -54,32 +54,34 @@ HANDED_TO_THE_TRAINER = ["LLaMA-Factory", "Transformers", "ms-swift", "TRL"]
 def test_its_arguments_fill_and_decide_the_triplet(project: Path, name: str) -> None:
     path = launch(project, JOBS[name], **ARGS)
     assert check(path, world_size=8).ok
-    run = resolve(path, 8, "0.19.8")
+    run = resolve(path, world_size=8, target="0.19.8")
     assert run.triplet == (64, 2, 4)
     assert run.consumer == "transformers"
     assert run.config["bf16"] == {"enabled": True}
 
 
 def test_other_names_and_defaults(project: Path) -> None:
-    assert resolve(launch(project, JOBS["Axolotl"]), 2, "0.19.8").triplet == (4, 2, 1)
-    run = resolve(launch(project, JOBS["Axolotl"], batch_size=8, bf16="auto"), 2, "0.19.8")
+    assert resolve(launch(project, JOBS["Axolotl"]), world_size=2, target="0.19.8").triplet == (4, 2, 1)
+    run = resolve(launch(project, JOBS["Axolotl"], batch_size=8, bf16="auto"), world_size=2, target="0.19.8")
     assert run.triplet == (4, 2, 1), "accumulation has a default, which `batch_size` does not change"
     assert run.config["bf16"] == {"enabled": True}
-    assert resolve(launch(project, JOBS["Transformers"]), 2, "0.19.8").triplet == (16, 8, 1)
+    assert resolve(launch(project, JOBS["Transformers"]), world_size=2, target="0.19.8").triplet == (16, 8, 1)
 
 
 def test_what_a_program_writes_and_works_out_itself(project: Path) -> None:
     job = {**JOBS["ms-swift"], "zero_hpz_partition_size": 8, "train_type": "full"}
     optimizer = {"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}}
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, **optimizer}))
-    run = resolve(launch(project, job, per_device_train_batch_size=1), 4, "0.19.8")
+    run = resolve(launch(project, job, per_device_train_batch_size=1), world_size=4, target="0.19.8")
     assert run.triplet == (16, 1, 4), "its updates are of 16 samples"
     assert run.config["zero_optimization"]["zero_hpz_partition_size"] == 8
     assert run.config["optimizer"]["params"]["lr"] == 1e-5
-    lora = resolve(launch(project, {**job, "train_type": "lora"}), 32, "0.19.8")
+    lora = resolve(launch(project, {**job, "train_type": "lora"}), world_size=32, target="0.19.8")
     assert (lora.triplet, lora.config["optimizer"]["params"]["lr"]) == ((32, 1, 1), 1e-4)
     run = resolve(
-        launch(project, {**JOBS["Axolotl"], "deepcompile": True, "tensor_parallel_size": 1}), 2, "0.19.8"
+        launch(project, {**JOBS["Axolotl"], "deepcompile": True, "tensor_parallel_size": 1}),
+        world_size=2,
+        target="0.19.8",
     )
     assert run.config["compile"] == {"deepcompile": True}
     assert "tensor_parallel" not in run.config
@@ -89,7 +91,7 @@ def test_what_a_program_writes_and_works_out_itself(project: Path) -> None:
 def test_what_is_written_for_one_stage_alone(project: Path, kind: str, stage: int, written: int) -> None:
     zero = {"stage": stage, "stage3_prefetch_bucket_size": 9}
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, "zero_optimization": zero}))
-    run = resolve(launch(project, {**JOBS["ms-swift"], "rlhf_type": kind}), 4, "0.19.8")
+    run = resolve(launch(project, {**JOBS["ms-swift"], "rlhf_type": kind}), world_size=4, target="0.19.8")
     assert run.config["zero_optimization"]["stage3_prefetch_bucket_size"] == written
 
 
@@ -101,8 +103,8 @@ def test_a_mismatch_is_what_the_trainer_raises_for(project: Path) -> None:
     assert (found.code, found.dotted) == ("DSC809", "gradient_accumulation_steps")
     assert "`gradient_accumulation_steps` of the job is `4`" in found.message
     with pytest.raises(ResolveError, match="refuses what differs"):
-        resolve(path, 8, "0.19.8")
-    (stretch,) = compat(read_file(path), target("0.19.8"), consumer="transformers")
+        resolve(path, world_size=8, target="0.19.8")
+    (stretch,) = compat(read_file(path), target=target("0.19.8"), consumer="transformers")
     assert (stretch.word, stretch.reason and stretch.reason.code) == ("refused", "DSC809")
 
 
@@ -124,7 +126,7 @@ def test_a_number_that_yaml_reads_as_a_text(project: Path) -> None:
     (project / "ds" / "z.json").write_text(json.dumps(config))
     path = project / "launch" / "train.yaml"
     path.write_text("output_dir: o\ndeepspeed: ds/z.json\nlearning_rate: 1e-5\n")
-    assert resolve(str(path), 1, "0.19.8").config["optimizer"]["params"]["lr"] == 1e-5
+    assert resolve(str(path), world_size=1, target="0.19.8").config["optimizer"]["params"]["lr"] == 1e-5
 
 
 @pytest.mark.parametrize(("written", "where"), [("z.json", "ds"), ("../ds/z.json", "launch")])
@@ -145,7 +147,7 @@ def test_found_nowhere(project: Path) -> None:
     assert not report.children
     assert "train.yaml:1: `no/such.json` is not found from the current folder, launch" in report.notes[0]
     with pytest.raises(ResolveError, match="is not found from"):
-        resolve(launch(project, {"output_dir": "o", "deepspeed": "no/such.json"}), 1)
+        resolve(launch(project, {"output_dir": "o", "deepspeed": "no/such.json"}), world_size=1)
 
 
 def test_a_config_within(project: Path) -> None:
@@ -175,7 +177,7 @@ def test_hyperparameters_that_are_searched_for(project: Path) -> None:
     inner = {"deepspeed": "ds/z.json", "gradient_accumulation_steps": {"type": "const", "val": 4}}
     inner["learning_rate"] = {"type": "log", "minval": -5, "maxval": -2}
     job = {"entrypoint": "x", "hyperparameters": {"training_args": inner}}
-    assert resolve(launch(project, job), 2, "0.19.8").triplet == (64, 8, 4)
+    assert resolve(launch(project, job), world_size=2, target="0.19.8").triplet == (64, 8, 4)
     inner["deepspeed"] = {"type": "const", "val": "ds/z.json"}
     assert check(launch(project, job)).children
 
@@ -262,7 +264,7 @@ def test_impossible_arguments(project: Path, name: str, argument: str, value: ob
     path = launch(project, JOBS[name], **{**ARGS, argument: value})
     assert len(check(path, world_size=8).children) == 1
     with contextlib.suppress(ValueError):  # `ResolveError` among them
-        resolve(path, 8, "0.19.8")
+        resolve(path, world_size=8, target="0.19.8")
 
 
 def test_a_batch_beyond_all_limits(project: Path) -> None:
@@ -315,7 +317,7 @@ def test_programs_that_write_the_batch_themselves(project: Path) -> None:
     job = {**JOBS["ArcticTraining"], "micro_batch_size": 2, "gradient_accumulation_steps": 4}
     path = launch(project, job, deepspeed=stages)
     assert not check(path).diagnostics
-    assert resolve(path, 4, "0.19.8").triplet == (32, 2, 4)
+    assert resolve(path, world_size=4, target="0.19.8").triplet == (32, 2, 4)
     stages["zero_optimization"]["reduce_bucket_size"] = 500
     assert check(launch(project, JOBS["Composer"], deepspeed_config=stages)).ok
 

@@ -149,7 +149,7 @@ def test_an_accelerate_file_of_another_backend_leads_to_no_config(repository: Pa
     assert [found.code for found in report] == ["DSC823"]
     assert not report.children
     with pytest.raises(ResolveError, match='`distributed_type` is `"FSDP"`'):
-        resolve("acc.yaml", 1)
+        resolve("acc.yaml", world_size=1)
 
 
 def test_the_nearest_counts(repository: Path) -> None:

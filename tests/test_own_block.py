@@ -87,7 +87,7 @@ def of_memory(**said: Any) -> dict[str, Any]:
 
 
 def of_migrate(**said: Any) -> dict[str, Any]:
-    moved = dsconfig.migrate("ds.json", "0.19.8", origin=said.pop("target", None), **said)
+    moved = dsconfig.migrate("ds.json", to="0.19.8", origin=said.pop("target", None), **said)
     return {"target": moved.origin}
 
 
@@ -151,7 +151,7 @@ def test_a_block_that_says_no_number_of_ranks(block: Any) -> None:
     with pytest.raises(dsconfig.UnknownWorldSizeError):
         dsconfig.resolve(config)
     assert dsconfig.check(config).world_size is None
-    assert dsconfig.resolve(config, 2).train_batch_size == 4
+    assert dsconfig.resolve(config, world_size=2).train_batch_size == 4
 
 
 def test_a_block_that_names_no_release() -> None:
@@ -159,13 +159,13 @@ def test_a_block_that_names_no_release() -> None:
     assert dsconfig.check(config).target.text == dsconfig.check({}).target.text
     shown = dsconfig.show({**config, "$dsconfig": {"world-size": 2}})
     assert dsconfig.show(config).release == shown.release
-    assert dsconfig.memory(config, MODEL).world_size == 2
+    assert dsconfig.memory(config, model=MODEL).world_size == 2
 
 
 def test_a_range_of_releases_means_its_newest() -> None:
     config = {"$dsconfig": {"target": ">=0.16,<0.17", "world-size": 2}, "train_micro_batch_size_per_gpu": 2}
     assert dsconfig.resolve(config).release == "0.16.9"
-    assert dsconfig.show(config).release == dsconfig.memory(config, MODEL).release == "0.16.9"
+    assert dsconfig.show(config).release == dsconfig.memory(config, model=MODEL).release == "0.16.9"
 
 
 def test_the_environment_comes_before_the_block(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,12 +68,12 @@ def test_neox_divides_by_pipeline_and_model(hyphens: bool) -> None:
     named |= CONFIG if hyphens else {}
     named = {key: value for key, value in named.items() if key not in {"train-micro-batch-size-per-gpu"}}
     Path("job.yml").write_text(yaml.safe_dump(named))
-    run = resolve("job.yml", 16, "0.19.8")
+    run = resolve("job.yml", world_size=16, target="0.19.8")
     assert (run.data_parallel_size, run.train_batch_size) == (2, 64)
     with pytest.raises(
         ResolveError, match=r"12 ranks cannot be shared out in groups of 8 \(2 pipeline × 4 tensor"
     ):
-        resolve("job.yml", 12, "0.19.8")
+        resolve("job.yml", world_size=12, target="0.19.8")
 
 
 def test_pipeline_of_no_stages_is_none() -> None:
@@ -108,7 +108,7 @@ def test_programs_that_share_sequences_behind_deepspeed_s_back(job: dict[str, An
         json.dumps({"train_micro_batch_size_per_gpu": "auto", "zero_optimization": {}})
     )
     Path("job.yaml").write_text(yaml.safe_dump({**job, **batch, "deepspeed": "ds.json", key: 4}))
-    run = resolve("job.yaml", 8, "0.19.8")
+    run = resolve("job.yaml", world_size=8, target="0.19.8")
     assert run.data_parallel_size == 8
     assert any(
         f"`{key}` in job.yaml is 4: DeepSpeed counts all 8 ranks" in each.text for each in run.messages
@@ -138,10 +138,10 @@ def test_accelerate_divides_by_ulysses() -> None:
 
 def test_a_batch_that_fits_the_data_parallel_ranks_is_no_error() -> None:
     Path("ds.json").write_text(json.dumps({**CONFIG, "train_batch_size": 128}))
-    assert check(script(f"{MEGATRON} --tensor-model-parallel-size 4"), "0.19.8").ok
-    (child,) = check(script(MEGATRON), "0.19.8").children
+    assert check(script(f"{MEGATRON} --tensor-model-parallel-size 4"), target="0.19.8").ok
+    (child,) = check(script(MEGATRON), target="0.19.8").children
     assert [found.code for found in child] == ["DSC202"]
-    (child,) = check(script(f"{MEGATRON} --tensor-model-parallel-size 2"), "0.19.8").children
+    (child,) = check(script(f"{MEGATRON} --tensor-model-parallel-size 2"), target="0.19.8").children
     (found,) = child
     assert found.message.endswith("accumulation steps × data-parallel ranks, 16 / (2 tensor))")
     assert "use 8 GPUs" in (found.help or "")
@@ -152,12 +152,12 @@ def test_a_config_alone_has_the_degrees_of_its_job() -> None:
     assert size_of("ds.json") == 4
     script(f"{MEGATRON} --tensor-model-parallel-size 4\n{MEGATRON} --tensor-model-parallel-size 2")
     with pytest.raises(ResolveError, match="the data-parallel size is not known"):
-        resolve("ds.json", 16, "0.19.8")
-    assert resolve("ds.json", 16, "0.19.8", tp=2).data_parallel_size == 8
+        resolve("ds.json", world_size=16, target="0.19.8")
+    assert resolve("ds.json", world_size=16, target="0.19.8", tp=2).data_parallel_size == 8
 
 
 def test_what_does_not_divide_is_a_finding() -> None:
-    (child,) = check(script(f"{MEGATRON} --ds-sequence-parallel-size 3"), "0.19.8").children
+    (child,) = check(script(f"{MEGATRON} --ds-sequence-parallel-size 3"), target="0.19.8").children
     assert [(found.code, found.severity) for found in child] == [("DSC213", "error")]
     with pytest.raises(ResolveError, match="16 ranks cannot be shared out in groups of 3"):
         resolve("run.sh", target="0.19.8")
@@ -169,7 +169,7 @@ def test_what_does_not_divide_is_a_finding() -> None:
 )
 def test_what_only_the_program_s_code_shows_is_not_known(flag: str) -> None:
     Path("ds.json").write_text(json.dumps({**CONFIG, "train_batch_size": 32}))
-    report = check(script(f"deepspeed --num_gpus 8 mine.py {flag} {NAMES}"), "0.19.8")
+    report = check(script(f"deepspeed --num_gpus 8 mine.py {flag} {NAMES}"), target="0.19.8")
     assert report.ok
     assert any("the data-parallel size is not known" in note for note in report.notes)
     with pytest.raises(ResolveError, match="the data-parallel size is not known"):
@@ -203,7 +203,7 @@ def test_memory_of_what_is_not_modelled() -> None:
     model = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     model |= {"intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 4096}
     with pytest.raises(NotModelledError, match="pipeline parallelism is not modelled: `--pipeline-model"):
-        memory(script(f"{MEGATRON} --pipeline-model-parallel-size 2"), model, target="0.19.8")
+        memory(script(f"{MEGATRON} --pipeline-model-parallel-size 2"), model=model, target="0.19.8")
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_memory_of_what_is_not_modelled() -> None:
 def test_keys_of_the_config(key: dict[str, Any], release: str, from_file: bool, size: int) -> None:
     config = {**CONFIG, **key}
     source = json.dumps(config) if from_file else config
-    run = resolve(source, 8, release, set={"zero_optimization.stage": 2})
+    run = resolve(source, world_size=8, target=release, set={"zero_optimization.stage": 2})
     assert (run.data_parallel_size, run.train_batch_size) == (size, 32 * size)
 
 
@@ -233,7 +233,7 @@ def test_no_formula_where_the_degree_is_unknown_too() -> None:
         resolve("run.sh", target="0.19.8", pp=4)
     assert caught.value.formula == "train_batch_size = 4 × 8 × GPUs / 4"
     with pytest.raises(ResolveError, match="the data-parallel size is not known: `--pipeline-model"):
-        resolve("run.sh", 8, target="0.19.8")
+        resolve("run.sh", world_size=8, target="0.19.8")
 
 
 def test_every_verb_divides(capsys: pytest.CaptureFixture[str]) -> None:

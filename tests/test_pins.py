@@ -83,7 +83,7 @@ def test_whoever_says_more_goes_first(
         lambda path: dsconfig.show(path).release,
         lambda path: dsconfig.fix(path).report.target.text,
         lambda path: dsconfig.migrate(path, to="0.15.0").origin,
-        lambda path: dsconfig.memory(path, "gpt2", world_size=8).release,
+        lambda path: dsconfig.memory(path, model="gpt2", world_size=8).release,
     ],
     ids=["resolve", "show", "fix", "migrate", "memory"],
 )

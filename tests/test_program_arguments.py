@@ -226,11 +226,11 @@ def test_a_recipe_has_those_of_the_program_that_it_is_given_to(config: Path, scr
         Path("other.py").write_text("HfArgumentParser(TrainingArguments).parse_yaml_file(sys.argv[1])\n")
     expected = (8, 2, False, 5e-5) if "other" in script else (8, 2, True, 2e-5)
     for source in ("conf/recipe.yaml", config):
-        assert filled(resolve(source, 4)) == expected
+        assert filled(resolve(source, world_size=4)) == expected
 
 
 def test_a_recipe_of_several_programs_has_what_they_agree_on(config: Path) -> None:
     Path("recipe.yaml").write_text("deepspeed: ds.json\noutput_dir: o\ngradient_accumulation_steps: 2\n")
     Path("train.py").write_text(PARSE.format("SFTConfig"))
     Path("tune.py").write_text(PARSE.format("DPOConfig"))
-    assert filled(resolve(config, 4)) == (8, 2, True, None)
+    assert filled(resolve(config, world_size=4)) == (8, 2, True, None)

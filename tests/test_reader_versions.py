@@ -22,7 +22,9 @@ FILLED = {"optimizer": {"type": "AdamW", "params": {"lr": "auto", "betas": "auto
 
 
 def codes(config: dict[str, Any], consumer: str, release: str = "0.16.9") -> set[str]:
-    return {found.code for found in check(config, release, consumer=consumer) if found.severity == "error"}
+    return {
+        found.code for found in check(config, target=release, consumer=consumer) if found.severity == "error"
+    }
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_a_warm_up_of_no_steps(spec: str, steps: int) -> None:
 
 def test_resolve_takes_a_version() -> None:
     config = {**BATCH, "gradient_accumulation_steps": "auto"}
-    run = resolve(config, 2, "0.16.9", "transformers==4.29.2", training_args={})
+    run = resolve(config, world_size=2, target="0.16.9", consumer="transformers==4.29.2", training_args={})
     assert (run.triplet, "zero_optimization" in run.config) == ((16, 8, 1), False)
 
 

@@ -128,7 +128,7 @@ def test_precision_that_the_program_works_out(
 def test_what_the_gpu_decides_fills_and_contradicts_nothing(project: Path) -> None:
     job = {**JOBS["Axolotl"], "gradient_accumulation_steps": 2, "learning_rate": 1e-4, "bf16": "auto"}
     (project / "ds" / "z.json").write_text(json.dumps(AUTO), "utf-8")
-    assert resolve(launch(project, job), 4).config["bf16"] == {"enabled": True}
+    assert resolve(launch(project, job), world_size=4).config["bf16"] == {"enabled": True}
     fp16 = {**AUTO, "fp16": {"enabled": True}}
     (project / "ds" / "z.json").write_text(json.dumps(fp16), "utf-8")
     assert check(launch(project, job)).ok, "a GPU without bf16 trains with it"
@@ -138,7 +138,7 @@ def test_axolotl_keeps_what_the_config_says(project: Path) -> None:
     job = {**JOBS["Axolotl"], "bf16": True, "tensor_parallel_size": 4, "deepcompile": True, "batch_size": 8}
     own = {"tensor_parallel": {"autotp_size": 2}, "compile": {"deepcompile": False}}
     (project / "ds" / "z.json").write_text(json.dumps({**AUTO, **own}), "utf-8")
-    run = resolve(launch(project, job), 8)
+    run = resolve(launch(project, job), world_size=8)
     assert (run.config["tensor_parallel"], run.config["compile"]) == tuple(own.values())
     assert run.config["zero_optimization"]["gather_16bit_weights_on_model_save"] is True
     assert run.gradient_accumulation_steps == 1, "its default, whatever `batch_size` says"

@@ -172,7 +172,7 @@ def test_arguments_that_nobody_knows_contradict_nothing(
     (tmp_path / "run.sh").write_text("STEPS=4\nt --deepspeed ds.json --gradient_accumulation_steps $STEPS")
     assert {found.code for child in check("run.sh").children for found in child} == {"DSC809"}
     (tmp_path / "run.sh").write_text("t --deepspeed ds.json --gradient_accumulation_steps 8")
-    assert resolve("run.sh", 2, "0.19.8").triplet == (128, 8, 8)
+    assert resolve("run.sh", world_size=2, target="0.19.8").triplet == (128, 8, 8)
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,12 @@ def test_a_batch_that_only_the_shell_knows(project: Path) -> None:
     (project / "run.sh").write_text(f"deepspeed t.py --deepspeed ds/z.json {flags}\n")
     assert check("run.sh").ok
     with pytest.raises(ResolveError, match="`gradient_accumulation_steps` of the job is not known"):
-        resolve("run.sh", 4)
-    assert resolve("run.sh", 4, training_args={"gradient_accumulation_steps": 3}).triplet == (24, 2, 3)
+        resolve("run.sh", world_size=4)
+    assert resolve("run.sh", world_size=4, training_args={"gradient_accumulation_steps": 3}).triplet == (
+        24,
+        2,
+        3,
+    )
 
 
 def test_a_program_without_arguments_of_the_trainer_reads_it_itself(project: Path) -> None:
@@ -275,9 +279,9 @@ def test_what_the_script_reckons_from_the_number_of_ranks(
     for asked in ("run.sh", "ds.json"):
         if triplet is None:
             with pytest.raises(ResolveError, match="`gradient_accumulation_steps` of the job is not known"):
-                resolve(asked, size, "0.19.8")
+                resolve(asked, world_size=size, target="0.19.8")
         else:
-            assert resolve(asked, size, "0.19.8").triplet == triplet, asked
+            assert resolve(asked, world_size=size, target="0.19.8").triplet == triplet, asked
 
 
 def test_a_number_of_nodes_that_the_shell_of_the_job_knows_is_not_one(

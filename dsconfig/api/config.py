@@ -63,9 +63,9 @@ class Config(Keys):
         """
         from pathlib import Path
 
-        from dsconfig.api.from_source import read_into
+        from dsconfig.api.from_source import Options, read_into
 
-        made, report = read_into(cls, Path(path), target, None, consumer, fields_only=True)
+        made, report = read_into(cls, Path(path), Options(target, None, consumer), fields_only=True)
         if report.document is not None and report.document.comments:
             warnings.warn(f"{report.name}: its comments are dropped", CommentsDroppedWarning, stacklevel=2)
         return made
@@ -88,10 +88,10 @@ class Config(Keys):
             ConfigError: the release refuses one of the fields.
             BuildError: JSON has nothing for a value.
         """
-        from dsconfig.api.from_source import read_into
+        from dsconfig.api.from_source import Options, read_into
         from dsconfig.model.compose import written
 
-        made, _ = read_into(cls, written(data), target, None, consumer, fields_only=True)
+        made, _ = read_into(cls, written(data), Options(target, None, consumer), fields_only=True)
         return made
 
     def to_file(self, path: str | os.PathLike[str]) -> None:
@@ -172,7 +172,7 @@ class Config(Keys):
         """Everything that `dsconfig.check` finds in the config; see there for the arguments."""
         from dsconfig.api.check import check
 
-        return check(self, target, world_size, consumer)
+        return check(self, target=target, world_size=world_size, consumer=consumer)
 
     def validated(
         self,

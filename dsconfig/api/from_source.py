@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dsconfig.api.check import check
 from dsconfig.api.construct import construct
+from dsconfig.check.check import config_of
 from dsconfig.check.report import Report
 from dsconfig.core.releases import NUMBERS, Target
-from dsconfig.evaluation.context import Context, Source
 from dsconfig.launch.detect_config import may_be_config
 from dsconfig.model.compose import written
 from dsconfig.model.section import Section, plain
 
 if TYPE_CHECKING:
+    from dsconfig.check.build_job import MappingSource, ModelSource
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.launch.config_source import ConfigSource
 
@@ -23,6 +25,17 @@ _MOST = 10
 """Lines of an error's message."""
 _OF_FIELDS = ("DSC0", "DSC1")
 """Rules about the text, and about keys and types: what can be told of a field without its neighbours."""
+
+
+class Options(NamedTuple):
+    """What `check` takes beside the source."""
+
+    target: str | Target | None = None
+    world_size: int | None = None
+    consumer: str | None = None
+    training_args: MappingSource = None
+    model: ModelSource | None = None
+    launch: str | os.PathLike[str] | None = None
 
 
 class ConfigError(ValueError):
@@ -46,9 +59,7 @@ class ConfigError(ValueError):
 def read_into(
     section: type[S],
     source: ConfigSource,
-    target: str | Target | None,
-    world_size: int | None,
-    consumer: str | None,
+    options: Options,
     *,
     fields_only: bool = False,
 ) -> tuple[S, Report]:
@@ -57,9 +68,7 @@ def read_into(
     Args:
         section: the class to make.
         source: see `check`.
-        target: see `check`.
-        world_size: see `check`.
-        consumer: see `check`.
+        options: what `check` takes.
         fields_only: whether only what is wrong with a single field is an error.
 
     Raises:
@@ -69,20 +78,19 @@ def read_into(
     """
     if isinstance(source, Mapping):
         source = written(source)
-    report = told = check(source, target, world_size, consumer)
+    report = told = check(source, **options._asdict())
     if fields_only and report.foreign and report.document is not None and may_be_config(report.document):
         # Most of its keys are nobody's, as they may be in a file that `to_file` has written.
         data = report.document.value()
-        report = check(data, target, world_size, consumer) if isinstance(data, dict) else report
+        report = check(data, **options._asdict()) if isinstance(data, dict) else report
     while report.children and not report.refusals():
         report = report.children[0]
     assert report.document is not None
     release = NUMBERS[report.target.releases[-1]]
-    seen = Context(Source(report.document, report.reader.spec, report.world_size), release)
+    root = config_of(report)
     errors = report.refusals()
     if fields_only:
         errors = [found for found in errors if found.code.startswith(_OF_FIELDS)]
-    root = report.document.value(seen.parser)
-    if errors or report.foreign or not seen.is_config or not isinstance(root, dict):
+    if errors or report.foreign or root is None:
         raise ConfigError(report, errors)
     return construct(section, plain(root), release), told if told.foreign else report

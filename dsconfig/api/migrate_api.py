@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dsconfig.check.build_job import asked, build_job
+import os
+
+from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of
 from dsconfig.core.releases import Target, resolve
 from dsconfig.document import Document
 from dsconfig.fix.embedded_migration import lifted
 from dsconfig.fix.fix import as_text
 from dsconfig.fix.migrate import Migration
 from dsconfig.fix.migrate import migrate as carry
+from dsconfig.job.job import Fact, Job, merge, of_reader
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import editable, locate
 from dsconfig.resolve.elastic_batch import batch_of
@@ -16,10 +19,14 @@ from dsconfig.resolve.elastic_batch import batch_of
 
 def migrate(
     source: ConfigSource,
+    *,
     to: str | Target | None = None,
     origin: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
+    training_args: MappingSource = None,
+    model: ModelSource | None = None,
+    launch: str | os.PathLike[str] | None = None,
     keep: bool = False,
 ) -> Migration:
     """Take a config from one release to a later one, and say what became of it: `.text`, `.decisions`.
@@ -29,9 +36,13 @@ def migrate(
     Args:
         source: a path, text, bytes, a dict or a `Config`; see `check`.
         to: the release that is to read it; None: the installed one, else the latest known.
-        origin: the release that it was written for; None: the one that its `"$dsconfig"` names.
+        origin: the release that it was written for; None: the one that its `"$dsconfig"` names, or that its
+            repository pins.
         world_size: number of ranks, for the batch of an `elasticity` block; see `check`.
         consumer: who reads the file; see `check`.
+        training_args: what the consumer is started with; see `check`.
+        model: the model that it trains; see `check`.
+        launch: the launch file whose arguments count; see `check`.
         keep: whether an `elasticity` block stays, for `dsconfig elastic`, though `to` refuses it.
 
     Raises:
@@ -41,25 +52,19 @@ def migrate(
             holds what JSON has no word for.
     """
     document = as_text(read(source), source)
+    said = asked(origin, world_size, consumer, known_of(model), training_args, launch)
     inside = editable(document)
     if inside is None or inside.place is None:
-        return _carried(document, to, origin, world_size, consumer, keep=keep)
-    reader = consumer or inside.reader.spec
-    done = _carried(inside.document, to, origin, world_size or inside.world_size, reader, keep=keep)
-    return lifted(done, inside.place)
+        return _carried(document, to, said, keep=keep)
+    launched = of_reader(inside.reader, "launch file")
+    size = None if inside.world_size is None else Fact(inside.world_size, "launch file", inside.note)
+    found = merge(said, launched._replace(world_size=launched.world_size or size))
+    return lifted(_carried(inside.document, to, found, keep=keep), inside.place)
 
 
-def _carried(
-    document: Document,
-    to: str | Target | None,
-    origin: str | Target | None,
-    world_size: int | None,
-    consumer: str | None,
-    *,
-    keep: bool,
-) -> Migration:
-    job = build_job(locate(document), asked(origin, world_size, consumer))
-    if origin is None and job.releases.origin in ("installed", "latest"):
+def _carried(document: Document, to: str | Target | None, said: Job, *, keep: bool) -> Migration:
+    job = build_job(locate(document), said)
+    if said.target is None and job.releases.origin in ("installed", "latest"):
         raise ValueError("which release was the config written for? give `origin`")
     known_from, known_to = _single(job.releases), _single(to if isinstance(to, Target) else resolve(to))
     solve = None if job.ranks is None else batch_of(known_from, job.ranks)

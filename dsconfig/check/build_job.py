@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from typing import Protocol, TypeAlias
 
 from dsconfig.consumers import ELASTIC, accelerate_launch_file
 from dsconfig.consumers.consumer_versions import EXPECTED, is_known
@@ -10,7 +12,8 @@ from dsconfig.core import releases
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
-from dsconfig.job.consumer import Reader, given, of_content
+from dsconfig.document.mapping_file import read_mapping
+from dsconfig.job.consumer import Given, Reader, given, of_content
 from dsconfig.job.dsconfig_block import KEY, Declared, declared, has_block
 from dsconfig.job.job import NOTHING, Consumer, Fact, Job, layer, merge, of_reader
 from dsconfig.job.run_facts import NOTHING as NOTHING_KNOWN
@@ -23,18 +26,35 @@ from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.parallelism import of_launch_file
 from dsconfig.launch.requirements import requirements_of
 
+ModelSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str]"
+"""A model: what stands in its `config.json`, or its path or name."""
+
+
+class HasDict(Protocol):
+    """Training arguments as an object, such as Transformers' `TrainingArguments`."""
+
+    def to_dict(self) -> Mapping[str, Json]:
+        """Every argument by its name."""
+
+
+MappingSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str] | HasDict | None"
+"""Training arguments: a mapping, an object that has them, or the path of a JSON or YAML file."""
+
 
 def asked(
     target: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | Reader | None = None,
     known: Known = NOTHING_KNOWN,
+    training_args: MappingSource = None,
+    launch: str | os.PathLike[str] | None = None,
 ) -> Job:
     """What the arguments of a function or a command say.
 
     Raises:
+        OSError: the file of training arguments cannot be read.
         UnknownReleaseError: the target names no release.
-        ValueError: the consumer is unknown, or the world size is impossible.
+        ValueError: the consumer is unknown, the world size is impossible, or the training arguments are none.
     """
     reader = given(consumer) if isinstance(consumer, str) else consumer
     spec = consumer if isinstance(consumer, str) else reader and reader.spec
@@ -42,13 +62,50 @@ def asked(
         raise ValueError(f"unknown consumer {spec!r}: expected {EXPECTED}")
     if world_size is not None and (type(world_size) is not int or world_size < 1):
         raise ValueError(f"world size {world_size!r}: expected an integer of at least 1")
-    chosen = releases.resolve(target) if isinstance(target, str) else target
+    chosen = target if target is None or isinstance(target, Target) else releases.resolve(target)
     said = layer(known, "argument", "as asked for")
     said = said if reader is None else merge(said, of_reader(reader, "argument"))
     return said._replace(
         target=chosen and Fact(chosen, chosen.origin, chosen.text),
         world_size=None if world_size is None else Fact(world_size, "argument", "--world-size"),
+        arguments=_arguments(training_args) or said.arguments,
+        launch=None if launch is None else Fact(os.fspath(launch), "argument", "--launch"),
     )
+
+
+def _arguments(source: MappingSource) -> Fact[Given] | None:
+    arguments = mapping(source)
+    return None if arguments is None else Fact(Given(arguments), "argument", "training_args")
+
+
+def mapping(source: MappingSource) -> Mapping[str, Json] | None:
+    """The training arguments that a mapping, a file or a `TrainingArguments` object holds; None: there are none.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it holds no JSON or YAML object.
+    """
+    if source is None or isinstance(source, Mapping):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return read_mapping(source)
+    found = source.to_dict()
+    return {str(key): value for key, value in found.items()}
+
+
+def known_of(
+    model: ModelSource | None = None, host_memory: int | None = None, gpus_per_node: int | None = None
+) -> Known:
+    """The model and the hosts that are asked about.
+
+    Raises:
+        ValueError: a size of the hosts is impossible, or there is no such model.
+    """
+    for name, value in (("host memory", host_memory), ("GPUs of a node", gpus_per_node)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise ValueError(f"{name} {value!r}: expected an integer of at least 1")
+    named = None if model is None else asked_model(model if isinstance(model, Mapping) else os.fspath(model))
+    return Known(named, host_memory, gpus_per_node)
 
 
 def build_job(located: LocatedConfig, said: Job = NOTHING, settings: Job = NOTHING) -> Job:
@@ -69,8 +126,22 @@ def build_job(located: LocatedConfig, said: Job = NOTHING, settings: Job = NOTHI
     reader = informed(located, stated.reader if stated.consumer else _read_by(located), launch)
     told = merge(stated, of_reader(reader), _of_launch_file(located, on))
     target = told.target or _pinned(on.config or located.host) or _installed()
-    job = told._replace(target=target)
+    job = told._replace(
+        target=target, arguments=_together(stated.arguments, of_reader(reader).arguments, told.arguments)
+    )
     return job._replace(consumer=of_reader(reader).consumer)
+
+
+def _together(stated: Fact[Given] | None, *told: Fact[Given] | None) -> Fact[Given] | None:
+    """The arguments that are given, over those of the script or launch file that starts the job."""
+    launched = next((each for each in told if each is not None and each is not stated), None)
+    if stated is None or launched is None or stated.source != "training_args":
+        return stated or launched
+    both = {**launched.value.arguments, **stated.value.arguments}
+    given = launched.value._replace(
+        arguments=both, unknown=launched.value.unknown - stated.value.arguments.keys()
+    )
+    return Fact(given, launched.origin, launched.source)
 
 
 def job_of(document: Document, said: Job = NOTHING) -> Job:

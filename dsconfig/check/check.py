@@ -12,9 +12,10 @@ from dsconfig.check.merge_releases import diagnostics, merged
 from dsconfig.check.notes import notes, world_sizes
 from dsconfig.check.report import Report, by_place
 from dsconfig.core.diagnostic import Diagnostic
+from dsconfig.core.json_types import JsonObject
 from dsconfig.core.releases import NUMBERS, Interval, Target
 from dsconfig.document import Document
-from dsconfig.evaluation.context import Source
+from dsconfig.evaluation.context import Context, Source
 from dsconfig.launch import detect_config
 from dsconfig.launch.formats import SCRIPTS
 from dsconfig.launch.located_config import LocatedConfig, locate
@@ -74,6 +75,15 @@ def recheck(report: Report, document: Document) -> Report:
         located = locate(document)
         return check(located, stated_job(located, report.job))
     return _report(document, report.job, report.reader)
+
+
+def config_of(report: Report) -> JsonObject | None:
+    """What the newest release of a report reads in the config; None where the text is none."""
+    assert report.document is not None
+    release = NUMBERS[report.target.releases[-1]]
+    seen = Context(Source(report.document, report.reader.spec, report.world_size), release)
+    root = report.document.value(seen.parser)
+    return root if seen.is_config and isinstance(root, dict) else None
 
 
 def _is_refused(located: LocatedConfig, job: Job) -> bool:

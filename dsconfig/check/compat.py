@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from dsconfig.check.build_job import asked, build_job
+from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of
 from dsconfig.check.check import check
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
@@ -29,10 +30,13 @@ class Stretch:
 
 def compat(
     source: ConfigSource | Document,
-    target: str | Target | None = None,
     *,
+    target: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | Reader | None = None,
+    training_args: MappingSource = None,
+    model: ModelSource | None = None,
+    launch: str | os.PathLike[str] | None = None,
 ) -> tuple[Stretch, ...]:
     """What each release does with a config, equal neighbours folded.
 
@@ -41,6 +45,9 @@ def compat(
         target: these releases only, such as `>=0.14`; None: all.
         world_size: number of ranks; see `check`.
         consumer: who reads the file; see `check`.
+        training_args: what the consumer is started with; see `check`.
+        model: the model that it trains; see `check`.
+        launch: the launch file whose arguments count; see `check`.
 
     Raises:
         OSError: the path cannot be read, or leads to no config, which the text says.
@@ -52,7 +59,8 @@ def compat(
         raise FileNotFoundError(why)
     target = resolve(target, "argument") if isinstance(target, str) else target or EVERY
     located = locate(document)
-    report = check(located, build_job(located, asked(target, world_size, consumer)))
+    said = asked(target, world_size, consumer, known_of(model), training_args, launch)
+    report = check(located, build_job(located, said))
     errors = sorted(
         (
             found

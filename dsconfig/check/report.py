@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Report:
     """What was found in one config, and under which assumptions.
 
-    It is true where it is `ok`, iterates over its findings, and prints as `dsconfig check` would show it.
+    It iterates over its diagnostics, `ok` says whether none is an error, and it prints as `dsconfig check` shows it.
     """
 
     def __init__(  # noqa: PLR0913  a plain class: importing `dataclasses` costs a tenth of a check
@@ -161,10 +161,6 @@ class Report:
 
     def __len__(self) -> int:
         return len(self.diagnostics)
-
-    def __bool__(self) -> bool:
-        """Whether the config is `ok`, however many findings there are."""
-        return self.ok
 
     @overload
     def __getitem__(self, index: int) -> Diagnostic: ...

@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     document = read(args.file)
     under = in_force(args, document)
     try:
-        stretches = compat(document, target, world_size=under.ranks, consumer=under.reader)
+        stretches = compat(document, target=target, world_size=under.ranks, consumer=under.reader)
     except OSError as error:
         refuse(str(error) if error.filename is None else f"{error.filename}: {reason(error)}")
     if args.output_format == "json":

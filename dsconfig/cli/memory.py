@@ -20,8 +20,8 @@ from dsconfig.render.printable import printable
 
 if TYPE_CHECKING:
     from dsconfig.document import Document
-    from dsconfig.memory.estimate import Estimate
     from dsconfig.resolve.errors import ResolveError
+    from dsconfig.resolve.memory import Estimate
     from dsconfig.resolve.memory_request import Options
     from dsconfig.resolve.model_source import ModelSource
 
@@ -207,7 +207,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
 
 
 def _plot(found: Estimate, args: argparse.Namespace, suffix: str) -> None:
-    from dsconfig.cli.memory_chart import stacks
+    from dsconfig.resolve.memory_chart import stacks
 
     try:
         drawn = stacks(found, args.gpu and args.gpu.least, suffix)
@@ -226,9 +226,9 @@ def _model(args: argparse.Namespace) -> ModelSource | None:
         return model
     if not all(own):
         refuse("--params, --hidden and --layers go together")
-    from dsconfig.memory.models.presets import like
+    from dsconfig.resolve.model_source import of_sizes
 
-    return like(*own, heads=args.heads or 0, vocabulary=args.vocabulary or 0)
+    return of_sizes(*own, heads=args.heads or 0, vocabulary=args.vocabulary or 0)
 
 
 def _write(args: argparse.Namespace, found: Estimate) -> int:

@@ -17,7 +17,7 @@ from dsconfig.render.fingerprint import as_json
 if TYPE_CHECKING:
     from dsconfig.consumers.gpus import Gpu
     from dsconfig.document import Document
-    from dsconfig.memory.verdict import Verdict
+    from dsconfig.resolve.memory import Verdict
     from dsconfig.resolve.memory_request import Options
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from dsconfig.check.build_job import asked, build_job, stated_job
+from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of, stated_job
 from dsconfig.check.check import check
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic, dotted
@@ -42,11 +42,11 @@ class Fixed:
     """Whether it ended before everything was tried: of a long text there may be more to fix."""
 
 
-class FixedText(str):
-    """The text of a config after fixing, and what was done to it; a string like any other."""
+@dataclass(frozen=True, slots=True)
+class FixResult:
+    """The text of a config after fixing, and what was done to it."""
 
-    __slots__ = ("applied", "name", "report", "source")
-
+    text: str
     source: Literal["file", "text", "data"]
     """What was fixed: a file, which is left as it is on disk, a text, or a dict or `Config`."""
     name: str
@@ -54,21 +54,34 @@ class FixedText(str):
     applied: tuple[Diagnostic, ...]
     """The findings that were fixed."""
     report: Report
-    """What is left."""
+    """What `check` says of the new text."""
+
+    @property
+    def remaining(self) -> tuple[Diagnostic, ...]:
+        """The findings that are left."""
+        return self.report.diagnostics
+
+    def __str__(self) -> str:
+        """The text."""
+        return self.text
 
 
 def fix(
     source: ConfigSource,
+    *,
     unsafe: bool = False,
     target: str | Target | None = None,
     world_size: int | None = None,
     consumer: str | None = None,
+    training_args: MappingSource = None,
+    model: ModelSource | None = None,
+    launch: str | os.PathLike[str] | None = None,
     format: Format = "json",
-) -> FixedText:
-    """The text of a config with its findings fixed; everything else keeps its bytes.
+) -> FixResult:
+    """Fix the findings of a config; everything else of its text keeps its bytes.
 
-    A file is read and never written. The result is a string whose `.source` and `.name` say what was fixed,
-    `.applied` which findings are, and `.report` what is left.
+    A file is read and never written: `.text` of the result is the new text. `.applied` are the findings that
+    are fixed in it, `.remaining` those that are left, and `.source` and `.name` say what was fixed.
 
     Args:
         source: a path, text, bytes, a dict or a `Config`; see `check`.
@@ -77,6 +90,9 @@ def fix(
         target: a release or a range; see `check`.
         world_size: number of ranks; see `check`.
         consumer: who reads the file; see `check`.
+        training_args: what the consumer is started with; see `check`.
+        model: the model that it trains; see `check`.
+        launch: the launch file whose arguments count; see `check`.
         format: what a text is in, `json` (with its dialects) or `yaml`; a file's is known by its name.
 
     Raises:
@@ -88,16 +104,15 @@ def fix(
     if format not in ("json", "yaml"):
         raise ValueError(f"unknown format {format!r}: expected json or yaml")
     kind, document = _read(source, format)
-    job = build_job(locate(document), asked(target, world_size, consumer))
+    said = asked(target, world_size, consumer, known_of(model), training_args, launch)
+    job = build_job(locate(document), said)
 
     def judge(document: Document) -> Report:
         located = locate(document)
         return check(located, stated_job(located, job))
 
     fixed = fix_document(document, judge, unsafe=unsafe)
-    text = FixedText(fixed.text)
-    text.source, text.name, text.applied, text.report = kind, document.name, fixed.applied, fixed.report
-    return text
+    return FixResult(fixed.text, kind, document.name, fixed.applied, fixed.report)
 
 
 def _read(source: ConfigSource, format: Format) -> tuple[Literal["file", "text", "data"], Document]:

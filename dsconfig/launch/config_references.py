@@ -128,10 +128,9 @@ def reader_of(name: str, content: Reader) -> Reader | None:
     if name.startswith("<") or not name:
         return None
     path, top, deep = _whereabouts(name)
-    known = _known(path, top, deep, edition(path))
-    if known is None:
+    if _known(path, top, deep, edition(path)) is None:
         return None
-    best = _strongest(known, path)
+    best = _best(path, top, deep, edition(path))
     if (
         best is not None
         and best.reader == "accelerate"
@@ -148,18 +147,21 @@ def reader_of(name: str, content: Reader) -> Reader | None:
     return found if best.readers is None else found.among(best.readers, content.name)
 
 
+@lru_cache(maxsize=8)
+def _best(path: str, top: str, deep: bool, at: tuple[int, ...]) -> Mention | None:
+    """The place that counts most, found once: each of many commands may ask who reads the same config."""
+    return _strongest(_known(path, top, deep, at) or (), path)
+
+
 def _strongest(mentions: tuple[Mention, ...], path: str) -> Mention | None:
     """The place that counts most; None where there is none.
 
     A launch file of Accelerate says nothing of a job that another script starts, however near it stands: it
     counts where no command names the config itself.
     """
-    commands = [
-        each
-        for each in mentions
-        if each.rank == 3 and each.script.endswith(SCRIPTS) and _names_itself(each, path)
-    ]
-    if commands:
+    if any(
+        each.rank == 3 and each.script.endswith(SCRIPTS) and _names_itself(each, path) for each in mentions
+    ):
         mentions = tuple(
             each for each in mentions if each.script.endswith(SCRIPTS) or not each.why.startswith(f"`{LINK}`")
         )
@@ -226,7 +228,12 @@ def passed_to(name: str, *, surely: bool) -> str | None:
     `surely`: a flag or key names it; a program that does may open it.
     """
     path, top, deep = _whereabouts(name)
-    known = (each for each in _known(path, top, deep, edition(path)) or () if each.rank > 1 + surely)
+    return _passed_to(path, top, deep, edition(path), surely=surely)
+
+
+@lru_cache(maxsize=8)
+def _passed_to(path: str, top: str, deep: bool, at: tuple[int, ...], *, surely: bool) -> str | None:
+    known = (each for each in _known(path, top, deep, at) or () if each.rank > 1 + surely)
     best = max(known, key=_weight, default=None)
     return None if best is None else best.reader
 

@@ -66,7 +66,12 @@ def _resolve(judged: Judged, arguments: list[Json]) -> Told:
     size = _size(judged, arguments)
     title = f"{_name(judged)} at world size {size}"
     try:
-        run = resolve(judged.text.document, size, judged.report.target, judged.report.reader.said)
+        run = resolve(
+            judged.text.document,
+            world_size=size,
+            target=judged.report.target,
+            consumer=judged.report.reader.said,
+        )
     except ResolveError as error:
         return Told(title, f"{error}\n")
     lines = "".join(f"// {line}" for line in described(run, Style()))
@@ -101,7 +106,13 @@ def _memory(judged: Judged, arguments: list[Json]) -> Told:
     title = f"{_name(judged)}: {model} at world size {size}"
     try:
         report = judged.report
-        found = memory(judged.text.document, model, size, report.target, report.reader.said)
+        found = memory(
+            judged.text.document,
+            model=model,
+            world_size=size,
+            target=report.target,
+            consumer=report.reader.said,
+        )
     except (ResolveError, OSError, ValueError) as error:
         return Told(title, f"{error}\n")
     limits = Limits(None, None, 2 * _GIB)

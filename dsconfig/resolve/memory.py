@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.check.build_job import MappingSource
 from dsconfig.consumers.gpus import gpu as gpu_of
 from dsconfig.document import Document
 from dsconfig.launch.config_source import read
-from dsconfig.memory.estimate import Estimate
+from dsconfig.memory.estimate import Estimate as Estimate  # noqa: PLC0414  the result, for those who show it
+from dsconfig.memory.verdict import Verdict as Verdict  # noqa: PLC0414  likewise
 from dsconfig.resolve.memory_request import Options, ask
 from dsconfig.resolve.model_source import ModelSource
-from dsconfig.resolve.resolve import MappingSource
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -21,11 +23,13 @@ if TYPE_CHECKING:
 
 def memory(  # noqa: PLR0913  every argument stands for an option of the command
     source: ConfigSource | Document,
-    model: ModelSource | None = None,
-    world_size: int | None = None,
-    target: str | Target | None = None,
-    consumer: str | None = None,
     *,
+    target: str | Target | None = None,
+    world_size: int | None = None,
+    consumer: str | None = None,
+    training_args: MappingSource = None,
+    model: ModelSource | None = None,
+    launch: str | os.PathLike[str] | None = None,
     sequence_length: int | None = None,
     micro_batch: int | None = None,
     attention: str | None = None,
@@ -38,7 +42,6 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     imbalance: float | None = None,
     gpu: int | str | None = None,
     set: Mapping[str, Json] | None = None,
-    training_args: MappingSource = None,
 ) -> Estimate:
     """What a rank and its host hold in training, at rest and at the peaks of a step; see also `resolve`.
 
@@ -62,7 +65,8 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
             choose where they flatten weights from 0.19.0 on; None: they do it on the GPU.
         sp: ranks that share each sequence (Ulysses); None: as `sequence_parallel_size` of the config says.
         set: values to write first, by dotted path.
-        training_args: what the consumer fills "auto" from; see `resolve`.
+        training_args: what the consumer fills "auto" from; see `check`.
+        launch: the launch file whose arguments count; see `check`.
 
     Raises:
         NotModelledError: something in the config or the model is not modelled; the text names it.
@@ -72,5 +76,5 @@ def memory(  # noqa: PLR0913  every argument stands for an option of the command
     options = Options(
         model, world_size, target, consumer, *given, gpus_per_node, set, training_args, sp, imbalance
     )
-    options = options._replace(room=None if gpu is None else gpu_of(gpu).room())
+    options = options._replace(launch=launch, room=None if gpu is None else gpu_of(gpu).room())
     return ask(source if isinstance(source, Document) else read(source), options).answer()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.check.build_job import asked, build_job
+from dsconfig.check.build_job import MappingSource, asked, build_job, mapping
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.boundary import OUTSIDE
 from dsconfig.consumers.consumer_versions import parted
@@ -35,7 +36,7 @@ from dsconfig.resolve.lora import adapter_of
 from dsconfig.resolve.missing_arguments import resolved
 from dsconfig.resolve.model_source import ModelSource, model_of
 from dsconfig.resolve.override_micro_batch import LONGEST, samples, with_micro_batch
-from dsconfig.resolve.resolve import MappingSource, mapping, resolve_job
+from dsconfig.resolve.resolve import resolve_job
 from dsconfig.resolve.run import Run
 from dsconfig.resolve.unmodelled import of_optimizer, optimizer_of, unmodelled
 
@@ -73,6 +74,7 @@ class Options(NamedTuple):
     training_args: MappingSource = None
     sp: int | None = None
     imbalance: float | None = None
+    launch: str | os.PathLike[str] | None = None
     job: Job | None = None
     """The job, where it is known already; None: it follows from target, world size and consumer."""
     room: int | None = None
@@ -80,7 +82,8 @@ class Options(NamedTuple):
 
     def job_of(self, located: LocatedConfig) -> Job:
         """The job of a config."""
-        return self.job or build_job(located, asked(self.target, self.world_size, self.consumer))
+        said = asked(self.target, self.world_size, self.consumer, launch=self.launch)
+        return self.job or build_job(located, said)
 
     def refuse(self) -> None:
         """Refuse what is impossible."""

@@ -25,6 +25,17 @@ class Model(NamedTuple):
     config: Mapping[str, Json]
 
 
+def of_sizes(parameters: int, hidden: int, layers: int, *, heads: int = 0, vocabulary: int = 0) -> Shape:
+    """A decoder of these sizes.
+
+    Raises:
+        ValueError: there is no such model.
+    """
+    from dsconfig.memory.models.presets import like
+
+    return like(parameters, hidden, layers, heads=heads, vocabulary=vocabulary)
+
+
 def model_of(source: ModelSource) -> Model:
     """The model.
 

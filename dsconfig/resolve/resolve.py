@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from dsconfig.check.build_job import asked, build_job
+from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of, mapping
 from dsconfig.consumers.autofill import Assumed
 from dsconfig.consumers.autofill.autofill import Filling
 from dsconfig.core.batch import KEYS
@@ -35,23 +35,22 @@ if TYPE_CHECKING:
     from dsconfig.job.job import Job
 
 _OF_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
-MappingSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str] | None"
-"""A mapping, or the path of a JSON or YAML file that holds one."""
 
 
 def resolve(  # noqa: PLR0913  every argument stands for an option of the command
     source: ConfigSource | Document,
-    world_size: int | None = None,
-    target: str | Target | None = None,
-    consumer: str | None = None,
     *,
+    target: str | Target | None = None,
+    world_size: int | None = None,
+    consumer: str | None = None,
+    training_args: MappingSource = None,
+    model: ModelSource | None = None,
+    launch: str | os.PathLike[str] | None = None,
     tp: int | None = None,
     pp: int | None = None,
     sp: int | None = None,
     ep: int | None = None,
     set: Mapping[str, Json] | None = None,
-    training_args: MappingSource = None,
-    model_config: MappingSource = None,
 ) -> Run:
     """Resolve a config for a number of ranks.
 
@@ -67,9 +66,10 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         sp: ranks that share one sequence; None: likewise.
         ep: ranks that share the experts; None: 1.
         set: values to write first, by dotted path.
-        training_args: what the consumer fills "auto" from, as in `TrainingArguments.to_dict()`.
-        model_config: the model's `config.json`, for its hidden size; None: of the model that the config's own
-            block or its launch file names, where that is on disk.
+        training_args: what the consumer fills "auto" from; see `check`.
+        model: the model, for its hidden size; None: that which the config's own block or its launch file
+            names, where that is on disk; see `check`.
+        launch: the launch file whose arguments count; see `check`.
 
     Raises:
         UnknownWorldSizeError: nothing says how many ranks there are; `.formula` is the batch in their number.
@@ -79,10 +79,8 @@ def resolve(  # noqa: PLR0913  every argument stands for an option of the comman
         ValueError: an argument is impossible.
     """
     located = locate(source if isinstance(source, Document) else read(source))
-    job = build_job(located, asked(target, world_size, consumer))
-    return resolve_job(
-        located, job, (tp, pp, sp, ep), set or {}, mapping(training_args), mapping(model_config)
-    )
+    job = build_job(located, asked(target, world_size, consumer, known_of(model), launch=launch))
+    return resolve_job(located, job, (tp, pp, sp, ep), set or {}, mapping(training_args), None)
 
 
 def resolve_job(
@@ -151,15 +149,6 @@ def _require_batch(config: JsonObject, assumed: Assumed) -> None:
             f"`{unknown[0]}` of the job is not known: its launch file leaves it to the run",
             "give it as `training_args`, or by `--training-args FILE`",
         )
-
-
-def mapping(source: MappingSource) -> Mapping[str, Json] | None:
-    """The mapping itself, or the one in the file."""
-    if source is None or isinstance(source, Mapping):
-        return source
-    from dsconfig.document.mapping_file import read_mapping
-
-    return read_mapping(source)
 
 
 def _run(written: Written, filling: Filling, chosen: Runtime, seen: Reading) -> Run:

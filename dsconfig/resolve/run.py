@@ -45,4 +45,4 @@ class Run:
 
         divided = self.data_parallel_size == self.world_size or "sequence_parallel_size" in self.config
         size = self.world_size if divided else int(self.data_parallel_size)
-        return check(self.config, self.release, size, "deepspeed")
+        return check(self.config, target=self.release, world_size=size, consumer="deepspeed")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
+
+from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of, mapping
 from dsconfig.core.releases import Target
-from dsconfig.launch.config_source import ConfigSource
-from dsconfig.resolve.effective import Shown, effective
-from dsconfig.resolve.resolve import MappingSource, mapping
+from dsconfig.launch.config_source import ConfigSource, read
+from dsconfig.launch.located_config import locate
+from dsconfig.resolve.effective import Shown, effective_in
 
 
 def show(
     source: ConfigSource,
     *keys: str,
-    world_size: int | None = None,
     target: str | Target | None = None,
+    world_size: int | None = None,
     consumer: str | None = None,
     training_args: MappingSource = None,
-    model_config: MappingSource = None,
+    model: ModelSource | None = None,
+    launch: str | os.PathLike[str] | None = None,
     every: bool = False,
 ) -> Shown:
     """The value of every key that counts, and where it comes from: `.values`, each with `.key` and `.origin`.
@@ -28,7 +32,8 @@ def show(
         target: the release that reads it, of a range the newest; None: as for `check`.
         consumer: who reads the file; see `check`.
         training_args: what the consumer fills "auto" from; see `resolve`.
-        model_config: the model's `config.json`, for its hidden size; None: see `resolve`.
+        model: the model, for its hidden size; None: see `resolve`.
+        launch: the launch file whose arguments count; see `check`.
         every: whether to list the defaults of sections that are not written, too.
 
     Raises:
@@ -37,13 +42,6 @@ def show(
         UnknownReleaseError: the target names no release.
         ValueError: an argument is impossible.
     """
-    return effective(
-        source,
-        world_size,
-        target,
-        consumer,
-        training_args=mapping(training_args),
-        model_config=mapping(model_config),
-        every=every,
-        keys=keys,
-    )
+    located = locate(read(source))
+    job = build_job(located, asked(target, world_size, consumer, known_of(model), launch=launch))
+    return effective_in(located, job, training_args=mapping(training_args), every=every, keys=keys)

@@ -80,7 +80,7 @@ def get_compatible_gpus_v01(
     return batch, sizes
 
 
-def get_compatible_gpus_v02(  # noqa: PLR0913 - DeepSpeed's signature
+def get_compatible_gpus_v02(
     micro_batches: Sequence[int],
     max_acceptable_batch_size: int,
     current_num_gpus: int,

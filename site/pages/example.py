@@ -46,7 +46,7 @@ def newest(path: str) -> str:
 
 @cache
 def _effects(text: str, release: str) -> frozenset[Effect]:
-    return frozenset(found.effect for found in check(text, release, consumer="deepspeed"))
+    return frozenset(found.effect for found in check(text, target=release, consumer="deepspeed"))
 
 
 def _candidates(path: str, release: str) -> Iterator[JsonObject]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from dsconfig.cli.markdown import dedented
-from dsconfig.fix.fix import fix
+from dsconfig.fix.fix import FixResult, fix
 from dsconfig.render.diff import unified
 from dsconfig.rules import RULES, Rule
 from pages import markdown, places, said
@@ -84,13 +84,14 @@ def _example(example: Example, circumstances: str) -> Iterator[str]:
 def _fixed(example: Example) -> Iterator[str]:
     """What `fix` makes of it."""
     source = json.loads(example.text) if example.as_dict else f"{example.text}\n"
-    fixed = fix(source, True, example.target, example.world_size, example.consumer)
+
+    def fixing(*, unsafe: bool) -> FixResult:
+        target, size, consumer = example.target, example.world_size, example.consumer
+        return fix(source, unsafe=unsafe, target=target, world_size=size, consumer=consumer)
+
+    fixed = fixing(unsafe=True)
     if fixed.applied and not example.as_dict:
-        safe = (
-            ""
-            if fix(source, False, example.target, example.world_size, example.consumer) == fixed
-            else " --unsafe-fixes"
-        )
+        safe = "" if fixing(unsafe=False).text == fixed.text else " --unsafe-fixes"
         diff = unified(f"{example.text}\n", str(fixed), "as written", "fixed")
         yield markdown.fence("".join(diff), "diff", f"dsconfig fix{safe} --diff")
 

@@ -61,7 +61,13 @@ class Case:
     def check(self) -> Report:
         source = self.entry["config"] if "config" in self.entry else self.entry["text"]
         known = {name: self.entry[name] for name in KNOWN if name in self.entry}
-        return check(source, self.target, self.entry.get("world_size"), self.consumer, **known)
+        return check(
+            source,
+            target=self.target,
+            world_size=self.entry.get("world_size"),
+            consumer=self.consumer,
+            **known,
+        )
 
 
 def place(rule: Rule) -> Path:

@@ -30,7 +30,7 @@ def test_every_release_stands_in_one_stretch() -> None:
     stretches = compat(read_text(OLD))
     assert [release for each in stretches for release in each.releases] == list(RELEASES)
     for each in stretches:
-        report = dsconfig.check(OLD, each.releases[0])
+        report = dsconfig.check(OLD, target=each.releases[0])
         assert (each.word == "taken") == report.ok
         if each.reason is not None:
             assert each.reason.code in {found.code for found in report}

@@ -52,7 +52,7 @@ def test_stage_2_at_rest_is_the_weights_and_a_share_of_twelve_bytes(run: Runs) -
 
 
 def test_the_verb_and_the_function_say_the_same(run: Runs, here: Path) -> None:
-    found = dsconfig.memory(here / "ds.json", "llama-2-7b", 8, "0.19.8").to_dict()
+    found = dsconfig.memory(here / "ds.json", model="llama-2-7b", world_size=8, target="0.19.8").to_dict()
     said = estimated(run)
     said.pop("limits")
     assert said == found

@@ -102,7 +102,9 @@ def test_weights_are_flattened_on_the_host_where_the_gpu_lacks_room(run: Runs) -
     assert run(*RUN, *target, "--fit", "48GiB").out.startswith("fits 48.00 GiB as it is")
     before = [estimate(run, *RUN, "--target", "0.18.9", *size) for size in ((), ("--gpu", "48GiB"))]
     assert load(before[0]) == load(before[1])
-    told = memory(CONFIG, "Qwen/Qwen2.5-14B", 8, "0.19.8", checkpointing=True, gpu="48GiB")
+    told = memory(
+        CONFIG, model="Qwen/Qwen2.5-14B", world_size=8, target="0.19.8", checkpointing=True, gpu="48GiB"
+    )
     assert json.loads(json.dumps(told.to_dict()))["rank"] == small["rank"]
 
 

@@ -53,7 +53,7 @@ def test_the_key_of_the_config_says_it_too_and_divides_the_batch(run: Runs, here
     by_key = estimated(run)
     assert by_key["rank"] == by_option["rank"]
     said = dsconfig.memory(
-        here / "ds.json", "llama-3-8b", 16, "0.19.8", sequence_length=65536, sp=4
+        here / "ds.json", model="llama-3-8b", world_size=16, target="0.19.8", sequence_length=65536, sp=4
     ).to_dict()
     assert said["rank"] == by_key["rank"]
 

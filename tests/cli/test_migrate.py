@@ -208,7 +208,7 @@ def test_the_block_is_handed_over_and_its_batch_written_in(here: Path, run: Runs
     )
     assert handed == json.loads(ELASTIC)
     assert written == plan(handed).apply(handed, 8)
-    assert dsconfig.check(written, "0.19.8", world_size=8).ok
+    assert dsconfig.check(written, target="0.19.8", world_size=8).ok
     assert run("elastic", "plan", "a.elasticity.json").code == 0
 
 
@@ -216,7 +216,7 @@ def test_the_batch_is_that_of_the_old_release(here: Path, run: Runs) -> None:
     block = {"enabled": True, "max_train_batch_size": 100, "micro_batch_sizes": [7, 9, 11], "version": 0.1}
     Path("a.json").write_text(json.dumps({"elasticity": block}))
     assert run("migrate", *WAY, "--world-size", "1", "-o", "b.json", "a.json").code == 1
-    old = dsconfig.resolve("a.json", 1, "0.14.5")
+    old = dsconfig.resolve("a.json", world_size=1, target="0.14.5")
     assert json.loads(Path("b.json").read_text())["train_batch_size"] == old.train_batch_size
     assert json.loads(Path("b.elasticity.json").read_text()) == {"elasticity": block}
 

@@ -176,10 +176,10 @@ def test_a_launch_file_that_trains_adapters_exceeds_no_host(here: Path) -> None:
     path = here / "ds" / "z.json"
     offload = {"stage": 2, "offload_optimizer": {"device": "cpu"}}
     path.write_text(json.dumps({**json.loads(path.read_text()), "zero_optimization": offload}))
-    codes = {found.code for found in check(str(path), "0.19.8", 8, host_memory=1000)}
+    codes = {found.code for found in check(str(path), target="0.19.8", world_size=8, host_memory=1000)}
     assert "DSC409" not in codes
     (here / "train0.yaml").write_text(RECIPE.format("models/small", "full"))
-    codes = {found.code for found in check(str(path), "0.19.8", 8, host_memory=1000)}
+    codes = {found.code for found in check(str(path), target="0.19.8", world_size=8, host_memory=1000)}
     assert "DSC409" in codes
 
 
@@ -190,7 +190,7 @@ def test_leaves_set_by_a_script_of_the_repository_count(here: Path) -> None:
     (here / "requirements.txt").write_text("transformers==4.57.1\n")
 
     def effects() -> list[str]:
-        found = check("b.json", "0.19.8", 8, model=model)
+        found = check("b.json", target="0.19.8", world_size=8, model=model)
         return [each.effect.value for each in found if each.code == "DSC407"]
 
     assert effects() == ["crashes"]
@@ -211,7 +211,7 @@ def test_its_block_takes_no_number(run: Runs, here: Path) -> None:
 
 
 def test_python_takes_what_stands_in_it() -> None:
-    assert [found.code for found in check(CONFIG, "0.19.8", model=SMALL)] == ["DSC405"]
+    assert [found.code for found in check(CONFIG, target="0.19.8", model=SMALL)] == ["DSC405"]
     with pytest.raises(ValueError, match="nope: no such file"):
         check(CONFIG, model="nope")
     with pytest.raises(ValueError, match="host memory 0: expected an integer of at least 1"):

@@ -72,10 +72,10 @@ def test_what_starts_it_leads_to_it(job: Path, run: Runs, name: str, text: str) 
 @pytest.mark.parametrize("target", ["0.19.8", "0.16.9", "0.3.16"])
 def test_the_config_itself_may_say_so_and_keeps_its_block(target: str) -> None:
     text = json.dumps({"$dsconfig": {"consumer": "elastic"}, **CONFIG, "bf16": {"enabled": True}, "zzz": 1})
-    report = dsconfig.check(text, target)
+    report = dsconfig.check(text, target=target)
     assert (report.consumer, [found.code for found in report.refusals()]) == ("elastic", [])
     assert report.world_sizes is not None
-    fixed = json.loads(dsconfig.fix(text, unsafe=True, target=target))
+    fixed = json.loads(dsconfig.fix(text, unsafe=True, target=target).text)
     assert fixed["elasticity"] == BLOCK
 
 
@@ -98,18 +98,18 @@ def test_settings_speak_of_what_has_a_block(job: Path, run: Runs) -> None:
 
 
 def test_a_typo_in_the_block_is_seen() -> None:
-    (found,) = dsconfig.check({"elasticity": {**BLOCK, "min_gpu": 2}}, "0.19.8", consumer="elastic")
+    (found,) = dsconfig.check({"elasticity": {**BLOCK, "min_gpu": 2}}, target="0.19.8", consumer="elastic")
     assert (found.code, found.path, found.effect.value) == ("DSC102", ("elasticity", "min_gpu"), "ignored")
 
 
 def test_it_resolves_to_a_row_of_the_plan_at_every_release() -> None:
     for target in ("0.16.9", "0.19.8"):
-        run = dsconfig.resolve(CONFIG, 8, target, "elastic")
+        run = dsconfig.resolve(CONFIG, world_size=8, target=target, consumer="elastic")
         assert (run.train_batch_size, "elasticity" in run.config) == (48, False)
         with pytest.raises(dsconfig.ResolveError, match="world size 7"):
-            dsconfig.resolve(CONFIG, 7, target, "elastic")
+            dsconfig.resolve(CONFIG, world_size=7, target=target, consumer="elastic")
     with pytest.raises(dsconfig.ResolveError, match="no `elasticity`"):
-        dsconfig.resolve({"train_batch_size": 8}, 8, LATEST, "elastic")
+        dsconfig.resolve({"train_batch_size": 8}, world_size=8, target=LATEST, consumer="elastic")
 
 
 def test_the_preset_passes_as_it_is(here: Path, run: Runs) -> None:

@@ -29,7 +29,7 @@ TEXT = '{"train_batch_size": 8, "_comment": "é"}\r\n'
 )
 @pytest.mark.parametrize("consumer", ["deepspeed", "transformers"])
 def test_encoding_is_named(data: bytes, says: str, consumer: str) -> None:
-    report = dsconfig.check(data, "0.19.8", consumer=consumer)
+    report = dsconfig.check(data, target="0.19.8", consumer=consumer)
     assert [(finding.code, finding.effect.value) for finding in report if says in finding.message] == [
         ("DSC004", "rejected")
     ]

@@ -10,7 +10,7 @@ TEXT = "{\n" + "\n".join(LINES) + '\n  "train_batch_size": 8, "zero_optimization
 
 
 def test_comments_are_one_finding() -> None:
-    report = dsconfig.check(TEXT, "0.19.8", consumer="transformers")
+    report = dsconfig.check(TEXT, target="0.19.8", consumer="transformers")
     (finding,) = (finding for finding in report if finding.code == "DSC001")
     assert "in 278 places" in finding.message
     assert len(finding.related) == 3
@@ -19,9 +19,11 @@ def test_comments_are_one_finding() -> None:
 
 
 def test_the_fix_removes_them_all() -> None:
-    fixed = fix(TEXT, unsafe=True, target="0.19.8", consumer="transformers")
+    fixed = fix(TEXT, unsafe=True, target="0.19.8", consumer="transformers").text
     assert "//" not in fixed
-    assert not [f for f in dsconfig.check(fixed, "0.19.8", consumer="transformers") if f.code == "DSC001"]
+    assert not [
+        f for f in dsconfig.check(fixed, target="0.19.8", consumer="transformers") if f.code == "DSC001"
+    ]
 
 
 def test_a_comment_behind_brackets_that_stay_open_is_one_place() -> None:

@@ -69,7 +69,7 @@ def test_a_mistake_is_underlined_where_it_is(services: Services, mistake: Mistak
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: f"{mistake.path} {mistake.message[:24]}")
 def test_check_knows_every_mistake_too(mistake: Mistake) -> None:
     path = tuple(mistake.path.split("."))
-    report = dsconfig.check(mistake.config, LATEST)
+    report = dsconfig.check(mistake.config, target=LATEST)
     assert covered(path, {found.path for found in report}), [found.dotted for found in report]
 
 
@@ -274,4 +274,4 @@ def test_meta_keys_and_remarks_are_never_reported(services: Services, name: str)
     config = {name: value, "train_batch_size": 8}
     text = json.dumps(config)
     assert services.ask("validate", "deepspeed.json", language="json", text=text) == []
-    assert [found for found in dsconfig.check(config, LATEST) if found.code != "DSC008"] == []
+    assert [found for found in dsconfig.check(config, target=LATEST) if found.code != "DSC008"] == []

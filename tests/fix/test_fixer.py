@@ -45,13 +45,13 @@ SAFE = """{
 
 
 def test_only_what_is_certain_is_mended_unasked() -> None:
-    assert dsconfig.fix(MIXED, target="0.19.8") == SAFE
+    assert dsconfig.fix(MIXED, target="0.19.8").text == SAFE
 
 
 def test_the_rest_is_mended_when_asked() -> None:
-    text = dsconfig.fix(MIXED, unsafe=True, target="0.19.8")
+    text = dsconfig.fix(MIXED, unsafe=True, target="0.19.8").text
     assert text == SAFE.replace("sise", "size").replace("15099494.4", "15099494")
-    assert dsconfig.check(text, "0.19.8").ok
+    assert dsconfig.check(text, target="0.19.8").ok
 
 
 @pytest.mark.parametrize(
@@ -85,21 +85,21 @@ def test_the_rest_is_mended_when_asked() -> None:
     ],
 )  # fmt: skip
 def test_the_text_itself(text: str, consumer: str, safe: str, unsafe: str | None) -> None:
-    assert dsconfig.fix(text, target="0.19.8", consumer=consumer) == safe
+    assert dsconfig.fix(text, target="0.19.8", consumer=consumer).text == safe
     if unsafe is not None and unsafe != "{}":
-        assert dsconfig.fix(text, unsafe=True, target="0.19.8", consumer=consumer) == unsafe
+        assert dsconfig.fix(text, unsafe=True, target="0.19.8", consumer=consumer).text == unsafe
 
 
 @pytest.mark.parametrize("word", ["True,", "hello, world", "none"])
 def test_words_that_may_mean_two_things_are_left_alone(word: str) -> None:
     text = f'{{"train_batch_size": 8,\n"job": {word}\n}}'
-    assert dsconfig.fix(text, target="0.19.8", consumer="lightning", unsafe=False) == text
+    assert dsconfig.fix(text, target="0.19.8", consumer="lightning", unsafe=False).text == text
 
 
 def test_old_names_are_written_anew() -> None:
     text = """{"train_batch_size": 8, "bfloat16": {"enabled": true},
  "zero_optimization": {"stage": 2, "cpu_offload": true, "stage3_gather_fp16_weights_on_model_save": true}}"""
-    assert json.loads(dsconfig.fix(text, target="0.19.8")) == {
+    assert json.loads(dsconfig.fix(text, target="0.19.8").text) == {
         "train_batch_size": 8,
         "bf16": {"enabled": True},
         "zero_optimization": {
@@ -113,25 +113,25 @@ def test_old_names_are_written_anew() -> None:
 def test_a_comment_that_would_be_lost_makes_a_fix_unsafe() -> None:
     bare = '{"train_batch_size": 8, "amp": {"enabled": false}}'
     kept = '{"train_batch_size": 8, "amp": {"enabled": false // since the upgrade\n}}'
-    assert dsconfig.fix(bare, target="0.19.8") == '{"train_batch_size": 8}'
-    assert dsconfig.fix(kept, target="0.19.8") == kept
-    assert dsconfig.fix(kept, unsafe=True, target="0.19.8") == '{"train_batch_size": 8}'
+    assert dsconfig.fix(bare, target="0.19.8").text == '{"train_batch_size": 8}'
+    assert dsconfig.fix(kept, target="0.19.8").text == kept
+    assert dsconfig.fix(kept, unsafe=True, target="0.19.8").text == '{"train_batch_size": 8}'
 
 
 def test_safe_means_safe_in_every_release_of_a_range() -> None:
     text = '{"train_batch_size": 8, "fp16": {"enabled": true, "loss_scal": 0}}'
-    assert "loss_scale" in dsconfig.fix(text, target="0.19.8")
-    assert dsconfig.fix(text, target=">=0.14,<=0.19.8") == text
+    assert "loss_scale" in dsconfig.fix(text, target="0.19.8").text
+    assert dsconfig.fix(text, target=">=0.14,<=0.19.8").text == text
 
 
 def test_what_is_suppressed_is_not_mended() -> None:
     text = '{"train_batch_size": 8, "prescale_gradients": 1, "$dsconfig": {"ignore": ["DSC113"]}}'
-    assert dsconfig.fix(text, target="0.19.8") == text
+    assert dsconfig.fix(text, target="0.19.8").text == text
 
 
 def test_a_fix_that_would_empty_the_file_waits_for_the_others() -> None:
     text = "no_key_a: 1\nno_key_b: 2\nno_key_c: 3\n"
-    assert dsconfig.fix(text, unsafe=True, target="0.19.8", format="yaml") == "{}\n"
+    assert dsconfig.fix(text, unsafe=True, target="0.19.8", format="yaml").text == "{}\n"
 
 
 def test_unknown_formats_are_named() -> None:
@@ -141,7 +141,7 @@ def test_unknown_formats_are_named() -> None:
 
 @pytest.mark.parametrize("text", ["", "[1]", "\0\1", "{" * 300, "{{ batch }}", '{"a": 1' + "0" * 5000 + "}"])
 def test_hopeless_texts_come_back_as_they_are(text: str) -> None:
-    assert dsconfig.fix(text + "\n", unsafe=True) == text + "\n"
+    assert dsconfig.fix(text + "\n", unsafe=True).text == text + "\n"
 
 
 # -- the engine, with findings made by hand ----------------------------------------------------------------
@@ -253,7 +253,7 @@ def test_a_fix_that_brings_a_finding_is_withdrawn() -> None:
     text = '{"train_batch_size": 8, "zero_optimization": true, "allgather_size": -1}'
     report = check_document(read_text(text), resolve("0.19.8"))
     assert any(found.code == "DSC140" and found.fix is not None for found in report)
-    assert dsconfig.fix(text, unsafe=True, target="0.19.8") == text
+    assert dsconfig.fix(text, unsafe=True, target="0.19.8").text == text
 
 
 @pytest.mark.parametrize(
@@ -273,25 +273,25 @@ def test_a_fix_that_does_harm_is_not_shown(
     plain = check_document(read_text(text), resolve(target), world_size=world_size)
     assert any(found.fix is not None and found.path[: len(path)] == path for found in plain)
     for source in (text, json.loads(text)):
-        report = dsconfig.check(source, target, world_size)
+        report = dsconfig.check(source, target=target, world_size=world_size)
         for found in report:
             if found.path[: len(path)] == path:
                 assert found.fix is None, found.fix
                 assert found.help, "what it would have done is said in words"
-    fixed = dsconfig.fix(text, unsafe=True, target=target, world_size=world_size)
+    fixed = dsconfig.fix(text, unsafe=True, target=target, world_size=world_size).text
     assert json.loads(text).items() <= json.loads(fixed).items()
 
 
 def test_what_waited_for_a_fix_that_is_withdrawn_is_made() -> None:
     text = "train_batch_size: 8\nautotuning:\n    scheduler:\n        type: Adam\ncompile: {disable: true}\n"
-    fixed = dsconfig.fix(text, unsafe=True, target="0.12.3", consumer="transformers", format="yaml")
+    fixed = dsconfig.fix(text, unsafe=True, target="0.12.3", consumer="transformers", format="yaml").text
     assert "scheduler" in fixed, "moved, it would want its arguments"
     assert "compile" not in fixed
 
 
 def test_a_fix_that_holds_is_shown() -> None:
     text = '{"train_batch_size": 8, "train_micro_batch_size": 4}'
-    (found,) = dsconfig.check(text, "0.19.8", world_size=2)
+    (found,) = dsconfig.check(text, target="0.19.8", world_size=2)
     assert found.fix is not None
     assert found.fix.title == "rename to `train_micro_batch_size_per_gpu`"
 
@@ -299,23 +299,25 @@ def test_a_fix_that_holds_is_shown() -> None:
 def test_what_is_safe_for_each_release_and_comment_is_marked_so() -> None:
     text = '{"train_batch_size": 8, "amp": {"enabled": false // why\n}}'
     marks = [
-        found.fix.safe for found in dsconfig.check(text, "0.19.8") if found.code == "DSC104" and found.fix
+        found.fix.safe
+        for found in dsconfig.check(text, target="0.19.8")
+        if found.code == "DSC104" and found.fix
     ]
     assert marks == [False]
 
 
 def test_many_fixes_are_proven_together() -> None:
     text = json.dumps({"train_batch_size": 8, **{f"nobody_knows_{i}": i for i in range(900)}})
-    report = dsconfig.check(text, "0.19.8")
+    report = dsconfig.check(text, target="0.19.8")
     assert sum(found.fix is not None for found in report) == 900
 
 
 def test_all_entries_of_one_name_are_one_finding() -> None:
     text = '{\n  "train_batch_size": 1,\n  "train_batch_size": 2,\n  "train_batch_size": 8\n}\n'
-    found = [each.message for each in dsconfig.check(text, "0.19.8") if each.code == "DSC003"]
+    found = [each.message for each in dsconfig.check(text, target="0.19.8") if each.code == "DSC003"]
     assert found == ["`train_batch_size` is written 3 times: DeepSpeed refuses the file"]
-    assert dsconfig.fix(text, unsafe=True, target="0.19.8") == '{\n  "train_batch_size": 8\n}\n'
+    assert dsconfig.fix(text, unsafe=True, target="0.19.8").text == '{\n  "train_batch_size": 8\n}\n'
     one_line = (
         '{"train_batch_size": 1,\n "train_batch_size": 2, "train_batch_size": 3, "train_batch_size": 8}'
     )
-    assert read_text(dsconfig.fix(one_line, unsafe=True)).value() == {"train_batch_size": 8}
+    assert read_text(dsconfig.fix(one_line, unsafe=True).text).value() == {"train_batch_size": 8}

@@ -29,7 +29,7 @@ def test_fixed_and_migrated_where_it_stands(
     name, text, read = MORE[form]
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_text(text)
-    migrated = migrate(name, "0.19.8", "0.9.5")
+    migrated = migrate(name, to="0.19.8", origin="0.9.5")
     assert migrated.stopped is None
     main(["fix", "--unsafe-fixes", "--target", "0.19.8", name])
     fixed = (tmp_path / name).read_text()
@@ -38,8 +38,8 @@ def test_fixed_and_migrated_where_it_stands(
             assert urlsafe_b64encode(json.dumps(NEW).encode()).decode() in made
         else:
             assert (list(read(made)), list(read(made)["fp16"])) == (list(NEW), ["enabled"])
-    assert not [found for found in check(name, "0.19.8") if found.code == "DSC101"]
-    assert fix(name, unsafe=True, target="0.19.8") == fixed
+    assert not [found for found in check(name, target="0.19.8") if found.code == "DSC101"]
+    assert fix(name, unsafe=True, target="0.19.8").text == fixed
 
 
 def test_what_is_ignored_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

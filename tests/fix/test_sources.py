@@ -21,7 +21,7 @@ def test_the_result_says_what_was_fixed(tmp_path: Path) -> None:
         (MIXED.encode(), "text", "<bytes>"),
     ):
         fixed = dsconfig.fix(source, target="0.19.8")
-        assert (fixed, fixed.source, fixed.name) == (SAFE, kind, name)
+        assert (fixed.text, fixed.source, fixed.name) == (SAFE, kind, name)
         assert [found.code for found in fixed.applied] == [found.code for found in fixed.applied if found.fix]
         assert len(fixed.applied) > 0
         assert fixed.report.target.text == "0.19.8"
@@ -31,7 +31,7 @@ def test_the_result_says_what_was_fixed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrap", [dict, dsconfig.Config.from_dict])
 def test_data_is_fixed_as_the_text_that_it_would_be(wrap: Callable[[Any], Any]) -> None:
     fixed = dsconfig.fix(wrap({"train_batch_size": 8, "zero_optimisation": {"stage": 2}}), unsafe=True)
-    assert json.loads(fixed) == {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+    assert json.loads(fixed.text) == {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
     assert fixed.source == "data"
 
 

@@ -49,6 +49,6 @@ def test_the_same_data_is_fixed_alike_in_every_format() -> None:
         "gradient_predivide_factor": 8,
     }
     lines = "\n".join(f"{key}: {json.dumps(value)}" for key, value in config.items())
-    in_json = dsconfig.fix(json.dumps(config), unsafe=True, target="0.19.8")
-    in_yaml = dsconfig.fix(lines, unsafe=True, target="0.19.8", format="yaml")
+    in_json = dsconfig.fix(json.dumps(config), unsafe=True, target="0.19.8").text
+    in_yaml = dsconfig.fix(lines, unsafe=True, target="0.19.8", format="yaml").text
     assert read_text(in_json).value() == read_text(in_yaml, format="yaml").value() != config

@@ -148,9 +148,9 @@ def _main(argv: tuple[str, ...], stdin: bytes) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("verb", "broken"),
     [
-        (choices.check, "dsconfig.check.check_file check_document"),
+        (choices.check, "dsconfig.check.check_file check"),
         (choices.fix, "dsconfig.cli.run_fix fix_document"),
-        (choices.resolve, "dsconfig.resolve.resolve resolve"),
+        (choices.resolve, "dsconfig.resolve.resolve resolve_job"),
     ],
 )
 def test_what_is_raised_is_seen(

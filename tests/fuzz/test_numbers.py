@@ -116,8 +116,8 @@ FUNCTIONS: dict[str, Callable[[object], object]] = {
     "fix": lambda config: dsconfig.fix(config, unsafe=True),  # type: ignore[arg-type]
     "show": lambda config: dsconfig.show(config, world_size=8),  # type: ignore[arg-type]
     "resolve": lambda config: dsconfig.resolve(config, world_size=8),  # type: ignore[arg-type]
-    "migrate": lambda config: dsconfig.migrate(config, "0.19.8", "0.14.5"),  # type: ignore[arg-type]
-    "memory": lambda config: dsconfig.memory(config, "llama-3-8b", world_size=8),  # type: ignore[arg-type]
+    "migrate": lambda config: dsconfig.migrate(config, to="0.19.8", origin="0.14.5"),  # type: ignore[arg-type]
+    "memory": lambda config: dsconfig.memory(config, model="llama-3-8b", world_size=8),  # type: ignore[arg-type]
 }
 WRITES = ("fix", "migrate")
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import dsconfig
-from dsconfig import AdamWParams, Config, Optimizer, Scheduler, WarmupLRParams, ZeroOptimization
+from dsconfig import Config, Optimizer, Scheduler, ZeroOptimization
 from dsconfig.api import presets
+from dsconfig.types import AdamWParams, WarmupLRParams
 
 
-def zero(stage: int, offload: str | None) -> dsconfig.ZeroOptimizationDict:
+def zero(stage: int, offload: str | None) -> dsconfig.types.ZeroOptimizationDict:
     """The section for a stage that a user chose."""
-    section: dsconfig.ZeroOptimizationDict = {"reduce_bucket_size": 2e8, "overlap_comm": True}
+    section: dsconfig.types.ZeroOptimizationDict = {"reduce_bucket_size": 2e8, "overlap_comm": True}
     if stage == 3:
         section["stage"] = 3
         section["offload_param"] = {"device": "cpu", "pin_memory": True}
@@ -39,7 +40,7 @@ def build(stage: int, lr: float, offload: str | None = None) -> Config:
 def hand_over(config: Config, path: Path) -> dict[str, object]:
     """The dict for DeepSpeed, with a copy on disk."""
     report = config.check(target="0.19.8", world_size=8)
-    if not report:
+    if not report.ok:
         raise SystemExit(str(report))
     for found in report:
         print(found.code, found.dotted, found.effect.value, found.message)

@@ -165,13 +165,13 @@ def test_merge_is_deep_and_the_later_wins() -> None:
 
 def test_params_of_two_types_are_not_mixed() -> None:
     adam = Config(optimizer={"type": "AdamW", "params": {"lr": 1, "betas": (0.9, 0.95)}})
-    assert (adam | {"optimizer": {"params": {"lr": 2}}}).optimizer.params == dsconfig.AdamWParams(
+    assert (adam | {"optimizer": {"params": {"lr": 2}}}).optimizer.params == dsconfig.types.AdamWParams(
         lr=2, betas=(0.9, 0.95)
     )
     other = adam | {"optimizer": {"type": "Lion", "params": {"lr": 2}}}
-    assert other.optimizer.params == dsconfig.LionParams(lr=2)
+    assert other.optimizer.params == dsconfig.types.LionParams(lr=2)
     with pytest.raises(BuildError, match=r"`params` takes `AdamWParams` beside type `\"AdamW\"`"):
-        dsconfig.Optimizer(type="AdamW", params=dsconfig.LionParams(lr=1))
+        dsconfig.Optimizer(type="AdamW", params=dsconfig.types.LionParams(lr=1))
 
 
 @pytest.mark.parametrize("name", ["c.json", "c.yaml"])
@@ -216,11 +216,11 @@ def test_a_config_goes_wherever_a_config_goes() -> None:
     config = Config(train_batch_size=8, zero_optimization={"stage": 2})
     data = config.to_dict()
     assert dsconfig.check(config).to_dict()["files"][0]["path"] == "<config>"  # type: ignore[index]
-    assert json.loads(dsconfig.fix(config)) == data
+    assert json.loads(dsconfig.fix(config).text) == data
     assert dsconfig.resolve(config, world_size=2).triplet == (8, 4, 1)
     assert dsconfig.show(config, "zero_optimization.stage").values[0].value == 2
     assert dsconfig.compat(config) == dsconfig.compat(data)
-    assert json.loads(dsconfig.migrate(config, "0.19.8", "0.14.5").text) == data
+    assert json.loads(dsconfig.migrate(config, to="0.19.8", origin="0.14.5").text) == data
     assert dsconfig.load(config) == config
     jsonschema.validate(config.to_dict(), dsconfig.json_schema("0.19.8"))
     with pytest.raises(TypeError, match="not list"):
@@ -269,7 +269,7 @@ def test_params_follow_their_type() -> None:
     config = Config(optimizer={"type": "AdamW", "params": {"lr": 1, "betas": (0.9, 0.95)}})
     other = config.replace(optimizer__type="Lion")
     assert [change.dotted for change in config.diff(other)] == ["optimizer.type"]
-    assert other.optimizer.params == dsconfig.LionParams(lr=1, betas=(0.9, 0.95))
+    assert other.optimizer.params == dsconfig.types.LionParams(lr=1, betas=(0.9, 0.95))
     kept = config.replace(optimizer__params__amsgrad=True, optimizer__type="Lion")
     assert kept.to_dict()["optimizer"]["params"]["amsgrad"] is True
 

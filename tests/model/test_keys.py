@@ -232,7 +232,7 @@ def test_the_table_is_what_the_walker_yields() -> None:
 
 def test_every_key_of_the_table_is_on_a_path() -> None:
     on_paths = {(info.section, info.name) for _, info in keys()}
-    assert on_paths == {(section, name) for section, (_, names) in SECTIONS.items() for name in names}
+    assert on_paths == {(section, name) for section, (_, names, _) in SECTIONS.items() for name in names}
 
 
 def free_names() -> Iterator[str]:

@@ -211,4 +211,4 @@ def test_what_is_free_is_written_in_words_of_json() -> None:
 
 def test_a_list_of_the_wrong_length() -> None:
     with pytest.raises(BuildError, match=r"`betas` takes a list of 2 numbers or `\"auto\"`, not `\[0\.9\]`"):
-        dsconfig.AdamWParams(lr=1, betas=(0.9,))
+        dsconfig.types.AdamWParams(lr=1, betas=(0.9,))

@@ -67,4 +67,9 @@ def test_the_stub_offers_what_there_is() -> None:
     offered = re.findall(r'^    "(\w+)",$', stub, re.MULTILINE)
     assert sorted(offered) == sorted(dsconfig.__all__)
     assert [name for name in offered if not hasattr(dsconfig, name)] == []
-    assert {"AdamWParams", "BuildError", "ConfigError", "ZeroOptimizationDict"} <= set(offered)
+    assert {"BuildError", "ConfigError", "Fp16", "OffloadOptimizer"} <= set(offered)
+    assert len(dir(dsconfig)) <= 80, "what nobody types is in `dsconfig.types`"
+    types = (ROOT / "dsconfig" / "types.pyi").read_text()
+    offered = re.findall(r'^    "(\w+)",$', types, re.MULTILINE)
+    assert sorted(offered) == dir(dsconfig.types)
+    assert {"AdamWParams", "ZeroOptimizationDict"} <= set(offered)

@@ -6,22 +6,24 @@ from typing import Literal
 from typing_extensions import assert_type
 
 from dsconfig import (
-    AdamWParams,
     Amp,
     Checkpoint,
-    CheckpointWriter,
     Config,
     Fp16,
-    LambParams,
-    LeafModule,
     OffloadOptimizer,
     OffloadParam,
-    OneCycleParams,
     Optimizer,
     Scheduler,
-    WarmupDecayLRParams,
     ZenFlow,
     ZeroOptimization,
+)
+from dsconfig.types import (
+    AdamWParams,
+    CheckpointWriter,
+    LambParams,
+    LeafModule,
+    OneCycleParams,
+    WarmupDecayLRParams,
     ZeroppLocoParam,
 )
 

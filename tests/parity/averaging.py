@@ -78,7 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for release in releases:
         for name, chosen in CONFIGS.items():
             weights = weights_after(release, chosen)
-            apart = any(found.code == "DSC417" for found in check(chosen, release, 2, "deepspeed"))
+            apart = any(
+                found.code == "DSC417"
+                for found in check(chosen, target=release, world_size=2, consumer="deepspeed")
+            )
             trained += weights is not None
             agrees = weights is None or (len(set(weights)) > 1) == apart
             wrong += not agrees

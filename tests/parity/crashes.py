@@ -67,10 +67,14 @@ class Crash:
 
     def disagreement(self) -> str | None:
         """What `dsconfig` contradicts in the case; None where it agrees."""
-        found = [d for d in check(self.bad, self.release, 1, "deepspeed") if d.code == self.code]
+        found = [
+            d
+            for d in check(self.bad, target=self.release, world_size=1, consumer="deepspeed")
+            if d.code == self.code
+        ]
         if not any(d.severity == "error" for d in found):
             return f"dsconfig does not find {self.code} in the bad config"
-        good = check(self.good, self.release, 1, "deepspeed") if self.good else ()
+        good = check(self.good, target=self.release, world_size=1, consumer="deepspeed") if self.good else ()
         errors = [d for d in good if d.severity == "error"]
         return f"dsconfig finds {errors[0].code} in the good config: {errors[0].message}" if errors else None
 

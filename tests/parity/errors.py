@@ -54,7 +54,7 @@ def questions() -> Iterator[Question]:
             for word in reversed(path):
                 config = {word: config if config is not None else {}}
             config["train_batch_size"] = 8
-            yield from _asked("DSC104", LATEST, None, check(config, LATEST), {"config": config})
+            yield from _asked("DSC104", LATEST, None, check(config, target=LATEST), {"config": config})
     for case in cases():
         if case.consumer == "deepspeed":
             content = {name: case.entry[name] for name in ("config", "text") if name in case.entry}

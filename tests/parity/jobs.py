@@ -58,7 +58,7 @@ def differs(theirs: Config, hidden: int, case: Config = _NONE, reader: str | Non
 
     `batch` of a case: that of the data loader; `undecided`: keys that no file decides.
     """
-    report = check("train.yaml", "0.19.8", RANKS, reader)
+    report = check("train.yaml", target="0.19.8", world_size=RANKS, consumer=reader)
     (child,) = report.children or (report,)  # a config that stands in the launch file is judged with it
     found = (*report, *child) if report.children else child
     refused = [each for each in found if each.severity == "error" and each.code.startswith("DSC8")]
@@ -81,7 +81,9 @@ def differs(theirs: Config, hidden: int, case: Config = _NONE, reader: str | Non
     written = child.document.value()
     given = {micro: batch} if batch and isinstance(written, dict) and micro not in written else {}
     try:
-        run = resolve("train.yaml", RANKS, "0.19.8", reader, model_config=model, set=given)
+        run = resolve(
+            "train.yaml", world_size=RANKS, target="0.19.8", consumer=reader, model=model, set=given
+        )
     except ResolveError as error:
         return f"theirs {theirs}, ours {error}"
     expected = {key: value for key, value in theirs["config"].items() if key != "steps_per_print"}

@@ -49,7 +49,11 @@ def theirs(consumer: str, config: dict[str, Any]) -> str | None:
 def compare(consumer: str, path: Path, config: dict[str, Any]) -> str:
     """How the two verdicts stand to each other; disagreements are printed."""
     raised = theirs(consumer, config)
-    errors = [d for d in check(str(path), RELEASE, None, consumer) if d.severity == "error"]
+    errors = [
+        d
+        for d in check(str(path), target=RELEASE, world_size=None, consumer=consumer)
+        if d.severity == "error"
+    ]
     own = [d for d in errors if d.code.startswith("DSC8")]
     if bool(raised) == bool(errors) or (errors and not own):
         return "refused by both" if raised else "DeepSpeed's affair" if errors else "taken by both"

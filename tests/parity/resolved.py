@@ -36,7 +36,9 @@ def generated(release: str, count: int, seed: int) -> Iterator[Promise]:
     verdicts = judging.judge(release, cases)
     for case in cases:
         try:
-            run = dsconfig.resolve(case.source, case.world_size, release, "deepspeed")
+            run = dsconfig.resolve(
+                case.source, world_size=case.world_size, target=release, consumer="deepspeed"
+            )
         except dsconfig.ResolveError as error:
             if verdicts[case.id].ok and {found.effect.value for found in error.diagnostics} != {"crashes"}:
                 raise RuntimeError(f"DeepSpeed {release} takes {case.source!r}: {error}") from error
@@ -52,7 +54,7 @@ def elastic(release: str, count: int, seed: int) -> Iterator[Promise]:
         if case["call"] != "compute" or not isinstance(config, dict) or "elasticity" not in config:
             continue
         try:
-            run = dsconfig.resolve(config, size, release, "deepspeed")
+            run = dsconfig.resolve(config, world_size=size, target=release, consumer="deepspeed")
         except dsconfig.ResolveError:
             continue
         yield _promise(f"elastic-{number}", run, config)

@@ -54,7 +54,7 @@ def needs_environment() -> None:
 def test_engine_trains_with_the_promised_triplet(
     part: dict[str, Any], world_size: int, tmp_path: Path
 ) -> None:
-    run = dsconfig.resolve({**BASE, **part}, world_size, RELEASE)
+    run = dsconfig.resolve({**BASE, **part}, world_size=world_size, target=RELEASE)
     assert run.check().ok
     config = tmp_path / "resolved.json"
     config.write_text(json.dumps(run.config))

@@ -57,7 +57,15 @@ MODEL = {"hidden_size": 1000}
 
 
 def trainer(config: dict[str, Any], args: Any = ARGS, **more: Any) -> Any:
-    return resolve(config, 8, "0.19.8", "transformers", training_args=args, model_config=MODEL, **more)
+    return resolve(
+        config,
+        world_size=8,
+        target="0.19.8",
+        consumer="transformers",
+        training_args=args,
+        model=MODEL,
+        **more,
+    )
 
 
 def test_trainer_fills_everything() -> None:
@@ -121,12 +129,14 @@ def test_without_arguments_nothing_can_be_filled() -> None:
         "`train_batch_size` comes from world size × per_device_train_batch"
     )
     with pytest.raises(ResolveError, match="accelerate fills `train_micro_batch_size_per_gpu` from"):
-        resolve({**BATCH, "zero_optimization": {}}, 8, "0.19.8", "accelerate")
+        resolve({**BATCH, "zero_optimization": {}}, world_size=8, target="0.19.8", consumer="accelerate")
     assert trainer({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {}}, None).triplet == (16, 2, 1)
 
 
 def test_unknown_length_and_hidden_size_stay_auto() -> None:
-    run = resolve(TRAINER, 8, "0.19.8", "transformers", training_args={"warmup_steps": 0.1})
+    run = resolve(
+        TRAINER, world_size=8, target="0.19.8", consumer="transformers", training_args={"warmup_steps": 0.1}
+    )
     unfilled = {message.key for message in run.messages if message.kind == "unfilled"}
     assert unfilled == {
         "scheduler.params.total_num_steps",
@@ -143,7 +153,7 @@ def test_auto_that_nobody_fills_is_refused_in_prepare() -> None:
         trainer(config)
     betas = {**BATCH, "optimizer": {"type": "Adam", "params": {"betas": "auto"}}, "zero_optimization": {}}
     with pytest.raises(ResolveError, match="betas"):
-        resolve(betas, 8, "0.19.8", "accelerate", training_args=ARGS)
+        resolve(betas, world_size=8, target="0.19.8", consumer="accelerate", training_args=ARGS)
 
 
 @pytest.mark.parametrize("consumer", ["transformers", "accelerate"])
@@ -152,9 +162,15 @@ def test_zero_block_and_other_precision_are_refused(consumer: str) -> None:
     args.pop("mixed_precision" if consumer == "transformers" else "bf16")
     config = {"train_micro_batch_size_per_gpu": 1, "fp16": {"enabled": True}}
     with pytest.raises(ResolveError, match="`zero_optimization` is absent"):
-        resolve(config, 1, "0.19.8", consumer, training_args=args)
+        resolve(config, world_size=1, target="0.19.8", consumer=consumer, training_args=args)
     with pytest.raises(ResolveError, match=r"precision bf16 is refused, because `fp16.enabled` is true"):
-        resolve({**config, "zero_optimization": {}}, 1, "0.19.8", consumer, training_args=args)
+        resolve(
+            {**config, "zero_optimization": {}},
+            world_size=1,
+            target="0.19.8",
+            consumer=consumer,
+            training_args=args,
+        )
 
 
 def test_accelerate_fills_as_prepare_does() -> None:
@@ -174,7 +190,7 @@ def test_accelerate_fills_as_prepare_does() -> None:
         "mixed_precision": "fp16",
         "deepspeed_config": {"gradient_accumulation_steps": 3, "gradient_clipping": 0.5, "zero_stage": 3},
     }
-    run = resolve(config, 8, "0.19.8", "accelerate", training_args=args)
+    run = resolve(config, world_size=8, target="0.19.8", consumer="accelerate", training_args=args)
     assert run.triplet == (96, 4, 3)
     assert run.config["gradient_clipping"] == 0.5
     assert run.config["zero_optimization"] == {"stage": 3, "offload_optimizer": {"device": "none"}}

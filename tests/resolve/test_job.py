@@ -80,7 +80,7 @@ def test_the_model_of_a_launch_file_fills_what_hangs_on_its_hidden_size() -> Non
         assert shown(source)[BUCKET] == (1024, "filled")
         run = dsconfig.resolve(source, world_size=2, target="0.19.8")
         assert run.config["zero_optimization"] == {"stage": 3, "reduce_bucket_size": 1024}
-    assert shown("train.yaml", model_config={"hidden_size": 8})[BUCKET] == (64, "filled")
+    assert shown("train.yaml", model={"hidden_size": 8})[BUCKET] == (64, "filled")
 
 
 @pytest.mark.parametrize("consumer", ["transformers", "accelerate"])
@@ -117,7 +117,7 @@ def test_settings_name_the_model_of_every_verb(capsys: pytest.CaptureFixture[str
     assert main(["resolve", "ds.json", *said]) == 0
     assert json.loads(capsys.readouterr().out)["zero_optimization"]["reduce_bucket_size"] == 768 * 768
     Path("ds.json").write_text('{"train_batch_size": 8}')
-    assert main(["memory", "ds.json"]) == 1
+    assert main(["memory", "ds.json"]) == 2  # the script may build the model otherwise
     told = capsys.readouterr().out
     assert told.startswith("124.4 million parameters, 2 ranks")
-    assert "host: does not fit" in told
+    assert "host: unknown: 1.25 GiB of 1.00" in told

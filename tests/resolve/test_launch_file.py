@@ -47,7 +47,10 @@ def test_the_named_config_is_resolved(launch: Path) -> None:
     told = [message.text for message in run.messages]
     assert f"{launch} names z3.json, which accelerate reads" in told
     assert "world size 4 is the launch file's `num_processes`" in told
-    assert resolve(str(launch), 8, "0.19.8", "transformers").consumer == "transformers"
+    assert (
+        resolve(str(launch), world_size=8, target="0.19.8", consumer="transformers").consumer
+        == "transformers"
+    )
 
 
 def test_the_named_config_is_shown(launch: Path) -> None:
@@ -89,7 +92,7 @@ def test_the_block_is_shown_at_its_own_lines(launch: Path) -> None:
 def test_a_launch_file_that_check_refuses(launch: Path, text: str, said: str) -> None:
     launch.write_text(text)
     with pytest.raises(ResolveError, match=said):
-        resolve(str(launch), 2, "0.19.8", training_args=ARGS)
+        resolve(str(launch), world_size=2, target="0.19.8", training_args=ARGS)
 
 
 def test_values_set_first_do_not_excuse_the_launch_file(launch: Path) -> None:

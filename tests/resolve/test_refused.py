@@ -16,7 +16,7 @@ BATCH = {"train_micro_batch_size_per_gpu": 2}
 
 def told(source: Any, size: int | None = 2, target: str = "0.19.8", **options: Any) -> ResolveError:
     with pytest.raises(ResolveError) as caught:
-        resolve(source, size, target, **options)
+        resolve(source, world_size=size, target=target, **options)
     assert caught.value.diagnostics
     return caught.value
 
@@ -61,7 +61,7 @@ def test_what_only_another_loop_dies_of() -> None:
     casts = {**BATCH, "fp16": {"enabled": False, "auto_cast": True}, "bf16": {"enabled": True}}
     casts["zero_optimization"] = {"stage": 0}
     assert "auto_cast" in told(casts, consumer="deepspeed").reason
-    run = resolve(casts, 2, "0.19.8", "transformers", training_args={"bf16": True})
+    run = resolve(casts, world_size=2, target="0.19.8", consumer="transformers", training_args={"bf16": True})
     assert run.triplet == (4, 2, 1), "the Trainer gives inputs by name"
 
 
@@ -85,7 +85,7 @@ def test_a_misspelt_set(key: str, value: Any, said: str, release: str) -> None:
 def test_set_repairs_what_is_written() -> None:
     config = {**BATCH, "zero_optimization": {"stage": 7}}
     assert "stage" in told(config).reason
-    run = resolve(config, 2, "0.19.8", set={"zero_optimization.stage": 2})
+    run = resolve(config, world_size=2, target="0.19.8", set={"zero_optimization.stage": 2})
     assert run.config["zero_optimization"] == {"stage": 2}
 
 
@@ -101,15 +101,15 @@ def test_what_the_file_silences(part: dict[str, Any], taken: bool) -> None:
     codes = [found.code for found in told({**BATCH, **part}).diagnostics]
     silent = {"$dsconfig": {"ignore": codes}, **BATCH, **part}
     for source in (silent, json.dumps(silent)):
-        assert check(source, "0.19.8", 2).ok
+        assert check(source, target="0.19.8", world_size=2).ok
         if taken:
-            assert resolve(source, 2, "0.19.8").triplet == (4, 2, 1)
+            assert resolve(source, world_size=2, target="0.19.8").triplet == (4, 2, 1)
         else:
             assert told(source).diagnostics[0].code == codes[0]
 
 
 def test_the_ranks_that_share_a_model_do_not_count_as_batches() -> None:
-    run = resolve({"train_batch_size": 4}, 8, "0.19.8", tp=2)
+    run = resolve({"train_batch_size": 4}, world_size=8, target="0.19.8", tp=2)
     assert run.triplet == (4, 1, 1)
 
 

@@ -30,7 +30,7 @@ def written(draw: st.DrawFn) -> dict[str, Any]:
 def refused(config: dict[str, Any], size: int, consumer: str | None = None) -> ResolveError | None:
     """The error of resolving the config, if there is one."""
     try:
-        resolve(config, size, "0.19.8", consumer)
+        resolve(config, world_size=size, target="0.19.8", consumer=consumer)
     except ResolveError as error:
         return error
     return None
@@ -46,7 +46,7 @@ def well_worded(error: ResolveError) -> None:
 def test_product_is_the_batch_and_resolving_again_changes_nothing(config: dict[str, Any], size: int) -> None:
     before = copy.deepcopy(config)
     try:
-        run = resolve(config, size, "0.19.8")
+        run = resolve(config, world_size=size, target="0.19.8")
     except ResolveError as error:
         well_worded(error)
         return
@@ -57,14 +57,14 @@ def test_product_is_the_batch_and_resolving_again_changes_nothing(config: dict[s
     assert all(type(value) is int and value > 0 for value in run.triplet)
     assert all(run.config[key] == value for key, value in config.items())
     assert run.config == {**config, **dict(zip(KEYS, run.triplet, strict=True))}
-    again = resolve(run.config, size, "0.19.8")
+    again = resolve(run.config, world_size=size, target="0.19.8")
     assert (again.triplet, again.config, again.messages) == (run.triplet, run.config, ())
 
 
 @settings(deadline=None)
 @given(written(), sizes)
 def test_possible_exactly_where_check_rejects_nothing(config: dict[str, Any], size: int) -> None:
-    report = dsconfig.check(config, "0.19.8", size)
+    report = dsconfig.check(config, target="0.19.8", world_size=size)
     error = refused(config, size)
     assert (error is None) == report.ok
     if error is not None:
@@ -75,7 +75,7 @@ def test_possible_exactly_where_check_rejects_nothing(config: dict[str, Any], si
 @given(st.floats(2.0**53, 1e24), st.sampled_from((None, 2.0, 3.0, 7, 1e9)), sizes)
 def test_beyond_exact_integers_floats_decide(batch: float, micro: float | None, size: int) -> None:
     config = {TRAIN: batch} if micro is None else {TRAIN: batch, MICRO: micro}
-    report = dsconfig.check(config, "0.19.8", size)
+    report = dsconfig.check(config, target="0.19.8", world_size=size)
     rejected = any(found.effect == "rejected" for found in report)
     assert (refused(config, size) is not None) == rejected
 
@@ -84,16 +84,18 @@ def test_beyond_exact_integers_floats_decide(batch: float, micro: float | None, 
 @given(st.integers(1, 500), small, sizes)
 def test_hinted_batch_sizes_work(batch: int, micro: int, size: int) -> None:
     try:
-        resolve({TRAIN: batch, MICRO: micro}, size, "0.19.8")
+        resolve({TRAIN: batch, MICRO: micro}, world_size=size, target="0.19.8")
     except ResolveError as error:
         near_ones = error.hints[0].partition("for example ")[2].partition(";")[0]
         for near in near_ones.split(" or "):
-            assert resolve({TRAIN: int(near), MICRO: micro}, size, "0.19.8").train_batch_size == int(near)
+            assert resolve(
+                {TRAIN: int(near), MICRO: micro}, world_size=size, target="0.19.8"
+            ).train_batch_size == int(near)
 
 
 def test_overdetermined_says_which_two_to_keep() -> None:
     with pytest.raises(ResolveError) as caught:
-        resolve({TRAIN: 320, MICRO: 4, STEPS: 4}, 8, "0.19.8")
+        resolve({TRAIN: 320, MICRO: 4, STEPS: 4}, world_size=8, target="0.19.8")
     assert caught.value.reason == (
         "`train_batch_size` 320 ≠ 4 × 4 × 8 = 128 (micro batch × accumulation steps × world size)"
     )
@@ -104,7 +106,7 @@ def test_overdetermined_says_which_two_to_keep() -> None:
 
 def test_indivisible_names_near_batches_and_sizes() -> None:
     with pytest.raises(ResolveError) as caught:
-        resolve({TRAIN: 96}, 7, "0.19.8")
+        resolve({TRAIN: 96}, world_size=7, target="0.19.8")
     assert caught.value.reason == "`train_batch_size` 96 is not divisible by 7 (world size): 13 × 7 = 91"
     (hint,) = caught.value.hints
     assert hint.startswith(
@@ -127,7 +129,7 @@ def test_indivisible_names_near_batches_and_sizes() -> None:
 )
 def test_impossible(config: dict[str, Any], code: str, said: str) -> None:
     with pytest.raises(ResolveError) as caught:
-        resolve(config, 8, "0.19.8", "deepspeed")
+        resolve(config, world_size=8, target="0.19.8", consumer="deepspeed")
     (found,) = caught.value.diagnostics
     assert found.code == code
     assert said in found.message
@@ -167,39 +169,46 @@ def test_world_size_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("size", [0, -1, True, 2.0, "8"])
 def test_bad_world_size(size: Any) -> None:
     with pytest.raises(ValueError, match="expected an integer of at least 1"):
-        resolve({MICRO: 2}, size, "0.19.8")
+        resolve({MICRO: 2}, world_size=size, target="0.19.8")
 
 
 def test_values_set_first() -> None:
     source = {MICRO: 2, "zero_optimization": {"stage": 1}}
-    run = resolve(source, 4, "0.19.8", set={MICRO: 8, "zero_optimization.stage": 3, "fp16.enabled": True})
+    run = resolve(
+        source,
+        world_size=4,
+        target="0.19.8",
+        set={MICRO: 8, "zero_optimization.stage": 3, "fp16.enabled": True},
+    )
     assert run.train_batch_size == 32
     assert run.config["zero_optimization"] == {"stage": 3}
     assert run.config["fp16"] == {"enabled": True}
     assert source == {MICRO: 2, "zero_optimization": {"stage": 1}}
     with pytest.raises(ValueError, match="cannot be set: `train_micro_batch_size_per_gpu` is not an object"):
-        resolve(source, 4, "0.19.8", set={f"{MICRO}.x": 1})
+        resolve(source, world_size=4, target="0.19.8", set={f"{MICRO}.x": 1})
     with pytest.raises(ValueError, match="is not a key"):
-        resolve(source, 4, "0.19.8", set={"a..b": 1})
+        resolve(source, world_size=4, target="0.19.8", set={"a..b": 1})
 
 
 def test_reads_as_the_release_does(tmp_path: Path) -> None:
     path = tmp_path / "ds.json"
     path.write_text("{train_batch_size: 8 // Hjson\n}")
-    assert resolve(path, 8, "0.19.8").triplet == (8, 1, 1)
+    assert resolve(path, world_size=8, target="0.19.8").triplet == (8, 1, 1)
     with pytest.raises(ResolveError, match="cannot be read") as caught:
-        resolve(path, 8, "0.6.7")
+        resolve(path, world_size=8, target="0.6.7")
     assert caught.value.diagnostics[0].location is not None
     with pytest.raises(ResolveError, match="cannot be read"):
-        resolve("[1]\n", 8, "0.19.8")
+        resolve("[1]\n", world_size=8, target="0.19.8")
 
 
 def test_newest_of_a_range_is_resolved_for() -> None:
-    run = resolve({MICRO: 1}, 1, ">=0.14,<0.15")
+    run = resolve({MICRO: 1}, world_size=1, target=">=0.14,<0.15")
     assert run.release == "0.14.5"
     assert run.messages[0].text == "of the releases >=0.14,<0.15 the newest, 0.14.5, is resolved for"
 
 
 def test_resolved_config_can_be_checked() -> None:
-    assert resolve({MICRO: 2}, 8, "0.19.8").check().ok
-    assert [found.dotted for found in resolve({MICRO: 2, "typo": 1}, 8, "0.19.8").check()] == ["typo"]
+    assert resolve({MICRO: 2}, world_size=8, target="0.19.8").check().ok
+    assert [
+        found.dotted for found in resolve({MICRO: 2, "typo": 1}, world_size=8, target="0.19.8").check()
+    ] == ["typo"]

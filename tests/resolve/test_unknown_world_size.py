@@ -74,7 +74,7 @@ def test_no_number_is_invented(script: str, said: str) -> None:
     assert said in caught.value.source
     assert caught.value.formula in (FORMULA, "train_batch_size = 4 × 8 × 8 × nodes")
     assert check("run.sh").world_size is None
-    assert resolve("run.sh", 16, "0.19.8").train_batch_size == 512
+    assert resolve("run.sh", world_size=16, target="0.19.8").train_batch_size == 512
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_every_verb_leaves_it_open(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_python_functions_leave_it_open() -> None:
     with pytest.raises(UnknownWorldSizeError):
-        memory(CONFIG, SHAPE)
+        memory(CONFIG, model=SHAPE)
     with pytest.raises(UnknownWorldSizeError, match="no world size: give `world_size`") as caught:
         resolve(CONFIG)
     assert (caught.value.source, caught.value.formula) == ("", FORMULA)

@@ -91,7 +91,7 @@ def generated(release: str, consumer: str) -> list[Judged]:
 
 def _generated(release: str, consumer: str) -> Iterator[Judged]:
     for case in generate(release, 240, 11):
-        report = dsconfig.check(case.source, release, case.world_size, consumer)
+        report = dsconfig.check(case.source, target=release, world_size=case.world_size, consumer=consumer)
         config = case.config if case.text is None else read_bytes(case.source, "x").value()
         if isinstance(config, dict) and sound(report):
             yield judge(case.label, config, report, release, consumer)
@@ -124,7 +124,10 @@ def test_on_generated_cases(release: str, consumer: str) -> None:
     ids=("bf16", "offload_param", "offload_optimizer"),
 )
 def test_what_is_null_is_not_switched_on(config: dict[str, Any], release: str) -> None:
-    found = {tuple(finding.path) for finding in dsconfig.check(config, release, 8, consumer="deepspeed")}
+    found = {
+        tuple(finding.path)
+        for finding in dsconfig.check(config, target=release, world_size=8, consumer="deepspeed")
+    }
     assert faults(config, release, "deepspeed") == found
 
 

@@ -25,7 +25,7 @@ def test_it_is_clean_in_every_release_for_every_reader(name: str) -> None:
             texts.setdefault(presets.text(name, release, consumer).encode(), []).append(release)
         for text, releases in texts.items():
             span = f">={releases[0]},<={releases[-1]}"
-            found = dsconfig.check(text, span, 8, consumer)
+            found = dsconfig.check(text, target=span, world_size=8, consumer=consumer)
             told = [(d.code, d.dotted, d.message) for d in found if d.code != BETWEEN_RELEASES]
             assert told == [], (consumer, span)
 
@@ -37,11 +37,11 @@ def test_no_two_come_to_the_same() -> None:
         release = preset.releases[-1]
         run = dsconfig.resolve(
             presets.config(name, release),
-            8,
-            release,
-            reader,
+            world_size=8,
+            target=release,
+            consumer=reader,
             training_args={"bf16": True, "max_steps": 100} if reader == "transformers" else ARGUMENTS,
-            model_config={"hidden_size": 64},
+            model={"hidden_size": 64},
         )
         found[name] = json.dumps(run.config, sort_keys=True)
     assert len(set(found.values())) == len(found)

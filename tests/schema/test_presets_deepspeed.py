@@ -68,7 +68,9 @@ def test_deepspeed_takes_every_preset(release: str) -> None:
 def test_nothing_is_refused_that_deepspeed_takes_without_complaint(release: str) -> None:
     for case in with_dicts(release):
         if verdicts(release)[case.id].ok:
-            report = dsconfig.check(case.config, release, case.world_size, consumer="deepspeed")
+            report = dsconfig.check(
+                case.config, target=release, world_size=case.world_size, consumer="deepspeed"
+            )
             # Of a list, check names the first item that is wrong, and a schema all of them.
             said = {_list(found.path) for found in report}
             places = faults(case.config, release, "deepspeed")

@@ -36,7 +36,7 @@ def test_formulas(stage: int, bf16: JsonObject, optimizer: str, expected: dict[s
         "bf16": bf16,
         "zero_optimization": {"stage": stage, "reduce_bucket_size": 500_000, "overlap_comm": False},
     }
-    found = dsconfig.memory(config, "gpt2", RANKS, optimizer=optimizer, sequence_length=T)
+    found = dsconfig.memory(config, model="gpt2", world_size=RANKS, optimizer=optimizer, sequence_length=T)
     terms = {term.name: term.bytes for term in found.rank.terms}
     assert {name: terms.get(name, 0) for name in expected} == expected
     host = {term.name: term.bytes for term in found.host.terms}

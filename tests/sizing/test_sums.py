@@ -32,7 +32,7 @@ def _add_up(side: Side) -> None:
 
 
 def _hold(config: JsonObject, model: Json, world_size: int, **asked: object) -> None:
-    found = dsconfig.memory(config, model, world_size, zero_init=True, **asked)  # type: ignore[arg-type]
+    found = dsconfig.memory(config, model=model, world_size=world_size, zero_init=True, **asked)  # type: ignore[arg-type]
     _add_up(found.rank)
     _add_up(found.host)
     trained = ("forward", "backward", "step")
@@ -77,7 +77,7 @@ def test_a_bias_of_words_is_a_weight_of_a_layer() -> None:
     model: JsonObject = {"model_type": "bert", "vocab_size": 30_528}
     _hold(_config("quantised"), model, 16)
     built = [
-        dsconfig.memory(_config("offloaded"), model, 16, zero_init=shards).rank.peak["load"]
+        dsconfig.memory(_config("offloaded"), model=model, world_size=16, zero_init=shards).rank.peak["load"]
         for shards in (True, False)
     ]
     assert built[0] == built[1]

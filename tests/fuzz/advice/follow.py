@@ -62,7 +62,7 @@ def attempts(
     taken: Callable[[str, str], bool] = lambda *_: True,
 ) -> Iterator[Attempt]:
     """Follow each way of each help that a check of the config gives, and that is to be `taken`."""
-    report = check(data, target, world_size, consumer)
+    report = check(data, target=target, world_size=world_size, consumer=consumer)
     assert report.document is not None
     context = Context(Source(report.document, consumer, world_size), NUMBERS[report.target.releases[-1]])
     for found in report:
@@ -130,7 +130,7 @@ def _leads_on(found: Diagnostic, now: Report, before: Report, steps: int) -> boo
 def _judged(data: Any, before: Report, way: Way = ()) -> Report:
     """The config as it was judged before, on the number of GPUs that the way names."""
     world_size = next((step.count for step in way if isinstance(step, Ranks)), before.world_size)
-    return check(data, before.target, world_size, before.consumer)
+    return check(data, target=before.target, world_size=world_size, consumer=before.consumer)
 
 
 def _done(scene: Scene, way: Way) -> Any:

@@ -1,0 +1,22 @@
+"""Types of the sections of a config: every section class, the classes of parameters, and a TypedDict for each.
+
+    from dsconfig.types import AdamWParams, ZeroOptimizationDict
+
+The sections at the root of a config are in `dsconfig` itself, too.
+"""
+
+from __future__ import annotations
+
+
+def __getattr__(name: str) -> object:
+    from dsconfig import model
+
+    if name not in model.__all__:
+        raise AttributeError(f"module 'dsconfig.types' has no attribute {name!r}")
+    return getattr(model, name)
+
+
+def __dir__() -> list[str]:
+    from dsconfig import model
+
+    return sorted(model.__all__)
