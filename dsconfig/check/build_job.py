@@ -68,14 +68,15 @@ def asked(
     return said._replace(
         target=chosen and Fact(chosen, chosen.origin, chosen.text),
         world_size=None if world_size is None else Fact(world_size, "argument", "--world-size"),
-        arguments=_arguments(training_args) or said.arguments,
+        arguments=arguments(training_args) or said.arguments,
         launch=None if launch is None else Fact(os.fspath(launch), "argument", "--launch"),
     )
 
 
-def _arguments(source: MappingSource) -> Fact[Given] | None:
-    arguments = mapping(source)
-    return None if arguments is None else Fact(Given(arguments), "argument", "training_args")
+def arguments(source: MappingSource) -> Fact[Given] | None:
+    """The training arguments that are given, as a fact; see `mapping` for what it raises."""
+    found = mapping(source)
+    return None if found is None else Fact(Given(found), "argument", "training_args")
 
 
 def mapping(source: MappingSource) -> Mapping[str, Json] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from dsconfig.check.build_job import asked_model, build_job
+from dsconfig.check.build_job import arguments, asked_model, build_job
 from dsconfig.check.discover import excluded
 from dsconfig.check.overrides import Asked
 from dsconfig.check.rule_selection import Selection, selection
@@ -13,7 +13,7 @@ from dsconfig.check.settings_resolver import Nearest, merged
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import Origin, Target, UnknownReleaseError
 from dsconfig.core.releases import resolve as resolve_target
-from dsconfig.job.consumer import Reader, given
+from dsconfig.job.consumer import Given, Reader, given
 from dsconfig.job.job import Fact, Job, layer, of_reader
 from dsconfig.job.run_facts import Known, Model, named_in
 from dsconfig.job.settings import Settings
@@ -139,6 +139,7 @@ def layers(
         target=found if is_asked else None,
         consumer=who if who and who.origin == "argument" else None,
         world_size=None if asked.world_size is None else Fact(asked.world_size, "argument", "--world-size"),
+        arguments=_arguments(asked),
         launch=None if asked.launch is None else Fact(asked.launch, "argument", "--launch"),
     )
     size = None if settings.world_size is None else Fact(settings.world_size, "settings", settings.where)
@@ -148,6 +149,16 @@ def layers(
         world_size=size,
     )
     return said, configured
+
+
+def _arguments(asked: Asked) -> Fact[Given] | None:
+    """The training arguments that are asked for, which have to be there."""
+    try:
+        return arguments(asked.training_args)
+    except OSError as error:
+        asked.refuse(f"{error.filename}: {(error.strerror or str(error)).lower()}")
+    except ValueError as error:
+        asked.refuse(str(error))
 
 
 def target_of(asked: Asked, settings: Settings) -> Target:

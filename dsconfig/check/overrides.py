@@ -36,5 +36,6 @@ class Asked(NamedTuple):
     stdin_filename: str | None = None
     model: str | None = None
     launch: str | None = None
+    training_args: str | None = None
     host_memory: int | None = None
     gpus_per_node: int | None = None

@@ -116,6 +116,7 @@ def add_checking(parser: Container) -> None:
     add("--world-size", type=world_size, metavar="N", help="the number of processes; unknown by default")
     add("--consumer", type=consumer, metavar="READER", help=_READER)
     add_launch(add)
+    add("--training-args", metavar="FILE", help="what the consumer is started with, JSON or YAML")
     told = "the model: its config.json, its folder, or a name (default: what a launch file of the job names)"
     add("--model", metavar="MODEL", help=told)
     add("--host-memory", type=amount, metavar="SIZE", help="the memory of a host, such as 1TiB")

@@ -13,7 +13,7 @@ from dsconfig.cli.files import mapping, read, reason, write
 from dsconfig.cli.memory_fit import exit_code, fit, largest, margin
 from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.plot_output import NEEDS_MATPLOTLIB, plotted
-from dsconfig.cli.resolve_helpers import assignment, explain, refuse_open, tell
+from dsconfig.cli.resolve_helpers import assignment, explain, in_flags, refuse_open, tell
 from dsconfig.cli.size_arguments import amount, count, gpu, times
 from dsconfig.render.fingerprint import as_json
 from dsconfig.render.printable import printable
@@ -158,7 +158,7 @@ def run(args: argparse.Namespace) -> int:
             raise
         refuse(f"{error.filename}: {reason(error)}")
     except ValueError as error:
-        refuse(printable(str(error)))
+        refuse(printable(in_flags(str(error))))
     if args.plot:
         _plot(found, args, suffix)
     return _write(args, found)

@@ -71,7 +71,7 @@ def in_force(args: argparse.Namespace, document: Document, located: LocatedConfi
         refuse(str(error))
     # The verb itself opens the model that is asked for.
     known = known_of(asked._replace(model=None), said)
-    asked = asked._replace(world_size=args.world_size)
+    asked = asked._replace(world_size=args.world_size, training_args=None)  # the verb itself fills in
     return build_job(located or locate(document), *layers(asked, said, target, reader_of(asked, said), known))
 
 

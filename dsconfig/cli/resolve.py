@@ -11,7 +11,7 @@ from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, refuse_inputs, write
 from dsconfig.cli.json_values import plain, unspeakable
 from dsconfig.cli.parser import tell_exit_codes
-from dsconfig.cli.resolve_helpers import assignment, explain, refuse_open
+from dsconfig.cli.resolve_helpers import assignment, explain, in_flags, refuse_open
 from dsconfig.core.diagnostic import dotted
 from dsconfig.core.releases import NUMBERS
 from dsconfig.render.fingerprint import as_json
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         explain(error, sys.stderr)
         return FINDINGS
     except ValueError as error:
-        refuse(str(error))
+        refuse(in_flags(str(error)))
     refused = any(message.kind == "refused" for message in found.messages)
     if found.mismatches or refused:
         _report(found, sys.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -49,12 +50,40 @@ def refuse_open(error: UnknownWorldSizeError, how: str = "--world-size") -> NoRe
     refuse(printable(f"no world size: {'; '.join((*told, *error.advice))}"))
 
 
+_FLAGS = {
+    "`training_args`": "`--training-args FILE`",
+    "`world_size`": "`--world-size N`",
+    "`model`": "`--model`",
+    "`micro_batch`": "`--micro-batch 1`",
+    **{f"`{name}`": f"`--{name}`" for name in ("tp", "pp", "sp", "ep")},
+}
+"""What the parameters of functions, which errors name, are called on the command line."""
+
+
+def in_flags(text: str) -> str:
+    """An error's words with the command's options in place of the parameters of a function."""
+    for parameter, flag in _FLAGS.items():
+        text = text.replace(parameter, flag)
+    return re.sub(r"`set=\{([^}]*)\}`", lambda found: f"`{_as_options(found[1])}`", text)
+
+
+def _as_options(entries: str) -> str:
+    """Entries of a dict of values to set as options: `"bf16.enabled": True` as `--set bf16.enabled=true`."""
+    pairs = re.findall(r'"([^"]+)": (\w+)', entries)
+    return " ".join(
+        f"--set {key}={value.lower() if value in ('True', 'False') else value}" for key, value in pairs
+    )
+
+
 def explain(error: ResolveError, stream: TextIO, advice: tuple[str, ...] = ()) -> None:
     """Say why a config cannot be resolved, and what to change; `advice`: what else the verb has to offer."""
     from dsconfig.render.terminal import style_of
     from dsconfig.render.wrap import flowed
 
     style = style_of(stream)
-    lines = [f"{style.paint('error', 'error')}: {style.paint(printable(error.reason), 'bold')}\n"]
-    lines += [f"  {style.paint('=', 'place')} {printable(hint)}\n" for hint in (*error.hints, *advice)]
+    lines = [f"{style.paint('error', 'error')}: {style.paint(printable(in_flags(error.reason)), 'bold')}\n"]
+    lines += [
+        f"  {style.paint('=', 'place')} {printable(hint)}\n"
+        for hint in (*map(in_flags, error.hints), *advice)
+    ]
     stream.write(flowed("".join(lines), style))

@@ -12,6 +12,7 @@ from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
 from dsconfig.cli.files import mapping, read
 from dsconfig.cli.json_values import plain
 from dsconfig.cli.parser import tell_exit_codes
+from dsconfig.cli.resolve_helpers import in_flags
 from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             keys=args.keys,
         )
     except ResolveError as error:
-        complain(str(error))
+        complain(in_flags(str(error)))
         return FINDINGS
     except ValueError as error:
         refuse(str(error))

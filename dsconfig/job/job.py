@@ -111,22 +111,24 @@ class Job(NamedTuple):
     def reader(self) -> Reader:
         """Who reads the config, with what that is known by, as reports show it."""
         assert self.consumer is not None
-        consumer, arguments = self.consumer.value, self.arguments
-        size = self.world_size
-        launched = size is not None and size.origin in ("launch file", "script")
+        consumer, arguments, size = self.consumer.value, self.arguments, self.world_size
+        launched = size if size is not None and size.origin in _LAUNCHED else None
+        given = arguments if arguments is not None and arguments.origin in _LAUNCHED else None
         return Reader(
             consumer.name,
             self.consumer.source,
             self.consumer.origin,
             consumer.likely,
             arguments.value if arguments else None,
-            size.value if size is not None and launched else None,
+            launched.value if launched else None,
             consumer.version,
-            arguments.source if arguments else size.source if size is not None and launched else "",
+            given.source if given else launched.source if launched else "",
             self.known,
             consumer.others,
         )
 
+
+_LAUNCHED = ("launch file", "script")
 
 NOTHING = Job()
 

@@ -81,8 +81,8 @@ def _uneven(error: UnevenError, parallelism: Parallelism) -> ResolveError:
 
 def _unknown(degree: Degree) -> ResolveError:
     """The error of a degree of which only the program's own code shows what it does to the batch."""
-    flag = {"tensor": "--tp", "pipeline": "--pp"}.get(degree.kind, "--sp")
-    flags = "--tp or --pp" if degree.kind == "model" else flag
+    flag = {"tensor": "`tp`", "pipeline": "`pp`"}.get(degree.kind, "`sp`")
+    flags = "`tp` or `pp`" if degree.kind == "model" else flag
     return ResolveError(
         f"the data-parallel size is not known: {degree}",
         (f"give {flags}: how many ranks share one sample (1: DeepSpeed counts every rank)",),

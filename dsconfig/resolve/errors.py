@@ -58,7 +58,7 @@ class UnknownWorldSizeError(ResolveError):
     """
 
     def __init__(self, source: str = "", formula: str | None = None, advice: Iterable[str] = ()) -> None:
-        give = "give `world_size` (--world-size N), or set WORLD_SIZE in the environment"
+        give = "give `world_size`, or set WORLD_SIZE in the environment"
         reason = f"no world size: {source}" if source else f"no world size: {give}"
         self.source, self.formula, self.advice = source, formula, tuple(advice)
         told = (*([formula] if formula else []), *([give] if source else []), *self.advice)

@@ -143,12 +143,10 @@ def ask(document: Document, options: Options) -> Question:
     said = told(document, job.reader)
     own = of_file(document.value(), document.name).model
     if own and own.barred and options.model is None:
-        raise NotModelledError(f"the model {own.shown} {OUTSIDE}, and is not read", "name it with `--model`")
+        raise NotModelledError(f"the model {own.shown} {OUTSIDE}, and is not read", "give it as `model`")
     source = options.model or (own.named if own else said.model)
     if source is None:
-        raise NotModelledError(
-            "no model", "give `model`, or `--model`: its config.json, or a name such as llama-3-8b"
-        )
+        raise NotModelledError("no model", "give `model`: its config.json, or a name such as llama-3-8b")
     model = model_of(source)
     changes = dict(options.set or {})
     changes |= {} if options.micro_batch is None else {MICRO: options.micro_batch}
@@ -230,7 +228,7 @@ def _refuse_overwritten(document: Document, changes: Mapping[str, Json]) -> None
         if found.key.partition(".")[0] in _SIZED and not known:
             raise NotModelledError(
                 f"{found.place} writes `{found.key}` before DeepSpeed starts, and the file does not tell it",
-                f"give it by `--set {found.key}=VALUE`",
+                f'give `set={{"{found.key}": VALUE}}`',
             )
 
 

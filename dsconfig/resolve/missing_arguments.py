@@ -42,7 +42,7 @@ def resolved(
                 config,
                 f"`{'` and `'.join(missing)}` {are} `auto`, and what is filled in is not known",
                 *(_ASKED[key] for key in missing),
-                "or give the arguments as `training_args`, or by `--training-args FILE`",
+                "or give the arguments as `training_args`",
             ) from None
         args = {name: config[key] for key, name in _ARGUMENTS.items() if type(config.get(key)) is int}
         args |= {name: True for name in PRECISIONS if _enabled(config, name) is True}
@@ -53,9 +53,9 @@ def resolved(
 
 _ARGUMENTS = {MICRO: "per_device_train_batch_size", STEPS: "gradient_accumulation_steps"}
 _ASKED = {
-    MICRO: "give `micro_batch`, or `--micro-batch 1`",
-    "fp16.enabled": "write `--set fp16.enabled=true`",
-    "bf16.enabled": "write `--set bf16.enabled=true`",
+    MICRO: "give `micro_batch`",
+    "fp16.enabled": 'give `set={"fp16.enabled": True}`',
+    "bf16.enabled": 'give `set={"bf16.enabled": True}`',
 }
 
 

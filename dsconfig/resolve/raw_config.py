@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ class Written:
             raise ResolveError(
                 f"{places} writes `{'`, `'.join(keys)}` before DeepSpeed starts, so that {document.name} "
                 "does not tell the batch",
-                [f"give what it writes: {' '.join(f'--set {key}=N' for key in keys)}"],
+                [f"give what it writes: `set={{{', '.join(f'{json.dumps(key)}: N' for key in keys)}}}`"],
             )
 
     def overwritten(self, document: Document) -> list[Message]:

@@ -147,7 +147,7 @@ def _require_batch(config: JsonObject, assumed: Assumed) -> None:
             left,
             config,
             f"`{unknown[0]}` of the job is not known: its launch file leaves it to the run",
-            "give it as `training_args`, or by `--training-args FILE`",
+            "give it as `training_args`",
         )
 
 

@@ -94,7 +94,7 @@ def _require_arguments(filling: Filling, assumed: Assumed) -> None:
             missing,
             f"{consumer.name} fills `{'`, `'.join(missing)}` from training arguments, which are not given",
             f"`{missing[0]}` comes from {consumer.origin(missing[0])}",
-            "give them as `training_args`, or by `--training-args FILE`",
+            "give them as `training_args`",
         )
 
 
