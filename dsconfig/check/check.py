@@ -20,7 +20,7 @@ from dsconfig.launch import detect_config
 from dsconfig.launch.formats import SCRIPTS
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.program_errors import refused
-from dsconfig.launch.program_writes import overwrite_of
+from dsconfig.launch.program_writes import overwrite_of, overwrites
 
 if TYPE_CHECKING:
     from dsconfig.job.consumer import Reader
@@ -98,7 +98,7 @@ def _report(
     target, size = job.releases, job.ranks
     span = Interval(NUMBERS[target.releases[0]], NUMBERS[target.releases[-1]])
     kind = detect_config.kind_of(document)
-    overwrite = partial(overwrite_of, document.name)
+    overwrite = partial(overwrite_of, document.name) if overwrites(document.name) else None
     source = Source(document, reader.spec, size, span, job.given, reader.known, kind, overwrite)
     found, newest, more = merged(source, target.releases)
     listed, assumption = wrong_for_all(diagnostics(document, found), source, reader, target.releases)

@@ -11,7 +11,7 @@ from dsconfig.check.report import Report, by_place
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.document import Document
 from dsconfig.job.job import Job
-from dsconfig.launch.located_config import locate
+from dsconfig.launch.located_config import LocatedConfig, locate
 
 
 def job_of(document: Document, options: Options) -> Job:
@@ -21,9 +21,19 @@ def job_of(document: Document, options: Options) -> Job:
 
 def judge(document: Document, options: Options, job: Job | None = None) -> Report:
     """The report of one document, and of those that it names. `job`: that which is known already."""
+    located, found = prepared(document, options, job)
+    return finished(check(located, found), options)
+
+
+def prepared(document: Document, options: Options, job: Job | None = None) -> tuple[LocatedConfig, Job]:
+    """Where the config of a document stands, and its job; `job`: that which is known already."""
     located = locate(document)
-    found = options.of(document.name).job(located) if job is None else stated_job(located, job)
-    return _followed(_selected(check(located, found), options), options)
+    return located, options.of(document.name).job(located) if job is None else stated_job(located, job)
+
+
+def finished(report: Report, options: Options) -> Report:
+    """The report without what options and settings switch off."""
+    return _followed(_selected(report, options), options)
 
 
 def judge_again(report: Report, options: Options) -> Callable[[Document], Report]:

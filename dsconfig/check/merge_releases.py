@@ -13,7 +13,7 @@ from dsconfig.evaluation.evaluate import Outcome, Said, evaluate
 from dsconfig.rules import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Hashable, Iterable
 
     from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.document import Document
@@ -35,25 +35,19 @@ def merged(source: Source, releases: tuple[str, ...]) -> tuple[list[Merged], Out
     """
     found: dict[Hashable, Merged] = {}
     newest, cut = None, False
-    for outcome, alike in _outcomes(source, releases):
+    left = list(releases)
+    said: Said = {}
+    while left:  # one evaluation for neighbours that behave alike, the newest first
+        outcome = evaluate(source, NUMBERS[left[-1]], said)
+        alike = [left.pop()]
+        while left and NUMBERS[left[-1]] in outcome.alike:
+            alike.append(left.pop())
         newest = newest or outcome
         cut = cut or outcome.context.cut
         for rule, finding in outcome.findings:
             _add(found, rule, finding, alike)
     assert newest is not None
     return list(found.values()), newest, cut
-
-
-def _outcomes(source: Source, releases: tuple[str, ...]) -> Iterator[tuple[Outcome, list[str]]]:
-    """One outcome for neighbours that behave alike, with their names; newest first."""
-    left = list(releases)
-    said: Said = {}
-    while left:
-        outcome = evaluate(source, NUMBERS[left[-1]], said)
-        alike = [left.pop()]
-        while left and NUMBERS[left[-1]] in outcome.alike:
-            alike.append(left.pop())
-        yield outcome, alike
 
 
 def _add(found: dict[Hashable, Merged], rule: Rule, finding: Finding, releases: list[str]) -> None:

@@ -15,6 +15,8 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from dsconfig.cli.parser import CommandParser
 
 VERBS = {
@@ -53,16 +55,25 @@ _COLLECT_AFTER = 50_000
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default the process's own, and return its exit code."""
-    if argv is not None:
-        return _ended(list(argv))
-    gc.set_threshold(_COLLECT_AFTER)
-    code = _ended(sys.argv[1:])
-    gc.freeze()  # the process ends: nor need Python search all that is left
+    if argv is None:
+        gc.set_threshold(_COLLECT_AFTER)
+    _ready_streams()
+    try:
+        args = _parsed(sys.argv[1:] if argv is None else list(argv))
+        code: int = args if isinstance(args, int) else args.run(args)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        code = _closed()
+    except Exception as error:
+        code = _failed(error)
+    code = _flushed(code)
+    if argv is None:
+        gc.freeze()  # the process ends: nor need Python search all that is left
     return code
 
 
-def _ended(argv: list[str]) -> int:
-    """The exit code, however the run ends."""
+def _ready_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller, and the first file opened would take its number
@@ -70,36 +81,33 @@ def _ended(argv: list[str]) -> int:
         # A character that the terminal cannot show is no reason to fail.
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def _flushed(code: int) -> int:
+    """The exit code once everything is written."""
     try:
-        code = _run(argv)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except BrokenPipeError:
-        _abandon(sys.stdout)
-        return PIPE_CLOSED
+        return _closed()
     except OSError as error:  # a full disk, mostly
         return _unwritten(error)
     return code
 
 
-def _run(argv: list[str]) -> int:
+def _closed() -> int:
+    _abandon(sys.stdout)
+    return PIPE_CLOSED
+
+
+def _failed(error: Exception) -> int:
+    """Say why the run has failed."""
     from dsconfig.cli.errors import FAILED, UsageError, complain, complain_internal
 
-    try:
-        os.getcwd()
-    except OSError:
-        complain("the working directory is gone")
-        return FAILED
-    try:
-        return _dispatch(argv)
-    except UsageError as error:
+    if isinstance(error, UsageError):
         complain(str(error))
-    except BrokenPipeError:
-        raise
-    except Exception as error:
-        if isinstance(error, OSError) and error.filename is None:
-            return _unwritten(error)
+    elif isinstance(error, OSError) and error.filename is None:
+        return _unwritten(error)
+    else:
         complain_internal(error)
     return FAILED
 
@@ -114,9 +122,19 @@ def _unwritten(error: OSError) -> int:
     return FAILED
 
 
-def _dispatch(argv: list[str]) -> int:
+def _parsed(argv: list[str]) -> Namespace | int:
+    """The arguments with the verb's `run`; the exit code where there is nothing to run.
+
+    Raises:
+        UsageError: the arguments are none of this command.
+    """
+    from dsconfig.cli.errors import UsageError
     from dsconfig.cli.parser import unknown_verb
 
+    try:
+        os.getcwd()
+    except OSError:
+        raise UsageError("the working directory is gone") from None
     verb = next((word for word in argv if not word.startswith("-")), None)
     if verb is not None and verb not in VERBS:
         unknown_verb(verb, VERBS)
@@ -128,8 +146,7 @@ def _dispatch(argv: list[str]) -> int:
         return int(done.code or 0)
     if verb is None:
         unknown_verb(None, VERBS)
-    code: int = args.run(args)
-    return code
+    return args
 
 
 def parser_of(verbs: Iterable[str], *, alone: bool = False) -> CommandParser:

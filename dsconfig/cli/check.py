@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import (
@@ -21,6 +22,7 @@ from dsconfig.render import FORMATS, TEXT
 
 if TYPE_CHECKING:
     from dsconfig.check.effective_settings import Options
+    from dsconfig.check.report import Report
     from dsconfig.cli.run_check import Checker
     from dsconfig.cli.run_fix import Fixer
     from dsconfig.cli.totals import Tally
@@ -88,7 +90,14 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
 
         add_ignores(checker, names, quiet=args.quiet)
     else:
-        _show(args, checker, names, fixer)
+        tracked = _tracked(args, names)
+        reports = list(checker.unread)
+        for name in tracked:
+            known = len(checker.unread)
+            if (report := checker.attempt(name)) is not None:
+                reports += checker.tally.counted(report)
+            reports += checker.unread[known:]
+        _show(args, checker, names, reports, fixer)
     seen = {*names, *checker.tally.paths, *options.nearest.paths}
     return _code(args, checker, fixer), seen
 
@@ -133,21 +142,24 @@ def _checker(options: Options, fixer: Fixer | None) -> Checker:
     from dsconfig.cli.run_check import Checker
 
     if fixer is not None:
-        return Checker(options, fixer.fix)
-    from dsconfig.fix.verify import shown
-
-    return Checker(options, lambda _, document: shown(document, options))
+        return Checker(options, fixer)
+    return Checker(options)
 
 
-def _show(args: argparse.Namespace, checker: Checker, names: list[str], fixer: Fixer | None) -> None:
+def _tracked(args: argparse.Namespace, names: list[str]) -> Iterable[str]:
+    """The names, with a line of progress where there are many."""
     from dsconfig.cli.progress import tracked
+
+    return names if args.quiet else tracked(names)
+
+
+def _show(
+    args: argparse.Namespace, checker: Checker, names: list[str], reports: list[Report], fixer: Fixer | None
+) -> None:
     from dsconfig.render import renderer
     from dsconfig.render.terminal import style_of
 
     style = style_of(sys.stdout, args.color)
-    reports = checker.reports(names)
-    if not args.quiet:
-        reports = tracked(reports, len(names))
     for text in renderer(args.output_format)(reports, checker.options.target, style):
         sys.stdout.write(text)
     # Output for machines, or a diff, stays one document: everything else goes to stderr.

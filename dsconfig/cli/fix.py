@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         refuse("`-` is fixed alone: its text goes to stdout")
     options = resolve(args)
     fixer = Fixer(options, unsafe=args.unsafe_fixes, diff=args.diff)
-    checker = Checker(options, fixer.fix)
+    checker = Checker(options, fixer)
     names = checker.gather(args.paths or ["."])
     fixer.named_by = checker.named_by
     left = sum(len(report) for report in checker.reports(names))

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from dsconfig.check.report import Report
+from collections.abc import Iterator, Sequence
 
 MANY = 50
 
 
-def tracked(reports: Iterator[Report], total: int) -> Iterator[Report]:
-    """The same reports. With many files, and stderr a terminal, they are made first while a line counts."""
-    if total < MANY or not sys.stderr.isatty():
-        return reports
-    # Findings written while the line is there would tear it, so they wait.
-    return iter(list(_counted(reports, total)))
-
-
-def _counted(reports: Iterator[Report], total: int) -> Iterator[Report]:
-    line = ""
+def tracked(names: Sequence[str]) -> Iterator[str]:
+    """The same names. With many files, and stderr a terminal, a line counts while each is worked on."""
+    if len(names) < MANY or not sys.stderr.isatty():
+        yield from names
+        return
+    line, total = "", len(names)
     try:
-        for number, report in enumerate(reports, 1):
-            # A launch file brings reports of the configs that it names.
+        for number, name in enumerate(names, 1):
             percent = min(100 * number // total, 100)
             if f" {percent}%" not in line:
                 line = f"Checking {total} files: {percent}%"
                 # The cursor stays in front, so that what is said of a file meanwhile stands over the line.
                 print(line, end="\r", file=sys.stderr, flush=True)
-            yield report
+            yield name
     finally:
         print(" " * len(line), end="\r", file=sys.stderr, flush=True)

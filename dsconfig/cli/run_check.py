@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import foreign
+from dsconfig.check.check import check
+from dsconfig.check.check_file import finished, prepared
 from dsconfig.check.discover import stands_for_config
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
@@ -14,15 +17,19 @@ from dsconfig.cli.files import read_stdin, reason
 from dsconfig.cli.totals import Tally
 from dsconfig.consumers.boundary import ask_for
 from dsconfig.document import Document
+from dsconfig.fix.verify import with_proven_fixes
 from dsconfig.job.consumer import given
 from dsconfig.launch.passed_path import read_config as read_file
 
+if TYPE_CHECKING:
+    from dsconfig.cli.run_fix import Fixer
+
 
 class Checker:
-    """Makes a report of each file by `report_on`; a bad path is reported at once and stops no other file."""
+    """Makes a report of each file, and fixes it where there is a fixer; a bad path stops no other file."""
 
-    def __init__(self, options: Options, report_on: Callable[[str, Document], Report]) -> None:
-        self.options, self.report_on = options, report_on
+    def __init__(self, options: Options, fixer: Fixer | None = None) -> None:
+        self.options, self.fixer = options, fixer
         self.tally = Tally(options)
         self.named_by: Mapping[str, Sequence[str]] = {}
         """The launch files among those to check, by the absolute paths of the configs that they name."""
@@ -88,7 +95,7 @@ class Checker:
         yield from self.unread
         for name in names:
             known = len(self.unread)
-            if (report := self._attempt(name)) is not None:
+            if (report := self.attempt(name)) is not None:
                 yield from self.tally.counted(report)
             yield from self.unread[known:]
 
@@ -118,9 +125,15 @@ class Checker:
     def _read(self, name: str) -> Document:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
-    def _attempt(self, name: str) -> Report | None:
+    def attempt(self, name: str) -> Report | None:
+        """The report of a file; None where it could not be read, which is said."""
         try:
-            report = self.report_on(name, self._read(name))
+            document = self._read(name)
+            if self.fixer is None:
+                located, job = prepared(document, self.options)
+                report = with_proven_fixes(finished(check(located, job), self.options))
+            else:
+                report = self.fixer.fix(name, document)
         except OSError as error:
             if error.filename is None:  # it is the output that cannot be written
                 raise

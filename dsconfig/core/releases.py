@@ -33,7 +33,7 @@ _SERIES = (
     ("0.19", "0 1 2 3 4 5 6 7 8"),
 )
 RELEASES: tuple[str, ...] = tuple(
-    f"{series}.{patch}" for series, patches in _SERIES for patch in patches.split()
+    [f"{series}.{patch}" for series, patches in _SERIES for patch in patches.split()]
 )
 """Every release on the package index, oldest first."""
 

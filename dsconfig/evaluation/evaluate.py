@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeAlias
 
 from dsconfig.consumers import accelerate_launch_config
@@ -39,8 +38,14 @@ def evaluate(source: Source, release: int, said: Said | None = None) -> Outcome:
     """What every rule finds at the release with this number; `said` is kept for the next one."""
     context = Context(source, release)
     rules, alike = applicable(release, context.root)
-    findings = list(_found(rules, context, {} if said is None else said))
-    findings = [each for each in findings if not _is_overwritten(context, *each)]
+    findings: list[tuple[Rule, Finding]] = []
+    there, told = present(context, asked(rules)), {} if said is None else said
+    for rule in rules:
+        if rule.asks is None or not there.isdisjoint(rule.asks):
+            once = rule.reads in ("text", "launch file", "job")
+            found = _of_text(rule, context, told) if once else _findings(rule, context)
+            if found:
+                findings += [(rule, each) for each in found if not _is_overwritten(context, rule, each)]
     if context.is_launch and not any(finding.effect is Effect.REJECTED for _, finding in findings):
         inner = _of_block(context, release)
         findings += inner.findings
@@ -89,16 +94,6 @@ def _is_made(made: Json, path: KeyPath) -> bool:
             return False
         made = made[part]
     return True
-
-
-def _found(rules: tuple[Rule, ...], context: Context, said: Said) -> Iterator[tuple[Rule, Finding]]:
-    there = present(context, asked(rules))
-    for rule in rules:
-        if rule.asks is not None and there.isdisjoint(rule.asks):
-            continue
-        once = rule.reads in ("text", "launch file", "job")
-        for finding in _of_text(rule, context, said) if once else _findings(rule, context):
-            yield rule, finding
 
 
 def _readable(finding: Finding) -> Finding:

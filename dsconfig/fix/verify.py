@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dsconfig.check.check import recheck
-from dsconfig.check.check_file import judge
 from dsconfig.check.report import Report
 from dsconfig.fix.combine import edited, is_textual, together
 from dsconfig.fix.regressions import does_harm
@@ -21,7 +20,6 @@ from dsconfig.fix.trial_budget import affordable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dsconfig.check.effective_settings import Options
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.document import Document
 
@@ -34,11 +32,6 @@ def with_proven_fixes(report: Report) -> Report:
     if not any(found.fix for found in report):
         return report.replaced(children=children)
     return proven(report, partial(recheck, report)).replaced(children=children)
-
-
-def shown(document: Document, options: Options) -> Report:
-    """The report of one document, with the fixes that were tried and do no harm."""
-    return with_proven_fixes(judge(document, options))
 
 
 def proven(report: Report, judge: Judge) -> Report:

@@ -179,6 +179,7 @@ def is_secret(word: str, within: str = "") -> bool:
 _SECRET = "key|token|secret|passw|credential"
 
 
+@cache
 def child_section(spec: Spec) -> str | None:
     """The section class that a type names directly (`X` or `X | None`), if any."""
     if spec[0] == "section":

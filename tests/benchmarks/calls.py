@@ -38,6 +38,11 @@ FOUR = CLEAN | {
 """Three misspelled keys, and two precisions at once."""
 
 
+def _is_rule(frame: FrameType) -> bool:
+    """Whether a frame below `rules` is a rule, which is a generator, and none that a module is made with."""
+    return bool(frame.f_code.co_flags & 0x20) and not frame.f_code.co_name.startswith("<")
+
+
 class Count(NamedTuple):
     """What one run called."""
 
@@ -61,7 +66,7 @@ def count(config: dict[str, object]) -> Count:
             return
         calls += 1
         files.add(path)
-        if not frames and path.startswith(rules) and frame.f_code.co_flags & 0x20:  # a generator: a rule
+        if not frames and path.startswith(rules) and _is_rule(frame):
             above: FrameType | None = frame
             while above is not None:
                 frames += above.f_code.co_filename.startswith(ours)
