@@ -74,6 +74,8 @@ class Job(NamedTuple):
     """Degrees of parallelism beside data parallelism."""
     launch: Fact[str] | None = None
     """The launch file whose arguments count, where several start a job with the config."""
+    launched_by: Fact[str] | None = None
+    """The scripts and launch files that start the job with the config, in words."""
     program: Fact[str] | None = None
     """The program of the launch file, which may do things to the model of its own accord."""
     adapters: Fact[bool] | None = None
@@ -111,24 +113,21 @@ class Job(NamedTuple):
     def reader(self) -> Reader:
         """Who reads the config, with what that is known by, as reports show it."""
         assert self.consumer is not None
-        consumer, arguments, size = self.consumer.value, self.arguments, self.world_size
-        launched = size if size is not None and size.origin in _LAUNCHED else None
-        given = arguments if arguments is not None and arguments.origin in _LAUNCHED else None
+        consumer, size = self.consumer.value, self.world_size
+        launched = size is not None and size.origin in ("launch file", "script")
         return Reader(
             consumer.name,
             self.consumer.source,
             self.consumer.origin,
             consumer.likely,
-            arguments.value if arguments else None,
-            launched.value if launched else None,
+            self.given,
+            self.ranks if launched else None,
             consumer.version,
-            given.source if given else launched.source if launched else "",
+            self.launched_by.value if self.launched_by else "",
             self.known,
             consumer.others,
         )
 
-
-_LAUNCHED = ("launch file", "script")
 
 NOTHING = Job()
 
@@ -173,4 +172,5 @@ def of_reader(reader: Reader, origin: Origin = "script") -> Job:
         ),
         world_size=None if reader.processes is None else Fact(reader.processes, origin, launch),
         arguments=None if reader.given is None else Fact(reader.given, origin, launch),
+        launched_by=Fact(launch, origin, launch) if launch else None,
     )

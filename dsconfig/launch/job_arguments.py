@@ -61,6 +61,8 @@ def with_arguments(reader: Reader, name: str, launch: str | None = None) -> Read
         reader, jobs = reader._replace(name="transformers", why=f"{reader.why}, for a Trainer"), trained
     if not jobs:
         return reader
+    if reader.said is None and not any(jobs.values()):
+        jobs = _without_arguments(_by_script(name, None, launch))
     if unread := [script for script, found in jobs.items() if found is None]:
         verb = "takes" if len(unread) == 1 else "take"
         why = f"{reader.why}; {_named(unread)} {verb} too much work to read, and no arguments are used"
@@ -158,7 +160,9 @@ def _shared_by(found: list[Known]) -> Parallelism:
 
 def jobs_behind(reader: Reader, name: str) -> list[Job]:
     """The jobs whose arguments the reader of the config at a path has."""
-    return _all(_by_script(name, reader.name)) if reader.launch else []
+    if not reader.launch:
+        return []
+    return _all(_by_script(name, reader.name)) or _all(_without_arguments(_by_script(name, None)))
 
 
 def _all(jobs: Mapping[str, list[Job] | None]) -> list[Job]:
@@ -193,6 +197,11 @@ def _by_script(name: str, reader: str | None, launch: str | None = None) -> dict
         named = {command: jobs for command, jobs in named.items() if jobs != []}
         found |= named or {script: jobs}
     return found
+
+
+def _without_arguments(jobs: Mapping[str, list[Job] | None]) -> dict[str, list[Job] | None]:
+    """The jobs for what they tell beside the arguments, which another program than the reader takes."""
+    return {script: found and [job._replace(given=None) for job in found] for script, found in jobs.items()}
 
 
 def _by_trainer(name: str, jobs: Mapping[str, list[Job] | None]) -> dict[str, list[Job] | None]:

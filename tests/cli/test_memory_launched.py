@@ -47,9 +47,9 @@ def test_the_flag_of_accelerates_launcher_counts_and_the_option_goes_before_it(r
     "written", ["q_proj,v_proj", "q_proj, v_proj", ["q_proj", "v_proj"], ["q_proj,v_proj"]]
 )
 def test_targets_of_adapters_are_split_at_commas(written: Any) -> None:
-    argv = (config_of(2), "llama-3-8b", 8, "0.19.8")
-    found = memory(*argv, lora={"r": 16, "target": written})
-    assert found == memory(*argv, lora="r=16,target=q_proj,v_proj")
+    said: dict[str, Any] = {"model": "llama-3-8b", "world_size": 8, "target": "0.19.8"}
+    found = memory(config_of(2), lora={"r": 16, "target": written}, **said)
+    assert found == memory(config_of(2), lora="r=16,target=q_proj,v_proj", **said)
 
 
 FLAGS = (

@@ -10,7 +10,8 @@ import pytest
 import dsconfig
 from tests.model.language_server import LanguageServer
 
-TEXT = """from dsconfig import Config, ZeroOptimization, ZeroOptimizationDict
+TEXT = """from dsconfig import Config, ZeroOptimization
+from dsconfig.types import ZeroOptimizationDict
 
 ZeroOptimization()
 ZeroOptimization(reduce_bucket_size=2e8)

@@ -14,6 +14,7 @@ class Target(NamedTuple):
     text: str
     releases: tuple[str, ...] = ("0.19.8",)
     origin: str = "latest"
+    source: str = ""
 
 
 class Source(NamedTuple):
