@@ -209,7 +209,7 @@ def test_model_of_every_verb(
 ) -> None:
     said, expected = repository("model", source), MODELS[source]
     assert main(["memory", "ds.json", "--world-size", "2", *said]) == 0
-    assert f"{PARAMETERS[expected]:.1f} million" in capsys.readouterr().out
+    assert f"{PARAMETERS[expected]:,.1f} million" in capsys.readouterr().out
     main(["check", "ds.json", *said])
     # Of a model that is on no disk, a script's word is taken for its memory alone.
     assert source in ("argument", "script") or f"trains {expected}" in capsys.readouterr().out
