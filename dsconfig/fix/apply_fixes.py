@@ -1,7 +1,6 @@
 """One pass over a document: the fixes that do not meet, made together and checked.
 
-No edit is trusted: what the new text says is compared with what the fixes mean, and it is judged like the old
-one. A fix that the text does not carry, or that brings a finding which was not there, is withdrawn.
+A fix that the text does not carry, or that brings a finding which was not there, is withdrawn; see `verify.trial`.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.document import Document
-from dsconfig.fix.combine import Taken, edited, is_textual, together
-from dsconfig.fix.regressions import does_harm
+from dsconfig.fix.combine import Taken, is_textual, together
 from dsconfig.fix.safety import is_safe
+from dsconfig.fix.verify import trial
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
@@ -93,15 +92,11 @@ class Pass:
         if self.trials >= self.most:
             return False
         self.trials += 1
-        new = edited(self.document, taken)
-        if new is None:
+        tried = trial(self.report, self.document, self.judge, taken)
+        if tried is None:
             return False
-        report = self.judge(new)
-        # What stands behind a mistake in the text is seen only once it is gone.
-        steps = [step for each in taken for step in each.fix.operations]
-        if not is_textual(taken[0].found) and does_harm(self.report, report, steps):
-            return False
-        self.made, self.result = taken, (new, report)
+        new, judged = tried
+        self.made, self.result = taken, (new, judged())
         return True
 
 

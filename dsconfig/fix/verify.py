@@ -7,12 +7,12 @@ other keys as well, stays in words alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from dsconfig.check.check import recheck
 from dsconfig.check.report import Report
-from dsconfig.fix.combine import edited, is_textual, together
+from dsconfig.fix.combine import Taken, edited, is_textual, together
 from dsconfig.fix.regressions import does_harm
 from dsconfig.fix.safety import is_safe
 from dsconfig.fix.trial_budget import affordable
@@ -49,6 +49,24 @@ def holding(report: Report, judge: Judge, found: Sequence[Diagnostic]) -> list[D
         return list(found)
     kept = set(map(id, _Proof(report, document, judge).of(wanted)))
     return [_shown(each, report, proven=id(each) in kept) for each in found]
+
+
+def trial(
+    report: Report, document: Document, judge: Judge, taken: Sequence[Taken]
+) -> tuple[Document, Callable[[], Report]] | None:
+    """Try fixes together: the text with them in it and what judges that; None where they do harm.
+
+    No edit is trusted: what the new text says is compared with what the fixes mean, and it is judged like the old
+    one. Of a text that is refused, what stands behind the mistake is seen only once that is gone.
+    """
+    new = edited(document, list(taken))
+    if new is None:
+        return None
+    judged = cache(lambda: judge(new))
+    if is_textual(taken[0].found) and any(problem.refused_by for problem in document.problems):
+        return new, judged
+    steps = [step for each in taken for step in each.fix.operations]
+    return None if does_harm(report, judged(), steps) else (new, judged)
 
 
 def _is_fixable(found: Diagnostic) -> bool:
@@ -96,14 +114,4 @@ class _Proof:
     def _holds(self, taken: list[Diagnostic]) -> bool:
         self.left -= 1
         placed = together(self.document, taken)
-        new = edited(self.document, placed) if placed else None
-        if new is None:
-            return False
-        if is_textual(taken[0]) and _is_refused(self.document):
-            return True  # what stands behind a mistake in the text is seen only once it is gone
-        steps = [step for found in taken if found.fix for step in found.fix.operations]
-        return not does_harm(self.report, self.judge(new), steps)
-
-
-def _is_refused(document: Document) -> bool:
-    return any(problem.refused_by for problem in document.problems)
+        return bool(placed) and trial(self.report, self.document, self.judge, placed) is not None
