@@ -92,7 +92,7 @@ def test_a_model_by_its_sizes_and_by_its_config(run: Runs, here: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        ((), "no model; give `model`, or `--model`: its config.json, or a name such as llama-3-8b"),
+        ((), "no model; give `--model`: its config.json, or a name such as llama-3-8b"),
         (("--model", "gpt2", "--params", "7e9"), "--model and --params exclude each other"),
         (("--params", "7e9"), "--params, --hidden and --layers go together"),
         (("--model", "gpt3"), "there is no model `gpt3` here; did you mean gpt2? If not, give"),

@@ -35,7 +35,7 @@ def test_only_what_takes_memory_is_asked_for(run: Runs) -> None:
             "error: `train_micro_batch_size_per_gpu` and `bf16.enabled` are `auto`,"
             " and what is filled in is not known"
         ),
-        "  = give `micro_batch`, or `--micro-batch 1`",
+        "  = give `--micro-batch 1`",
         "  = write `--set bf16.enabled=true`",
         "  = or give the arguments as `training_args`, or by `--training-args FILE`",
     ]
