@@ -36,8 +36,8 @@ def test_only_what_takes_memory_is_asked_for(run: Runs) -> None:
             " and what is filled in is not known"
         ),
         "  = give `--micro-batch 1`",
-        "  = write `--set bf16.enabled=true`",
-        "  = or give the arguments as `training_args`, or by `--training-args FILE`",
+        "  = give `--set bf16.enabled=true`",
+        "  = or give the arguments as `--training-args FILE`",
     ]
 
 
