@@ -10,7 +10,7 @@ import sys
 import time
 from typing import NoReturn
 
-_KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "keeper.py")
+_KEEPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "watchdog.py")
 _KEEPER_NEEDS = ("LD_LIBRARY_PATH", "PATH")
 """Variables without which Python may not start; the keeper outlives much, and holds no secret."""
 _keepers: list[subprocess.Popen[bytes]] = []

@@ -1,6 +1,6 @@
 """The keeper: a process beside each worker, by whose end the kernel ends the worker when its lease does.
 
-Run as `keeper.py LEASE DESCRIPTOR` by `elastic.worker.process.keep_lease`, the worker.  A check that a worker
+Run as `watchdog.py LEASE DESCRIPTOR` by `elastic.worker.process.keep_lease`, the worker.  A check that a worker
 makes itself comes too late where it is frozen between the check and what it does next: it wakes, and does
 it.  So nothing that must be awake ends it: a kernel timer kills the keeper at the end of the lease, which is
 all that the keeper sets on while the agent renews it; the pipe that the keeper held is closed by that, which

@@ -42,7 +42,7 @@ OURS = (
     "node",
     "joiner",
     "group_formation",
-    "last_call",
+    "join_deadline",
     "transitions",
 )
 ENCODE = State.encode

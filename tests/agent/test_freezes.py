@@ -213,8 +213,8 @@ def start(folder: str) -> tuple[subprocess.Popen[bytes], int]:
     """A worker with a child of its own, and its keeper."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     worker = subprocess.Popen([sys.executable, "-c", WORKER, lease_path(folder, 1)], env=environment)
-    wait_until(lambda: "keeper.py" in _children(worker.pid).values(), 10, "it has a keeper")
-    keeper = next(pid for pid, name in _children(worker.pid).items() if name == "keeper.py")
+    wait_until(lambda: "watchdog.py" in _children(worker.pid).values(), 10, "it has a keeper")
+    keeper = next(pid for pid, name in _children(worker.pid).items() if name == "watchdog.py")
     wait_until(lambda: "State:\tS" in Path(f"/proc/{keeper}/status").read_text(), 10, "the keeper waits")
     return worker, keeper
 

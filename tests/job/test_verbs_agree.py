@@ -74,7 +74,9 @@ def _command_agrees(believed: Believed, capsys: pytest.CaptureFixture[str]) -> N
     main(["show", "ds.json", "--output-format", "json"])
     shown = json.loads(capsys.readouterr().out)
     batch: Any = next((each["value"] for each in shown["values"] if each["key"] == "train_batch_size"), None)
-    assert believed.world_size is not None or not isinstance(batch, int), "no batch of a number that nobody knows"
+    assert believed.world_size is not None or not isinstance(batch, int), (
+        "no batch of a number that nobody knows"
+    )
 
 
 def _run_agrees(believed: Believed, newest: str, capsys: pytest.CaptureFixture[str]) -> None:
