@@ -24,7 +24,7 @@ _TOOLS = {
     "section_triggers",
     "paths",
     "build_errors",
-    "key_docs",
+    "key_prose",
     "section",
     "type_spec",
     "section_input",

@@ -117,7 +117,9 @@ def _signatures(tree: ast.Module) -> Iterator[int]:
 
 def _silent(tree: ast.Module) -> Iterator[int]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom) or _is_docstring(node):
+        if isinstance(node, ast.stmt) and (
+            isinstance(node, ast.Import | ast.ImportFrom) or _is_docstring(node)
+        ):
             yield from range(node.lineno, (node.end_lineno or 0) + 1)
 
 

@@ -14,7 +14,7 @@ from dsconfig.check.compat import compat
 from dsconfig.cli import main
 from dsconfig.core.releases import resolve as target
 from dsconfig.document import read_file
-from dsconfig.launch.formats import FORMATS, format_of
+from dsconfig.launch.format_table import FORMATS, format_of
 from dsconfig.launch.training_arguments import human
 from tests.launches import AUTO, COMMANDS, JOBS, launch
 

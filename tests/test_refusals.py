@@ -11,7 +11,7 @@ import pytest
 from dsconfig import check, resolve
 from dsconfig.launch import program_errors
 from dsconfig.launch.derived_arguments import derive
-from dsconfig.launch.formats import FORMATS
+from dsconfig.launch.format_table import FORMATS
 from tests.launches import AUTO, JOBS, launch
 
 Z3: dict[str, Any] = {**AUTO, "zero_optimization": {"stage": 3}}

@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dsconfig.check import apply_suppressions
+from dsconfig.check.assumptions import notes, world_sizes
 from dsconfig.check.build_job import asked, foreign, host_reader, stated_job
-from dsconfig.check.candidates import wrong_for_all
 from dsconfig.check.merge_releases import diagnostics, merged
-from dsconfig.check.notes import notes, world_sizes
+from dsconfig.check.possible_consumers import wrong_for_all
 from dsconfig.check.report import Report, by_place
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.json_types import JsonObject
@@ -17,13 +17,13 @@ from dsconfig.core.releases import NUMBERS, Interval, Target
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.launch import detect_config
-from dsconfig.launch.formats import SCRIPTS
+from dsconfig.launch.format_table import SCRIPTS
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.program_errors import refused
 from dsconfig.launch.program_writes import overwrite_of, overwrites
 
 if TYPE_CHECKING:
-    from dsconfig.job.consumer import Reader
+    from dsconfig.job.detect_consumer import Reader
     from dsconfig.job.job import Job
 
 

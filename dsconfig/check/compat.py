@@ -11,7 +11,7 @@ from dsconfig.check.check import check
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import LATEST, RELEASES, Target, resolve
 from dsconfig.document import Document
-from dsconfig.job.consumer import Reader
+from dsconfig.job.detect_consumer import Reader
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import locate, why_nowhere
 

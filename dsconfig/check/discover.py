@@ -12,10 +12,10 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dsconfig.check.git import Git, Listing
-from dsconfig.consumers.boundary import OUTSIDE, is_own, may_read
 from dsconfig.core.file_bytes import contents
+from dsconfig.core.read_boundary import OUTSIDE, is_own, may_read
 from dsconfig.document.file_names import SUFFIXES, is_named_config, is_yaml
-from dsconfig.launch.formats import SCRIPTS
+from dsconfig.launch.format_table import SCRIPTS
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject

@@ -6,17 +6,17 @@ import os
 
 from dsconfig.check.build_job import arguments, asked_model, build_job
 from dsconfig.check.discover import excluded
-from dsconfig.check.overrides import Asked
+from dsconfig.check.nearest_settings import Nearest, merged
+from dsconfig.check.requested_options import Asked
 from dsconfig.check.rule_selection import Selection, selection
 from dsconfig.check.rule_selector import UnknownRuleError
-from dsconfig.check.settings_resolver import Nearest, merged
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import Origin, Target, UnknownReleaseError
 from dsconfig.core.releases import resolve as resolve_target
-from dsconfig.job.consumer import Given, Reader, given
+from dsconfig.job.detect_consumer import Given, Reader, given
 from dsconfig.job.job import Fact, Job, layer, of_reader
 from dsconfig.job.run_facts import Known, Model, named_in
-from dsconfig.job.settings import Settings
+from dsconfig.job.settings_file import Settings
 from dsconfig.launch.located_config import LocatedConfig
 
 

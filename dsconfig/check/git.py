@@ -14,8 +14,8 @@ import stat
 import sys
 from collections.abc import Callable
 
-from dsconfig.consumers.boundary import root
 from dsconfig.core.file_bytes import contents
+from dsconfig.core.read_boundary import root
 
 _COMMAND = (
     *("-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false", "-c", "core.hooksPath="),

@@ -14,7 +14,7 @@ from dsconfig.rules.batch._triplet import in_words
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
     from dsconfig.document import Document
-    from dsconfig.job.consumer import Given, Reader
+    from dsconfig.job.detect_consumer import Given, Reader
     from dsconfig.job.job import Job
 
 

@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 
 from dsconfig.check.discover import excluded
-from dsconfig.check.overrides import Asked
+from dsconfig.check.requested_options import Asked
 from dsconfig.check.rule_selector import Layer, catalogue, expand, selected
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.job.settings import Settings
+from dsconfig.job.settings_file import Settings
 
 
 class Selection(NamedTuple):

@@ -45,7 +45,7 @@ Its module here has `configure(parser)`, which declares the options and the defa
 
 def module_of(verb: str) -> str:
     """The module of a verb: the language server brings its own, as it is a package of its own."""
-    return "dsconfig.lsp.command" if verb == "lsp" else f"dsconfig.cli.{verb}"
+    return "dsconfig.lsp.command_line" if verb == "lsp" else f"dsconfig.cli.{verb}"
 
 
 INTERRUPTED, PIPE_CLOSED = 130, 141

@@ -9,7 +9,7 @@ from dsconfig.cli.errors import refuse
 from dsconfig.cli.size_arguments import amount
 from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.consumer_versions import EXPECTED, is_known
-from dsconfig.job.settings import FAIL_ON, MIN_SEVERITY
+from dsconfig.job.settings_file import FAIL_ON, MIN_SEVERITY
 
 TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""What the command says besides its result: one line on stderr, with exit code 2 if it is an error."""
+"""Exit codes, and what the command says beside its result.
+
+The `run` of a verb returns CLEAN or FINDINGS (for `check`: `dsconfig.cli.check`); wrong use and files that cannot be
+read end in FAILED, with one line on stderr.
+"""
 
 from __future__ import annotations
 

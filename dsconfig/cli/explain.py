@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.cli.arguments import add_color
 from dsconfig.cli.errors import CLEAN, FAILED, refuse
-from dsconfig.cli.markdown import page
+from dsconfig.cli.markdown_to_terminal import page
 from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.core.diagnostic import page_of
 from dsconfig.render.terminal import Style, style_of

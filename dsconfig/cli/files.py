@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dsconfig.cli.errors import refuse
-from dsconfig.consumers.boundary import OUTSIDE, leads_out
+from dsconfig.core.read_boundary import OUTSIDE, leads_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
     told = "more than --gpu or --host has, or the release refuses the config"
     wrong = "wrong use, an internal error, or what is not modelled decides whether it fits"
-    from dsconfig.consumers.gpus import CARDS
+    from dsconfig.core.gpu_memory import CARDS
 
     cards = f"Cards that --gpu and --fit know by name: {', '.join(CARDS)}."
     tell_exit_codes(
@@ -88,7 +88,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_result(parser: argparse.ArgumentParser) -> None:
-    from dsconfig.consumers.gpus import PART
+    from dsconfig.core.gpu_memory import PART
 
     add = parser.add_argument_group("result").add_argument
     told = (

@@ -15,7 +15,7 @@ from dsconfig.cli.resolve_helpers import tell
 from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
-    from dsconfig.consumers.gpus import Gpu
+    from dsconfig.core.gpu_memory import Gpu
     from dsconfig.document import Document
     from dsconfig.resolve.memory import Verdict
     from dsconfig.resolve.memory_request import Options
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def margin(args: argparse.Namespace, gpu: Gpu | None) -> int:
     """What is kept free of a GPU."""
-    from dsconfig.consumers.gpus import Gpu
+    from dsconfig.core.gpu_memory import Gpu
 
     return (gpu or Gpu(0, 0)).margin(args.margin)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dsconfig.core.releases import Target
     from dsconfig.document import Document
     from dsconfig.fix.migration_types import Change, Decision
-    from dsconfig.job.consumer import Reader
+    from dsconfig.job.detect_consumer import Reader
     from dsconfig.launch.located_config import EditableConfig
     from dsconfig.render.terminal import Style
 

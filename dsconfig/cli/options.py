@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from dsconfig.check.build_job import build_job, foreign
 from dsconfig.check.effective_settings import Options, known_of, layers, options, reader_of, target_of
-from dsconfig.check.overrides import Asked
-from dsconfig.check.settings_resolver import Nearest
+from dsconfig.check.nearest_settings import Nearest
+from dsconfig.check.requested_options import Asked
 from dsconfig.cli.errors import note, refuse
 from dsconfig.consumers.consumer_versions import parted
 from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
 from dsconfig.job.job import Job
-from dsconfig.job.settings import Settings, SettingsFileError, named
+from dsconfig.job.settings_file import Settings, SettingsFileError, named
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.render.fingerprint import as_json
 

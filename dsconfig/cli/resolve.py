@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import add_file, add_filling, add_settings, to_file, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
 from dsconfig.cli.files import mapping, read, refuse_inputs, write
-from dsconfig.cli.json_values import plain, unspeakable
+from dsconfig.cli.non_json_values import plain, unspeakable
 from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.resolve_helpers import assignment, explain, in_flags, refuse_open
 from dsconfig.core.diagnostic import dotted

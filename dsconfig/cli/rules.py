@@ -59,7 +59,7 @@ def lines(rules: Iterable[Rule], style: Style) -> Iterator[str]:
 
 
 def _record(rule: Rule) -> dict[str, object]:
-    from dsconfig.cli.markdown import dedented
+    from dsconfig.cli.markdown_to_terminal import dedented
     from dsconfig.core.diagnostic import page_of
 
     return {

@@ -15,10 +15,10 @@ from dsconfig.check.report import Report
 from dsconfig.cli.errors import UsageError, complain, complain_internal, note
 from dsconfig.cli.files import read_stdin, reason
 from dsconfig.cli.totals import Tally
-from dsconfig.consumers.boundary import ask_for
+from dsconfig.core.read_boundary import ask_for
 from dsconfig.document import Document
 from dsconfig.fix.verify import with_proven_fixes
-from dsconfig.job.consumer import given
+from dsconfig.job.detect_consumer import given
 from dsconfig.launch.passed_path import read_config as read_file
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
 from dsconfig.cli.errors import note
 from dsconfig.cli.output import difference, is_whole, put, replace, show
-from dsconfig.consumers.boundary import may_read
 from dsconfig.core.diagnostic import Diagnostic
+from dsconfig.core.read_boundary import may_read
 from dsconfig.document import Document
 from dsconfig.document.atomic_write import sweep
 from dsconfig.document.edit.operations import again
 from dsconfig.fix.apply_fixes import Judge
-from dsconfig.fix.combine import LONG
+from dsconfig.fix.combine_fixes import LONG
 from dsconfig.fix.fix import Fixed, fix_document
 from dsconfig.fix.shared_config import agreed
 from dsconfig.fix.verify import with_proven_fixes

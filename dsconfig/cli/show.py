@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dsconfig.cli.arguments import add_color, add_file, add_filling, add_settings, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
 from dsconfig.cli.files import mapping, read
-from dsconfig.cli.json_values import plain
+from dsconfig.cli.non_json_values import plain
 from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.cli.resolve_helpers import in_flags
 from dsconfig.render.fingerprint import as_json

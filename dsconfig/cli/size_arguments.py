@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dsconfig.consumers.gpus import Gpu
+    from dsconfig.core.gpu_memory import Gpu
 
 MOST = 10**18
 """No number is counted up to this."""
@@ -24,10 +24,10 @@ def amount(text: str) -> int:
 
 def gpu(text: str) -> Gpu:
     """The memory of a GPU: an amount, a card's name, or the size by which cards are sold."""
-    from dsconfig.consumers import gpus
+    from dsconfig.core import gpu_memory
 
     try:
-        return gpus.gpu(text)
+        return gpu_memory.gpu(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

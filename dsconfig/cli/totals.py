@@ -10,7 +10,7 @@ from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import SEVERITIES
 from dsconfig.core.releases import Target
-from dsconfig.job.consumer import Reader
+from dsconfig.job.detect_consumer import Reader
 from dsconfig.render.terminal import Style
 
 

@@ -68,7 +68,7 @@ def _stamps(args: argparse.Namespace, seen: Iterable[str]) -> _Stamps:
 def _below(paths: Iterable[str]) -> Iterator[str]:
     """The files that are named or may be configs, and those of settings beside them."""
     from dsconfig.check.discover import SKIPPED, may_be_config
-    from dsconfig.job.settings import FILE, PROJECT
+    from dsconfig.job.settings_file import FILE, PROJECT
 
     for path in paths:
         if not os.path.isdir(path):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
-from dsconfig.core import batch
+from dsconfig.core import batch_triplet
 from dsconfig.core.json_types import Json, NamedTuple
 
 
@@ -104,7 +104,7 @@ def data_parallel_size(
     Args:
         ranks: the world size.
         parallelism: the degrees of the job; what is unknown in it counts as 1.
-        sequence_parallel_size: as the config has it, or `batch.ABSENT`.
+        sequence_parallel_size: as the config has it, or `batch_triplet.ABSENT`.
         release: the number of the DeepSpeed release.
         from_file: whether DeepSpeed itself reads the file.
 
@@ -114,7 +114,7 @@ def data_parallel_size(
     """
     divisor = parallelism.divisor(ranks)
     if divisor == 1:
-        return batch.world_size(ranks, sequence_parallel_size, release, from_file=from_file)
+        return batch_triplet.world_size(ranks, sequence_parallel_size, release, from_file=from_file)
     if ranks % divisor:
         raise UnevenError(ranks, divisor)
     return ranks // divisor
@@ -137,23 +137,23 @@ def batch_formula(train: Json, micro: Json, steps: Json, ranks: str = "GPUs", di
         divisor: how many ranks share one sample.
     """
     share = f"{ranks} / {divisor}" if divisor > 1 else ranks
-    sizes = {batch.TRAIN: train, batch.MICRO: micro, batch.STEPS: steps}
+    sizes = {batch_triplet.TRAIN: train, batch_triplet.MICRO: micro, batch_triplet.STEPS: steps}
     if any(not _is_size(value) for value in sizes.values()):
         return None
     words = {key: key if value == "auto" else str(value) for key, value in sizes.items()}
     if train in (None, "auto"):
         if micro is None:
             return None
-        second = "1" if steps is None else words[batch.STEPS]
-        return f"{batch.TRAIN} = {words[batch.MICRO]} × {second} × {share}"
+        second = "1" if steps is None else words[batch_triplet.STEPS]
+        return f"{batch_triplet.TRAIN} = {words[batch_triplet.MICRO]} × {second} × {share}"
     of_ranks = f"({share})" if divisor > 1 else share
     if micro in (None, "auto"):
         if steps in (None, 1):
-            return f"{batch.MICRO} = {train} / {of_ranks}"
-        return f"{batch.MICRO} = {train} / ({words[batch.STEPS]} × {share})"
+            return f"{batch_triplet.MICRO} = {train} / {of_ranks}"
+        return f"{batch_triplet.MICRO} = {train} / ({words[batch_triplet.STEPS]} × {share})"
     if steps in (None, "auto"):
-        return f"{batch.STEPS} = {train} / ({micro} × {share})"
-    return f"{batch.TRAIN} {train} = {micro} × {steps} × {share}"
+        return f"{batch_triplet.STEPS} = {train} / ({micro} × {share})"
+    return f"{batch_triplet.TRAIN} {train} = {micro} × {steps} × {share}"
 
 
 def _is_size(value: Json) -> bool:

@@ -13,16 +13,16 @@ from dsconfig.core.diagnostic import Effect, EffectName, Fix
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.core.releases import EVERY_RELEASE, Interval, name, number
 from dsconfig.document import Document, Parser, Part, Problem, Span
-from dsconfig.evaluation.job_values import fill_in
+from dsconfig.evaluation.filled_config import fill_in
 from dsconfig.evaluation.key_walk import UNREADABLE, Walk
 from dsconfig.evaluation.walk_events import UnknownKey
-from dsconfig.job.consumer import Given
+from dsconfig.job.detect_consumer import Given
 from dsconfig.job.run_facts import NOTHING, Known
 from dsconfig.model.keyinfo import ROOT, child_section
 from dsconfig.model.release_view import KeyView, SectionView, find, view
 
 if TYPE_CHECKING:
-    from dsconfig.job.consumer import Overwrite
+    from dsconfig.job.detect_consumer import Overwrite
 
 Root = Literal["config", "launch file", "job", "script", "text"]
 """What stands at the root: an object, one that `accelerate launch` reads, that of another launch file, the

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import SEVERITIES, Diagnostic
 from dsconfig.document import Document
-from dsconfig.fix.combine import Taken, is_textual, together
-from dsconfig.fix.safety import is_safe
+from dsconfig.fix.applicability import is_safe
+from dsconfig.fix.combine_fixes import Taken, is_textual, together
 from dsconfig.fix.verify import trial
 
 if TYPE_CHECKING:

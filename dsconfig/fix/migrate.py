@@ -15,10 +15,10 @@ from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document
 from dsconfig.document.edit import EditError
 from dsconfig.document.edit.operations import again, edited
-from dsconfig.fix.decisions import Decisions, line_of
 from dsconfig.fix.elasticity_handover import KEY, Solve, about_block, handover
 from dsconfig.fix.fix import fix_document
 from dsconfig.fix.migration_blockers import Stop, not_taken, still_refused
+from dsconfig.fix.migration_decisions import Decisions, line_of
 from dsconfig.fix.migration_plan import Transition, only_removes
 from dsconfig.fix.migration_types import Change, Decision, Kind
 

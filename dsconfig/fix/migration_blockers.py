@@ -99,7 +99,7 @@ def _first(document: Document, errors: Sequence[Diagnostic]) -> Iterator[Decisio
 
 
 def _batch(way: Transition) -> Decision:
-    from dsconfig.fix.decisions import line_of
+    from dsconfig.fix.migration_decisions import line_of
 
     choices = (
         Choice("give --world-size N", f"the batch that {way.origin} takes on N ranks is written in"),

@@ -1,4 +1,4 @@
-"""Which fixes of a report are shown: those that were tried, each by itself, and do no harm.
+"""The one place that tries fixes: which of a report are shown, because each was made by itself and did no harm.
 
 A fix is what editors and bots carry out unasked. One that brings a finding, perhaps of a rule that looks at
 other keys as well, stays in words alone.
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from dsconfig.check.check import recheck
 from dsconfig.check.report import Report
-from dsconfig.fix.combine import Taken, edited, is_textual, together
-from dsconfig.fix.regressions import does_harm
-from dsconfig.fix.safety import is_safe
+from dsconfig.fix.applicability import is_safe
+from dsconfig.fix.combine_fixes import Taken, edited, is_textual, together
+from dsconfig.fix.new_findings import does_harm
 from dsconfig.fix.trial_budget import affordable
 
 if TYPE_CHECKING:

@@ -1,22 +1,21 @@
-"""What is known about the run of a config, and the one place where precedence is decided.
+"""What is known about the run of a config: facts, each with the source that tells it.
 
-A layer is what one source tells: the arguments of a command or function, the environment, the config's own block
-`"$dsconfig"`, settings, a launch file, the repository. `merge` takes each fact of the strongest layer that has it.
+`dsconfig.job.precedence.merge` decides which source wins; `dsconfig.check.build_job` collects them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dsconfig.core.data_parallel import NONE
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.job.consumer import Origin, Reader
+from dsconfig.job.detect_consumer import Origin, Reader
 from dsconfig.job.run_facts import Known, Model
 
 if TYPE_CHECKING:
     from dsconfig.core.data_parallel import Parallelism
     from dsconfig.core.releases import Target
-    from dsconfig.job.consumer import Given
+    from dsconfig.job.detect_consumer import Given
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -130,20 +129,6 @@ class Job(NamedTuple):
 
 
 NOTHING = Job()
-
-
-def merge(*layers: Job) -> Job:
-    """Each fact of the first layer that has it; the layers stand in the order of their strength.
-
-    Arguments come before the environment, that before the config's own block, settings, the launch file, the
-    repository and what the content of the config suggests.
-    """
-    facts = list[Any](NOTHING)
-    for each in layers:
-        for index, fact in enumerate(each):
-            if facts[index] is None:
-                facts[index] = fact
-    return Job(*facts)
 
 
 def layer(known: Known, origin: Origin, source: str) -> Job:

@@ -8,9 +8,9 @@ from itertools import islice, takewhile
 
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.launch.config_search import is_name
-from dsconfig.launch.formats import FORMATS, is_of
-from dsconfig.launch.job import text_of
-from dsconfig.launch.launch_format import Format
+from dsconfig.launch.format_row import Format
+from dsconfig.launch.format_table import FORMATS, is_of
+from dsconfig.launch.launched_job import text_of
 from dsconfig.launch.model_argument import TARGETS
 from dsconfig.launch.process_count import Processes, open_of, processes
 from dsconfig.launch.shell_interpreter import Shell, ShellCommand

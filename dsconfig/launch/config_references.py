@@ -13,13 +13,13 @@ from functools import lru_cache
 from itertools import islice
 
 from dsconfig.consumers.accelerate_launch_file import LINK
-from dsconfig.consumers.boundary import may_read, root
 from dsconfig.core.file_bytes import contents
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.job.consumer import OWN_FLAGS, Origin, ProgramReaders, Reader
-from dsconfig.launch.budget import FOLDER, Budget, SpentError
+from dsconfig.core.read_boundary import may_read, root
+from dsconfig.job.detect_consumer import OWN_FLAGS, Origin, ProgramReaders, Reader
 from dsconfig.launch.config_search import search
-from dsconfig.launch.formats import SCRIPTS
+from dsconfig.launch.format_table import SCRIPTS
+from dsconfig.launch.reading_budget import FOLDER, Budget, SpentError
 from dsconfig.launch.repository import edition, texts, tick
 
 _LEADS = r"[\s\\=,(\"']*(?:[rf](?=[\"'])|str\()?[\"']?(?:\$\{(?P<unset>\w+):-)?[\"']?(?:\./)*"

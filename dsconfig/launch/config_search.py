@@ -6,9 +6,9 @@ import os
 import re
 import sys
 
-from dsconfig.consumers.boundary import OUTSIDE, is_on_share, may_read, root
 from dsconfig.core.file_bytes import is_file
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.read_boundary import OUTSIDE, is_on_share, may_read, root
 
 _UNKNOWN = r"\$(?:\w+|\{\w+\})/+"
 

@@ -17,8 +17,8 @@ from dsconfig.launch.broken_config import is_broken, own_keys, raw_keys, strange
 from dsconfig.launch.file_kinds import kind_of as file_kind
 from dsconfig.launch.file_kinds import of_keys
 from dsconfig.launch.find_jobs import job_of, takes_too_much
-from dsconfig.launch.formats import SCRIPTS, format_of
-from dsconfig.launch.launch_format import Format
+from dsconfig.launch.format_row import Format
+from dsconfig.launch.format_table import SCRIPTS, format_of
 from dsconfig.model.keyinfo import ROOT, section_keys
 
 if TYPE_CHECKING:

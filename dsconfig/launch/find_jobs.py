@@ -9,13 +9,13 @@ from dsconfig.core.file_bytes import contents
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.json_values import at
 from dsconfig.document import Document, read_bytes, read_dict
-from dsconfig.launch.budget import Budget, SpentError
-from dsconfig.launch.formats import SCRIPT, SCRIPTS, format_of
-from dsconfig.launch.launch_format import Format
+from dsconfig.launch.format_row import Format
+from dsconfig.launch.format_table import SCRIPT, SCRIPTS, format_of
+from dsconfig.launch.reading_budget import Budget, SpentError
 
 if TYPE_CHECKING:
-    from dsconfig.job.consumer import Given
-    from dsconfig.launch.job import Job
+    from dsconfig.job.detect_consumer import Given
+    from dsconfig.launch.launched_job import Job
 
 
 def jobs_of(launch: Document, wanted: str | None = None, within: Budget | None = None) -> Iterator[Job]:
@@ -79,7 +79,7 @@ def _of_keys(found: Format, launch: Document, data: JsonObject) -> Job | None:
     # Most configs are no launch file, and pay for none of these.
     from dsconfig.consumers.accelerate_launch_file import BLOCK
     from dsconfig.launch.config_search import installed, search
-    from dsconfig.launch.job import Job, text_of
+    from dsconfig.launch.launched_job import Job, text_of
     from dsconfig.launch.passed_path import read_passed
     from dsconfig.launch.training_arguments import constant, exponents, human
 
@@ -149,7 +149,7 @@ def _own_loop(found: Format, launch: Document) -> bool:
 
 def _of_makers(found: Format, launch: Document, data: Mapping[str, Json]) -> Job | None:
     """The job of a launch file from whose own keys a program makes the config; None where it makes none."""
-    from dsconfig.launch.job import Job
+    from dsconfig.launch.launched_job import Job
     from dsconfig.launch.synthesized import lightning, neox
     from dsconfig.launch.training_arguments import given
 

@@ -6,8 +6,8 @@ import os
 import re
 from functools import lru_cache
 
-from dsconfig.consumers.boundary import is_own, root
 from dsconfig.core.file_bytes import contents
+from dsconfig.core.read_boundary import is_own, root
 from dsconfig.core.releases import version_installed
 from dsconfig.launch.repository import tick
 

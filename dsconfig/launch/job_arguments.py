@@ -13,15 +13,15 @@ from dsconfig.consumers.registry import consumer_of
 from dsconfig.core.data_parallel import NONE, Parallelism
 from dsconfig.core.json_types import Json
 from dsconfig.document import read_file
-from dsconfig.job.consumer import Given, Reader
+from dsconfig.job.detect_consumer import Given, Reader
 from dsconfig.job.run_facts import Known
-from dsconfig.launch.budget import FOLDER, Budget, SpentError
 from dsconfig.launch.config_references import commands_with, launchers_of, takes_too_much
 from dsconfig.launch.find_jobs import jobs_of
-from dsconfig.launch.formats import SCRIPTS
+from dsconfig.launch.format_table import SCRIPTS
+from dsconfig.launch.reading_budget import FOLDER, Budget, SpentError
 
 if TYPE_CHECKING:
-    from dsconfig.launch.job import Job
+    from dsconfig.launch.launched_job import Job
 
 
 def with_version(reader: Reader, name: str) -> Reader:

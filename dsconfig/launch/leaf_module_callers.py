@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from dsconfig.consumers.boundary import root
+from dsconfig.core.read_boundary import root
 from dsconfig.launch.repository import texts
 
 PROGRAMS = frozenset(("LLaMA-Factory", "Axolotl", "ms-swift"))

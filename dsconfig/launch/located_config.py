@@ -20,18 +20,18 @@ from dsconfig.core.file_bytes import contents
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.document import Document, Span, read_bytes, read_text
 from dsconfig.document.location import location, location_of
-from dsconfig.job.consumer import Reader, of_content
+from dsconfig.job.detect_consumer import Reader, of_content
 from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.config_search import Place, search
 from dsconfig.launch.detect_config import why_unlike
 from dsconfig.launch.find_jobs import job_of, jobs_of
-from dsconfig.launch.formats import SCRIPTS
+from dsconfig.launch.format_table import SCRIPTS
 from dsconfig.launch.job_arguments import with_version
 from dsconfig.launch.passed_path import read_passed
 
 if TYPE_CHECKING:
     from dsconfig.job.job import Job
-    from dsconfig.launch.job import Job as LaunchJob
+    from dsconfig.launch.launched_job import Job as LaunchJob
 
 How: TypeAlias = Literal["file", "held", "named", "launch", "block", "nowhere"]
 """How the host has the config.
@@ -553,7 +553,7 @@ def _value(text: object, form: str) -> object:
 
 
 def _decoded(text: str) -> object:
-    from dsconfig.launch.job import text_of  # which reads the jobs that lead here
+    from dsconfig.launch.launched_job import text_of  # which reads the jobs that lead here
 
     found = text_of(text)
     return None if found is None else read_bytes(found.data, "<config>").value()

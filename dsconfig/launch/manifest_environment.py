@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from dsconfig.core.json_types import Json
 from dsconfig.core.json_values import at
-from dsconfig.launch.budget import Budget
-from dsconfig.launch.launch_format import Format
+from dsconfig.launch.format_row import Format
+from dsconfig.launch.reading_budget import Budget
 
 _INPUT = re.compile(r"\$\{\{\s*([\w.]{1,99})\s*\}\}")
 

@@ -14,7 +14,7 @@ from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.json_values import at
 from dsconfig.document import Document
 from dsconfig.launch.config_search import search
-from dsconfig.launch.launch_format import Format
+from dsconfig.launch.format_row import Format
 from dsconfig.launch.training_arguments import plain
 
 

@@ -14,7 +14,7 @@ from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.file_bytes import contents
 from dsconfig.document import Document, read_bytes
 from dsconfig.launch.config_references import passed_to, program_texts
-from dsconfig.launch.formats import format_of
+from dsconfig.launch.format_table import format_of
 
 _SECTIONS = ("zero_optimization", "fp16", "bf16", "optimizer", "scheduler")
 """Sections that every release opens: it raises where Hjson makes a string of the lines below such a key."""

@@ -14,8 +14,8 @@ from dsconfig.consumers.registry import BY_NAME
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.json_values import at
 from dsconfig.document import Document
-from dsconfig.launch.formats import SCRIPT
-from dsconfig.launch.job import Job
+from dsconfig.launch.format_table import SCRIPT
+from dsconfig.launch.launched_job import Job
 from dsconfig.launch.training_arguments import plain
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.job.consumer import ProgramReaders
+from dsconfig.job.detect_consumer import ProgramReaders
 from dsconfig.launch.config_search import search
 from dsconfig.launch.config_writes import handed
 from dsconfig.launch.python_source import Module, called, calls, keyword, last_name, modules

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from dsconfig.consumers.boundary import root
 from dsconfig.core.json_types import Json
-from dsconfig.job.consumer import Overwrite
+from dsconfig.core.read_boundary import root
+from dsconfig.job.detect_consumer import Overwrite
 from dsconfig.launch.config_references import may_be
 from dsconfig.launch.repository import edition, texts, tick
 

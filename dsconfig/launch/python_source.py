@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.consumers.boundary import may_read, root
 from dsconfig.core.file_bytes import contents, is_file
 from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.core.read_boundary import may_read, root
 from dsconfig.launch.repository import tick
 
 _LARGEST, _LARGEST_PROGRAM = 256 * 1024, 512 * 1024

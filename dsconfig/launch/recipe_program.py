@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from dsconfig.consumers.boundary import is_own, root
 from dsconfig.core.file_bytes import contents
 from dsconfig.core.json_types import Json
-from dsconfig.job.consumer import Given
+from dsconfig.core.read_boundary import is_own, root
+from dsconfig.job.detect_consumer import Given
 from dsconfig.launch.config_search import search
-from dsconfig.launch.launch_format import Format
+from dsconfig.launch.format_row import Format
 from dsconfig.launch.program_arguments import ProgramArguments, arguments_in, together
 from dsconfig.launch.repository import tick
 from dsconfig.launch.training_arguments import given

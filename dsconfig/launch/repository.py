@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import islice
 from time import monotonic
 
-from dsconfig.consumers.boundary import is_own, root
 from dsconfig.core.file_bytes import contents_of, unsaved
+from dsconfig.core.read_boundary import is_own, root
 
 SCRIPTS = (
     ".sh", ".bash", ".slurm", ".sbatch", ".py", ".yaml", ".yml", ".json", ".ipynb", ".md", ".mk", ".toml",

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.consumers.boundary import is_own, root
 from dsconfig.core.file_bytes import contents
 from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.read_boundary import is_own, root
 from dsconfig.core.releases import allows
 from dsconfig.launch.repository import tick
 

@@ -16,17 +16,17 @@ from dsconfig.core.file_bytes import MAX_SIZE, contents
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.core.json_values import at
 from dsconfig.document import Document, read_bytes, read_dict
-from dsconfig.job.consumer import OWN_FLAGS, Reader, of_content
-from dsconfig.launch.budget import Budget, SpentError, of_text
+from dsconfig.job.detect_consumer import OWN_FLAGS, Reader, of_content
 from dsconfig.launch.command import Command, commands_in
 from dsconfig.launch.config_references import reader_of
 from dsconfig.launch.config_search import installed, search
-from dsconfig.launch.job import Job, text_of
-from dsconfig.launch.launch_format import Format
+from dsconfig.launch.format_row import Format
+from dsconfig.launch.launched_job import Job, text_of
 from dsconfig.launch.manifest_environment import environment, with_inputs
 from dsconfig.launch.passed_path import read_passed
 from dsconfig.launch.program_arguments import NAMES, arguments_in
 from dsconfig.launch.program_reader import readers_of_command
+from dsconfig.launch.reading_budget import Budget, SpentError, of_text
 from dsconfig.launch.shell_interpreter import Shell
 from dsconfig.launch.solve_variables import AtRanks, Script, script_of
 from dsconfig.launch.training_arguments import given, plain

@@ -11,7 +11,7 @@ from itertools import dropwhile
 from types import MappingProxyType
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.launch.budget import Budget, SpentError, of_text
+from dsconfig.launch.reading_budget import Budget, SpentError, of_text
 from dsconfig.launch.shell_lexer import LONGEST, Quoting
 from dsconfig.launch.slurm import asked_for
 

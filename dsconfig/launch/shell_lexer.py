@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from dsconfig.launch.budget import Budget
-from dsconfig.launch.budget import of_text as _of_text
+from dsconfig.launch.reading_budget import Budget
+from dsconfig.launch.reading_budget import of_text as _of_text
 
 _SPACE, _ENDS = " \t\r", "\n;&|()"
 _NESTED = re.compile(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=\s)|^)#[^\n]*|[()]", re.DOTALL)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.job.consumer import Given
-from dsconfig.launch.budget import FOLDER, Budget, SpentError
+from dsconfig.job.detect_consumer import Given
 from dsconfig.launch.command import Command, commands_in
-from dsconfig.launch.launch_format import Format
+from dsconfig.launch.format_row import Format
 from dsconfig.launch.process_count import solved
+from dsconfig.launch.reading_budget import FOLDER, Budget, SpentError
 from dsconfig.launch.shell_interpreter import Shell
 from dsconfig.launch.training_arguments import given
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers.registry import BY_NAME
-from dsconfig.core.batch import KEYS
+from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.core.json_values import at
-from dsconfig.job.consumer import Given, Written
+from dsconfig.job.detect_consumer import Given, Written
 from dsconfig.launch.derived_arguments import derive
-from dsconfig.launch.launch_format import Format, Write
+from dsconfig.launch.format_row import Format, Write
 
 if TYPE_CHECKING:
     from typing import TypeGuard

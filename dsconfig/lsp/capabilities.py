@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsconfig.lsp.code_action import KINDS
-from dsconfig.lsp.commands import COMMANDS
+from dsconfig.lsp.execute_command import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ REQUESTS: Mapping[str, str] = {
     "textDocument/rename": "rename",
     "textDocument/inlayHint": "inlay_hint",
     "textDocument/codeLens": "code_lens",
-    "workspace/executeCommand": "commands",
+    "workspace/executeCommand": "execute_command",
     "dsconfig/status": "status",
 }
 """Each request, and the module here whose `answer(workspace, params)`, or other function, answers it."""

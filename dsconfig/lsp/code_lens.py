@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.lsp.commands import COMPAT, MEMORY, RESOLVE, SHOW
+from dsconfig.lsp.execute_command import COMPAT, MEMORY, RESOLVE, SHOW
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject

@@ -10,8 +10,8 @@ from dsconfig.job.dsconfig_block import KEY as OWN
 from dsconfig.lsp.completion_item import BLOCK, PROPERTY, Offer, value_offer
 from dsconfig.lsp.config_range import config_in, scope
 from dsconfig.lsp.cursor import Cursor, cursor
+from dsconfig.lsp.hover_text import told
 from dsconfig.lsp.insert_text import Hand
-from dsconfig.lsp.key_docs import told
 from dsconfig.lsp.key_lookup import key_at, section_at
 from dsconfig.lsp.value_completions import blocks, candidates
 from dsconfig.model.keyinfo import child_section

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.releases import NUMBERS
-from dsconfig.launch.formats import SCRIPTS, format_of
+from dsconfig.launch.format_table import SCRIPTS, format_of
 from dsconfig.lsp.detect_new_config import begins_launch, is_empty
 from dsconfig.lsp.key_lookup import key_at
 

@@ -10,7 +10,7 @@ from dsconfig.check.discover import reads_as_config
 from dsconfig.job.dsconfig_block import KEY
 from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.detect_config import may_be_named
-from dsconfig.launch.formats import SCRIPTS
+from dsconfig.launch.format_table import SCRIPTS
 from dsconfig.lsp import detect_new_config
 
 if TYPE_CHECKING:

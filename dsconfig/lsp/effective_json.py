@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dsconfig.resolve.provenance import Value
+    from dsconfig.resolve.replaced_values import Value
 
 _WIDEST = 48
 """Characters of an entry behind which its remark is not aligned with the others."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsconfig.lsp.snapshot import Judged
-    from dsconfig.resolve.provenance import Value
+    from dsconfig.resolve.replaced_values import Value
 
 
 def shown(judged: Judged, *, every: bool = False) -> Shown | None:

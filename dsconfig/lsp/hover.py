@@ -8,8 +8,8 @@ from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.core.wording import quoted
 from dsconfig.lsp.config_range import key_of, scope
 from dsconfig.lsp.effective_values import by_key
-from dsconfig.lsp.key_docs import told
-from dsconfig.lsp.markdown import code, escaped
+from dsconfig.lsp.escape_markdown import code, escaped
+from dsconfig.lsp.hover_text import told
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath

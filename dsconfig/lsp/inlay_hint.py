@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.core.batch import KEYS
+from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.wording import quoted
 from dsconfig.lsp.config_range import config_path
 from dsconfig.lsp.effective_values import by_key
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.lsp.snapshot import Judged
     from dsconfig.lsp.workspace import Workspace
-    from dsconfig.resolve.provenance import Value
+    from dsconfig.resolve.replaced_values import Value
 
 _CHANGED = ("filled", "derived", "dropped", "converted")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dsconfig.check.report import Report
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.lsp.open_documents import OpenText
-    from dsconfig.resolve.provenance import Value
+    from dsconfig.resolve.replaced_values import Value
 
 
 _USUAL = 8

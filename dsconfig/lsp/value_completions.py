@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.model.key_docs import meaning
+from dsconfig.model.key_prose import meaning
 from dsconfig.model.keyinfo import child_section, types_of
 
 if TYPE_CHECKING:

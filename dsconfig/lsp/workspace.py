@@ -8,8 +8,8 @@ from dsconfig.check.check_file import judge
 from dsconfig.launch import repository
 from dsconfig.lsp.detect_new_config import is_empty
 from dsconfig.lsp.document_filter import is_ours
+from dsconfig.lsp.editor_settings import Configuration
 from dsconfig.lsp.open_documents import OpenText, forget, keep, opened
-from dsconfig.lsp.settings import Configuration
 from dsconfig.lsp.snapshot import Judged
 from dsconfig.lsp.uris import real, uri_of
 

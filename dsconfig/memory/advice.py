@@ -1,4 +1,4 @@
-"""What a config does to no purpose with this model, told beside the table."""
+"""Settings that gain nothing with this model, reported beside the table."""
 
 from __future__ import annotations
 

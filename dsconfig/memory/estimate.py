@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.memory.advice import Remark, remarks
-from dsconfig.memory.categories import MEANINGS
 from dsconfig.memory.engines.base import CONSOLIDATED, SAVE
 from dsconfig.memory.engines.pinned_memory import PINNED
 from dsconfig.memory.engines.select_engine import engine_of
 from dsconfig.memory.gradient_dtype_errors import refuse_mistyped
 from dsconfig.memory.memory_ledger import SLACK, ExceededError, Ledger, Place, with_slack
+from dsconfig.memory.memory_terms import MEANINGS
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.not_modelled import NotModelledError
 from dsconfig.memory.quantized_gather import refuse_quantised

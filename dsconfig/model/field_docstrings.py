@@ -1,4 +1,4 @@
-"""What stands under each field of the model, for what is generated; `dsconfig.model.key_docs` holds the rest."""
+"""What stands under each field of the model, for what is generated; `dsconfig.model.key_prose` holds the rest."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, name
 from dsconfig.core.wording import expected, one_of, quoted
 from dsconfig.model._prose import SOURCES
-from dsconfig.model.key_docs import prose_of
+from dsconfig.model.key_prose import prose_of
 from dsconfig.model.keyinfo import KeyInfo, TypeInfo, types_of
 from dsconfig.model.paths import keys
 

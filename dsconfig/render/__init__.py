@@ -1,4 +1,7 @@
-"""What was found, written for people or machines. A renderer knows nothing of how a diagnostic came about."""
+"""What was found, written for people or machines; `FORMATS` lists the output formats and their modules.
+
+A renderer knows nothing of how a diagnostic came about.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ class Reader(Protocol):
 
     @property
     def origin(self) -> str:
-        """Where the evidence comes from, a word of `dsconfig.job.consumer.Origin`."""
+        """Where the evidence comes from, a word of `dsconfig.job.detect_consumer.Origin`."""
 
     @property
     def likely(self) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers.autofill import Assumed, MissingArgumentsError, fill
-from dsconfig.consumers.autofill.autofill import Filling
+from dsconfig.consumers.autofill.filling import Filling
 from dsconfig.consumers.autofill.log import Message
 from dsconfig.consumers.registry import consumer_of
+from dsconfig.resolve.asked_config import Reading
 from dsconfig.resolve.errors import UnfilledError
-from dsconfig.resolve.locate_config import Reading
 from dsconfig.resolve.raw_config import Written
 
 if TYPE_CHECKING:

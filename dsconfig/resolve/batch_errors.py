@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.check.check import check_document
-from dsconfig.core.batch import KEYS, SEQUENCE
+from dsconfig.core.batch_triplet import KEYS, SEQUENCE
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import Target
 from dsconfig.document import read_dict

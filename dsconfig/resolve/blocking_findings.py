@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report, by_config
-from dsconfig.core.batch import KEYS, SEQUENCE
+from dsconfig.core.batch_triplet import KEYS, SEQUENCE
 from dsconfig.core.diagnostic import Diagnostic, Effect, dotted
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_dict
-from dsconfig.job import consumer as reader
-from dsconfig.job.consumer import Reader
+from dsconfig.job import detect_consumer as reader
+from dsconfig.job.detect_consumer import Reader
+from dsconfig.resolve.asked_config import Reading
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.locate_config import Reading
 from dsconfig.resolve.run import Run
 from dsconfig.resolve.run_target import Runtime
 

@@ -7,21 +7,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import asked, build_job
-from dsconfig.consumers.autofill.autofill import Filling
+from dsconfig.consumers.autofill.filling import Filling
 from dsconfig.consumers.autofill.log import Message
 from dsconfig.consumers.registry import consumer_of
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
-from dsconfig.job.consumer import Given
+from dsconfig.job.detect_consumer import Given
 from dsconfig.job.job import Fact, Job
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
+from dsconfig.resolve.asked_config import Reading, known_config, launched, reading
 from dsconfig.resolve.auto_values import fill_written
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.list_values import Listing
-from dsconfig.resolve.locate_config import Reading, known_config, launched, reading
-from dsconfig.resolve.provenance import Origins, Value
 from dsconfig.resolve.raw_config import context, read_written
+from dsconfig.resolve.replaced_values import Origins, Value
 from dsconfig.resolve.resolve import derive_run
 from dsconfig.resolve.run_target import Launched, Parallel, runtime
 from dsconfig.resolve.unknown_ranks import formula_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.consumers import ELASTIC
 from dsconfig.consumers.autofill.log import Message
-from dsconfig.core.batch import KEYS, Impossible, Triplet, derive
+from dsconfig.core.batch_triplet import KEYS, Impossible, Triplet, derive
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.run_target import Runtime
 from elastic import constants as c

@@ -11,7 +11,7 @@ from dsconfig.check.check import check_document
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.consumer_versions import parted
 from dsconfig.consumers.registry import consumer_of
-from dsconfig.core.batch import MICRO, STEPS, TRAIN
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.diagnostic import Remove, Set, dotted
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_text

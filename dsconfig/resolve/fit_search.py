@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from dsconfig.core.batch import MICRO, STEPS
-from dsconfig.core.batch import TRAIN as BATCH
+from dsconfig.core.batch_triplet import MICRO, STEPS
+from dsconfig.core.batch_triplet import TRAIN as BATCH
 from dsconfig.memory.estimate import Estimate, Room
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.not_modelled import NotModelledError

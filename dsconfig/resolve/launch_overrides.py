@@ -24,8 +24,8 @@ from dsconfig.resolve.unmodelled import of_optimizer, optimizer_of, unmodelled
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
-    from dsconfig.job.consumer import Reader
-    from dsconfig.launch.job import Job
+    from dsconfig.job.detect_consumer import Reader
+    from dsconfig.launch.launched_job import Job
     from dsconfig.memory.graph import Adapter
     from dsconfig.memory.verdict import Unmodelled
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.model.keyinfo import ROOT, child_section, type_named
 from dsconfig.model.release_view import KeyView, SectionView, view
-from dsconfig.resolve.provenance import Origins, Value
+from dsconfig.resolve.replaced_values import Origins, Value
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec

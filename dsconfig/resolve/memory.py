@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import MappingSource
-from dsconfig.consumers.gpus import gpu as gpu_of
+from dsconfig.core.gpu_memory import gpu as gpu_of
 from dsconfig.document import Document
 from dsconfig.launch.config_source import read
 from dsconfig.memory.estimate import Estimate as Estimate  # noqa: PLC0414  the result, for those who show it

@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.build_job import MappingSource, asked, build_job, mapping
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.consumers.boundary import OUTSIDE
 from dsconfig.consumers.consumer_versions import parted
-from dsconfig.core.batch import MICRO, STEPS, TRAIN
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
+from dsconfig.core.read_boundary import OUTSIDE
 from dsconfig.core.releases import NUMBERS
 from dsconfig.job.job import Job
 from dsconfig.job.run_facts import of_file
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.launch.program_writes import overwrite_of, overwrites
 from dsconfig.memory.autotp import BY_CONFIG
-from dsconfig.memory.engine_setup import OFFLOADED, SECTIONS, Values, setup_of, usual_client
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.estimate import ANY, Estimate, Room, estimate
 from dsconfig.memory.memory_ledger import ExceededError
 from dsconfig.memory.models.registry import weights_of
 from dsconfig.memory.models.shape import Shape, Work
 from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, Values, setup_of, usual_client
 from dsconfig.memory.ulysses import KEY as SEQUENCE
 from dsconfig.memory.verdict import MADE
 from dsconfig.memory.zenflow_support import written as zenflow
+from dsconfig.resolve.asked_config import reading
 from dsconfig.resolve.effective import effective
 from dsconfig.resolve.launch_overrides import Told, is_reentrant, told
-from dsconfig.resolve.locate_config import reading
 from dsconfig.resolve.lora import adapter_of
 from dsconfig.resolve.missing_arguments import resolved
 from dsconfig.resolve.model_source import ModelSource, model_of

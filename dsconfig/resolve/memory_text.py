@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from dsconfig.consumers.gpus import Gpu
+    from dsconfig.core.gpu_memory import Gpu
     from dsconfig.core.json_types import JsonObject
     from dsconfig.memory.estimate import Estimate, Side
     from dsconfig.memory.verdict import Unmodelled, Verdict

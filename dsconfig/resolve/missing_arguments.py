@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.core.batch import MICRO, STEPS, TRAIN
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.resolve.errors import UnfilledError
 
 if TYPE_CHECKING:

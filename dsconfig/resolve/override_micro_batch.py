@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.core.batch import MICRO, STEPS, TRAIN
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
 from dsconfig.resolve.missing_arguments import Resolved
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers.autofill.log import Message
-from dsconfig.core.batch import KEYS, MICRO
+from dsconfig.core.batch_triplet import KEYS, MICRO
 from dsconfig.core.json_values import copied
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of, mapping
 from dsconfig.consumers.autofill import Assumed
-from dsconfig.consumers.autofill.autofill import Filling
-from dsconfig.core.batch import KEYS
+from dsconfig.consumers.autofill.filling import Filling
+from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
+from dsconfig.resolve.asked_config import Reading, known_config, launched, reading
 from dsconfig.resolve.auto_values import fill_written
-from dsconfig.resolve.batch import derive_batch
 from dsconfig.resolve.blocking_findings import refuse_result, refuse_written
 from dsconfig.resolve.elastic_batch import FIRST, LAST, as_released, is_on
 from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
-from dsconfig.resolve.locate_config import Reading, known_config, launched, reading
+from dsconfig.resolve.filled_batch import derive_batch
 from dsconfig.resolve.raw_config import Written, read_written
 from dsconfig.resolve.run import Run
 from dsconfig.resolve.run_target import Parallel, Runtime, runtime
@@ -31,7 +31,7 @@ from dsconfig.resolve.unknown_ranks import Open, unknown_world_size
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.job.consumer import Given
+    from dsconfig.job.detect_consumer import Given
     from dsconfig.job.job import Job
 
 _OF_BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.consumer_versions import parted
-from dsconfig.core.batch import MICRO, STEPS, TRAIN
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.launch.located_config import locate
-from dsconfig.resolve.locate_config import reading
+from dsconfig.resolve.asked_config import reading
 from dsconfig.resolve.memory_changes import Change, set_to
 
 if TYPE_CHECKING:

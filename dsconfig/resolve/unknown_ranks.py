@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.consumers import ELASTIC
 from dsconfig.consumers.registry import consumer_of
-from dsconfig.core.batch import KEYS
+from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.data_parallel import Parallelism, batch_formula
-from dsconfig.job.consumer import Given
+from dsconfig.job.detect_consumer import Given
+from dsconfig.resolve.asked_config import Reading, reading
 from dsconfig.resolve.auto_values import fill_written
 from dsconfig.resolve.elastic_batch import is_on
 from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
-from dsconfig.resolve.locate_config import Reading, reading
 from dsconfig.resolve.raw_config import read_written
 from dsconfig.resolve.run_target import Launched, Parallel
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dsconfig.consumers.boundary import OUTSIDE
 from dsconfig.core.json_types import Json, NamedTuple
+from dsconfig.core.read_boundary import OUTSIDE
 from dsconfig.evaluation.context import Context, SkipRule
 from dsconfig.job.model_files import CONFIG, config_at, read
 from dsconfig.job.run_facts import Model as Named

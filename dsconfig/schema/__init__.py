@@ -1,7 +1,8 @@
 """JSON Schema of a DeepSpeed config, derived from the model: draft-07, self-contained, made for editors.
 
 `json_schema()` gives it for one release and one consumer, `write()` its text; `files` are the ones in
-`schema/`, which the wheel carries too.
+`schema/`, which the wheel carries too. `root` composes the document, `sections` the schema of each section and of
+its keys, `type_schema` the type of a key, `key_descriptions` its text.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dsconfig.consumers import CONSUMERS, ELASTIC, HUGGING_FACE, LOADERS
 from dsconfig.consumers.registry import BY_NAME
 from dsconfig.core import releases
-from dsconfig.job.consumer import of_content
+from dsconfig.job.detect_consumer import of_content
 from dsconfig.job.dsconfig_block import KEY
 from dsconfig.model.paths import along
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.consumer_versions import VERSIONED
 from dsconfig.core.releases import LATEST
-from dsconfig.job.settings import FAIL_ON, MIN_SEVERITY, OVERRIDES
+from dsconfig.job.settings_file import FAIL_ON, MIN_SEVERITY, OVERRIDES
 from dsconfig.rules import RULES
 from dsconfig.schema.keywords import DRAFT, Schema
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from elastic.agent import transitions
 from elastic.agent.errors import RefusedError, TooFewNodesError
-from elastic.agent.join_deadline import LastCall
+from elastic.agent.last_call import LastCall
 from elastic.agent.local_node import LocalNode
 from elastic.agent.state import Outcome, State
 from elastic.agent.state_store import StateStore

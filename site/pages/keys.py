@@ -9,7 +9,7 @@ from dsconfig import model
 from dsconfig.core.releases import NEVER
 from dsconfig.core.wording import quoted
 from dsconfig.document.json_format import pretty_config
-from dsconfig.memory.categories import MEANINGS
+from dsconfig.memory.memory_terms import MEANINGS
 from dsconfig.model.field_docstrings import prose
 from dsconfig.model.key_page import describe, members, span
 from dsconfig.model.keyinfo import KeyInfo

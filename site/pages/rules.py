@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 
-from dsconfig.cli.markdown import dedented
+from dsconfig.cli.markdown_to_terminal import dedented
 from dsconfig.fix.fix import FixResult, fix
 from dsconfig.render.diff import unified
 from dsconfig.rules import RULES, Rule

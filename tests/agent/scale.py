@@ -42,7 +42,7 @@ OURS = (
     "node",
     "joiner",
     "group_formation",
-    "join_deadline",
+    "last_call",
     "transitions",
 )
 ENCODE = State.encode

@@ -230,7 +230,7 @@ class Story:
 def test_all_train_or_stand_by_in_the_end(seed: int, tmp_path: Path, monkeypatch: Any) -> None:
     story = Story(seed, tmp_path)
     call_large(seed, story.world, monkeypatch)
-    names = ["heartbeat", "state_store", "node", "joiner", "group_formation", "join_deadline", "worker_requests"]
+    names = ["heartbeat", "state_store", "node", "joiner", "group_formation", "last_call", "worker_requests"]
     names += ["transitions", "failure_detector", "mailbox"]
     story.world.patch(monkeypatch, ["worker.lease", *(f"agent.{name}" for name in names)])
     monkeypatch.setattr("elastic.agent.node.ResizePolicy", partial(ResizePolicy, clock=story.world.now))

@@ -10,7 +10,7 @@ from dsconfig.core.diagnostic import Diagnostic, Fix
 from dsconfig.document import read_text
 from dsconfig.document.edit import apply
 from dsconfig.document.edit.operations import edits
-from dsconfig.fix.safety import is_safe
+from dsconfig.fix.applicability import is_safe
 from tests.cases import Case
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dsconfig import memory
-from dsconfig.consumers.gpus import CARDS, gpu, memory_of
+from dsconfig.core.gpu_memory import CARDS, gpu, memory_of
 from tests.cli.conftest import Runs
 from tests.cli.estimates import config_of, estimate
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import check, fix
-from dsconfig.job.consumer import of_content
+from dsconfig.job.detect_consumer import of_content
 
 from .conftest import Runs
 

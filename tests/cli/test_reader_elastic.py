@@ -11,7 +11,7 @@ import pytest
 import dsconfig
 from dsconfig.api import presets
 from dsconfig.core.releases import LATEST, Target
-from dsconfig.job.consumer import Origin
+from dsconfig.job.detect_consumer import Origin
 from dsconfig.schema import json_schema
 
 from .conftest import Runs

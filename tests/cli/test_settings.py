@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.job.settings import KEYS, Settings, SettingsFileError, find
+from dsconfig.job.settings_file import KEYS, Settings, SettingsFileError, find
 
 from .conftest import Runs, Spawns
 

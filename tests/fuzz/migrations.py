@@ -13,9 +13,9 @@ from dsconfig.core.releases import NUMBERS, resolve
 from dsconfig.document import Document, read_text
 from dsconfig.document.edit.operations import edited
 from dsconfig.evaluation.context import MISSING, Context, Source
-from dsconfig.fix.decisions import _alike, _plain
 from dsconfig.fix.elasticity_handover import BATCH_KEYS
 from dsconfig.fix.migrate import Migration
+from dsconfig.fix.migration_decisions import _alike, _plain
 from dsconfig.fix.migration_types import Choice, Decision
 from dsconfig.fix.release_semantics import Meaning, at
 

@@ -26,7 +26,7 @@ from dsconfig.document import Document, Format, read_text
 from dsconfig.document.edit import apply
 from dsconfig.document.edit.operations import carried_out, edits, same
 from dsconfig.fix.fix import Fixed, fix_document
-from dsconfig.fix.regressions import does_harm
+from dsconfig.fix.new_findings import does_harm
 from dsconfig.fix.verify import with_proven_fixes
 from dsconfig.resolve.effective import effective
 from dsconfig.resolve.errors import ResolveError

@@ -29,8 +29,8 @@ from dsconfig.consumers.registry import BY_NAME
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.releases import resolve
 from dsconfig.document import Document, read_file
-from dsconfig.job.consumer import Reader
-from dsconfig.launch.formats import format_of
+from dsconfig.job.detect_consumer import Reader
+from dsconfig.launch.format_table import format_of
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.judges import engines, judging

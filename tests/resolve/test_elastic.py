@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import dsconfig
 from dsconfig import ResolveError, resolve
-from dsconfig.core.batch import KEYS
+from dsconfig.core.batch_triplet import KEYS
 
 BLOCK: dict[str, Any] = {
     "enabled": True,

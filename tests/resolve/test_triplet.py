@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dsconfig
 from dsconfig import ResolveError, resolve
-from dsconfig.core.batch import KEYS
+from dsconfig.core.batch_triplet import KEYS
 
 TRAIN, MICRO, STEPS = KEYS
 small = st.integers(1, 64)

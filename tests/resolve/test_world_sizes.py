@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dsconfig.core.batch import Impossible, derive
+from dsconfig.core.batch_triplet import Impossible, derive
 from dsconfig.rules.batch.world_sizes import divisors, working_sizes
 
 TRIED = 300

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from dsconfig.consumers.autofill import accelerate, trainer
-from dsconfig.consumers.autofill.autofill import Filling, autos
+from dsconfig.consumers.autofill.filling import Filling, autos
 from dsconfig.consumers.autofill.log import Message
 from dsconfig.consumers.consumer import Consumer
 from dsconfig.consumers.training_args import Arguments
-from dsconfig.core.batch import MICRO
+from dsconfig.core.batch_triplet import MICRO
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from dsconfig.consumers.autofill.autofill import Filling
 from dsconfig.consumers.autofill.buckets import ZERO, fill_buckets
+from dsconfig.consumers.autofill.filling import Filling
 from dsconfig.consumers.autofill.log import Message
-from dsconfig.core.batch import MICRO, STEPS, TRAIN
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 
 _PRECISION = "mixed precision"
 _BATCH = "micro batch × accumulation steps × data-parallel ranks"

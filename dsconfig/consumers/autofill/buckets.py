@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.consumers.autofill.autofill import Filling
+from dsconfig.consumers.autofill.filling import Filling
 from dsconfig.consumers.training_args import hidden_size
 
 ZERO = "zero_optimization"

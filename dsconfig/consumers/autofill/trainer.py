@@ -5,10 +5,10 @@ Source: transformers integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
 
 from __future__ import annotations
 
-from dsconfig.consumers.autofill.autofill import Filling
 from dsconfig.consumers.autofill.buckets import ZERO, fill_buckets
+from dsconfig.consumers.autofill.filling import Filling
 from dsconfig.consumers.autofill.log import Filled
-from dsconfig.core.batch import MICRO, STEPS, TRAIN
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 
 
 def fill_from_arguments(filling: Filling, ranks: int | None) -> None:

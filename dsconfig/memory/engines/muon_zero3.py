@@ -8,7 +8,7 @@ from dsconfig.memory.engines.base import TEMPORARY
 from dsconfig.memory.engines.muon_buffers import EXCHANGE, Exchange
 from dsconfig.memory.engines.muon_param_groups import halves, is_muon, needs
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.engines.zero3_step import Partitioned
+from dsconfig.memory.engines.zero3 import Partitioned
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
 

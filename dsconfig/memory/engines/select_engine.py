@@ -21,7 +21,7 @@ def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
 
         return Swapped(setup, tape, ledger)
     if setup.stage == 3:
-        from dsconfig.memory.engines.zero3_step import Partitioned
+        from dsconfig.memory.engines.zero3 import Partitioned
 
         return Partitioned(setup, tape, ledger)
     if setup.accumulates and not setup.ways.wraps_raised:

@@ -1,4 +1,4 @@
-"""What decides how much an engine holds: values of the config, in the release that reads it."""
+"""`Setup`: the values of the config that decide how much an engine holds, in the release that reads it."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsconfig.memory.engines.base import TEMPORARY
 from dsconfig.memory.engines.pinned_memory import rounding
-from dsconfig.memory.engines.zero3_step import Partitioned
+from dsconfig.memory.engines.zero3 import Partitioned
 
 ARRIVING = "gradient buffer of the optimizer's process"
 

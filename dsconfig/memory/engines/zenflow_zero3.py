@@ -6,8 +6,8 @@ from dsconfig.memory.engines.base import GRADIENTS, MASTER, TEMPORARY, WEIGHTS
 from dsconfig.memory.engines.pinned_memory import rounding
 from dsconfig.memory.engines.setup import Selection, Setup
 from dsconfig.memory.engines.zenflow_selection import SELECTED, SELECTED_STATES, STALE, update
+from dsconfig.memory.engines.zero3 import Partitioned
 from dsconfig.memory.engines.zero3_state import PERSISTENT
-from dsconfig.memory.engines.zero3_step import Partitioned
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
 

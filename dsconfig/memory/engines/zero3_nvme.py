@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.memory.engines.base import STATES, TEMPORARY, WEIGHTS
 from dsconfig.memory.engines.pinned_memory import rounding
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.engines.zero3_step import Partitioned
+from dsconfig.memory.engines.zero3 import Partitioned
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.not_modelled import NotModelledError

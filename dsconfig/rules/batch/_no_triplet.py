@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dsconfig.core import batch
-from dsconfig.core.batch import Failure, Impossible
+from dsconfig.core import batch_triplet
+from dsconfig.core.batch_triplet import Failure, Impossible
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.evaluation.context import Context
 from dsconfig.rules.batch._triplet import data_parallel_size, written
@@ -29,13 +29,13 @@ def failed(ctx: Context, *failures: Failure) -> Failed | None:
 
     Where a value of the batch contradicts the job's arguments, the consumer stops before anything is derived.
     """
-    if ctx.job is not None and any(each.key in batch.KEYS for each in ctx.job.mismatches):
+    if ctx.job is not None and any(each.key in batch_triplet.KEYS for each in ctx.job.mismatches):
         return None
     values = written(ctx)
     world = data_parallel_size(ctx)
     if world is None and working_sizes(*values) != ():
         return None
-    outcome = batch.derive(*values, 1 if world is None else world)
+    outcome = batch_triplet.derive(*values, 1 if world is None else world)
     if isinstance(outcome, Impossible) and outcome.failure in failures:
         return Failed(outcome, values, world)
     return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dsconfig.core import batch
-from dsconfig.core.batch import STEPS
+from dsconfig.core import batch_triplet
+from dsconfig.core.batch_triplet import STEPS
 from dsconfig.core.data_parallel import UnevenError
 from dsconfig.core.data_parallel import data_parallel_size as triplet_size
 from dsconfig.core.json_types import Json
@@ -25,14 +25,14 @@ def written(ctx: Context) -> tuple[Json, Json, Json]:
     if ctx.consumer == "lightning" and not _known_to_lightning(ctx):
         raise SkipRule  # it writes the accumulation steps, and the micro batch where there is none
     values = []
-    for key in batch.KEYS:
+    for key in batch_triplet.KEYS:
         if ctx.written(key) is not MISSING:
             ctx.value(key)  # raises where the consumer fills it
         value = ctx.written(key)
         values.append(None if value is MISSING else value)
     if ctx.written(STEPS) is MISSING and ctx.plugged:
         values[2] = 1  # put there by accelerate's DeepSpeedPlugin.__post_init__, for the Trainer too
-    if any(ctx.overwrite(key) is not None for key in batch.KEYS):
+    if any(ctx.overwrite(key) is not None for key in batch_triplet.KEYS):
         raise SkipRule
     return values[0], values[1], values[2]
 
@@ -40,7 +40,7 @@ def written(ctx: Context) -> tuple[Json, Json, Json]:
 def _known_to_lightning(ctx: Context) -> bool:
     """Whether the job says the accumulation steps, and the config enough of the rest."""
     steps = ctx.job is not None and STEPS in ctx.job.added
-    return steps and any(ctx.written(key) is not MISSING for key in batch.KEYS if key != STEPS)
+    return steps and any(ctx.written(key) is not MISSING for key in batch_triplet.KEYS if key != STEPS)
 
 
 def data_parallel_size(ctx: Context) -> float | None:
@@ -53,9 +53,9 @@ def data_parallel_size(ctx: Context) -> float | None:
     parallelism = ctx.known.parallelism
     if ctx.world_size is None or parallelism.unknown is not None:
         return None
-    size = ctx.written(batch.SEQUENCE)
+    size = ctx.written(batch_triplet.SEQUENCE)
     ctx.depends_on("0.17.0", "0.19.3")
-    size = batch.ABSENT if size is MISSING else size
+    size = batch_triplet.ABSENT if size is MISSING else size
     try:
         found = triplet_size(ctx.world_size, parallelism, size, ctx.release, from_file=ctx.from_file)
     except (TypeError, ZeroDivisionError, UnevenError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core import batch
-from dsconfig.core.batch import MICRO, STEPS, TRAIN, nearest_multiples
+from dsconfig.core import batch_triplet
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN, nearest_multiples
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import MISSING, Context, Finding
 from dsconfig.evaluation.rule import rule
@@ -35,7 +35,7 @@ def sequence_parallel_size_not_a_divisor(ctx: Context) -> Iterator[Finding]:
         return
     ctx.depends_on("0.19.3")
     try:
-        fails = not batch.world_size(1, size, ctx.release, from_file=False) > 0
+        fails = not batch_triplet.world_size(1, size, ctx.release, from_file=False) > 0
     except (TypeError, ZeroDivisionError):
         fails = True
     if fails:

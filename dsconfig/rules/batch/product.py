@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.batch import MICRO, STEPS, TRAIN, Triplet, nearest_multiples
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN, Triplet, nearest_multiples
 from dsconfig.core.diagnostic import Fix, Remove
 from dsconfig.core.json_types import Json
 from dsconfig.evaluation.context import Context, Finding

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core import batch
-from dsconfig.core.batch import MICRO, STEPS, TRAIN
+from dsconfig.core import batch_triplet
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.json_types import Json
 from dsconfig.core.wording import described, quoted
@@ -58,7 +58,7 @@ def batch_size_not_positive(ctx: Context) -> Iterator[Finding]:
     found = failed(ctx, "not-positive")
     if found is None or found.too_small:
         return
-    for key, value in zip(batch.KEYS, found.values, strict=True):
+    for key, value in zip(batch_triplet.KEYS, found.values, strict=True):
         if value is not None and not value > 0:
             message = f"`{key}` is {quoted(value)}, but must be greater than 0"
             yield ctx.at(key, message, help="give a positive integer")
@@ -80,7 +80,7 @@ def batch_size_divided_by_zero(ctx: Context) -> Iterator[Finding]:
     found = failed(ctx, "zero-divisor")
     if found:
         key = found.why.key or STEPS
-        value = dict(zip(batch.KEYS, found.values, strict=True))[key]
+        value = dict(zip(batch_triplet.KEYS, found.values, strict=True))[key]
         yield ctx.at(
             key,
             f"`{key}` is {quoted(value)}, and DeepSpeed divides `{TRAIN}` by it",
@@ -111,7 +111,7 @@ def batch_size_not_a_number(ctx: Context) -> Iterator[Finding]:
     found = failed(ctx, "arithmetic")
     if found is None:
         return
-    for key, value in zip(batch.KEYS, found.values, strict=True):
+    for key, value in zip(batch_triplet.KEYS, found.values, strict=True):
         if value is None or (isinstance(value, int | float) and found.why.key is not None):
             continue
         number = spelled(value)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dsconfig.core.batch import Impossible, derive
+from dsconfig.core.batch_triplet import Impossible, derive
 from dsconfig.core.json_types import Json
 
 if TYPE_CHECKING:

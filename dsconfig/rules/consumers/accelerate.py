@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.core.batch import KEYS
+from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.diagnostic import Fix, Set, dotted
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding

@@ -15,7 +15,7 @@ from dsconfig.rules.consumers._reader import reader
 if TYPE_CHECKING:
     from dsconfig.consumers.autofill.log import Mismatch
     from dsconfig.core.json_types import Json
-    from dsconfig.evaluation.job_values import Job
+    from dsconfig.evaluation.filled_config import Job
 
 
 @rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core.batch import MICRO, STEPS
+from dsconfig.core.batch_triplet import MICRO, STEPS
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import compact
 from dsconfig.evaluation.context import Context, Finding

@@ -9,7 +9,7 @@ from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
 from dsconfig.launch.find_jobs import job_of
-from dsconfig.launch.job import Job
+from dsconfig.launch.launched_job import Job
 from dsconfig.launch.program_errors import Refused, refused
 
 if TYPE_CHECKING:

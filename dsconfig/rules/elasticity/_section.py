@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsconfig.core import batch
+from dsconfig.core import batch_triplet
 from dsconfig.core.json_types import Json, JsonObject
 from dsconfig.evaluation.context import MISSING, Context, SkipRule
 from dsconfig.rules.elasticity._block_errors import faults
@@ -42,12 +42,12 @@ def solver_of(ctx: Context) -> Solver:
 def works_somewhere(ctx: Context, solver: Solver) -> bool:
     """Whether there is a number of GPUs at which DeepSpeed accepts the section."""
     shared: Json = ctx.written("sequence_parallel_size")
-    shared = batch.ABSENT if shared is MISSING else shared
+    shared = batch_triplet.ABSENT if shared is MISSING else shared
     divides = not ctx.from_file and ctx.since("0.17.0") and isinstance(shared, int | float) and shared > 0
     for size in solver.candidates():
         gpus = max(1, round(size * shared)) if divides else size
         try:
-            world = batch.world_size(gpus, shared, ctx.release, from_file=ctx.from_file)
+            world = batch_triplet.world_size(gpus, shared, ctx.release, from_file=ctx.from_file)
         except (TypeError, ZeroDivisionError):
             raise SkipRule from None  # a finding of its own
         if solver.works(world):

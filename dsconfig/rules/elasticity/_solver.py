@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dsconfig.core import batch as triplet
-from dsconfig.core.batch import Impossible
+from dsconfig.core import batch_triplet as triplet
+from dsconfig.core.batch_triplet import Impossible
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.rules.elasticity._block_errors import ranks_per_node
 from elastic.deepspeed.semantics import Semantics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconfig.core import batch
+from dsconfig.core import batch_triplet
 from dsconfig.core.diagnostic import Fix, Remove
 from dsconfig.core.wording import one_of
 from dsconfig.evaluation.context import Context, Finding
@@ -27,7 +27,7 @@ _ENGINE = "runtime/config.py:DeepSpeedConfig.__init__"
             (Is("elasticity.enabled", (True,)), Counts("elasticity.ignore_non_elastic_batch_info", (False,))),
             Absent(key, f"`elasticity` is enabled and works `{key}` out"),
         )
-        for key in batch.KEYS
+        for key in batch_triplet.KEYS
     ),
 )
 def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
@@ -51,7 +51,7 @@ def batch_size_beside_elasticity(ctx: Context) -> Iterator[Finding]:
     """
     if block_of(ctx).get("ignore_non_elastic_batch_info", False):
         return
-    given = [key for key in batch.KEYS if ctx.has(key)]
+    given = [key for key in batch_triplet.KEYS if ctx.has(key)]
     if given:
         first, *others = given
         yield ctx.at(

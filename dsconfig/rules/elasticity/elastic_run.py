@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.core.batch import KEYS
+from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.diagnostic import Fix, Remove, dotted
 from dsconfig.core.json_types import JsonObject
 from dsconfig.core.wording import one_of, quoted

@@ -150,7 +150,7 @@ def _of_host(found: Shape, setup: Setup, ranks: int) -> Estimate:
 
 def _setup(ctx: Context) -> Setup:
     """The engine's circumstances, as `dsconfig memory` assumes them."""
-    from dsconfig.memory.engine_setup import Values, setup_of, usual_client
+    from dsconfig.memory.read_setup import Values, setup_of, usual_client
 
     effective = _Effective(ctx)
     zenflow = isinstance(ctx.value("zero_optimization.zenflow"), dict)

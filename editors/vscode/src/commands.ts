@@ -18,7 +18,7 @@ import { registerFormatter } from "./format";
 import { askModel } from "./models";
 import { WorkspaceCheck } from "./workspaceCheck";
 
-/** What the server tells in answer to a command (`dsconfig/lsp/commands.py`). */
+/** What the server tells in answer to a command (`dsconfig/lsp/execute_command.py`). */
 interface Told {
   readonly title: string;
   readonly text: string;

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dsconfig.core.releases import NUMBERS
-from dsconfig.memory.engine_setup import SECTIONS, Values, setup_of
 from dsconfig.memory.engines.base import SAVE, Engine
 from dsconfig.memory.engines.muon_param_groups import GRAM
 from dsconfig.memory.engines.setup import Rule
@@ -16,6 +15,7 @@ from dsconfig.memory.models.from_hf_config import shape_of
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.models.shape import Shape, Work
 from dsconfig.memory.optimizers import ADAM, FOREACH, FUSED, SINGLE
+from dsconfig.memory.read_setup import SECTIONS, Values, setup_of
 from dsconfig.memory.zenflow_support import written
 from dsconfig.resolve.effective import effective
 

@@ -35,7 +35,7 @@ def hand_over(plugin: Any, args: Config, hidden: int, optimizer: Any, scheduler:
     vars(meshes)["init_device_mesh"] = lambda *_, **__: None  # of ranks that are not there
     model = torch.nn.Linear(2, 2)
     object.__setattr__(model, "config", types.SimpleNamespace(hidden_size=hidden))
-    loader = torch.utils.data.DataLoader(
+    loader: Any = torch.utils.data.DataLoader(
         torch.zeros(64, 2),  # type: ignore[arg-type]
         batch_size=args["per_device_train_batch_size"],
     )

@@ -1,4 +1,7 @@
-"""Stage 3: a shard of every parameter, and of everything else (`stage3.py`)."""
+"""The memory of a step of ZeRO stage 3: each rank has a shard of every parameter, gradient and optimizer state.
+
+`zero3_state` says what lies where between two steps. Source: deepspeed runtime/zero/stage3.py.
+"""
 
 from __future__ import annotations
 

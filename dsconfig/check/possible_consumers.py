@@ -9,7 +9,7 @@ from dsconfig.check.merge_releases import diagnostics, merged
 if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.evaluation.context import Source
-    from dsconfig.job.consumer import Reader
+    from dsconfig.job.detect_consumer import Reader
 
 
 def wrong_for_all(

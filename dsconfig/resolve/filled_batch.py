@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from dsconfig.consumers import ELASTIC
 from dsconfig.consumers.autofill.log import Message
-from dsconfig.core.batch import KEYS, SEQUENCE, SEQUENCE_SINCE, Impossible, Triplet, derive
+from dsconfig.core.batch_triplet import KEYS, SEQUENCE, SEQUENCE_SINCE, Impossible, Triplet, derive
 from dsconfig.resolve import elastic_batch
 from dsconfig.resolve.batch_errors import refused_batch
-from dsconfig.resolve.data_parallel import Share, share_out
+from dsconfig.resolve.rank_sharing import Share, share_out
 from dsconfig.resolve.raw_config import Written
 from dsconfig.resolve.run_target import Runtime
 

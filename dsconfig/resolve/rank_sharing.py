@@ -1,4 +1,4 @@
-"""How a run shares out its ranks: the data-parallel size, with what there is to say of it."""
+"""How the ranks of a run are divided: the data-parallel size, with the explanation that `resolve` prints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers.autofill.log import Message
-from dsconfig.core.batch import ABSENT, SEQUENCE, nearest_multiples
+from dsconfig.core.batch_triplet import ABSENT, SEQUENCE, nearest_multiples
 from dsconfig.core.data_parallel import Degree, Parallelism, UnevenError, data_parallel_size
 from dsconfig.resolve.batch_errors import refused_batch
 from dsconfig.resolve.errors import ResolveError

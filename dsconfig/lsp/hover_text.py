@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.releases import NEVER, name
 from dsconfig.core.wording import expected, quoted
-from dsconfig.model.key_docs import prose_of
+from dsconfig.model.key_prose import prose_of
 
 if TYPE_CHECKING:
     from dsconfig.model.release_view import KeyView

@@ -1,4 +1,4 @@
-"""The effective values of a config that decide how much its engine holds."""
+"""Reads the `Setup` of an engine (`engines/setup.py`) from the effective values of a config."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 
 from dsconfig.check.discover import excluded
-from dsconfig.check.overrides import Asked
-from dsconfig.job.settings import Settings, SettingsFileError, find
+from dsconfig.check.requested_options import Asked
+from dsconfig.job.settings_file import Settings, SettingsFileError, find
 
 
 class Nearest:

@@ -1,4 +1,4 @@
-"""Whether a change of a config does harm: what is found after it that was not there before."""
+"""What is found after a change of a config that was not found before: whether the change does harm."""
 
 from __future__ import annotations
 

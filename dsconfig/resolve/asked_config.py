@@ -11,7 +11,7 @@ from dsconfig.consumers.consumer_versions import parted
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_dict
 from dsconfig.job import model_files
-from dsconfig.job.consumer import Given, Reader, given
+from dsconfig.job.detect_consumer import Given, Reader, given
 from dsconfig.job.job import Job
 from dsconfig.job.run_facts import NOTHING, Known
 from dsconfig.launch.job_arguments import with_version

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dsconfig.document import Document
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.evaluate import Outcome
-from dsconfig.job.consumer import Reader
+from dsconfig.job.detect_consumer import Reader
 from dsconfig.rules.batch._triplet import sizes
 
 

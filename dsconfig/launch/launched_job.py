@@ -11,10 +11,10 @@ from dsconfig.consumers.accelerate_launch_file import BLOCK, LINK, block
 from dsconfig.consumers.consumer_versions import does
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
 from dsconfig.document import Document, Span
-from dsconfig.job.consumer import Given, Reader
+from dsconfig.job.detect_consumer import Given, Reader
 from dsconfig.job.run_facts import Known, Model
 from dsconfig.launch.config_search import Place, is_name
-from dsconfig.launch.launch_format import Format
+from dsconfig.launch.format_row import Format
 from dsconfig.launch.process_count import Processes
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from dsconfig.core.json_types import Json
 from dsconfig.core.json_values import at
-from dsconfig.launch.launch_format import Format, Write
+from dsconfig.launch.format_row import Format, Write
 
 _GATHER = "zero_optimization.gather_16bit_weights_on_model_save"
 _STAGES = "stage=pt|sft|rm|ppo|dpo|kto"

@@ -12,7 +12,7 @@ from dsconfig.core.json_values import at, copied
 if TYPE_CHECKING:
     from dsconfig.consumers.autofill.log import Filled, Message, Mismatch
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.job.consumer import Given
+    from dsconfig.job.detect_consumer import Given
 
 
 class Job(NamedTuple):

@@ -1,4 +1,4 @@
-"""What becomes of a value that is written: what counts in its place, and where that comes from."""
+"""Which written values do not count, what counts in their place, and where that comes from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from dsconfig.consumers.registry import consumer_of
-from dsconfig.core.batch import KEYS
+from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.diagnostic import Effect
 from dsconfig.core.json_values import at, copied
 from dsconfig.document import read_dict
@@ -22,7 +22,7 @@ from dsconfig.resolve.derived.derivation import given
 from dsconfig.resolve.run import Run
 
 if TYPE_CHECKING:
-    from dsconfig.consumers.autofill.autofill import Filling
+    from dsconfig.consumers.autofill.filling import Filling
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
 
 ValueOrigin: TypeAlias = Literal[

@@ -14,9 +14,9 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from dsconfig.consumers.boundary import OUTSIDE, is_own
 from dsconfig.consumers.consumer_versions import EXPECTED, is_known
 from dsconfig.core.file_bytes import contents
+from dsconfig.core.read_boundary import OUTSIDE, is_own
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject

@@ -1,4 +1,4 @@
-"""Whether a fix may be made without being asked for."""
+"""Whether a fix may be made without being asked for ("safe"), or only with `--unsafe-fixes`."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from dsconfig.check.effective_settings import Options, options
-from dsconfig.check.overrides import Asked
-from dsconfig.check.settings_resolver import Nearest
+from dsconfig.check.nearest_settings import Nearest
+from dsconfig.check.requested_options import Asked
 from dsconfig.consumers.consumer_versions import is_known
-from dsconfig.job.settings import Settings
+from dsconfig.job.settings_file import Settings
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
