@@ -79,9 +79,12 @@ def search(written: str, launch: str, inside: str = "") -> Place:
 
 def _at(path: str, shown: str, launch: str, tried: tuple[str, ...]) -> Place | None:
     """The file at a path, unless it may not be read; None where there is none."""
+    shared = is_on_share(path)
+    if not shared and not is_file(path):  # most are not there: to resolve the links of each takes far longer
+        return None
     if may_read(path, launch):
-        return Place(shown, tried) if is_file(path) else None
-    return Place(None, tried, shown) if is_on_share(path) or is_file(path) else None
+        return Place(shown, tried) if not shared or is_file(path) else None
+    return Place(None, tried, shown)
 
 
 def _of_another_machine(written: str, launch: str) -> Place:

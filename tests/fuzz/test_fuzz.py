@@ -148,7 +148,7 @@ def _main(argv: tuple[str, ...], stdin: bytes) -> tuple[object, ...]:
 @pytest.mark.parametrize(
     ("verb", "broken"),
     [
-        (choices.check, "dsconfig.check.check_file check"),
+        (choices.check, "dsconfig.cli.run_check check"),
         (choices.fix, "dsconfig.cli.run_fix fix_document"),
         (choices.resolve, "dsconfig.resolve.resolve resolve_job"),
     ],
