@@ -66,6 +66,40 @@ if TYPE_CHECKING:
     from elastic.worker.universal_checkpoint import universal as universal
     from elastic.worker.universal_checkpoint import with_universal as with_universal
 
+__all__ = [
+    "DIFFERENCES",
+    "SEMANTICS",
+    "Checkpoints",
+    "ElasticityConfig",
+    "ElasticityConfigError",
+    "ElasticityError",
+    "ElasticityIncompatibleWorldSize",
+    "NotElasticError",
+    "Plan",
+    "Row",
+    "Saved",
+    "Search",
+    "Semantics",
+    "Session",
+    "as_released",
+    "compute_elastic_config",
+    "current",
+    "elasticity_enabled",
+    "ensure_immutable_elastic_config",
+    "get_best_candidates",
+    "get_candidate_batch_sizes",
+    "get_compatible_gpus_v01",
+    "get_compatible_gpus_v02",
+    "get_valid_gpus",
+    "is_elastic",
+    "keeping_batch",
+    "plan",
+    "search",
+    "semantics_for",
+    "universal",
+    "with_universal",
+]
+
 _HOMES = {
     "deepspeed.candidates": (
         "get_best_candidates",

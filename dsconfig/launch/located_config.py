@@ -8,7 +8,6 @@ written into that file by `LocatedConfig.put_back`.
 from __future__ import annotations
 
 import json
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -526,6 +525,8 @@ def _in_single_quotes(text: str) -> str:
 
 
 def _base64(quote: str) -> Writer:
+    from base64 import urlsafe_b64encode
+
     return lambda text: f"{quote}{urlsafe_b64encode(text.encode()).decode()}{quote}"
 
 

@@ -6,10 +6,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from dsconfig.core.json_types import Json
-from dsconfig.launch.shell_interpreter import ShellCommand
+
+if TYPE_CHECKING:
+    from dsconfig.launch.shell_interpreter import ShellCommand
 
 _PROCESSES = ("num_gpus", "nproc_per_node", "num_processes")
 _NODES = ("nnodes", "num_nodes", "num_machines")

@@ -6,7 +6,6 @@ import json
 import os
 from collections import Counter
 from functools import cache
-from hashlib import sha256
 
 from dsconfig.core.diagnostic import Diagnostic
 
@@ -63,6 +62,8 @@ class Fingerprints:
     def of(self, name: str, found: Diagnostic) -> str:
         """Rule, file and key; the second of their kind gets a number besides."""
         words = "\0".join((relative(name), found.code, found.dotted))
+        from hashlib import sha256  # loads OpenSSL, which few formats need
+
         digest = sha256(words.encode(errors="surrogatepass")).hexdigest()[:32]
         self.seen[digest] += 1
         number = self.seen[digest]

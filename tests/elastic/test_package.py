@@ -43,10 +43,10 @@ def test_nothing_of_dsconfig_or_torch_is_imported() -> None:
 
 
 def test_exports_resolve() -> None:
-    for module, names in elastic._HOMES.items():
-        for name in names:
-            assert getattr(elastic, name) is not None, (module, name)
-            assert name in dir(elastic)
+    for name in elastic.__all__:
+        assert getattr(elastic, name) is not None, name
+        assert name in dir(elastic)
+    assert sorted(elastic.__all__) == sorted(name for names in elastic._HOMES.values() for name in names)
     with pytest.raises(AttributeError, match="no_such_name"):
         getattr(elastic, "no_such_name")  # noqa: B009
 
