@@ -1,4 +1,7 @@
-"""The command of a job, in a shell script or a manifest: which config it names, with which arguments."""
+"""The command of a job, in a shell script or a manifest: which config it names, with which arguments.
+
+The programs that start jobs, and their flags, are rows of `dsconfig.launch.format_table`.
+"""
 
 from __future__ import annotations
 

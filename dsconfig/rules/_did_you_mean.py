@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from dsconfig.core.json_types import Json, NamedTuple, Spec
-from dsconfig.core.wording.did_you_mean import LONGEST, Lexicon, Near, lexicon, nearest, plain, ways
+from dsconfig.core.wording.did_you_mean import LONGEST, WAYS, Lexicon, Near, lexicon, nearest, plain
 from dsconfig.evaluation.coercion import read
 from dsconfig.evaluation.section_shapes import shapes_of
 from dsconfig.model.keyinfo import section_keys
@@ -26,11 +26,12 @@ class Guess(NamedTuple):
 
 def guess(word: str, value: Json, section: SectionView) -> Guess:
     """Which keys of the section may be meant by the word."""
-    ranked = (
-        [each for each in way if each.word in section.keys] for way in _ways(word[:LONGEST], section.name)
-    )
-    found = next(filter(None, ranked), None)
-    if not found:
+    found: list[Near] = []
+    for way in range(len(WAYS)):
+        found = [each for each in _near(word[:LONGEST], section.name, way) if each.word in section.keys]
+        if found:
+            break
+    else:
         return Guess()
     fit = _by_key([each for each in found if fits(section.keys[each.word], value)], section)
     if not fit:
@@ -45,17 +46,18 @@ _MOST = 3
 
 
 @lru_cache(maxsize=4096)
-def _ways(word: str, section: str) -> tuple[tuple[Near, ...], ...]:
-    """The keys of any release that are near the word: found once for all releases."""
-    return ways(word, _keys_of(section))
+def _near(word: str, section: str, way: int) -> tuple[Near, ...]:
+    """The keys of any release that are near the word in one of the ways: found once for all releases."""
+    return WAYS[way](word, _keys_of(section))
 
 
 @cache
 def _keys_of(section: str) -> Lexicon:
-    keys = (info for info in section_keys(section).values() if not info.flags & {"internal", "not_json"})
-    return lexicon(
-        dict.fromkeys(word for info in keys for word in (info.name, *(name for name, _ in info.aliases)))
-    )
+    words: dict[str, None] = {}
+    for info in section_keys(section).values():
+        if not info.flags & {"internal", "not_json"}:
+            words |= dict.fromkeys([info.name, *[name for name, _ in info.aliases]])
+    return lexicon(words)
 
 
 def _by_key(found: Iterable[Near], section: SectionView) -> list[Near]:

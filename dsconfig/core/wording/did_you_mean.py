@@ -47,17 +47,17 @@ class Lexicon(NamedTuple):
 
     same: dict[str, list[str]]
     """By their letters alone."""
-    entries: dict[int, list[_Entry]]
-    """By length."""
+    lengths: dict[int, list[str]]
+    """By the number of their letters."""
 
 
 def lexicon(words: Iterable[str]) -> Lexicon:
     """The words, ready to be compared with; keep it where the words stay the same."""
     known = Lexicon({}, {})
     for word in words:
-        entry = _entry(word)
-        known.same.setdefault(entry.plain, []).append(word)
-        known.entries.setdefault(len(entry.plain), []).append(entry)
+        letters = plain(word)
+        known.same.setdefault(letters, []).append(word)
+        known.lengths.setdefault(len(letters), []).append(word)
     return known
 
 
@@ -69,20 +69,29 @@ def ready(words: tuple[str, ...]) -> Lexicon:
 
 def near(word: str, known: Lexicon) -> list[Near]:
     """The known words near this one, nearest first; the first of equals is the one that came first."""
-    return next((list(found) for found in ways(word, known) if found), [])
+    return next((found for way in WAYS if (found := list(way(word, known)))), [])
 
 
-def ways(word: str, known: Lexicon) -> tuple[tuple[Near, ...], ...]:
-    """The known words with the same letters, those that slips lead to, and those that share parts.
-
-    The first way that leads anywhere counts. Each is in the order of nearness.
-    """
+def by_letters(word: str, known: Lexicon) -> tuple[Near, ...]:
+    """The known words with the same letters."""
     asked = _entry(word[:LONGEST])
-    if not asked.letters:
-        return ()
-    same = (Near(each, 0) for each in known.same.get(asked.plain, ()))
-    slips = sorted(_slips(asked, known), key=lambda each: each.cost)
-    return tuple(same), tuple(slips), tuple(_related(asked, known))
+    return tuple([Near(each, 0) for each in known.same.get(asked.plain, ())] if asked.letters else ())
+
+
+def by_slips(word: str, known: Lexicon) -> tuple[Near, ...]:
+    """The known words that a few slips lead to, nearest first."""
+    asked = _entry(word[:LONGEST])
+    return tuple(sorted(_slips(asked, known), key=lambda each: each.cost)) if asked.letters else ()
+
+
+def by_parts(word: str, known: Lexicon) -> tuple[Near, ...]:
+    """The known words that share parts with the word."""
+    asked = _entry(word[:LONGEST])
+    return tuple(_related(asked, known)) if asked.letters else ()
+
+
+WAYS = (by_letters, by_slips, by_parts)
+"""The first that leads anywhere counts."""
 
 
 def nearest(word: str, known: Lexicon) -> str | None:
@@ -104,6 +113,7 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W_A-Z]+")
 _BITS = {letter: 1 << index for index, letter in enumerate("abcdefghijklmnopqrstuvwxyz0123456789")}
 
 
+@lru_cache(maxsize=4096)
 def _entry(word: str) -> _Entry:
     texts = [text.lower() for text in _PARTS.findall(word)]
     parts = tuple([_Part(text, _letters(text)) for text in texts])
@@ -132,7 +142,7 @@ def _slips(asked: _Entry, known: Lexicon) -> Iterator[Near]:
     most = _slips_allowed(length)
     pieces = _pieces(asked.plain, most)
     for other in range(length - most, length + most + 1):
-        for entry in known.entries.get(other, ()):
+        for entry in map(_entry, known.lengths.get(other, ())):
             # Each letter that only one of the two has takes a slip.
             if (asked.letters & ~entry.letters).bit_count() > most:
                 continue
@@ -223,8 +233,8 @@ def _where_they_differ(word: str, other: str) -> tuple[str, str]:
 
 
 def _related(asked: _Entry, known: Lexicon) -> Iterator[Near]:
-    for length in sorted(known.entries):
-        for entry in known.entries[length]:
+    for length in sorted(known.lengths):
+        for entry in map(_entry, known.lengths[length]):
             if asked.letters & ~entry.letters and entry.letters & ~asked.letters & ~_PLURAL:
                 continue  # neither has all letters of the other
             if len(asked.parts) == len(entry.parts):
