@@ -63,6 +63,8 @@ def contents_of(entry: os.DirEntry[str], most: int) -> bytes:
 
 def is_file(path: str) -> bool:
     """Whether there is a file at the path, be it one that an editor has not saved yet."""
+    if "\0" in path:  # no file can be called that; `realpath` would raise
+        return False
     return os.path.isfile(path) or (bool(unsaved) and os.path.realpath(path) in unsaved)
 
 

@@ -120,7 +120,7 @@ def is_on_share(path: str) -> bool:
             return not path.startswith("\\\\?\\") or path.startswith("\\\\?\\UNC")
         try:
             path = os.readlink(path)
-        except OSError:
+        except (OSError, ValueError):  # nothing is called by a name with a NUL
             return False
     return True
 

@@ -197,3 +197,24 @@ def test_numbers_out_of_the_ordinary(run: Runs, here: Path, verb: str, text: str
     result = run(*verb.split(), "odd.json")
     assert result.code in (0, 1), result.err
     assert "internal error" not in result.err
+
+
+NUL_PATHS = {
+    "accelerate.yaml": 'distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: "a\\u0000b.json"\n',
+    "recipe.yaml": 'output_dir: x\nper_device_train_batch_size: 1\ndeepspeed: "a\\u0000b.json"\n',
+    "arguments.json": '{"deepspeed": "a\\u0000b.json", "output_dir": "x", "per_device_train_batch_size": 1}',
+    "run.sh": "deepspeed train.py --deepspeed a\0b.json --model_name_or_path m\0\n",
+    "ds_config.json": '{"$dsconfig": {"model": "a\\u0000b"}, "zero_optimization": {"stage": 3}}',
+}
+
+
+@pytest.mark.parametrize("verb", ["check", "fix --diff", "resolve", "show", "compat", "migrate", "memory"])
+@pytest.mark.parametrize("name", [*NUL_PATHS, "."])
+def test_no_file_is_called_by_a_name_with_a_nul(run: Runs, here: Path, verb: str, name: str) -> None:
+    for each, text in NUL_PATHS.items():
+        if name in (each, "."):
+            (here / each).write_text(text)
+    result = run(*verb.split(), name)
+    assert result.code in (0, 1, 2)
+    assert "internal error" not in result.err
+    assert "\0" not in result.out + result.err
