@@ -106,9 +106,11 @@ def test_what_several_differ_in_is_unknown_and_named(config: str, files: dict[st
 
 
 def test_what_several_agree_in_is_known(config: str) -> None:
-    launched(a_sh=SHELL + " --bf16 true", b_sh=SHELL.replace("steps 4", "steps 2") + " --bf16 true")
+    command = SHELL.rstrip() + " --bf16 true"
+    launched(a_sh=command, b_sh=command.replace("steps 4", "steps 2"))
     report = check(config, target="0.19.8")
     assert report.reader.given is not None
+    assert report.reader.given.arguments["bf16"] is True
     assert report.reader.given.arguments["per_device_train_batch_size"] == 2
     assert report.world_size == 8
     with pytest.raises(ResolveError, match="`gradient_accumulation_steps` of the job is not known"):
@@ -147,7 +149,8 @@ def test_a_launch_file_that_does_not_name_it_is_said(config: str, capsys: pytest
 
 
 def test_programs_that_write_different_things_agree_in_nothing(config: str) -> None:
-    launched(train_yaml=CLASH, run_sh=SHELL)
+    recipe = {"base_model": "m", "sequence_len": 512, "deepspeed": config, "micro_batch_size": 2}
+    launched(a_yaml=recipe, b_yaml={**recipe, "deepcompile": True})
     report = check(config, target="0.19.8")
     assert (list(report), report.reader.given) == ([], None)
     assert report.reader.why.endswith("name it with different arguments, and none are used")
@@ -212,3 +215,24 @@ def test_autotuning_is_meant_to_end_a_run_that_the_autotuner_starts(
     Path(config).write_text(json.dumps(tuned))
     launched(run_sh=script.format(flag))
     assert [found.code for found in check(config, target="0.19.8") if found.code == "DSC915"] == codes
+
+
+def test_scripts_that_reckon_with_their_ranks_and_recipes_agree_too(config: str) -> None:
+    fixed = SHELL.rstrip() + " --bf16 true --learning_rate 1e-5"
+    reckoned = (
+        "N=${SLURM_NNODES:-2}\n"
+        + SHELL.rstrip().replace("--num_gpus 8", "--num_nodes $N --num_gpus 8")
+        + " --bf16 true"
+    )
+    launched(
+        a_sh=fixed,
+        b_sh=reckoned,
+        c_yaml={**JOB, "gradient_accumulation_steps": 4, "per_device_train_batch_size": 2},
+    )
+    given = job_of(read_file(config)).reader.given
+    assert given is not None
+    assert given.arguments["per_device_train_batch_size"] == 2
+    assert given.arguments["gradient_accumulation_steps"] == 4
+    assert "learning_rate" in given.unknown
+    shown = resolve(_all_auto(config), world_size=16, target="0.19.8")
+    assert shown.triplet == (128, 2, 4)

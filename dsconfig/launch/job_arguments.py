@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -93,12 +94,17 @@ def _agreed(jobs: list[Job], reader: str) -> tuple[Given | None, int | None, dic
     differing: dict[str, list[Json]] = {} if len(sizes) == 1 else {_PROCESSES: list(sizes)}
     if first is None or None in others:
         return (None, ranks, differing) if not any(job.given for job in jobs) else None
-    givens = [each.given for each in jobs if each.given is not None]
-    rest = {repr(each._replace(arguments={}, unknown=frozenset(), likely={}, note="")) for each in givens}
-    if len(rest) > 1:  # their programs write different things into the config
-        return None
+    same = _same([each.given for each in jobs if each.given is not None], reader)
+    return None if same is None else (same[0], ranks, {**differing, **same[1]})
+
+
+def _same(givens: list[Given], reader: str) -> tuple[Given, dict[str, list[Json]]] | None:
+    """The arguments in which all agree, and the values of the others; None: their programs write different things."""
+    first, differing = givens[0], dict[str, list[Json]]()
     if len({repr(each) for each in givens}) == 1:
-        return first, ranks, differing
+        return first, differing
+    if len({repr((each.sets, each.writes, each.update)) for each in givens}) > 1:
+        return None
     unknown = frozenset[str]().union(*(each.unknown for each in givens))
     same: dict[str, Json] = {}
     for name in dict.fromkeys(name for each in givens for name in each.arguments):
@@ -114,7 +120,26 @@ def _agreed(jobs: list[Job], reader: str) -> tuple[Given | None, int | None, dic
         for name, value in first.likely.items()
         if all(each.likely.get(name) == value for each in givens)
     }
-    return first._replace(arguments=same, unknown=unknown, likely=likely), ranks, differing
+    agreed = first._replace(
+        arguments=same,
+        unknown=unknown,
+        likely=likely,
+        at=partial(_same_at, givens, reader) if any(each.at for each in givens) else None,
+        note="",
+        has_flags=all(each.has_flags for each in givens),
+        spelled={
+            word: own
+            for word, own in first.spelled.items()
+            if all(each.spelled.get(word) == own for each in givens)
+        },
+    )
+    return agreed, differing
+
+
+def _same_at(givens: list[Given], reader: str, ranks: int) -> Given | None:
+    """In which arguments all agree on so many ranks, where the script of one reckons with their number."""
+    same = _same([each.on(ranks) for each in givens], reader)
+    return None if same is None else same[0]
 
 
 _PROCESSES = "the number of processes"
