@@ -17,7 +17,7 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest --durations=15
+	$(BIN)/pytest --numprocesses auto --dist loadfile --durations=15
 
 # Debian's packages that tests drive where they are installed: editors and browsers. Needs apt, and root or sudo.
 PACKAGES := neovim emacs-nox elpa-eglot chromium firefox-esr
