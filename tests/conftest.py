@@ -25,11 +25,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a config in one folder, and room for launch files in another."""
+def empty_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose root is the current folder: nothing from further up is read."""
     (tmp_path / ".git").mkdir()
-    for folder in ("launch", "ds"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "ds" / "z.json").write_text(json.dumps(AUTO))
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def project(empty_repository: Path) -> Path:
+    """A repository with a config in one folder, and room for launch files in another."""
+    for folder in ("launch", "ds"):
+        (empty_repository / folder).mkdir()
+    (empty_repository / "ds" / "z.json").write_text(json.dumps(AUTO))
+    return empty_repository

@@ -44,11 +44,9 @@ KEEPS = [
 
 
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def config(empty_repository: Path) -> Path:
     """A config without a batch, of a repository whose root is the current folder."""
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "conf").mkdir()
-    monkeypatch.chdir(tmp_path)
+    (empty_repository / "conf").mkdir()
     path = Path("conf/ds.json")
     path.write_text(json.dumps(PLAIN))
     return path

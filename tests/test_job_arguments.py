@@ -30,12 +30,10 @@ deepspeed --num_gpus 8 train.py --deepspeed ds/z.json --gradient_accumulation_st
 
 
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def config(empty_repository: Path) -> str:
     """The config of a repository whose root is the current folder."""
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "ds").mkdir()
-    (tmp_path / "ds" / "z.json").write_text(json.dumps(AUTO))
-    monkeypatch.chdir(tmp_path)
+    (empty_repository / "ds").mkdir()
+    (empty_repository / "ds" / "z.json").write_text(json.dumps(AUTO))
     return "ds/z.json"
 
 

@@ -45,12 +45,10 @@ NAMED = [
 
 
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def repository(empty_repository: Path) -> Path:
     """A repository with a config in a folder."""
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "conf").mkdir()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (empty_repository / "conf").mkdir()
+    return empty_repository
 
 
 def reader(repository: Path, config: object = PLAIN, name: str = "conf/z2.json") -> tuple[str, str]:

@@ -20,12 +20,10 @@ MEGATRON = f"deepspeed --num_gpus 16 pretrain_gpt.py {NAMES}"
 
 
 @pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(empty_repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "ds.json").write_text(json.dumps(CONFIG))
-    return tmp_path
+    (empty_repository / "ds.json").write_text(json.dumps(CONFIG))
+    return empty_repository
 
 
 def size_of(name: str) -> float:

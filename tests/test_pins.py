@@ -23,13 +23,11 @@ FILES = {
 
 
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "ds_config.json").write_text(json.dumps(CONFIG))
-    monkeypatch.chdir(tmp_path)
+def repository(empty_repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (empty_repository / "conf").mkdir()
+    (empty_repository / "conf" / "ds_config.json").write_text(json.dumps(CONFIG))
     monkeypatch.delenv("DSCONFIG_TARGET", raising=False)
-    return tmp_path
+    return empty_repository
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -25,10 +25,8 @@ PARSE = "from trl import TrlParser\nparser = TrlParser((ScriptArguments, {}))\n"
 
 
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def config(empty_repository: Path) -> Path:
     """A config of a repository whose root is the current folder."""
-    (tmp_path / ".git").mkdir()
-    monkeypatch.chdir(tmp_path)
     path = Path("ds.json")
     path.write_text(json.dumps(AUTO))
     return path

@@ -50,10 +50,8 @@ PROGRAMS = {
 
 
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def config(empty_repository: Path) -> Path:
     """A config of a repository whose root is the current folder."""
-    (tmp_path / ".git").mkdir()
-    monkeypatch.chdir(tmp_path)
     path = Path("ds.json")
     path.write_text(json.dumps(AUTO))
     return path

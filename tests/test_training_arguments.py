@@ -30,11 +30,9 @@ class Arguments:
 
 
 @pytest.fixture
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "z.json").write_text(json.dumps(AUTO))
-    (tmp_path / "args.json").write_text(json.dumps(ARGUMENTS))
-    monkeypatch.chdir(tmp_path)
+def config(empty_repository: Path) -> str:
+    (empty_repository / "z.json").write_text(json.dumps(AUTO))
+    (empty_repository / "args.json").write_text(json.dumps(ARGUMENTS))
     return "z.json"
 
 

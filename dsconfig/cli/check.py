@@ -90,13 +90,9 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
 
         add_ignores(checker, names, quiet=args.quiet)
     else:
-        tracked = _tracked(args, names)
         reports = list(checker.unread)
-        for name in tracked:
-            known = len(checker.unread)
-            if (report := checker.attempt(name)) is not None:
-                reports += checker.tally.counted(report)
-            reports += checker.unread[known:]
+        for name in _tracked(args, names):  # not through `reports`, whose frame stands over every rule
+            reports += checker.attempt(name)
         _show(args, checker, names, reports, fixer)
     seen = {*names, *checker.tally.paths, *options.nearest.paths}
     return _code(args, checker, fixer), seen
@@ -141,9 +137,7 @@ def _fixer(args: argparse.Namespace, options: Options) -> Fixer | None:
 def _checker(options: Options, fixer: Fixer | None) -> Checker:
     from dsconfig.cli.run_check import Checker
 
-    if fixer is not None:
-        return Checker(options, fixer)
-    return Checker(options)
+    return Checker(options, fixer)
 
 
 def _tracked(args: argparse.Namespace, names: list[str]) -> Iterable[str]:

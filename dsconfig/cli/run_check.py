@@ -94,10 +94,7 @@ class Checker:
         """A report for each file, also for those that could not be read, and for what could not be found."""
         yield from self.unread
         for name in names:
-            known = len(self.unread)
-            if (report := self.attempt(name)) is not None:
-                yield from self.tally.counted(report)
-            yield from self.unread[known:]
+            yield from self.attempt(name)
 
     def listed(self, names: Sequence[str]) -> Iterator[str]:
         """Each file that would be checked, and who reads it: those that launch files name behind these."""
@@ -125,8 +122,9 @@ class Checker:
     def _read(self, name: str) -> Document:
         return read_stdin(self.options.stdin_name) if name == "-" else read_file(name)
 
-    def attempt(self, name: str) -> Report | None:
-        """The report of a file; None where it could not be read, which is said."""
+    def attempt(self, name: str) -> list[Report]:
+        """The report of a file and of those that it names, or the one that says why it was not read."""
+        known = len(self.unread)
         try:
             document = self._read(name)
             if self.fixer is None:
@@ -148,9 +146,9 @@ class Checker:
             if report.foreign and (name in self.meant or stands_for_config(report.document)):
                 complain(f"{report.name}: {report.foreign}")
                 self.failed = True
-                return report.replaced(notes=())
-            return report
-        return None
+                report = report.replaced(notes=())
+            return [*self.tally.counted(report), *self.unread[known:]]
+        return self.unread[known:]
 
     def _refuse(self, name: str, why: str) -> None:
         complain(f"{name}: {why}")

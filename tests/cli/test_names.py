@@ -95,7 +95,8 @@ def test_what_was_fixed(odd: list[str], run: Runs, verb: tuple[str, ...]) -> Non
 
 
 def test_a_diff_is_what_git_applies(odd: list[str], spawn: Spawns, here: Path) -> None:
-    patch = spawn("fix", ".", *TARGET, "--diff").out
+    code, patch, err = spawn("fix", ".", *TARGET, "--diff")
+    assert (code, patch.count("+++ ")) == (1, len(NAMES)), err
     for line in patch.splitlines():
         if line.startswith(("---", "+++")):
             harmless(line.removesuffix("\t"))

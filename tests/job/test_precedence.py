@@ -61,10 +61,8 @@ PARAMETERS = {"gpt2": 124.4, "gpt2-medium": 354.8, "gpt2-large": 774.0, "gpt2-xl
 
 
 @pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], list[str]]:
+def repository(empty_repository: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], list[str]]:
     """Makes a repository in which a field is told by a source and by all that are weaker; returns the options."""
-    (tmp_path / ".git").mkdir()
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DSCONFIG_TARGET", raising=False)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
 

@@ -48,13 +48,11 @@ def test_there_are_forty() -> None:
 
 @pytest.mark.parametrize("name", REPOSITORIES)
 def test_they_believe_the_same(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, empty_repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / ".git").mkdir()
     for file, text in REPOSITORIES[name].items():
-        (tmp_path / file).parent.mkdir(exist_ok=True)
-        (tmp_path / file).write_text(text)
-    monkeypatch.chdir(tmp_path)
+        (empty_repository / file).parent.mkdir(exist_ok=True)
+        (empty_repository / file).write_text(text)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     believed = of_report(dsconfig.check("ds.json"))
     assert of_report(dsconfig.fix("ds.json").report) == believed
@@ -62,7 +60,7 @@ def test_they_believe_the_same(
     assert dsconfig.show("ds.json").release == newest
     _command_agrees(believed, capsys)
     _run_agrees(believed, newest, capsys)
-    seen = of_language_server(tmp_path / "ds.json")
+    seen = of_language_server(empty_repository / "ds.json")
     assert seen._replace(model=None) == believed._replace(model=None)
     assert believed.model is None or Path(str(seen.model)).name == Path(believed.model).name
 

@@ -21,11 +21,9 @@ SHAPE |= {"intermediate_size": 128, "vocab_size": 100, "max_position_embeddings"
 
 
 @pytest.fixture(autouse=True)
-def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def config(empty_repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / ".git").mkdir()
-    (tmp_path / "ds.json").write_text(json.dumps(CONFIG))
+    (empty_repository / "ds.json").write_text(json.dumps(CONFIG))
 
 
 def written(script: str) -> str:
