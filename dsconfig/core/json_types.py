@@ -30,7 +30,7 @@ else:
             if not bases:
                 return super().__new__(cls, name, bases, body)
             fields = body.get("__annotations__", {})
-            defaults = [body[field] for field in fields if field in body]
+            defaults = list(map(body.__getitem__, filter(body.__contains__, fields)))
             made = namedtuple(name, fields, defaults=defaults, module=body["__module__"])  # noqa: PYI024
             for key in body.keys() - fields.keys() - {"__module__"}:
                 setattr(made, key, body[key])

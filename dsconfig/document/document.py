@@ -30,7 +30,7 @@ _UNREAD: Final = object()
 
 def line_starts(text: str) -> list[int]:
     """Where each line of the text starts."""
-    return [0, *(match.end() for match in LINE_END.finditer(text))]
+    return [0, *[match.end() for match in LINE_END.finditer(text)]]
 
 
 def line_start(text: str, at: int) -> int:

@@ -266,6 +266,11 @@ class Context:
                 return (*spelled[parts[:length]], *parts[length:])
         return parts
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether programs of the repository were asked what they write into the config."""
+        return self._overwrite is not None
+
     def overwrite(self, path: str) -> Overwrite | None:
         """What a program of the repository does to the key before DeepSpeed sees it; None: nothing known."""
         found = None if self._overwrite is None else self._overwrite(path, self.data)

@@ -64,7 +64,7 @@ def evaluate(source: Source, release: int, said: Said | None = None) -> Outcome:
 
 def _is_overwritten(context: Context, rule: Rule, finding: Finding) -> bool:
     """Whether a finding is about a value that a program of the repository replaces."""
-    if context.root != "config" or rule.reads != "config":
+    if not context.is_watched or context.root != "config" or rule.reads != "config":
         return False
     path = finding.lacks or finding.path
     if not path or path == ("$dsconfig",) or not all(isinstance(part, str) for part in path):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig.evaluation.context import split
 
 if TYPE_CHECKING:
-    from dsconfig.core.json_types import Json
     from dsconfig.evaluation.context import Context
     from dsconfig.evaluation.rule import Rule
 
@@ -34,9 +34,22 @@ def present(context: Context, paths: Asked) -> frozenset[str]:
 
     Besides, in angle brackets, as no key is: what the walk noted, and in what the config is not like others.
     """
-    walk = context.walk
-    tops = {*context.data, *walk.values, *(str(path[0]) for path in walk.spelled)}
-    found = {path for top in paths if top in tops for path in paths[top] if _is_there(context, path)}
+    walk, data, spelled = context.walk, context.data, context.walk.spelled
+    tops = {*data, *walk.values, *(str(path[0]) for path in spelled)}
+    found = set()
+    for path in chain.from_iterable(map(paths.__getitem__, paths.keys() & tops)):
+        parts = split(path)
+        for value in (data, walk.values):
+            for part in parts:
+                if not isinstance(value, dict) or part not in value:
+                    break
+                value = value[part]  # noqa: PLW2901
+            else:
+                found.add(path)
+                break
+        else:
+            if spelled and context.has(path):
+                found.add(path)
     found.update(f"<{event}>" for event in EVENTS if getattr(walk, event))
     found.update(f"<{word}>" for word, holds in _circumstances(context).items() if holds)
     found.add(f"<{context.consumer}>")
@@ -58,15 +71,3 @@ def _circumstances(context: Context) -> dict[str, bool]:
         "world size": context.world_size is not None,
         "yaml": context.document.format == "yaml",
     }
-
-
-def _is_there(context: Context, path: str) -> bool:
-    return context.has(path) or _holds(context.data, path) or _holds(context.walk.values, path)
-
-
-def _holds(value: Json, path: str) -> bool:
-    for part in split(path):
-        if not isinstance(value, dict) or part not in value:
-            return False
-        value = value[part]
-    return True

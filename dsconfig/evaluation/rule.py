@@ -127,17 +127,7 @@ def know(index: tuple[Entry, ...]) -> None:
         RULES[code] = Rule(code, name, Effect(effect), since, until, general, reads, module, asks, releases)
 
 
-def rule(
-    code: str,
-    *,
-    effect: EffectName,
-    since: str | None = None,
-    until: str | None = None,
-    source: str = "",
-    general: bool = False,
-    reads: Subject = "config",
-    conditions: tuple[Condition, ...] = (),
-) -> Callable[[Check], Check]:
+class rule(NamedTuple):  # noqa: N801  used as a decorator
     """Declare a rule that applies to the releases `since` … `until`.
 
     `effect` is the usual one; a finding may carry another where the release makes it so. `source` is the
@@ -147,7 +137,18 @@ def rule(
         ValueError: the code is taken, or the function has no docstring.
     """
 
-    def declare(check: Check) -> Check:
+    code: str
+    effect: EffectName
+    since: str | None = None
+    until: str | None = None
+    source: str = ""
+    general: bool = False
+    reads: Subject = "config"
+    conditions: tuple[Condition, ...] = ()
+
+    def __call__(self, check: Check) -> Check:
+        """Declare the generator."""
+        code, effect, since, until, source, general, reads, conditions = self
         if code in DECLARED or not (check.__doc__ or _DOCSTRINGS_DROPPED):
             raise ValueError(f"{code}: a rule needs a code of its own and a docstring")
         name = check.__name__.strip("_").replace("_", "-")
@@ -155,5 +156,3 @@ def rule(
             code, name, effect, since, until, general, reads, source, check, conditions
         )
         return check
-
-    return declare

@@ -34,6 +34,8 @@ def _size(root: Node | None) -> int:
     while todo:
         node = todo.pop()
         size += _VALUE + (len(node.value) if isinstance(node.value, str) else 0)
-        size += sum(len(member.key) for member in node.members)
-        todo += [*node.items, *(member.node for member in node.members)]
+        todo += node.items
+        for member in node.members:
+            size += len(member.key)
+            todo.append(member.node)
     return size

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from itertools import starmap
-from typing import Any, Literal
+from typing import Literal
 
 from dsconfig.core.json_types import Json, NamedTuple, Spec
 from dsconfig.core.releases import NEVER, Interval
@@ -114,7 +114,39 @@ def type_named(section: str, word: object) -> TypeInfo | None:
 @cache
 def section_keys(name: str) -> dict[str, KeyInfo]:
     """Every key of the section class over all releases, by name."""
-    return {key: _info(name, key, entry) for key, entry in SECTIONS[name][1].items()}
+    keys = {}
+    for key, (type_, default, spans, extra) in SECTIONS[name][1].items():  # no call per key: there are 900
+        get = extra.get
+        keys[key] = KeyInfo(
+            name=key,
+            section=name,
+            type=type_,
+            default=default,
+            required=get("required", False),
+            spans=tuple(starmap(Interval, spans)),
+            was=get("was", ()),
+            defaults=get("defaults", ()),
+            aliases=tuple([(alias, Interval(*span)) for alias, *span in get("aliases")])
+            if "aliases" in extra
+            else (),
+            takes=tuple([(frozenset(of), Interval(*span)) for of, *span in get("takes")])
+            if "takes" in extra
+            else (),
+            refused_from=get("refused_from", NEVER),
+            deprecated=get("deprecated", NEVER),
+            replaced_by=get("replaced_by"),
+            rewrite=get("rewrite"),
+            advice=get("advice"),
+            hidden_by=get("hidden_by"),
+            opened_by=get("opened_by"),
+            fills=get("fills", ()),
+            unit=get("unit"),
+            known=get("known", ()),
+            flags=frozenset(get("flags", ())),
+            only=get("only", ()),
+            wrong_type=get("wrong_type"),
+        )
+    return keys
 
 
 @cache
@@ -127,40 +159,6 @@ def all_keys() -> frozenset[str]:
 def keys_of(section: type) -> dict[str, KeyInfo]:
     """Every key of a section class, or of the one that it is derived from; empty for any other class."""
     return next((section_keys(cls.__name__) for cls in section.__mro__ if cls.__name__ in SECTIONS), {})
-
-
-def _info(section: str, name: str, entry: tuple[Any, ...]) -> KeyInfo:
-    type_, default, spans, extra = entry
-    get = extra.get
-    return KeyInfo(
-        name=name,
-        section=section,
-        type=type_,
-        default=default,
-        required=get("required", False),
-        spans=tuple(starmap(Interval, spans)),
-        was=get("was", ()),
-        defaults=get("defaults", ()),
-        aliases=tuple([(alias, Interval(*span)) for alias, *span in get("aliases")])
-        if "aliases" in extra
-        else (),
-        takes=tuple([(frozenset(of), Interval(*span)) for of, *span in get("takes")])
-        if "takes" in extra
-        else (),
-        refused_from=get("refused_from", NEVER),
-        deprecated=get("deprecated", NEVER),
-        replaced_by=get("replaced_by"),
-        rewrite=get("rewrite"),
-        advice=get("advice"),
-        hidden_by=get("hidden_by"),
-        opened_by=get("opened_by"),
-        fills=get("fills", ()),
-        unit=get("unit"),
-        known=get("known", ()),
-        flags=frozenset(get("flags", ())),
-        only=get("only", ()),
-        wrong_type=get("wrong_type"),
-    )
 
 
 @cache

@@ -33,6 +33,7 @@ def _miswritten() -> dict[tuple[str, str], tuple[str, KeyPath]]:
     return found
 
 
+@cache
 def _section_at(path: str) -> str:
     last = ROOT
     for info in along(tuple(path.split("."))) if path else ():

@@ -78,6 +78,10 @@ def optimizer(ctx: Context) -> Chosen | None:
     Raises:
         SkipRule: offloading or the stage, on which it depends, is refused, or filled by the consumer.
     """
+    return ctx.once(_optimizer)
+
+
+def _optimizer(ctx: Context) -> Chosen | None:
     word = written_type(ctx, "optimizer")
     if word is None:
         return None
@@ -98,6 +102,10 @@ def optimizer(ctx: Context) -> Chosen | None:
 
 def scheduler(ctx: Context) -> Chosen | None:
     """The class that is built for the scheduler section; None where that is not known."""
+    return ctx.once(_scheduler)
+
+
+def _scheduler(ctx: Context) -> Chosen | None:
     word = written_type(ctx, "scheduler")
     if word is None:
         return None

@@ -56,7 +56,9 @@ def _keys_of(section: str) -> Lexicon:
     words: dict[str, None] = {}
     for info in section_keys(section).values():
         if not info.flags & {"internal", "not_json"}:
-            words |= dict.fromkeys([info.name, *[name for name, _ in info.aliases]])
+            words[info.name] = None
+            for alias, _ in info.aliases:
+                words[alias] = None
     return lexicon(words)
 
 

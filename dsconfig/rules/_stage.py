@@ -16,6 +16,10 @@ def stage(ctx: Context) -> float:
     Raises:
         SkipRule: the stage is not a number, or the consumer fills it.
     """
+    return ctx.once(_stage)
+
+
+def _stage(ctx: Context) -> float:
     section = ctx.value(ZERO)
     value = int(section) if isinstance(section, bool) else ctx.value(STAGE)
     if not isinstance(value, int | float):

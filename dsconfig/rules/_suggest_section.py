@@ -28,11 +28,12 @@ def _homes() -> dict[str, list[_Home]]:
 
     def visit(section: str, path: tuple[str, ...], above: tuple[Interval, ...]) -> None:
         for word, info in section_keys(section).items():
-            here = above if above == info.spans else _common(above, info.spans)
+            always = above in _ALWAYS or above == info.spans
+            here = info.spans if always else _common(above, info.spans)
             if not here or info.flags & NOT_TO_WRITE:
                 continue
             homes.setdefault(word, []).append(_Home(".".join((*path, word)), info, here))
-            inner = child_section(info.type)
+            inner = child_section(info.type) if info.type[0] in _MAY_HOLD_SECTIONS else None
             if inner:
                 visit(inner, (*path, word), here)
 
@@ -46,9 +47,12 @@ def _below_names() -> frozenset[str]:
     return frozenset(path[-1] for path, _ in keys() if "*" in path)
 
 
+_ALWAYS = ((EVERY_RELEASE,),)
+_MAY_HOLD_SECTIONS = ("section", "union")
 NOT_TO_WRITE = frozenset({"unread", "internal", "not_json"})
 
 
+@cache
 def _common(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> tuple[Interval, ...]:
     found = []
     for first, last in one:

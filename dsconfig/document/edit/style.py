@@ -54,9 +54,13 @@ def _nearest(around: Surroundings, parent: Node) -> Iterator[Node]:
             continue
         seen.add(id(node))
         yield node
-        children = [*(member.node for member in reversed(node.members)), *reversed(node.items)]
-        nested = [child for child in children if child.members or child.items]
+        nested = [child for child in _children(node) if child.members or child.items]
         todo = [*nested, *todo] if node is parent else [*todo, *nested]
+
+
+def _children(node: Node) -> list[Node]:
+    """The values of an object or a list, the last one first."""
+    return [*[member.node for member in reversed(node.members)], *reversed(node.items)]
 
 
 def _key(around: Surroundings, node: Node) -> str | None:
@@ -65,7 +69,7 @@ def _key(around: Surroundings, node: Node) -> str | None:
 
 def _word(around: Surroundings, node: Node) -> str | None:
     """How a string begins: with its quote, or with a letter where it has none."""
-    for child in (*(member.node for member in reversed(node.members)), *reversed(node.items)):
+    for child in _children(node):
         text = around.text[child.span.start : child.span.start + 3]
         if child.kind == "string" and text and text[0] not in "|>&*!" and text != "'''":
             return text[0]

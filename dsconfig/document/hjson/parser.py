@@ -63,7 +63,7 @@ def _read_entries(builder: TreeBuilder, pos: int) -> int:
 def _close_or_go_on(builder: TreeBuilder, frame: Frame, pos: int) -> tuple[bool, int]:
     """Read the comma, if any; close the object or array where it ends. True: closed."""
     frame.key = None
-    count = len(frame)
+    count = len(frame.members) + len(frame.items)
     char, pos = skip(builder, pos)
     comma = pos if char == "," and count else None
     if comma is not None:

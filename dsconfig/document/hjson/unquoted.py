@@ -88,7 +88,7 @@ def literal(text: str, start: int, limit: int | None = None) -> tuple[bool | flo
     match = _NUMBER.match(text, start, limit)
     if not match or match.end() != stop:
         return None
-    word = "".join(group for group in match.groups() if group)
+    word = "".join(filter(None, match.groups()))
     try:
         return number(word), stop, word
     except OverflowError:

@@ -29,6 +29,11 @@ def failed(ctx: Context, *failures: Failure) -> Failed | None:
 
     Where a value of the batch contradicts the job's arguments, the consumer stops before anything is derived.
     """
+    found = ctx.once(_failed)
+    return found if found is not None and found.why.failure in failures else None
+
+
+def _failed(ctx: Context) -> Failed | None:
     if ctx.job is not None and any(each.key in batch_triplet.KEYS for each in ctx.job.mismatches):
         return None
     values = written(ctx)
@@ -36,9 +41,7 @@ def failed(ctx: Context, *failures: Failure) -> Failed | None:
     if world is None and working_sizes(*values) != ():
         return None
     outcome = batch_triplet.derive(*values, 1 if world is None else world)
-    if isinstance(outcome, Impossible) and outcome.failure in failures:
-        return Failed(outcome, values, world)
-    return None
+    return Failed(outcome, values, world) if isinstance(outcome, Impossible) else None
 
 
 def plain(number: float) -> str:

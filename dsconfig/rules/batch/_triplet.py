@@ -18,6 +18,10 @@ def written(ctx: Context) -> tuple[Json, Json, Json]:
         SkipRule: the elastic solver takes the three over, the consumer fills one of them, or a program of the
             repository writes it.
     """
+    return ctx.once(_written)
+
+
+def _written(ctx: Context) -> tuple[Json, Json, Json]:
     if ctx.elastic:
         raise SkipRule
     if ctx.key("elasticity") is not None and ctx.on("elasticity.enabled"):

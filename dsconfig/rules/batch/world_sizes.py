@@ -17,6 +17,7 @@ _TRIED = 1024
 """World sizes tried one by one where floats are so large, or infinite, that rounding decides."""
 _EXACT = 2.0**53
 """From here on not every integer is a float."""
+_NUMBERS = frozenset((int, float, bool, type(None)))
 _MOST_DIGITS = 24
 """A world size of more is cut where it is shown."""
 
@@ -27,8 +28,7 @@ def working_sizes(train: Json, micro: Json, steps: Json) -> tuple[int, ...] | No
     The values are as written, None where a key is absent. A batch works only where the world size divides a
     quotient that does not depend on it, so the divisors of that quotient are the only sizes to try.
     """
-    written = [value for value in (train, micro, steps) if value is not None]
-    if not all(isinstance(value, int | float) for value in written):
+    if not _NUMBERS.issuperset(map(type, (train, micro, steps))):
         return ()  # whatever the world size, the arithmetic ends in a TypeError
     return _working_sizes(train, micro, steps)
 
