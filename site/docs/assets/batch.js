@@ -118,7 +118,7 @@ function batchPlanner(root) {
         : ["–", "–", below ? `not admissible; ${below.size} ranks can train` : "not admissible"];
       return element("tr", {}, ...[`${place + 1}`, `${size}`, ...cells].map((textContent) => element("td", { textContent })));
     });
-    const head = ["nodes", "ranks", "micro batch size", "accumulation steps", "samples per step"].map((textContent) => element("th", { textContent, scope: "col" }));
+    const head = ["nodes", "ranks", "micro batch", "accumulation", "samples per step"].map((textContent) => element("th", { textContent, scope: "col" }));
     const block = { enabled: true, max_train_batch_size: state.cap, micro_batch_sizes: state.micros, max_gpus: most,
       num_gpus_per_node: state.perNode, version: 0.1 };
     const text = `"elasticity": ${JSON.stringify(block, null, 2)}`;
