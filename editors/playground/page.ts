@@ -108,7 +108,7 @@ function message(found: Finding): HTMLElement {
 function summary(found: readonly Finding[]): string {
   const count = (severity: number): number => found.filter((each) => each.severity === severity).length;
   const told = ["error", "warning", "info"].map((name, at) => `${count(at + 1)} ${name}${count(at + 1) === 1 || name === "info" ? "" : "s"}`);
-  return found.length ? told.join(" · ") : "nothing found";
+  return found.length ? told.join(" · ") : "no problems found";
 }
 
 let due: ReturnType<typeof setTimeout> | undefined;
@@ -254,7 +254,7 @@ async function main(): Promise<void> {
         hover,
         EditorView.updateListener.of(pasted),
         autocompletion({ override: [complete] }),
-        EditorView.contentAttributes.of({ "aria-label": "the config", tabindex: "0" }),
+        EditorView.contentAttributes.of({ "aria-label": "DeepSpeed config", tabindex: "0" }),
       ],
     }),
   });
@@ -292,5 +292,5 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  element("summary").textContent = `the checker does not start: ${error}`;
+  element("summary").textContent = `dsconfig failed to start: ${error}`;
 });

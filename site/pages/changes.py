@@ -68,18 +68,18 @@ def between(path: str, old: int, new: int) -> Iterator[str]:
     """What changes for a key from one release to another, by their places."""
     before, after = at(path, old), at(path, new)
     if before.read and not after.read:
-        yield "removed, refused by name" if after.refused else "removed"
+        yield "removed, rejected by name" if after.refused else "removed"
     elif after.read and not before.read:
         yield "added"
     elif before.read and after.read:
         if before.takes != after.takes:
-            yield f"takes {after.takes}, took {before.takes}"
+            yield f"accepts {after.takes}, was {before.takes}"
         if before.default != after.default:
             yield f"default {after.default or 'none'}, was {before.default or 'none'}"
         if after.deprecated and not before.deprecated:
             yield "deprecated"
     elif after.refused and not before.refused:
-        yield "refused by name"
+        yield "rejected by name"
 
 
 def at(path: str, place: int) -> State:

@@ -10,7 +10,7 @@ NONE = """\
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="description" content="This build has no playground; dsconfig check says the same.">
+<meta name="description" content="This build of the site has no playground; use dsconfig check instead.">
 <title>No playground – dsconfig</title>
 <link rel="icon" href="data:,">
 <style>
@@ -19,10 +19,10 @@ NONE = """\
 </style>
 <main>
 <h1>This build of the site has no playground</h1>
-<p>It was built on a machine without npm, which builds what checks configs in a browser.
-<code>make docs</code> on one with npm makes it.</p>
-<p><code>dsconfig check</code> finds the same on the command line:
-<a href="../guides/first-check/">first check</a>. <a href="../">To the first page</a>.</p>
+<p>It was built on a machine without npm, which the playground requires. Run <code>make docs</code> on a machine with
+npm to include it.</p>
+<p>On the command line, <code>dsconfig check</code> reports the same diagnostics: see
+<a href="../guides/first-check/">First check</a>. <a href="../">Home</a>.</p>
 </main>
 </html>
 """

@@ -150,7 +150,7 @@ def test_generated_folders_are_not_kept() -> None:
 @pytest.mark.parametrize(
     ("path", "old", "new", "said_of_it"),
     [
-        ("elasticity", "0.14.5", "0.19.8", ["removed, refused by name"]),
+        ("elasticity", "0.14.5", "0.19.8", ["removed, rejected by name"]),
         ("gradient_clipping", "0.19.2", "0.19.3", ["default `1.0`, was `0.0`"]),
         ("zero_optimization.stage", "0.14.5", "0.19.8", []),
         ("zero_optimization.leaf_module", "0.17.6", "0.18.0", ["added"]),

@@ -59,11 +59,16 @@ function batchPlanner(root) {
     return made;
   };
   const given = new URLSearchParams(location.hash.slice(1));
+  const LABELS = {
+    cap: "Maximum batch size (samples per step)",
+    nodes: "Maximum number of nodes",
+    "gpus-per-node": "GPUs per node",
+  };
   const number = (name, standard, least, largest) => {
     const value = Math.min(largest, Math.max(least, Number(given.get(name)) || standard));
     const typed = element("input", { type: "number", min: least, max: largest, value, id: `plan-${name}` });
     const slid = element("input", { type: "range", min: least, max: Math.min(largest, standard * 4), value });
-    slid.setAttribute("aria-label", `${name}, as a slider`);
+    slid.setAttribute("aria-label", `${LABELS[name]}, slider`);
     slid.addEventListener("input", () => ((typed.value = slid.value), show()));
     typed.addEventListener("input", () => ((slid.value = typed.value), show()));
     return { name, typed, slid };
@@ -87,7 +92,7 @@ function batchPlanner(root) {
       bar.append(title);
       return bar;
     });
-    const label = `Of ${most} world sizes ${found.rows.length} keep a batch of ${found.batch}`;
+    const label = `${found.rows.length} of ${most} world sizes keep a batch size of ${found.batch}`;
     return svg("svg", { viewBox: `0 0 ${width} 64`, preserveAspectRatio: "none", role: "img", "aria-label": label, class: "strip" }, ...bars);
   };
 
@@ -96,10 +101,10 @@ function batchPlanner(root) {
     const state = { cap: Number(cap.typed.value), micros: [...new Set(sizes)], perNode: Number(each.typed.value) };
     const most = Number(nodes.typed.value) * state.perNode;
     const wrong =
-      (!sizes.length || sizes.some((size) => !Number.isInteger(size) || size < 1)) ? "The micro batches are whole numbers, such as 2, 4, 6."
+      (!sizes.length || sizes.some((size) => !Number.isInteger(size) || size < 1)) ? "Micro batch sizes must be whole numbers, such as 2, 4, 6."
       : ![state.cap, most].every((size) => Number.isInteger(size) && size > 0) || state.cap > 100000 || most > 4096
-        ? "The cap is a whole number up to 100,000, and there are at most 4,096 GPUs."
-      : Math.max(...sizes) > state.cap ? `A micro batch of ${Math.max(...sizes)} is larger than the cap of ${state.cap}.` : "";
+        ? "The maximum batch size must be a whole number up to 100,000, with at most 4,096 GPUs in total."
+      : Math.max(...sizes) > state.cap ? `Micro batch size ${Math.max(...sizes)} is larger than the maximum batch size ${state.cap}.` : "";
     if (wrong) return result.replaceChildren(element("p", { className: "wrong", textContent: wrong }));
     history.replaceState(null, "", `#cap=${state.cap}&micro=${state.micros.join(",")}&nodes=${nodes.typed.value}&gpus-per-node=${state.perNode}`);
     const found = plan({ ...state, most });
@@ -110,23 +115,23 @@ function batchPlanner(root) {
       const below = found.rows.filter((other) => other.size < size).at(-1);
       const cells = row
         ? [`${row.micro}`, `${row.steps}`, `${found.batch} = ${row.micro} × ${row.steps} × ${size}`]
-        : ["–", "–", below ? `not this one; ${below.size} ranks would train` : "not this one"];
+        : ["–", "–", below ? `not admissible; ${below.size} ranks can train` : "not admissible"];
       return element("tr", {}, ...[`${place + 1}`, `${size}`, ...cells].map((textContent) => element("td", { textContent })));
     });
-    const head = ["nodes", "ranks", "micro batch", "steps", "samples"].map((textContent) => element("th", { textContent, scope: "col" }));
+    const head = ["nodes", "ranks", "micro batch", "accumulation", "samples per step"].map((textContent) => element("th", { textContent, scope: "col" }));
     const block = { enabled: true, max_train_batch_size: state.cap, micro_batch_sizes: state.micros, max_gpus: most,
       num_gpus_per_node: state.perNode, version: 0.1 };
     const text = `"elasticity": ${JSON.stringify(block, null, 2)}`;
-    const copy = element("button", { type: "button", className: "md-button", textContent: "Copy the block" });
+    const copy = element("button", { type: "button", className: "md-button", textContent: "Copy elasticity block" });
     copy.addEventListener("click", async () => {
       await navigator.clipboard.writeText(text);
       copy.textContent = "Copied";
     });
     result.replaceChildren(
-      element("p", {}, element("strong", { textContent: `${found.batch} samples a step` }),
-        `, kept by ${found.rows.length} of ${most} world sizes. Tall bars are whole nodes.`),
+      element("p", {}, element("strong", { textContent: `${found.batch} samples per step` }),
+        ` at ${found.rows.length} of ${most} world sizes. Tall bars are whole nodes.`),
       drawing(found, most),
-      element("div", { className: "md-typeset__scrollwrap", tabIndex: 0, role: "region", ariaLabel: "What each number of nodes needs" },
+      element("div", { className: "md-typeset__scrollwrap", tabIndex: 0, role: "region", ariaLabel: "Plan by number of nodes" },
         element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows))),
       element("pre", {}, element("code", { tabIndex: 0, textContent: text })),
       copy,
@@ -134,10 +139,10 @@ function batchPlanner(root) {
   };
   const field = (label, input, ...more) => element("p", {}, element("label", { htmlFor: input.id, textContent: label }), input, ...more);
   root.replaceChildren(
-    field("Samples in a step, at most", cap.typed, cap.slid),
-    field("Micro batches that fit a GPU", micros),
-    field("Nodes, at most", nodes.typed, nodes.slid),
-    field("GPUs in a node", each.typed, each.slid),
+    field(LABELS.cap, cap.typed, cap.slid),
+    field("Micro batch sizes that fit on a GPU", micros),
+    field(LABELS.nodes, nodes.typed, nodes.slid),
+    field(LABELS["gpus-per-node"], each.typed, each.slid),
     result,
   );
   show();

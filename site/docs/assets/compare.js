@@ -9,14 +9,14 @@ function differences(data, from, to) {
   for (const path of Object.keys(data.keys)) {
     const before = at(path, from);
     const after = at(path, to);
-    if (before.read && !after.read) told.push([path, after.refused ? "removed, refused by name" : "removed"]);
+    if (before.read && !after.read) told.push([path, after.refused ? "removed, rejected by name" : "removed"]);
     else if (after.read && !before.read) told.push([path, "added"]);
     else if (before.read && after.read) {
-      if (before.takes !== after.takes) told.push([path, `takes ${after.takes}, took ${before.takes}`]);
+      if (before.takes !== after.takes) told.push([path, `accepts ${after.takes}, was ${before.takes}`]);
       if (before.standard !== after.standard)
         told.push([path, `default ${after.standard || "none"}, was ${before.standard || "none"}`]);
       if (after.deprecated && !before.deprecated) told.push([path, "deprecated"]);
-    } else if (after.refused && !before.refused) told.push([path, "refused by name"]);
+    } else if (after.refused && !before.refused) told.push([path, "rejected by name"]);
   }
   return told;
 }
@@ -58,14 +58,14 @@ async function compare(root) {
     const found = differences(data, a, b).filter(([, said]) => additions.checked || said !== "added");
     const rules = newRules(data, a, b);
     result.replaceChildren(
-      element("p", { textContent: `${found.length} changes of keys, ${rules.length} rules that hold only now.` }),
+      element("p", { textContent: `${found.length} key changes, ${rules.length} rules that apply to ${to.value} but not to ${from.value}.` }),
       ...(found.length
         ? [table(["key", "change"], found.map(([path, said]) => row([link(`../../keys/${data.homes[path]}/#${path}`, path)], code(said))))]
         : []),
       ...(rules.length
         ? [
             table(
-              ["rule", "effect", "what it finds"],
+              ["rule", "effect", "problem"],
               rules.map(([name, , title, , , effect]) => row([link(`../../rules/${name}/`, name)], [effect], code(title))),
             ),
           ]
@@ -81,7 +81,7 @@ async function compare(root) {
       from,
       element("label", { htmlFor: to.id, textContent: " to " }),
       to,
-      element("label", { htmlFor: additions.id }, " ", additions, " show what was added, too"),
+      element("label", { htmlFor: additions.id }, " ", additions, " show added keys"),
     ),
     result,
   );

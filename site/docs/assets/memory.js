@@ -60,9 +60,9 @@ const gib = (bytes) => (bytes / 2 ** 30).toFixed(2);
 
 /** What `--fit` found, as lines. */
 function advice({ fits, changes, world_size: size, why }, memory) {
-  const lines = changes.map(({ told, bound }) => `${told}: at most ${gib(bound)} GiB`);
-  if (fits) return [...lines, changes.length ? `fits ${memory} GiB with that` : `fits ${memory} GiB as it is`];
-  return [...lines, why ?? `does not fit ${memory} GiB`, ...(size ? [`${size} ranks would do`] : [])];
+  const lines = changes.map(({ told, bound }) => `${told}: upper bound ${gib(bound)} GiB`);
+  if (fits) return [...lines, changes.length ? `fits in ${memory} GiB with these changes` : `fits in ${memory} GiB without changes`];
+  return [...lines, why ?? `does not fit in ${memory} GiB`, ...(size ? [`${size} ranks would be enough`] : [])];
 }
 
 if (typeof module !== "undefined") module.exports = { MODELS, advice, applied, command, config, phases };
@@ -112,15 +112,15 @@ function memoryPlanner(root, folder) {
   };
   const tick = (name, standard) =>
     element("input", { type: "checkbox", id: `plan-${name}`, checked: given.has(name) ? given.get(name) === "1" : standard });
-  const names = Object.fromEntries([...MODELS.map((name) => [name, name]), [PASTED, "a config.json, pasted"]]);
+  const names = Object.fromEntries([...MODELS.map((name) => [name, name]), [PASTED, "paste a config.json"]]);
   const fields = {
     model: choice("model", "llama-3-8b", names),
     sequence: number("sequence", 4096, 10_000_000),
     gpus: number("gpus", 8, 100_000),
     each: number("each", 8, 64),
     memory: number("gpu-memory", 80, 1000),
-    stage: choice("stage", "2", { 0: "0: nothing is shared", 1: "1: optimizer states", 2: "2: and gradients", 3: "3: and parameters" }),
-    offload: choice("offload", "none", { none: "none", optimizer: "optimizer, to the host", both: "optimizer and parameters" }),
+    stage: choice("stage", "2", { 0: "0 (no partitioning)", 1: "1 (optimizer states)", 2: "2 (+ gradients)", 3: "3 (+ parameters)" }),
+    offload: choice("offload", "none", { none: "none", optimizer: "optimizer to CPU", both: "optimizer and parameters to CPU" }),
     precision: choice("precision", "bf16", { bf16: "bf16", fp16: "fp16", fp32: "fp32" }),
     micro: number("micro", 1, 100_000),
     steps: number("steps", 4, 100_000),
@@ -129,13 +129,13 @@ function memoryPlanner(root, folder) {
     gathered: tick("gathered", false),
   };
   const labels = {
-    model: "Model", sequence: "Tokens of a sequence", gpus: "GPUs", each: "GPUs in a node", memory: "Memory of a GPU, GiB",
-    stage: "ZeRO stage", offload: "Offload", precision: "Precision", micro: "Micro batch", steps: "Accumulation steps",
-    checkpointing: "Activations are checkpointed", sharded: "Built in shards (zero.Init)", gathered: "Put together to be saved (rank 0)",
+    model: "Model", sequence: "Sequence length", gpus: "GPUs", each: "GPUs per node", memory: "GPU memory (GiB)",
+    stage: "ZeRO stage", offload: "Offload", precision: "Precision", micro: "Micro batch size per GPU", steps: "Gradient accumulation steps",
+    checkpointing: "Activation checkpointing", sharded: "Build in shards (zero.Init)", gathered: "Gather 16-bit weights on save (rank 0)",
   };
   const pasted = element("textarea", { id: "plan-pasted", rows: 6, spellcheck: false, placeholder: '{ "model_type": "llama", "hidden_size": 4096, … }' });
-  const pastedField = element("p", {}, element("label", { htmlFor: pasted.id, textContent: "Its config.json" }), pasted);
-  const status = element("p", { className: "told", role: "status", textContent: "The calculator is starting…" });
+  const pastedField = element("p", {}, element("label", { htmlFor: pasted.id, textContent: "The model's config.json" }), pasted);
+  const status = element("p", { className: "told", role: "status", textContent: "Starting dsconfig…" });
   const result = element("div", {});
 
   const read = () =>
@@ -157,13 +157,13 @@ function memoryPlanner(root, folder) {
         part.style.width = share(term.phases[phase] ?? 0);
         return part;
       });
-      const limit = element("i", { title: "what the GPU has for tensors" });
+      const limit = element("i", { title: "GPU memory minus headroom" });
       limit.style.left = share(Math.max(0, limits.gpu - limits.margin));
       const over = most(phase) > limits.gpu - limits.margin;
-      const told = `${gib(held(phase))} GiB${phase === "at_rest" ? "" : `, at most ${gib(most(phase))}`}`;
+      const told = `${gib(held(phase))} GiB${phase === "at_rest" ? "" : `, bound ${gib(most(phase))}`}`;
       const bar = element("div", { className: "stack", role: "img", ariaLabel: `${name}: ${told}` }, ...parts, limit);
       return element("div", { className: "phase" }, element("span", { textContent: name }), bar,
-        element("span", { className: over ? "wrong" : "", textContent: `${told}${over ? ": too much" : ""}` }));
+        element("span", { className: over ? "wrong" : "", textContent: `${told}${over ? ": does not fit" : ""}` }));
     });
     return element("div", { className: "phases" }, ...rows);
   };
@@ -175,11 +175,11 @@ function memoryPlanner(root, folder) {
       const cells = phases(rank).map(([phase]) => element("td", { textContent: phase in term.phases ? gib(term.phases[phase]) : "–" }));
       return element("tr", {}, name, ...cells, element("td", {}, element("code", { textContent: term.key })));
     });
-    return scrolled("What a rank holds, by phase", element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
+    return scrolled("Memory of one rank by phase", element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
   };
 
   const copied = (text) => {
-    const copy = element("button", { type: "button", className: "md-button", textContent: "Copy the config" });
+    const copy = element("button", { type: "button", className: "md-button", textContent: "Copy config" });
     copy.addEventListener("click", async () => {
       await navigator.clipboard.writeText(text);
       copy.textContent = "Copied";
@@ -192,16 +192,16 @@ function memoryPlanner(root, folder) {
     const peak = Math.max(host.at_rest, ...Object.values(host.bound));
     const lines = advice(fit, state.memory).map((textContent) => element("li", { textContent }));
     status.textContent = limits.gpu_fits
-      ? `It fits, with ${gib(limits.margin)} GiB of ${state.memory} kept free.`
-      : `It does not fit: ${gib(limits.margin)} GiB of ${state.memory} are kept free.`;
+      ? `It fits in ${state.memory} GiB with ${gib(limits.margin)} GiB of headroom.`
+      : `It does not fit in ${state.memory} GiB with ${gib(limits.margin)} GiB of headroom.`;
     result.replaceChildren(
       bars(found),
       table(found),
-      element("p", { className: "told", textContent: `A host holds at most ${gib(peak)} GiB. The line in each bar is what a GPU has for tensors.` }),
-      element("h2", { textContent: "What makes it fit" }),
+      element("p", { className: "told", textContent: `Host memory: upper bound ${gib(peak)} GiB per node. The line in each bar marks the GPU memory minus headroom.` }),
+      element("h2", { textContent: "How to make it fit" }),
       element("ol", {}, ...lines),
       ...copied(JSON.stringify(applied(config(state), fit.fits ? fit.changes : []), null, 2)),
-      element("details", {}, element("summary", { textContent: "Assumed" }),
+      element("details", {}, element("summary", { textContent: "Assumptions" }),
         element("ul", {}, ...found.assumptions.map((textContent) => element("li", { textContent })))),
     );
   };
@@ -220,7 +220,7 @@ function memoryPlanner(root, folder) {
     fields.sharded.disabled = fields.gathered.disabled = state.stage !== 3;
     const wrong = Object.entries(fields).find(([, input]) => !input.checkValidity() || input.value === "");
     if (!run) return;
-    if (wrong) return refuse(`${labels[wrong[0]]}: a whole number from 1 to ${Number(wrong[1].max).toLocaleString("en")}.`);
+    if (wrong) return refuse(`${labels[wrong[0]]}: enter a whole number from 1 to ${Number(wrong[1].max).toLocaleString("en")}.`);
     if (state.model === PASTED && !pasted.value.trim()) return refuse("Paste the model's config.json.");
     history.replaceState(null, "", `#${new URLSearchParams(Object.entries(state).map(([name, value]) => [fields[name].id.replace("plan-", ""), String(Number.isFinite(Number(value)) ? Number(value) : value)]))}`);
     const turn = (asked += 1);
@@ -250,8 +250,8 @@ function memoryPlanner(root, folder) {
       return show();
     },
     ({ message }) => {
-      status.replaceChildren(`The planner cannot compute here: ${message}. On the command line, `,
-        element("code", { textContent: "dsconfig memory" }), " says the same.");
+      status.replaceChildren(`The planner cannot run here: ${message}. On the command line, `,
+        element("code", { textContent: "dsconfig memory" }), " prints the same estimate.");
     },
   );
 }
