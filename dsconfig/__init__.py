@@ -16,8 +16,8 @@ from dsconfig.core.version import __version__ as __version__
 HOMES = {
     "CommentsDroppedWarning": "dsconfig.api.config",
     "Config": "dsconfig.api.config",
-    "load": "dsconfig.api.load",
-    "ConfigError": "dsconfig.api.from_source",
+    "load": "dsconfig.api.config",
+    "ConfigError": "dsconfig.api.typed_model",
     "check": "dsconfig.api.check",
     "Stretch": "dsconfig.check.compat",
     "compat": "dsconfig.check.compat",

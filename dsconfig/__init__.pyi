@@ -14,16 +14,9 @@ from dsconfig.api import presets as presets
 from dsconfig.api.check import (
     check as check,
 )
-from dsconfig.api.config import (
-    CommentsDroppedWarning as CommentsDroppedWarning,
-    Config as Config,
-)
-from dsconfig.api.from_source import (
-    ConfigError as ConfigError,
-)
-from dsconfig.api.load import (
-    load as load,
-)
+from dsconfig.api.config import CommentsDroppedWarning, Config
+from dsconfig.api.typed_model import ConfigError
+from dsconfig.api.config import load
 from dsconfig.api.migrate_api import (
     migrate as migrate,
 )

@@ -9,7 +9,7 @@ from dsconfig.model.field_docstrings import prose
 from dsconfig.model.optimizer import OPTIMIZERS
 from dsconfig.model.scheduler import SCHEDULERS
 from dsconfig.model.section import Section
-from dsconfig.schema.key_descriptions import of_kind
+from dsconfig.schema.sections import of_kind
 
 _HEAD = '''"""Generated from dsconfig/model by `make generate`; do not edit."""
 

@@ -1,4 +1,4 @@
-"""`Config`: the typed model with what is done with it, from reading to handing over."""
+"""`Config`, the typed model with its methods, and `load`, which reads it from any source."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dsconfig.api.typed_model import Options, read_into
 from dsconfig.model import Config as Keys
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
+    from dsconfig.check.build_job import MappingSource, ModelSource
     from dsconfig.check.report import Report
     from dsconfig.core.json_types import JsonObject
     from dsconfig.core.releases import Target
+    from dsconfig.launch.config_source import ConfigSource
     from dsconfig.model.compose import Difference
     from dsconfig.model.dicts import ConfigDict
+
+
+# `Config`: the typed model with what is done with it, from reading to handing over.
 
 
 class CommentsDroppedWarning(UserWarning):
@@ -63,7 +69,7 @@ class Config(Keys):
         """
         from pathlib import Path
 
-        from dsconfig.api.from_source import Options, read_into
+        from dsconfig.api.typed_model import Options, read_into
 
         made, report = read_into(cls, Path(path), Options(target, None, consumer), fields_only=True)
         if report.document is not None and report.document.comments:
@@ -88,7 +94,7 @@ class Config(Keys):
             ConfigError: the release refuses one of the fields.
             BuildError: JSON has nothing for a value.
         """
-        from dsconfig.api.from_source import Options, read_into
+        from dsconfig.api.typed_model import Options, read_into
         from dsconfig.model.compose import written
 
         made, _ = read_into(cls, written(data), Options(target, None, consumer), fields_only=True)
@@ -185,7 +191,7 @@ class Config(Keys):
         Raises:
             ConfigError: DeepSpeed refuses the config, or stops at initialisation because of it.
         """
-        from dsconfig.api.from_source import ConfigError
+        from dsconfig.api.typed_model import ConfigError
 
         report = self.check(target, world_size, consumer)
         if not report.ok:
@@ -225,3 +231,39 @@ class Config(Keys):
             ConfigError: `check` finds an error in it.
         """
         return self.validated(target, world_size, "lightning").to_dict()
+
+
+# `load`: the typed model of a config, or the findings that rule it out.
+
+
+def load(
+    source: ConfigSource,
+    *,
+    target: str | Target | None = None,
+    world_size: int | None = None,
+    consumer: str | None = None,
+    training_args: MappingSource = None,
+    model: ModelSource | None = None,
+    launch: str | os.PathLike[str] | None = None,
+) -> Config:
+    """Read a config into the typed model, with the eyes of the target's newest release.
+
+    The model holds what is written, value for value, so that `.to_dict()` gives it back; keys that the model
+    does not know are kept too. Attributes that are not written hold that release's defaults.
+
+    Args:
+        source: a path, text, bytes or a dict; see `check`.
+        target: a release or a range; see `check`.
+        world_size: number of ranks; see `check`.
+        consumer: who reads the file; see `check`.
+        training_args: what the consumer is started with; see `check`.
+        model: the model that it trains; see `check`.
+        launch: the launch file whose arguments count; see `check`.
+
+    Raises:
+        ConfigError: DeepSpeed refuses the config in one of the target's releases, and the config does not
+            silence that finding itself.
+        OSError: the path cannot be read.
+    """
+    options = Options(target, world_size, consumer, training_args, model, launch)
+    return read_into(Config, source, options)[0]

@@ -12,7 +12,7 @@ from dsconfig.core import releases
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
-from dsconfig.document.mapping_file import read_mapping
+from dsconfig.document.reader import read_mapping_file
 from dsconfig.job.detect_consumer import Given, Reader, given, of_content
 from dsconfig.job.dsconfig_block import KEY, Declared, declared, has_block
 from dsconfig.job.job import NOTHING, Consumer, Fact, Job, layer, of_reader
@@ -90,7 +90,7 @@ def mapping(source: MappingSource) -> Mapping[str, Json] | None:
     if source is None or isinstance(source, Mapping):
         return source
     if isinstance(source, str | os.PathLike):
-        return read_mapping(source)
+        return read_mapping_file(source)
     found = source.to_dict()
     return {str(key): value for key, value in found.items()}
 

@@ -15,8 +15,7 @@ _TONES = {"taken": "good", "crashes": "error", "refused": "error"}
 
 def table(stretches: Sequence[Stretch], style: Style) -> str:
     """A line for each stretch: the releases, what they do, and why."""
-    from dsconfig.render.printable import printable
-    from dsconfig.render.wrap import wrapped
+    from dsconfig.render.terminal import printable, wrapped
 
     names = [_span(each.releases) for each in stretches]
     width = max(map(len, names))

@@ -236,7 +236,7 @@ def _in_utf8(data: bytes) -> bytes:
     """The text of UTF-16 or UTF-32, as Windows PowerShell writes it, in UTF-8: DeepSpeed rejects the file."""
     if b"\0" not in data[:4]:
         return data
-    from dsconfig.document.encoding import wide_encoding
+    from dsconfig.document.reader import wide_encoding
 
     wide = wide_encoding(data[:1024].decode("latin-1"))
     return data.decode(wide, "replace").encode("utf-8", "replace") if wide else data

@@ -8,7 +8,7 @@ from dsconfig.core.diagnostic import Diagnostic, Fix, Location, Move, Related, R
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import NUMBERS
 from dsconfig.core.wording import in_yaml
-from dsconfig.document.location import location, location_of
+from dsconfig.document.document import location, location_of
 from dsconfig.evaluation.evaluate import Outcome, Said, evaluate
 from dsconfig.rules import Rule
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import UnknownReleaseError, resolve
-from dsconfig.document.location import location, location_of
+from dsconfig.document.document import location, location_of
 from dsconfig.job.dsconfig_block import EXPECTED, KEY, fits
 
 if TYPE_CHECKING:

@@ -118,8 +118,8 @@ class Report:
 
     def edits(self, found: Diagnostic) -> Sequence[tuple[int, int, str]]:
         """The finding's fix as edits of the text: start, end and replacement; empty where there is none."""
-        from dsconfig.document.edit import EditError
-        from dsconfig.document.edit.operations import edits
+        from dsconfig.document.edit import edits
+        from dsconfig.document.text_edit import EditError
 
         if found.fix is None or self.document is None:
             return ()

@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # importing typing for it would cost 2 ms
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from dsconfig.cli.parser import CommandParser
+    from dsconfig.cli.arguments import CommandParser
 
 VERBS = {
     "check": "say what DeepSpeed will do with a config",
@@ -115,7 +115,7 @@ def _failed(error: Exception) -> int:
 def _unwritten(error: OSError) -> int:
     """Say that the output cannot be written: whatever is read or written besides says so itself."""
     from dsconfig.cli.errors import FAILED, complain
-    from dsconfig.cli.files import reason
+    from dsconfig.cli.inputs import reason
 
     _abandon(sys.stdout)
     complain(f"the output cannot be written: {reason(error)}")
@@ -128,8 +128,8 @@ def _parsed(argv: list[str]) -> Namespace | int:
     Raises:
         UsageError: the arguments are none of this command.
     """
+    from dsconfig.cli.arguments import unknown_verb
     from dsconfig.cli.errors import UsageError
-    from dsconfig.cli.parser import unknown_verb
 
     try:
         os.getcwd()
@@ -154,7 +154,7 @@ def parser_of(verbs: Iterable[str], *, alone: bool = False) -> CommandParser:
 
     `alone`: without the other verbs.
     """
-    from dsconfig.cli.parser import CommandParser, tell_exit_codes
+    from dsconfig.cli.arguments import CommandParser, tell_exit_codes
 
     told = "Tells whether DeepSpeed will take a config and do what it says."
     parser = CommandParser("dsconfig", description=told)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dsconfig.check.report import Report
 from dsconfig.cli.errors import complain
-from dsconfig.cli.files import reason
+from dsconfig.cli.inputs import reason
 from dsconfig.cli.output import is_whole, replace
 from dsconfig.cli.run_check import Checker
 from dsconfig.fix.write_suppressions import silenced, takes_comments

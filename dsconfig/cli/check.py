@@ -15,17 +15,16 @@ from dsconfig.cli.arguments import (
     add_settings,
     add_verbosity,
     refuse_stdin_name_alone,
+    tell_exit_codes,
 )
 from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, refuse
-from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.render import FORMATS, TEXT
 
 if TYPE_CHECKING:
     from dsconfig.check.effective_settings import Options
     from dsconfig.check.report import Report
-    from dsconfig.cli.run_check import Checker
+    from dsconfig.cli.run_check import Checker, Tally
     from dsconfig.cli.run_fix import Fixer
-    from dsconfig.cli.totals import Tally
     from dsconfig.render.terminal import Style
 
 
@@ -61,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         return watch(args, _run)
     if args.output_file in (None, "-"):
         return _run(args)[0]
-    from dsconfig.cli.files import into_file, refuse_input
+    from dsconfig.cli.inputs import into_file, refuse_input
 
     args.color = "never" if args.color == "auto" else args.color
     refuse_input(args.output_file, *args.paths)  # before anything is fixed
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
     """Check once; returns the exit code, and the files that it depends on."""
-    from dsconfig.cli.options import as_toml, resolve
+    from dsconfig.cli.inputs import as_toml, resolve
 
     options = resolve(args)
     if args.show_settings:
@@ -82,7 +81,7 @@ def _run(args: argparse.Namespace) -> tuple[int, set[str]]:
     if fixer is not None:
         fixer.named_by = checker.named_by
     if args.show_files:
-        from dsconfig.render.printable import printable
+        from dsconfig.render.terminal import printable
 
         sys.stdout.writelines(f"{printable(line)}\n" for line in checker.listed(names))
     elif args.add_ignore:
@@ -142,7 +141,7 @@ def _checker(options: Options, fixer: Fixer | None) -> Checker:
 
 def _tracked(args: argparse.Namespace, names: list[str]) -> Iterable[str]:
     """The names, with a line of progress where there are many."""
-    from dsconfig.cli.progress import tracked
+    from dsconfig.cli.run_check import tracked
 
     return names if args.quiet else tracked(names)
 

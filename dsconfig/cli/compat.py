@@ -6,10 +6,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_circumstances, add_color, add_file, add_settings
+from dsconfig.cli.arguments import add_circumstances, add_color, add_file, add_settings, tell_exit_codes
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.files import read, reason
-from dsconfig.cli.parser import tell_exit_codes
+from dsconfig.cli.inputs import read, reason
 from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     """Show what the releases do."""
     from dsconfig.check.compat import EVERY, compat
     from dsconfig.check.compat_table import table
-    from dsconfig.cli.options import in_force
+    from dsconfig.cli.inputs import in_force
     from dsconfig.core.releases import UnknownReleaseError, resolve
     from dsconfig.render.terminal import style_of
 

@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Iterator
 
+from dsconfig.cli.arguments import tell_exit_codes
 from dsconfig.cli.errors import CLEAN
-from dsconfig.cli.parser import tell_exit_codes
 
 SHELLS = ("bash", "zsh", "fish")
 _USE = """to use it:

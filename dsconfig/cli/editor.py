@@ -7,12 +7,11 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_schema_choice, add_settings
+from dsconfig.cli.arguments import add_schema_choice, add_settings, tell_exit_codes
 from dsconfig.cli.errors import CLEAN, note, refuse
-from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
-    from dsconfig.schema.merge_editor_settings import EditorFile
+    from dsconfig.schema.editors import EditorFile
 
 WITH_SCHEMA = ("vscode", "neovim", "jetbrains", "zed")
 NAMES = (*WITH_SCHEMA, "helix", "emacs", "sublime")
@@ -38,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         return _serve(args)
     if args.editor not in WITH_SCHEMA:
         refuse(f"--schema is for {', '.join(WITH_SCHEMA)}: {args.editor} takes the server")
-    from dsconfig.cli.options import schema_choice
+    from dsconfig.cli.inputs import schema_choice
     from dsconfig.schema.editors import files
 
     target, consumer = schema_choice(args)
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve(args: argparse.Namespace) -> int:
     """Show what starts the server in the editor, or write it."""
-    from dsconfig.schema.lsp_clients import SERVERS
+    from dsconfig.schema.editors import SERVERS
 
     server = SERVERS[args.editor]
     if args.write:
@@ -69,8 +68,8 @@ def _serve(args: argparse.Namespace) -> int:
 
 def _write(files: list[EditorFile]) -> None:
     """Write the files; all of them are made before the first is written."""
-    from dsconfig.cli.files import reason, write
-    from dsconfig.schema.merge_editor_settings import SettingsConflictError
+    from dsconfig.cli.inputs import reason, write
+    from dsconfig.schema.editors import SettingsConflictError
 
     ready: list[tuple[str, str, str | None]] = []
     for ours in files:
@@ -92,7 +91,7 @@ def _write(files: list[EditorFile]) -> None:
 
 
 def _read(path: str) -> str | None:
-    from dsconfig.cli.files import reason, refuse_link
+    from dsconfig.cli.inputs import reason, refuse_link
     from dsconfig.core.file_bytes import MAX_SIZE, contents
 
     refuse_link(path)

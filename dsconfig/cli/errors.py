@@ -32,9 +32,7 @@ def note(message: str) -> None:
 
 
 def _say(kind: str, message: str) -> None:
-    from dsconfig.render.printable import printable
-    from dsconfig.render.terminal import style_of
-    from dsconfig.render.wrap import wrapped
+    from dsconfig.render.terminal import printable, style_of, wrapped
 
     print(wrapped(f"dsconfig: {kind}: {printable(message)}", style_of(sys.stderr), 2), file=sys.stderr)
 

@@ -8,13 +8,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color
+from dsconfig.cli.arguments import add_color, tell_exit_codes
 from dsconfig.cli.errors import CLEAN, FAILED, refuse
 from dsconfig.cli.markdown_to_terminal import page
-from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.core.diagnostic import page_of
-from dsconfig.render.terminal import Style, style_of
-from dsconfig.render.wrap import wrapped
+from dsconfig.render.terminal import Style, style_of, wrapped
 
 if TYPE_CHECKING:
     from dsconfig.rules import Rule

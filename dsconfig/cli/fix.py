@@ -13,9 +13,9 @@ from dsconfig.cli.arguments import (
     add_settings,
     add_verbosity,
     refuse_stdin_name_alone,
+    tell_exit_codes,
 )
 from dsconfig.cli.errors import CLEAN, FAILED, FINDINGS, refuse
-from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
     from dsconfig.cli.run_fix import Fixer
@@ -35,11 +35,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fix what the arguments name."""
-    from dsconfig.cli.options import resolve
+    from dsconfig.cli.inputs import resolve
     from dsconfig.cli.run_check import Checker
     from dsconfig.cli.run_fix import Fixer
-    from dsconfig.render.terminal import style_of
-    from dsconfig.render.wrap import flowed
+    from dsconfig.render.terminal import flowed, style_of
 
     refuse_stdin_name_alone(args)
     if "-" in args.paths and len(args.paths) > 1:
@@ -62,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _told(fixer: Fixer, left: int) -> str:
     """What was done, finding by finding, and how much is left to do."""
-    from dsconfig.render.printable import printable
+    from dsconfig.render.terminal import printable
 
     lines = []
     for name, applied in fixer.by_file.items():

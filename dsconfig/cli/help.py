@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from dsconfig.cli.arguments import tell_exit_codes
 from dsconfig.cli.errors import CLEAN
-from dsconfig.cli.parser import tell_exit_codes
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

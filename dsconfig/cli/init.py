@@ -6,9 +6,8 @@ import argparse
 import os
 import sys
 
-from dsconfig.cli.arguments import add_schema_choice, add_settings
+from dsconfig.cli.arguments import add_schema_choice, add_settings, tell_exit_codes
 from dsconfig.cli.errors import CLEAN, refuse
-from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
 
 DEFAULT, FILE = "zero2", "ds_config.json"
@@ -35,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the config, or list what there is."""
-    from dsconfig.cli.options import schema_choice
+    from dsconfig.cli.inputs import schema_choice
     from dsconfig.schema import presets
 
     if args.list:
@@ -53,8 +52,8 @@ def run(args: argparse.Namespace) -> int:
         return CLEAN
     if os.path.lexists(args.file) and not args.force:
         refuse(f"{args.file}: exists already; give another name, or --force to write over it")
-    from dsconfig.cli.files import write
-    from dsconfig.render.printable import printable
+    from dsconfig.cli.inputs import write
+    from dsconfig.render.terminal import printable
 
     write(args.file, text.encode())
     print(f"wrote {printable(args.file)} for DeepSpeed {target.releases[-1]}")

@@ -1,4 +1,4 @@
-"""Writing a config's new text: to stdout, over the file, or as a diff."""
+"""Output files: new text of a config, a diff or a plot."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from collections.abc import Iterable, Iterator
 from dsconfig.cli.errors import refuse
 from dsconfig.document import Document
 from dsconfig.document.atomic_write import rewrite
+from dsconfig.render.matplotlib_output import SUFFIXES
+
+# Writing a config's new text: to stdout, over the file, or as a diff.
 
 _CI = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 """Variables of CI services: elsewhere a diff with `##vso[...]` may be piped into what applies it."""
@@ -73,7 +76,7 @@ def show(lines: Iterable[str]) -> None:
     Raises:
         UsageError: a line would be a command to a CI service that logs the output.
     """
-    from dsconfig.render.printable import visible
+    from dsconfig.render.terminal import visible
 
     if sys.stdout.isatty():
         sys.stdout.writelines(map(visible, lines))
@@ -91,7 +94,7 @@ def refuse_commands(text: str, *, anywhere: bool = True) -> None:
     Raises:
         UsageError: a line of it would be a command, and stdout is no file.
     """
-    from dsconfig.render.printable import is_agent_command, is_line_command
+    from dsconfig.render.terminal import is_agent_command, is_line_command
 
     if _is_file():
         return
@@ -124,3 +127,18 @@ def _quoted(char: str) -> str:
     if char.isprintable() and char != "#":  # two begin a command to CI services
         return char
     return "".join(f"\\{byte:03o}" for byte in os.fsencode(char))
+
+
+# Files that a verb draws a picture to.
+
+NEEDS_MATPLOTLIB = "--plot needs matplotlib: install `deepspeed-config[plot]`"
+
+
+def plotted(name: str | None) -> str:
+    """The suffix of a picture's file, nothing where none is asked for; another one ends the run."""
+    if name is None:
+        return ""
+    suffix = os.path.splitext(name)[1].lower()
+    if suffix not in SUFFIXES:
+        refuse(f"--plot {name}: expected a file that ends in {' or '.join(SUFFIXES)}")
+    return suffix

@@ -6,16 +6,14 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_file, add_filling, add_settings, to_file, world_size
+from dsconfig.cli.arguments import add_file, add_filling, add_settings, tell_exit_codes, to_file, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, refuse
-from dsconfig.cli.files import mapping, read, refuse_inputs, write
-from dsconfig.cli.non_json_values import plain, unspeakable
-from dsconfig.cli.parser import tell_exit_codes
-from dsconfig.cli.resolve_helpers import assignment, explain, in_flags, refuse_open
+from dsconfig.cli.inputs import mapping, read, refuse_inputs, write
+from dsconfig.cli.resolve_helpers import assignment, explain, in_flags, plain, refuse_open, unspeakable
 from dsconfig.core.diagnostic import dotted
 from dsconfig.core.releases import NUMBERS
 from dsconfig.render.fingerprint import as_json
-from dsconfig.render.printable import printable
+from dsconfig.render.terminal import printable
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -76,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _resolve(args: argparse.Namespace) -> Run:
-    from dsconfig.cli.options import in_force
+    from dsconfig.cli.inputs import in_force
     from dsconfig.launch.located_config import locate
     from dsconfig.resolve.resolve import resolve_job
 
@@ -108,8 +106,7 @@ def _json(config: JsonObject, release: str) -> str:
 
 
 def _report(found: Run, stream: TextIO) -> None:
-    from dsconfig.render.terminal import style_of
-    from dsconfig.render.wrap import flowed
+    from dsconfig.render.terminal import flowed, style_of
     from dsconfig.resolve.run_text import described
 
     style = style_of(stream)

@@ -1,24 +1,31 @@
-"""What the verbs share that resolve a config: values to write first, and why it cannot be resolved."""
+"""Helpers of commands that resolve a config: overrides, errors, and values JSON cannot express."""
 
 from __future__ import annotations
 
 import argparse
+import base64
 import json
+import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from dsconfig.cli.errors import refuse
-from dsconfig.render.printable import printable
+from dsconfig.render.terminal import printable
 
-WORLD_SIZE = "WORLD_SIZE"
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import NoReturn, TextIO
 
-    from dsconfig.core.json_types import Json
+    from dsconfig.core.json_types import Json, KeyPath
     from dsconfig.render.terminal import Style
     from dsconfig.resolve.errors import ResolveError, UnknownWorldSizeError
+
+
+# What the verbs share that resolve a config: values to write first, and why it cannot be resolved.
+
+WORLD_SIZE = "WORLD_SIZE"
 
 
 def assignment(text: str) -> tuple[str, Json]:
@@ -34,7 +41,7 @@ def assignment(text: str) -> tuple[str, Json]:
 
 def tell(lines: Iterable[str], style: Style, stream: TextIO) -> None:
     """Show lines, as wide as the terminal is."""
-    from dsconfig.render.wrap import flowed
+    from dsconfig.render.terminal import flowed
 
     stream.writelines(flowed(line, style) for line in lines)
 
@@ -77,8 +84,7 @@ def _as_options(entries: str) -> str:
 
 def explain(error: ResolveError, stream: TextIO, advice: tuple[str, ...] = ()) -> None:
     """Say why a config cannot be resolved, and what to change; `advice`: what else the verb has to offer."""
-    from dsconfig.render.terminal import style_of
-    from dsconfig.render.wrap import flowed
+    from dsconfig.render.terminal import flowed, style_of
 
     style = style_of(stream)
     lines = [f"{style.paint('error', 'error')}: {style.paint(printable(in_flags(error.reason)), 'bold')}\n"]
@@ -87,3 +93,38 @@ def explain(error: ResolveError, stream: TextIO, advice: tuple[str, ...] = ()) -
         for hint in (*map(in_flags, error.hints), *advice)
     ]
     stream.write(flowed("".join(lines), style))
+
+
+# Values that YAML and JavaScript have words for, and JSON has none: dates, sets, bytes, NaN, infinity.
+
+
+def plain(value: Json) -> Json:
+    """The value in words of JSON: a date, NaN or bytes (base64) as text, a set as a list."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((plain(item) for item in value), key=str)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def unspeakable(value: Json, path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Every value for which JSON has no word: where it stands, and what it is."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from unspeakable(item, (*path, str(key)))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from unspeakable(item, (*path, index))
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield path, "NaN" if math.isnan(value) else "infinity"
+    elif value is not None and not isinstance(value, bool | int | float | str):
+        yield path, _KINDS.get(type(value).__name__, "of a type of its own")
+
+
+_KINDS = {"date": "a date", "datetime": "a date and time", "set": "a set", "bytes": "binary data"}

@@ -6,9 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, words
+from dsconfig.cli.arguments import add_color, tell_exit_codes, words
 from dsconfig.cli.errors import CLEAN, refuse
-from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 def lines(rules: Iterable[Rule], style: Style) -> Iterator[str]:
     """A line for each: code, effect, name and title."""
     from dsconfig.core.diagnostic import page_of
-    from dsconfig.render.wrap import wrapped
+    from dsconfig.render.terminal import wrapped
 
     for rule in rules:
         code = style.link(style.paint(rule.code, "bold"), page_of(rule.code))

@@ -1,9 +1,11 @@
-"""Checks the files that are named, one after the other."""
+"""Checks of the named files one after the other, with their totals and a progress line."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import foreign
@@ -13,16 +15,21 @@ from dsconfig.check.discover import stands_for_config
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
 from dsconfig.cli.errors import UsageError, complain, complain_internal, note
-from dsconfig.cli.files import read_stdin, reason
-from dsconfig.cli.totals import Tally
+from dsconfig.cli.inputs import read_stdin, reason
+from dsconfig.core.diagnostic import SEVERITIES
 from dsconfig.core.read_boundary import ask_for
+from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.fix.verify import with_proven_fixes
-from dsconfig.job.detect_consumer import given
+from dsconfig.job.detect_consumer import Reader, given
 from dsconfig.launch.passed_path import read_config as read_file
+from dsconfig.render.terminal import Style
 
 if TYPE_CHECKING:
     from dsconfig.cli.run_fix import Fixer
+
+
+# Checks the files that are named, one after the other.
 
 
 class Checker:
@@ -159,3 +166,107 @@ class Checker:
         shown = self.options.stdin_name if name == "-" else name
         reader = self.options.reader or given("deepspeed")
         self.unread.append(Report(shown, self.options.target, reader, None, (), unread=why))
+
+
+# What the reports of many files add up to.
+
+
+class Tally:
+    """Counts the reports that pass, and keeps their notes."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.targets: Counter[str] = Counter()
+        self.readers: Counter[Reader] = Counter()
+        self.failed = False
+        """Whether a finding is as severe as the options for its file do not let pass."""
+        self.suppressed = 0
+        self.by_severity: Counter[str] = Counter()
+        self.by_rule: Counter[tuple[str, str]] = Counter()
+        self.notes: list[str] = [options.target.note] if options.target.note else []
+        self.sizes: dict[str, str] = {}
+        """By file, the world sizes at which its batch works, where it does not at all of them."""
+        self._said: dict[str, set[tuple[str, str, str]]] = {}
+        """By the path of a config that launch files name, what was said of it."""
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """The files that were judged because others name them."""
+        return self._said
+
+    def counted(self, report: Report, *, again: bool = False) -> Iterator[Report]:
+        """The report and those of the files that it names, each counted; what was said before is left out."""
+        self._count(report, again=again)
+        yield report
+        for child in report.children:
+            path = os.path.realpath(child.name)
+            again, said = path in self._said, self._said.setdefault(path, set())
+            left = tuple(each for each in child if (each.code, each.dotted, each.message) not in said)
+            said |= {(each.code, each.dotted, each.message) for each in left}
+            if left or not again:
+                yield from self.counted(child.replaced(diagnostics=left), again=again)
+
+    def _count(self, report: Report, *, again: bool) -> None:
+        """Count the findings of a report, and its file where that was not counted yet."""
+        self.notes.extend(each for each in report.notes if each not in self.notes)
+        if report.foreign:
+            return
+        options = self.options.of(report.name)
+        if not again:
+            self._count_file(report, options)
+        self.failed |= any(_reaches(found.severity, options.fail_on) for found in report.diagnostics)
+        for found in report.diagnostics:
+            self.by_severity[found.severity] += 1
+            self.by_rule[found.code, found.name] += 1
+
+    def _count_file(self, report: Report, options: Options) -> None:
+        """Count what stands once for each file, whoever reads it."""
+        self.targets[self._against(report.target, options)] += 1
+        self.readers[report.reader] += 1
+        self.suppressed += len(report.suppressed)
+        if report.world_sizes:
+            self.sizes[report.name] = report.world_sizes
+
+    @staticmethod
+    def _against(target: Target, options: Options) -> str:
+        from dsconfig.render.summary import against
+
+        return against(target, options.settings.where if options.settings.path else None)
+
+    def closing(self, style: Style) -> str:
+        """The notes and the summary."""
+        from dsconfig.render.summary import note, summary, working_sizes
+
+        counts = {**self.by_severity, "suppressed": self.suppressed}
+        last = summary(counts, self.targets, self.readers.most_common(), style)
+        notes = dict.fromkeys((*self.notes, *working_sizes(self.sizes, every=self.options.asked.verbose)))
+        return "".join(note(text, style) for text in notes) + last
+
+
+def _reaches(severity: str, least: str) -> bool:
+    """Whether a finding is of this severity or above; nothing reaches `never`."""
+    worst_first: tuple[str, ...] = SEVERITIES
+    return least != "never" and worst_first.index(severity) <= worst_first.index(least)
+
+
+# A line that counts, where many files are read and someone watches.
+
+MANY = 50
+
+
+def tracked(names: Sequence[str]) -> Iterator[str]:
+    """The same names. With many files, and stderr a terminal, a line counts while each is worked on."""
+    if len(names) < MANY or not sys.stderr.isatty():
+        yield from names
+        return
+    line, total = "", len(names)
+    try:
+        for number, name in enumerate(names, 1):
+            percent = min(100 * number // total, 100)
+            if f" {percent}%" not in line:
+                line = f"Checking {total} files: {percent}%"
+                # The cursor stays in front, so that what is said of a file meanwhile stands over the line.
+                print(line, end="\r", file=sys.stderr, flush=True)
+            yield name
+    finally:
+        print(" " * len(line), end="\r", file=sys.stderr, flush=True)

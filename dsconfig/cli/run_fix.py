@@ -16,15 +16,15 @@ from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.read_boundary import may_read
 from dsconfig.document import Document
 from dsconfig.document.atomic_write import sweep
-from dsconfig.document.edit.operations import again
+from dsconfig.document.edit import again
 from dsconfig.fix.apply_fixes import Judge
 from dsconfig.fix.combine_fixes import LONG
 from dsconfig.fix.fix import Fixed, fix_document
 from dsconfig.fix.shared_config import agreed
 from dsconfig.fix.verify import with_proven_fixes
 from dsconfig.launch.passed_path import read_config
-from dsconfig.render.printable import printable
 from dsconfig.render.summary import count
+from dsconfig.render.terminal import printable
 
 
 def is_ours(path: str, launch: str) -> bool:

@@ -6,9 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_schema_choice, add_settings, to_file
+from dsconfig.cli.arguments import add_schema_choice, add_settings, tell_exit_codes, to_file
 from dsconfig.cli.errors import CLEAN, refuse
-from dsconfig.cli.parser import tell_exit_codes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the schema, or say where it is."""
-    from dsconfig.cli.options import schema_choice
+    from dsconfig.cli.inputs import schema_choice
     from dsconfig.document.json_format import pretty_file
     from dsconfig.schema import json_schema
 
@@ -42,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         return CLEAN
     schema = pretty_file(json_schema(target, consumer))
     if args.output:
-        from dsconfig.cli.files import write
+        from dsconfig.cli.inputs import write
 
         write(args.output, schema.encode())
     else:

@@ -7,12 +7,10 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_file, add_filling, add_settings, world_size
+from dsconfig.cli.arguments import add_color, add_file, add_filling, add_settings, tell_exit_codes, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
-from dsconfig.cli.files import mapping, read
-from dsconfig.cli.non_json_values import plain
-from dsconfig.cli.parser import tell_exit_codes
-from dsconfig.cli.resolve_helpers import in_flags
+from dsconfig.cli.inputs import mapping, read
+from dsconfig.cli.resolve_helpers import in_flags, plain
 from dsconfig.render.fingerprint import as_json
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what counts."""
-    from dsconfig.cli.options import in_force
+    from dsconfig.cli.inputs import in_force
     from dsconfig.launch.located_config import locate
     from dsconfig.render.terminal import style_of
     from dsconfig.resolve.effective import effective_in
@@ -77,8 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _table(shown: Shown, style: Style) -> Iterator[str]:
-    from dsconfig.render.printable import printable
-    from dsconfig.render.wrap import flowed, wrapped
+    from dsconfig.render.terminal import flowed, printable, wrapped
 
     cells = [(value.key, json.dumps(plain(value.value), ensure_ascii=False)) for value in shown.values]
     key, value = (max((len(row[at]) for row in cells), default=0) for at in (0, 1))

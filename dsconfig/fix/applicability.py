@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.document import Document
-from dsconfig.document.edit import Edit, EditError
-from dsconfig.document.edit.operations import edits
+from dsconfig.document.edit import edits
+from dsconfig.document.text_edit import Edit, EditError
 
 
 def is_safe(found: Diagnostic, report: Report) -> bool:

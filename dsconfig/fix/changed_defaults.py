@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.document.edit.operations import same
+from dsconfig.document.edit import same
 from dsconfig.evaluation.context import Context
 from dsconfig.model.keyinfo import ROOT, child_section
 from dsconfig.model.release_view import view

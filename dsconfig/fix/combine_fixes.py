@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from dsconfig.core.diagnostic import Diagnostic, Fix, Move, Operation, Remove, Replace
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document, read_dict
-from dsconfig.document.edit import Edit, EditError, apply
-from dsconfig.document.edit.operations import again, carried_out, edits, same
+from dsconfig.document.edit import again, carried_out, edits, same
+from dsconfig.document.text_edit import Edit, EditError, apply
 from dsconfig.document.tree import MAX_PROBLEMS
 
 if TYPE_CHECKING:

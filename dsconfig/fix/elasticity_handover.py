@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.core.diagnostic import Remove, Set
 from dsconfig.core.releases import NUMBERS
-from dsconfig.document.edit.operations import edited
+from dsconfig.document.edit import edited
 from dsconfig.fix.migration_types import Choice, Decision
 from dsconfig.model.keyinfo import ROOT, section_keys
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.check import check_document
-from dsconfig.document.edit.operations import again
+from dsconfig.document.edit import again
 from dsconfig.launch.located_config import editable, value_at
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic, dotted
 from dsconfig.core.releases import Target
 from dsconfig.document import KINDS, Document, Format, read_text
-from dsconfig.document.edit.operations import again
+from dsconfig.document.edit import again
 from dsconfig.document.json_format import pretty_config
 from dsconfig.fix.apply_fixes import MOST_TRIALS, Judge, Pass
 from dsconfig.fix.embedded_fix import Within, within

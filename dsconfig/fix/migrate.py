@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from dsconfig.core.diagnostic import Diagnostic, Remove, Set
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document
-from dsconfig.document.edit import EditError
-from dsconfig.document.edit.operations import again, edited
+from dsconfig.document.edit import again, edited
+from dsconfig.document.text_edit import EditError
 from dsconfig.fix.elasticity_handover import KEY, Solve, about_block, handover
 from dsconfig.fix.fix import fix_document
 from dsconfig.fix.migration_blockers import Stop, not_taken, still_refused

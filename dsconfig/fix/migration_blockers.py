@@ -80,7 +80,7 @@ _EDIT = "nothing is changed: decide, and migrate the file again"
 
 def _in_file(way: Transition, found: Diagnostic) -> Diagnostic:
     """The finding at its place in the file as it is, which stays as it is."""
-    from dsconfig.document.location import location_of
+    from dsconfig.document.document import location_of
 
     return found._replace(location=location_of(way.document, found.path))
 

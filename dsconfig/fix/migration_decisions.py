@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import Diagnostic, Effect, Operation, Remove, Rename, Set, clipped, dotted
 from dsconfig.core.wording import one_of, quoted
-from dsconfig.document.edit.operations import same
-from dsconfig.document.location import location_of
+from dsconfig.document.document import location_of
+from dsconfig.document.edit import same
 from dsconfig.evaluation.context import MISSING, Context
 from dsconfig.fix.changed_defaults import new_defaults
 from dsconfig.fix.migration_messages import last_reader, said

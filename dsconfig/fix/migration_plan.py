@@ -10,7 +10,7 @@ from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic, Effect, Fix, Remove
 from dsconfig.core.releases import NUMBERS, Target
 from dsconfig.document import Document
-from dsconfig.document.edit.operations import same
+from dsconfig.document.edit import same
 from dsconfig.evaluation.context import Context, Source
 from dsconfig.fix.elasticity_handover import Handover
 from dsconfig.fix.release_semantics import Meaning, readings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import Diagnostic, Fix, Remove, Set
 from dsconfig.core.wording import quoted
-from dsconfig.document.edit.operations import same
+from dsconfig.document.edit import same
 from dsconfig.evaluation.coercion import Coerced
 from dsconfig.evaluation.context import MISSING, Context
 

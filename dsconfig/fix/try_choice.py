@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dsconfig.document.edit import EditError
-from dsconfig.document.edit.operations import carried_out, edited, same
+from dsconfig.document.edit import carried_out, edited, same
+from dsconfig.document.text_edit import EditError
 from dsconfig.fix.migration_plan import Transition
 from dsconfig.fix.trial_budget import affordable
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dsconfig.check.apply_suppressions import apply
 from dsconfig.core.diagnostic import Diagnostic, Set
 from dsconfig.document.document import LINE_END, line_starts
-from dsconfig.document.edit.operations import again, edited, same
+from dsconfig.document.edit import again, edited, same
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json

@@ -18,7 +18,7 @@ from dsconfig.core.diagnostic import Diagnostic, Fix, Location, Move, Operation,
 from dsconfig.core.file_bytes import contents
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.document import Document, Span, read_bytes, read_text
-from dsconfig.document.location import location, location_of
+from dsconfig.document.document import location, location_of
 from dsconfig.job.detect_consumer import Reader, of_content
 from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.config_search import Place, search

@@ -13,9 +13,8 @@ from dsconfig.lsp.text_edit import between, text_edits, workspace_edit
 if TYPE_CHECKING:
     from dsconfig.core.diagnostic import Diagnostic
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.document.edit import Edit
-    from dsconfig.lsp.snapshot import Judged
-    from dsconfig.lsp.workspace import Workspace
+    from dsconfig.document.text_edit import Edit
+    from dsconfig.lsp.workspace import Judged, Workspace
 
 KINDS = FIX, FIX_ALL = "quickfix", "source.fixAll.dsconfig"
 

@@ -7,20 +7,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.job.dsconfig_block import KEY as OWN
-from dsconfig.lsp.completion_item import BLOCK, PROPERTY, Offer, value_offer
-from dsconfig.lsp.config_range import config_in, scope
-from dsconfig.lsp.cursor import Cursor, cursor
-from dsconfig.lsp.hover_text import told
-from dsconfig.lsp.insert_text import Hand
-from dsconfig.lsp.key_lookup import key_at, section_at
-from dsconfig.lsp.value_completions import blocks, candidates
+from dsconfig.lsp.completion_item import PROPERTY, SNIPPET, Hand, Offer, blocks, candidates, value_offer
+from dsconfig.lsp.cursor import Cursor, config_in, cursor, key_at, scope, section_at
+from dsconfig.lsp.hover import told
 from dsconfig.model.keyinfo import child_section
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.lsp.config_range import Scope
-    from dsconfig.lsp.snapshot import Judged
-    from dsconfig.lsp.workspace import Workspace
+    from dsconfig.lsp.cursor import Scope
+    from dsconfig.lsp.workspace import Judged, Workspace
     from dsconfig.model.release_view import KeyView, SectionView
 
 _SNIPPET, _AS_IS, _ADJUST = 2, 1, 2
@@ -137,11 +132,11 @@ def _offers(judged: Judged, at: Cursor, hand: Hand) -> Iterator[Offer]:
     seen = scope(judged)
     inside = None if seen is None else seen.inside(at.path)
     if seen is None:
-        from dsconfig.lsp.accelerate_keys import offers
+        from dsconfig.lsp.completion_item import accelerate_offers
 
-        yield from offers(data, at, hand)
+        yield from accelerate_offers(data, at, hand)
     elif inside is not None and inside[:1] == (OWN,):
-        from dsconfig.lsp.dsconfig_block import offers as of_own_block
+        from dsconfig.lsp.completion_item import dsconfig_offers as of_own_block
 
         yield from of_own_block(inside[1:], at, hand)
     elif inside is not None and at.kind == "key":
@@ -205,4 +200,4 @@ def _values(data: Json, path: tuple[str | int, ...], at: Cursor, hand: Hand, see
     for rank, each in enumerate(candidates(key, seen)):
         yield value_offer(each, at, hand, min(rank, 9))
     for each in blocks(section, key, seen):
-        yield Offer(each.label, hand.block(each.value), BLOCK, detail="block")
+        yield Offer(each.label, hand.block(each.value), SNIPPET, detail="block")

@@ -10,13 +10,12 @@ from dsconfig.consumers.accelerate_launch_file import BLOCK, LINK, is_launch_fil
 from dsconfig.core.read_boundary import may_read
 from dsconfig.launch.find_jobs import jobs_of
 from dsconfig.launch.located_config import linked
-from dsconfig.lsp.uris import uri_of
+from dsconfig.lsp.protocol import uri_of
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document import Document
-    from dsconfig.lsp.snapshot import Judged
-    from dsconfig.lsp.workspace import Workspace
+    from dsconfig.lsp.workspace import Judged, Workspace
 
 _SCHEMA = "$schema"
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
     from dsconfig.document import Node
     from dsconfig.document.tree import NodeKind
-    from dsconfig.lsp.positions import Lines
+    from dsconfig.lsp.protocol import Lines
     from dsconfig.lsp.workspace import Workspace
 
 _KINDS: Mapping[NodeKind, int] = {

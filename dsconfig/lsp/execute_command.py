@@ -7,15 +7,14 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.lsp.errors import REFUSED, RequestError
+from dsconfig.lsp.protocol import REFUSED, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.document import Document
-    from dsconfig.lsp.snapshot import Judged
-    from dsconfig.lsp.workspace import Workspace
+    from dsconfig.lsp.workspace import Judged, Workspace
 
 RESOLVE, COMPAT, MEMORY, SHOW, FIX = (
     f"dsconfig.{verb}" for verb in ("resolve", "compat", "memory", "show", "fix")
@@ -120,8 +119,7 @@ def _memory(judged: Judged, arguments: list[Json]) -> Told:
 
 
 def _show(judged: Judged, arguments: list[Json]) -> Told:
-    from dsconfig.lsp.effective_json import nested
-    from dsconfig.lsp.effective_values import shown
+    from dsconfig.lsp.effective_values import nested, shown
 
     title = f"{_name(judged)}: effective values"
     found = shown(judged, every=bool(arguments and arguments[0]))

@@ -1,21 +1,27 @@
-"""Hover: what is known of the key at the cursor, and what its value comes to."""
+"""Hover: what a key does, its type, default and effective value, as Markdown."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers.accelerate_launch_file import is_launch_file
-from dsconfig.core.wording import quoted
-from dsconfig.lsp.config_range import key_of, scope
+from dsconfig.core.releases import NEVER, name
+from dsconfig.core.wording import expected, quoted
+from dsconfig.lsp.cursor import key_of, scope
 from dsconfig.lsp.effective_values import by_key
-from dsconfig.lsp.escape_markdown import code, escaped
-from dsconfig.lsp.hover_text import told
+from dsconfig.model.key_prose import prose_of
+from dsconfig.render.terminal import printable
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath
     from dsconfig.document import Node
-    from dsconfig.lsp.snapshot import Judged
-    from dsconfig.lsp.workspace import Workspace
+    from dsconfig.lsp.workspace import Judged, Workspace
+    from dsconfig.model.release_view import KeyView
+
+
+# Hover: what is known of the key at the cursor, and what its value comes to.
 
 
 def answer(workspace: Workspace, params: JsonObject) -> JsonObject | None:
@@ -51,7 +57,7 @@ def _told(judged: Judged, path: KeyPath) -> str:
 def _of_launch_file(judged: Judged, path: KeyPath) -> str:
     if not is_launch_file(judged.text.document.value()):
         return ""
-    from dsconfig.lsp.accelerate_keys import properties
+    from dsconfig.lsp.completion_item import properties
 
     schema = properties(path[:-1]).get(str(path[-1]), {}) if path else {}
     said = str(schema.get("description", ""))
@@ -82,3 +88,57 @@ def entry_at(root: Node | None, offset: int) -> tuple[KeyPath, tuple[int, int]] 
 
 def _holds(span: tuple[int, int], offset: int) -> bool:
     return span[0] <= offset <= span[1]
+
+
+# What is told of a key, as Markdown: what it does, takes and defaults to, since when, who fills it.
+
+
+def told(word: str, key: KeyView, release: str) -> str:
+    """All that is known of a key in the eyes of a release, as Markdown."""
+    info = key.info
+    said = [prose_of(info)]
+    if word != info.name:
+        said.insert(0, f"Another name of `{info.name}`.")
+    facts = "\n".join(f"- {title}: {text}" for title, text in _facts(key, release) if text)
+    return "\n\n".join(part for part in (" ".join(filter(None, said)), facts) if part)
+
+
+def _facts(key: KeyView, release: str) -> Iterator[tuple[str, str]]:
+    info = key.info
+    yield "Takes", expected(key.type) + (f", in {info.unit}" if info.unit else "")
+    default = "" if key.default is None else quoted(key.default)
+    yield f"Default of {release}", "required" if info.required else default
+    for last, value in info.defaults:
+        if value != key.default:
+            yield f"Default up to {name(last)}", quoted(value)
+    yield "Releases", ", ".join(span(*each) for each in info.spans)
+    yield "Deprecated", f"since {name(info.deprecated)}" if info.deprecated < NEVER else ""
+    yield "Use instead", f"`{info.replaced_by}`" if info.replaced_by else ""
+    yield "Also written", ", ".join(f"`{alias}` ({span(*known)})" for alias, known in info.aliases)
+    yield '"auto"', f"filled by {' and '.join(map(str.capitalize, info.fills))}" if info.fills else ""
+
+
+def span(first: int, last: int) -> str:
+    """Releases in words: `0.9.0 and later`."""
+    return f"{name(first)} and later" if last == NEVER else f"{name(first)} to {name(last)}"
+
+
+# Text of a config in Markdown: no link, picture or tag of it is one.
+
+_SPAN = re.compile(r"`([^`]+)`")
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~&@]|(?<=www)\.|:(?=//)", re.IGNORECASE)
+
+
+def code(text: str) -> str:
+    """A code span that holds the text, whatever backticks are in it."""
+    shown = printable(text)
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    blank = " " if longest or not shown.strip() else ""
+    return f"{fence}{blank}{shown}{blank}{fence}"
+
+
+def escaped(text: str) -> str:
+    """Running text of ours with code spans, in which nothing else is Markdown, no bare address either."""
+    parts = _SPAN.split(printable(text))
+    return "".join(code(part) if at % 2 else _SPECIAL.sub(r"\\\g<0>", part) for at, part in enumerate(parts))

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.wording import quoted
-from dsconfig.lsp.config_range import config_path
+from dsconfig.lsp.cursor import config_path
 from dsconfig.lsp.effective_values import by_key
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
-    from dsconfig.lsp.snapshot import Judged
-    from dsconfig.lsp.workspace import Workspace
+    from dsconfig.lsp.workspace import Judged, Workspace
     from dsconfig.resolve.replaced_values import Value
 
 _CHANGED = ("filled", "derived", "dropped", "converted")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from dsconfig.core.file_bytes import unsaved
 from dsconfig.document import Document, Format, read_text
 from dsconfig.document.file_names import is_yaml
-from dsconfig.lsp.positions import Encoding, Lines
-from dsconfig.lsp.uris import name_of, path_of, real
+from dsconfig.lsp.protocol import Encoding, Lines, name_of, path_of, real
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

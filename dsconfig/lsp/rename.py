@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.document.edit import EditError, editor
-from dsconfig.lsp.config_range import key_of
-from dsconfig.lsp.errors import REFUSED, RequestError
+from dsconfig.document.edit import editor
+from dsconfig.document.text_edit import EditError
+from dsconfig.lsp.cursor import key_of
 from dsconfig.lsp.hover import entry_at
+from dsconfig.lsp.protocol import REFUSED, RequestError
 from dsconfig.lsp.text_edit import workspace_edit
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath
-    from dsconfig.lsp.snapshot import Judged
-    from dsconfig.lsp.workspace import Workspace
+    from dsconfig.lsp.workspace import Judged, Workspace
 
 
 class Alias(NamedTuple):

@@ -20,7 +20,7 @@ from pygls.io_ import StdoutWriter
 from pygls.protocol import JsonRPCProtocol
 from pygls.server import JsonRPCServer
 
-from dsconfig.lsp.errors import CANCELLED
+from dsconfig.lsp.protocol import CANCELLED
 from dsconfig.lsp.service import Service, answered, failed
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The language server without a wire: requests and notifications go in and come out as plain data."""
+"""Language server without a transport: requests, notifications and capabilities as plain data."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.version import __version__
 from dsconfig.launch import repository
-from dsconfig.lsp.capabilities import REQUESTS, capabilities, watchers
-from dsconfig.lsp.errors import INTERNAL, INVALID, NOT_FOUND, NOT_INITIALIZED, RequestError
-from dsconfig.lsp.positions import ENCODINGS
-from dsconfig.lsp.publish_diagnostics import Publisher
+from dsconfig.lsp.code_action import KINDS
+from dsconfig.lsp.diagnostics import Publisher
+from dsconfig.lsp.execute_command import COMMANDS
+from dsconfig.lsp.protocol import ENCODINGS, INTERNAL, INVALID, NOT_FOUND, NOT_INITIALIZED, RequestError
 from dsconfig.lsp.workspace import WARNING, Workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dsconfig.core.json_types import Json, JsonObject
+
+
+# The language server without a wire: requests and notifications go in and come out as plain data.
 
 
 class Service:
@@ -152,3 +157,66 @@ def answered(service: Service, number: str | int, method: str, params: Json) -> 
 def failed(number: str | int, code: int, message: str) -> JsonObject:
     """The response to a request that came to nothing."""
     return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
+
+
+# What the server can do, and what it asks the editor to tell.
+
+REQUESTS: Mapping[str, str] = {
+    "textDocument/diagnostic": "diagnostics",
+    "textDocument/codeAction": "code_action",
+    "textDocument/willSaveWaitUntil": "code_action:on_save",
+    "textDocument/hover": "hover",
+    "textDocument/completion": "completion",
+    "textDocument/documentSymbol": "document_symbol",
+    "textDocument/foldingRange": "folding_range",
+    "textDocument/documentLink": "document_link",
+    "textDocument/definition": "definition",
+    "textDocument/prepareRename": "rename:prepare",
+    "textDocument/rename": "rename",
+    "textDocument/inlayHint": "inlay_hint",
+    "textDocument/codeLens": "code_lens",
+    "workspace/executeCommand": "execute_command",
+    "dsconfig/status": "status",
+}
+"""Each request, and the module here whose `answer(workspace, params)`, or other function, answers it."""
+_WATCHED = "**/*.{toml,json,jsonc,hjson,yaml,yml,sh,bash,slurm,sbatch,py,ipynb,md,mk,txt}"
+"""Settings, configs, and what may name a config or pin who reads it."""
+
+
+def capabilities(workspace: Workspace) -> JsonObject:
+    """What the server offers to an editor."""
+    return {
+        "positionEncoding": workspace.encoding,
+        "textDocumentSync": {
+            "openClose": True,
+            "change": 2,
+            "save": {"includeText": False},
+            "willSaveWaitUntil": workspace.configuration.fix_on_save,
+        },
+        "diagnosticProvider": {
+            "identifier": "dsconfig",
+            "interFileDependencies": True,
+            "workspaceDiagnostics": False,
+        },
+        "codeActionProvider": {"codeActionKinds": list(KINDS)},
+        "hoverProvider": True,
+        "completionProvider": {"triggerCharacters": ['"', "'", ":", " "]},
+        "documentSymbolProvider": True,
+        "foldingRangeProvider": True,
+        "documentLinkProvider": {},
+        "definitionProvider": True,
+        "renameProvider": {"prepareProvider": True},
+        "inlayHintProvider": True,
+        "codeLensProvider": {},
+        "executeCommandProvider": {"commands": list(COMMANDS)},
+        "workspace": {"workspaceFolders": {"supported": True, "changeNotifications": True}},
+    }
+
+
+def watchers() -> JsonObject:
+    """What the editor is asked to tell of."""
+    return {
+        "id": "dsconfig-files",
+        "method": "workspace/didChangeWatchedFiles",
+        "registerOptions": {"watchers": [{"globPattern": _WATCHED}]},
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-from dsconfig.document.edit import Edit
+from dsconfig.document.text_edit import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

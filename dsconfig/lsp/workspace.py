@@ -1,25 +1,40 @@
-"""What an editor has open, and what was found in it."""
+"""Workspace: open documents, the settings of each, and a snapshot of its diagnostics."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import atexit
+import os
+import re
+import shutil
+import sys
+import tempfile
+from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING, NoReturn
 
+from dsconfig.check.check import recheck
 from dsconfig.check.check_file import judge
+from dsconfig.check.effective_settings import Options, options
+from dsconfig.check.nearest_settings import Nearest
+from dsconfig.check.requested_options import Asked
+from dsconfig.consumers.consumer_versions import is_known
+from dsconfig.fix.verify import holding
+from dsconfig.job.settings_file import Settings
 from dsconfig.launch import repository
-from dsconfig.lsp.detect_new_config import is_empty
-from dsconfig.lsp.document_filter import is_ours
-from dsconfig.lsp.editor_settings import Configuration
+from dsconfig.lsp.document_filter import is_empty, is_ours
 from dsconfig.lsp.open_documents import OpenText, forget, keep, opened
-from dsconfig.lsp.snapshot import Judged
-from dsconfig.lsp.uris import real, uri_of
+from dsconfig.lsp.protocol import real, uri_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dsconfig.check.report import Report
-    from dsconfig.core.json_types import JsonObject
-    from dsconfig.lsp.positions import Encoding
+    from dsconfig.core.diagnostic import Diagnostic
+    from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.lsp.protocol import Encoding
+    from dsconfig.resolve.replaced_values import Value
 
+
+# What an editor has open, and what was found in it.
 
 ERROR, WARNING, INFO = 1, 2, 3
 """Kinds of messages."""
@@ -118,7 +133,6 @@ class Workspace:
         if not self.client.get("window", {}).get("showDocument", {}).get("support"):
             self.say(f"{title}\n\n{text}", INFO)
             return
-        from dsconfig.lsp.temporary_documents import scratch
 
         uri = uri_of(scratch(title, text, language))
         self.ask("window/showDocument", {"uri": uri, "takeFocus": True})
@@ -165,3 +179,165 @@ def _leads(report: Report) -> bool:
 def _named(children: Iterable[Report]) -> set[str]:
     """The real paths of the files that a launch file names, and that those name."""
     return {path for each in children for path in (real(each.name), *_named(each.children))}
+
+
+# What was found in one version of a text, and where that is for an editor.
+
+_USUAL = 8
+
+
+class Judged:
+    """A text, and the report of it. Its fixes are tried when they are asked for: that is what costs."""
+
+    def __init__(self, text: OpenText, report: Report) -> None:
+        self.text, self.report = text, report
+        self.values: Mapping[str, Value] | None = None
+        """The effective values, once they were asked for."""
+        self._proven: dict[int, Diagnostic] = {}
+
+    @property
+    def world_size(self) -> int | None:
+        """That of the job; None where it is not known."""
+        return self.report.world_size or self.report.reader.processes
+
+    @property
+    def likely_world_size(self) -> int:
+        """The same; else one at which the batch works, of a host's eight GPUs if that can be."""
+        sizes = self.report.sizes
+        if self.world_size is not None:
+            return self.world_size
+        if not sizes or _USUAL in sizes:
+            return _USUAL
+        return max((size for size in sizes if size <= _USUAL), default=sizes[0])
+
+    @cached_property
+    def model(self) -> str | None:
+        """The model of the job, by its path or name, if somebody names it: memory is told of no other."""
+        known = self.report.reader.known.model
+        if known is not None and isinstance(known.named, str):
+            return None if known.barred else known.named
+        from dsconfig.resolve.launch_overrides import told
+
+        try:
+            return told(self.text.document, self.report.reader).model
+        except (OSError, ValueError):
+            return None
+
+    @cached_property
+    def places(self) -> list[tuple[int, int]]:
+        """Where each finding stands, in code points."""
+        return [
+            (0, min(1, len(self.text.text))) if found.location is None else found.location[:2]
+            for found in self.report
+        ]
+
+    def between(self, start: int, end: int) -> list[int]:
+        """The numbers of the findings that touch a stretch of the text."""
+        return [number for number, at in enumerate(self.places) if at[0] <= end and start <= at[1]]
+
+    def proven(self, numbers: Sequence[int]) -> list[Diagnostic]:
+        """These findings, with the fixes that were tried and do no harm."""
+        left = [number for number in numbers if number not in self._proven]
+        if left:
+            wanted = [self.report[number] for number in left]
+            shown = holding(self.report, partial(recheck, self.report), wanted)
+            self._proven.update(zip(left, shown, strict=True))
+        return [self._proven[number] for number in numbers]
+
+
+# What is in force for the files of an editor: its own settings, then those of each file's folder.
+
+
+class InvalidSettingsError(ValueError):
+    """Settings that cannot be used; the message is one line."""
+
+
+class Configuration:
+    """The options of every file, for as long as nobody changes a settings file."""
+
+    def __init__(self, own: JsonObject) -> None:
+        self.problems: list[str] = []
+        """What is wrong with settings, each said once."""
+        self._asked = _asked(own)._replace(model=self._model(own.get("model")))
+        self._options: Options | None = None
+        self.fix_on_save = own.get("fixOnSave") is True
+        self._told: set[str] = set()
+
+    def of(self, name: str) -> Options:
+        """The options for a file; where its settings cannot be used, those without any."""
+        try:
+            if self._options is None:
+                self._options = options(self._asked, Nearest(self._asked))
+            return self._options.of(name)
+        except InvalidSettingsError as error:
+            if str(error) not in self._told:
+                self._told.add(str(error))
+                self.problems.append(str(error))
+            asked = Asked(_refuse, _pass_over)
+            return options(asked, Nearest(asked, Settings()))
+
+    def _model(self, named: Json) -> str | None:
+        """The model, where it can be read; what else the settings say counts in any case."""
+        if not isinstance(named, str) or not named:
+            return None
+        from dsconfig.check.build_job import asked_model
+
+        try:
+            asked_model(named)
+        except ValueError as error:
+            if sys.platform != "emscripten":  # a browser has no files but those that are open
+                self.problems.append(f"model: {error}")
+            return None
+        return named
+
+    def reload(self) -> None:
+        """Read the settings files again when they are next asked for."""
+        self._options = None
+        self._told.clear()
+
+
+def _refuse(message: str) -> NoReturn:
+    raise InvalidSettingsError(message)
+
+
+def _pass_over(_: str) -> None:
+    """What is only of note has no place in an editor."""
+
+
+def _asked(own: JsonObject) -> Asked:
+    """What the editor's own settings ask for; what is not understood counts as not said."""
+    target, size, consumer = own.get("target"), own.get("worldSize"), own.get("consumer")
+    return Asked(
+        _refuse,
+        _pass_over,
+        target=target if isinstance(target, str) and target else None,
+        world_size=size if type(size) is int and size > 0 else None,
+        consumer=consumer if is_known(consumer) else None,
+        select=_names(own.get("select")) or None,
+        ignore=_names(own.get("ignore")),
+    )
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+
+
+# Texts that an editor is to show, as files of the system's folder for what is temporary.
+
+_ENDS = {"jsonc": ".jsonc", "json": ".json", "yaml": ".yaml"}
+
+
+def scratch(title: str, text: str, language: str) -> str:
+    """Write a text; returns its path. A later text of the same title takes its place."""
+    name = re.sub(r"[^\w.-]+", "-", title).strip("-") + _ENDS.get(language, ".txt")
+    path = os.path.join(_folder(), name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+@cache
+def _folder() -> str:
+    folder = tempfile.mkdtemp(prefix="dsconfig-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

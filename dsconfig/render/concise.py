@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import Diagnostic
-from dsconfig.render.printable import printable
+from dsconfig.render.terminal import printable
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, Target

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from dsconfig.render.printable import is_line_command
+from dsconfig.render.terminal import is_line_command
 
 CONTEXT = 3
 _SHORT = 64

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.render.fingerprint import relative
-from dsconfig.render.printable import printable
+from dsconfig.render.terminal import printable
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, Target

@@ -13,7 +13,7 @@ from dsconfig.core.diagnostic import Diagnostic, Location, dotted
 from dsconfig.core.version import __version__
 from dsconfig.render.fingerprint import Fingerprints, as_json, relative
 from dsconfig.render.json import reader
-from dsconfig.render.printable import printable
+from dsconfig.render.terminal import printable
 
 if TYPE_CHECKING:
     from dsconfig.render import Report, RulePage, Target

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import SEVERITIES
-from dsconfig.render.printable import printable
-from dsconfig.render.wrap import wrapped
+from dsconfig.render.terminal import printable, wrapped
 
 if TYPE_CHECKING:
     from dsconfig.render import Reader, Target

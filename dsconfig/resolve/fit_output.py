@@ -15,8 +15,8 @@ from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.diagnostic import Remove, Set, dotted
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_text
-from dsconfig.document.edit import EditError
-from dsconfig.document.edit.operations import edited
+from dsconfig.document.edit import edited
+from dsconfig.document.text_edit import EditError
 from dsconfig.launch.located_config import locate
 from dsconfig.resolve.memory_changes import over
 from dsconfig.resolve.memory_request import Options, ask

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconfig.render.printable import printable
+from dsconfig.render.terminal import printable
 
 if TYPE_CHECKING:
     from dsconfig.render.terminal import Style

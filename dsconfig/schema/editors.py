@@ -1,17 +1,101 @@
-"""What connects an editor with the schemas: schemas in files, and settings that name them."""
+"""Editor settings that connect an editor with the schemas or start the language server."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dsconfig.core.releases import Target
+from dsconfig.document import Node, read_text
+from dsconfig.document.edit import editor
 from dsconfig.document.file_names import CONFIGS, LAUNCH_FILES
 from dsconfig.document.json_format import pretty_file
+from dsconfig.document.text_edit import Edit, EditError, apply
 from dsconfig.schema import json_schema
 from dsconfig.schema.accelerate import launch_schema
-from dsconfig.schema.merge_editor_settings import EditorFile, Entry
+
+# A file that an editor reads, and how its settings join what is there already.
+#
+# What is there stays byte for byte; our settings are added to it, or the file is left alone.
+
+Entry: TypeAlias = "tuple[tuple[str, ...], object]"
+"""A setting: the keys that lead to it, and its value."""
+
+
+class SettingsConflictError(ValueError):
+    """Settings that cannot be added to; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditorFile:
+    """One file, with the text that it has where there is none yet."""
+
+    path: str
+    text: str
+    entries: tuple[Entry, ...] = ()
+    """Settings to add to the JSON that is there; without them the file is ours as a whole."""
+    mark: str | None = None
+    """What only a file of ours contains: such a file may be written over."""
+
+    def merged(self, old: str | None) -> str:
+        """The text of the file with our settings in it, the rest as it was.
+
+        Raises:
+            SettingsConflictError: something else stands where our settings belong.
+        """
+        ours = old is not None and self.mark is not None and self.mark in old
+        if old is None or old == self.text or not old.strip() or ours:
+            return self.text
+        if not self.entries:
+            raise SettingsConflictError(f"{self.path}: exists, and is not what would be written")
+        for path, value in self.entries:
+            old = _added(self.path, old, path, value)
+        return old
+
+
+def _added(name: str, text: str, path: tuple[str, ...], value: object) -> str:
+    """The settings with one entry more, or unchanged where it is there already."""
+    document = read_text(text, name)
+    root = document.root
+    if root is None or root.kind != "object" or not {found.kind for found in document.problems} <= _FINE:
+        raise SettingsConflictError(f"{name}: no JSON object to add settings to")
+    try:
+        there = document.node(path)
+        if there is None:
+            return apply(text, editor(document).set(path, value))
+        if isinstance(value, list) and there.kind == "array":
+            return _extended(text, there, value)
+    except EditError as error:
+        raise SettingsConflictError(f"{name}: {error}") from None
+    raise SettingsConflictError(f"{name}: `{'.'.join(path)}` is {there.kind} there, where a list belongs")
+
+
+_FINE = frozenset(("comment", "trailing-comma", "bom"))
+"""What editors allow in their settings."""
+
+
+def _extended(text: str, there: Node, value: list[object]) -> str:
+    """The list with our items that it lacks at its end."""
+    held = [_plain(item) for item in there.items]
+    lacking = [item for item in value if item not in held]
+    if not lacking:
+        return text
+    written = ", ".join(json.dumps(item) for item in lacking)
+    if not there.items:
+        return apply(text, [Edit(there.span.start, there.span.end, f"[{written}]")])
+    end = there.items[-1].span.end
+    return apply(text, [Edit(end, end, f", {written}")])
+
+
+def _plain(node: Node) -> object:
+    if node.kind == "object":
+        return {member.key: _plain(member.node) for member in node.members}
+    return [_plain(item) for item in node.items] if node.kind == "array" else node.value
+
+
+# What connects an editor with the schemas: schemas in files, and settings that name them.
 
 Name: TypeAlias = Literal["vscode", "neovim", "jetbrains", "zed"]
 EDITORS: tuple[Name, ...] = ("vscode", "neovim", "jetbrains", "zed")
@@ -118,3 +202,137 @@ def _mapping(title: str, file: str, patterns: tuple[str, ...]) -> Iterator[str]:
 
 
 _SETTINGS = {"vscode": _vscode, "neovim": _neovim, "jetbrains": _jetbrains, "zed": _zed}
+
+
+# What starts the language server in an editor: its settings, ready to be put where it reads them.
+
+
+class Server(NamedTuple):
+    """Settings, and where they go: into this folder, or into the user's own."""
+
+    file: EditorFile
+    place: str = ""
+    """In words, where the editor reads them only from the user's own settings."""
+
+
+_NEOVIM = """\
+-- Neovim 0.11 and later take the first half, those from 0.7 on the second.
+local filetypes = { "json", "jsonc", "hjson", "yaml", "sh" }
+if vim.lsp.config then
+  vim.lsp.config("dsconfig", {
+    cmd = { "dsconfig", "lsp" },
+    filetypes = filetypes,
+    root_markers = { "dsconfig.toml", "pyproject.toml", ".git" },
+  })
+  vim.lsp.enable("dsconfig")
+else
+  local client
+  vim.api.nvim_create_autocmd("FileType", {
+    pattern = filetypes,
+    callback = function(opened)
+      client = client or vim.lsp.start_client({
+        name = "dsconfig",
+        cmd = { "dsconfig", "lsp" },
+        root_dir = vim.fn.getcwd(),
+      })
+      vim.lsp.buf_attach_client(opened.buf, client)
+    end,
+  })
+end
+"""
+_HELIX = """\
+[language-server.dsconfig]
+command = "dsconfig"
+args = ["lsp"]
+
+[[language]]
+name = "json"
+language-servers = ["dsconfig", "vscode-json-language-server"]
+
+[[language]]
+name = "jsonc"
+language-servers = ["dsconfig", "vscode-json-language-server"]
+
+[[language]]
+name = "yaml"
+language-servers = ["dsconfig", "yaml-language-server"]
+
+[[language]]
+name = "bash"
+language-servers = ["dsconfig", "bash-language-server"]
+
+# Helix does not know this one.
+[[language]]
+name = "hjson"
+scope = "source.hjson"
+file-types = ["hjson"]
+comment-tokens = ["#", "//"]
+language-servers = ["dsconfig"]
+"""
+_EMACS = """\
+(with-eval-after-load 'eglot
+  (add-to-list 'eglot-server-programs
+               '((js-json-mode json-mode json-ts-mode hjson-mode yaml-mode yaml-ts-mode)
+                 . ("dsconfig" "lsp"))))
+;; Emacs before 29 has no mode for JSON where the package json-mode is not installed.
+(unless (or (fboundp 'js-json-mode) (fboundp 'json-mode))
+  (define-derived-mode js-json-mode js-mode "JSON")
+  (add-to-list 'auto-mode-alist '("\\\\.jsonc?\\\\'" . js-json-mode)))
+"""
+_SUBLIME = """\
+{
+  "clients": {
+    "dsconfig": {
+      "enabled": true,
+      "command": ["dsconfig", "lsp"],
+      "selector": "source.json | source.hjson | source.yaml | source.shell"
+    }
+  }
+}
+"""
+_JETBRAINS = """\
+{
+  "id": "dsconfig",
+  "name": "dsconfig",
+  "programArgs": { "default": "dsconfig lsp" },
+  "fileTypeMappings": [
+    { "fileType": { "patterns": ["*.json", "*.jsonc"] }, "languageId": "json" },
+    { "fileType": { "patterns": ["*.hjson"] }, "languageId": "hjson" },
+    { "fileType": { "patterns": ["*.yaml", "*.yml"] }, "languageId": "yaml" },
+    { "fileType": { "patterns": ["*.sh", "*.bash"] }, "languageId": "shellscript" }
+  ]
+}
+"""
+_ZED = """\
+{
+  "lsp": {
+    "json-language-server": { "binary": { "path": "dsconfig", "arguments": ["lsp"] } },
+    "yaml-language-server": { "binary": { "path": "dsconfig", "arguments": ["lsp"] } }
+  }
+}
+"""
+_START = {"path": "dsconfig", "arguments": ["lsp"]}
+
+SERVERS: Mapping[str, Server] = {
+    "neovim": Server(EditorFile(".nvim.lua", _NEOVIM)),
+    "helix": Server(EditorFile(".helix/languages.toml", _HELIX)),
+    "zed": Server(
+        EditorFile(
+            ".zed/settings.json",
+            _ZED,
+            (
+                (("lsp", "json-language-server", "binary"), _START),
+                (("lsp", "yaml-language-server", "binary"), _START),
+            ),
+        )
+    ),
+    "jetbrains": Server(
+        EditorFile("lsp4ij-dsconfig/template.json", _JETBRAINS),
+        "the template that LSP4IJ's `New Language Server` imports from a folder",
+    ),
+    "emacs": Server(EditorFile("dsconfig.el", _EMACS), "your init file"),
+    "sublime": Server(
+        EditorFile("LSP.sublime-settings", _SUBLIME), "the settings of the package LSP, in `Packages/User`"
+    ),
+}
+"""By editor. Zed takes servers from its extensions only: this one stands in for those of JSON and YAML."""

@@ -1,19 +1,54 @@
-"""The sections of the config as definitions, as one release reads them and one consumer fills them."""
+"""JSON Schema of the whole config: each section as a definition, its keys, conditions and alternatives."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
-from dsconfig.core.releases import NUMBERS
-from dsconfig.model.keyinfo import KeyInfo, child_section, types_of
+from dsconfig.core.releases import NUMBERS, Interval, name
+from dsconfig.core.wording import quoted
+from dsconfig.evaluation.docstring import docstring
+from dsconfig.evaluation.schema_condition import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written
+from dsconfig.model import iter_fields
+from dsconfig.model.config import Config
+from dsconfig.model.field_docstrings import prose
+from dsconfig.model.keyinfo import KeyInfo, child_section, section_keys, types_of
+from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
 from dsconfig.model.release_view import KeyView, SectionView, view
-from dsconfig.schema import conditions, discriminated, extensions, key_descriptions, snippets, type_schema
-from dsconfig.schema.extensions import Auto
-from dsconfig.schema.keys_of_other_releases import strangers
-from dsconfig.schema.keywords import Schema
-from dsconfig.schema.section_alternatives import shaped, shapes_of, title_of
+from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
+from dsconfig.rules import RULES
+from dsconfig.schema import keywords, snippets
+from dsconfig.schema.keywords import ANY_SHAPE, ANYTHING, AUTO_PATTERN, Auto, Refer, Schema, any_case, needs
+
+# The whole config, with the definitions of its sections.
+
+_REMARKS = ("comment", "comments", "description", "note", "notes")
+REMARK_PATTERN = f"^(_|//|#)|{any_case(_REMARKS)}"
+"""Names of remarks, as `check` knows them."""
+
+
+def root(release: int, consumer: str | None) -> Schema:
+    """The keywords of the whole config, definitions last."""
+    builder = Builder(release, consumer)
+    body = builder.body("Config")
+    properties: Schema = body.pop("properties")
+    meta: Schema = {
+        "$schema": {"type": "string", "description": "The JSON Schema that editors check this file with."},
+        "$dsconfig": {"type": "object", "description": "Settings of dsconfig for this file."},
+    }
+    return {
+        "type": "object",
+        "properties": {**meta, **properties},
+        "patternProperties": {REMARK_PATTERN: {}},
+        "defaultSnippets": list(snippets.whole(release, consumer)),
+        **body,
+        "definitions": dict(sorted(builder.definitions.items())),
+    }
+
+
+# The sections of the config as definitions, as one release reads them and one consumer fills them.
 
 _LAST_ELASTIC = NUMBERS["0.19.7"]
 
@@ -37,14 +72,14 @@ class Builder:
     def body(self, section: str) -> Schema:
         """The keywords that hold for a section as an object."""
         seen = self._view(section)
-        is_typed = section in discriminated.TYPED
+        is_typed = section in TYPED
         properties = {
             word: self.property(seen, word, key)
             for word, key in seen.keys.items()
             if not is_typed or word != "params"
         }
         if is_typed:
-            return discriminated.body(seen, self.release, properties, self.refer)
+            return body(seen, self.release, properties, self.refer)
         found: Schema = {"properties": properties}
         closed = section == "Config" or seen.unknown == "rejected"
         if closed:
@@ -54,7 +89,7 @@ class Builder:
             properties.setdefault(word, {"description": message, "doNotSuggest": True})
         # Editors show the message of the object that holds the `false`, on the key itself.
         refused = [{"properties": {word: False}, "errorMessage": message} for word, message in told.items()]
-        demands = [*refused, *_aside(properties), *conditions.of(seen, self.release, self.consumer)]
+        demands = [*refused, *_aside(properties), *section_conditions(seen, self.release, self.consumer)]
         return {**found, "allOf": demands} if demands else found
 
     def _view(self, section: str) -> SectionView:
@@ -74,7 +109,7 @@ class Builder:
         found = self.refer(inner, shapes_of(seen, key, auto)) if inner else self._scalar(seen, key, auto)
         offered = snippets.of(seen, word, inner, self.release) if inner else []
         more = {"defaultSnippets": offered} if offered else {}
-        return {**found, **key_descriptions.of(word, key, auto, self.release), **more}
+        return {**found, **key_description(word, key, auto, self.release), **more}
 
     def _auto(self, seen: SectionView, info: KeyInfo) -> Auto:
         if self.consumer in info.fills or (self.consumer is None and info.fills):
@@ -85,15 +120,15 @@ class Builder:
 
     def _scalar(self, seen: SectionView, key: KeyView, auto: Auto) -> Schema:
         # By hand nobody looks at what stands for a section inside a list or a map.
-        loose = type_schema.ANYTHING if seen.dialect == "hand" else frozenset[str]()
-        found = type_schema.of(key.type, lambda section, shapes: self.refer(section, shapes or loose))
+        loose = keywords.ANYTHING if seen.dialect == "hand" else frozenset[str]()
+        found = keywords.of(key.type, lambda section, shapes: self.refer(section, shapes or loose))
         known = [word for word in key.info.known if self._is_known(key.info, word)]
         if known:
-            found = extensions.suggesting(found, known)
+            found = keywords.suggesting(found, known)
         elif "fold_case" in key.info.flags:
-            found = extensions.folded(found)
-        found = extensions.explained(extensions.with_auto(found, auto), key.type, auto)
-        return extensions.described(found, key_descriptions.means(key.info, auto))
+            found = keywords.folded(found)
+        found = keywords.explained(keywords.with_auto(found, auto), key.type, auto)
+        return keywords.described(found, means(key.info, auto))
 
     def _is_known(self, info: KeyInfo, word: str) -> bool:
         types = {kind.name: kind for kind in types_of(info.section).values()} if info.name == "type" else {}
@@ -107,3 +142,312 @@ def _aside(properties: dict[str, Schema]) -> Iterator[Schema]:
             told = {key: found.pop(key) for key in ("deprecated", "deprecationMessage")}
             found["doNotSuggest"] = True
             yield {"properties": {word: told}}
+
+
+# Sections that may be something else than an object.
+
+
+def shapes_of(seen: SectionView, key: KeyView, auto: Auto) -> frozenset[str]:
+    """What else than an object the release takes there without a word."""
+    found = set(key.takes) - {"auto"}
+    if seen.dialect != "hand" and key.type[0] == "union" and ("null",) in key.type[1:]:
+        found.add("null")
+    if auto == "dropped":
+        found.add("auto")
+    return frozenset(found)
+
+
+def title_of(section: str, shapes: frozenset[str]) -> str:
+    """The name of the definition of a section that may also be one of the shapes."""
+    if shapes == ANYTHING:
+        return f"{section}OrAnything"
+    return section + "".join(f"Or{_TITLES[shape]}" for shape in sorted(shapes))
+
+
+_TITLES = {
+    "null": "Null",
+    "true": "True",
+    "false": "False",
+    "[]": "Empty",
+    "list": "List",
+    "string": "String",
+    "number": "Number",
+    "auto": "Auto",
+    "falsy": "Falsy",
+    "mapping": "Pairs",
+}
+_FALSY: Schema = {"maxLength": 0, "maxItems": 0, "minimum": 0, "maximum": 0}
+_TYPES = {
+    "null": ("null",),
+    "true": ("boolean",),
+    "false": ("boolean",),
+    "[]": ("array",),
+    "list": ("array",),
+    "string": ("string",),
+    "number": ("number",),
+    "auto": ("string",),
+    "falsy": ("null", "boolean", "number", "string", "array"),
+    "mapping": ("array", "string"),
+}
+
+
+def shaped(shapes: frozenset[str]) -> Schema:
+    """Types, and keywords for what is not an object, each of which concerns one type only."""
+    types = dict.fromkeys(
+        ["object", *(name for shape in _TYPES if shape in shapes for name in _TYPES[shape])]
+    )
+    if shapes >= ANYTHING:
+        return {}
+    if shapes >= ANY_SHAPE:
+        return {"not": {"const": "auto"}}
+    found: Schema = {"type": list(types) if len(types) > 1 else "object"}
+    if "falsy" in shapes:
+        found |= {**_FALSY, "not": {"const": True}}
+    if "[]" in shapes and "list" not in shapes:
+        found["maxItems"] = 0
+    if "auto" in shapes and "string" not in shapes:
+        found |= {"pattern": AUTO_PATTERN, "patternErrorMessage": "expected an object"}
+    if "string" in shapes:  # that word is for a consumer, who does not fill it here
+        found["not"] = {"const": "auto"}
+    if "mapping" in shapes:
+        found |= {"maxLength": 0, "items": {"type": "array", "minItems": 2, "maxItems": 2}}
+    return found
+
+
+# The optimizer and the scheduler: which params there are depends on the type.
+
+TYPED = ("Optimizer", "Scheduler")
+
+
+def body(seen: SectionView, release: int, properties: dict[str, Schema], refer: Refer) -> Schema:
+    """The keywords of the section; `properties` are its other keys."""
+    is_scheduler = seen.name == "Scheduler"
+    shapes: frozenset[str] = frozenset() if is_scheduler else frozenset({"null"})
+    told: Schema = {"description": description("params", seen.keys["params"], None)}
+    properties["params"] = told
+    kinds = [
+        kind for kind in types_of(seen.name).values() if kind.params is not None and release in kind.releases
+    ]
+    cases: list[Schema] = [{"if": {"minProperties": 1}, "then": needs("type")}]
+    if is_scheduler:
+        cases.append({"if": _when_type({"type": "string"}), "then": needs("params")})
+    for kind in kinds:
+        named = _named(seen.name, [kind.name])
+        cases.append(_when(named, {**refer(str(kind.params), shapes), **told}))
+        needed = _NEEDED.get(kind.name)
+        if needed:
+            cases.append(_when(named, needs(*needed)))
+    known = _named(seen.name, [kind.name for kind in kinds])
+    text = _when_type({"type": "string"})
+    for case, taken in (
+        ({**text, "not": _when_type(known)}, shapes),
+        ({"not": text}, keywords.ANY_SHAPE),  # without a type nobody looks at the params
+    ):
+        base = {**refer(f"{seen.name}Params", taken), **told}
+        cases.append({"if": case, "then": {"properties": {"params": base}}})
+    return {"properties": properties, "allOf": cases}
+
+
+_NEEDED = {kind.name: kind.required for kind in SCHEDULERS if kind.required}
+
+
+def _when_type(schema: Schema) -> Schema:
+    return {"properties": {"type": schema}, "required": ["type"]}
+
+
+def _when(schema: Schema, params: Schema) -> Schema:
+    return {"if": _when_type(schema), "then": {"properties": {"params": params}}}
+
+
+def _named(section: str, names: list[str]) -> Schema:
+    """The types of these names; an optimizer's are compared in lower case."""
+    if section == "Optimizer":
+        return {"type": "string", "pattern": any_case(names)}
+    return {"const": names[0]} if len(names) == 1 else {"enum": names}
+
+
+# What editors tell of a key: what it does, its default, its words, that it is deprecated.
+
+_EXACT = 2**53
+"""Editors are written in JavaScript, which rounds integers beyond this one."""
+
+
+def key_description(word: str, key: KeyView, auto: Auto, release: int) -> Schema:
+    """What stands beside the types of a key; `word` is its name or an alias."""
+    info = key.info
+    told = description(word, key, auto)
+    found: Schema = {"description": told}
+    is_offered = word == info.name and not info.flags & {"internal", "not_json"}
+    marked = _marked(told, key) if is_offered else told
+    if marked != told or "`" in told:
+        found["markdownDescription"] = marked  # of the other one VS Code shows the backticks
+    default = key.default
+    if default is not None and not (isinstance(default, int) and abs(default) > _EXACT):
+        found["default"] = default
+    if not is_offered:
+        found["doNotSuggest"] = True
+    message = _deprecation(info, release)
+    if message:
+        found |= {"deprecated": True, "deprecationMessage": message}
+    return found
+
+
+def _marked(told: str, key: KeyView) -> str:
+    """The same as Markdown, with the default."""
+    default = key.default
+    if default is None or (isinstance(default, int) and abs(default) > _EXACT):  # which is in the words
+        return told
+    return f"{told} Default: {quoted(default)}"
+
+
+def description(word: str, key: KeyView, auto: Auto) -> str:
+    """What the key does, in the words of the model."""
+    info = key.info
+    said = [_said(info)] if word == info.name else [f"Another name of `{info.name}`.", _said(info)]
+    if info.unit:
+        said.append(f"Unit: {info.unit}.")
+    if isinstance(key.default, int) and abs(key.default) > _EXACT:
+        said.append(f"Default: {key.default}.")
+    if auto == "filled":
+        said.append(f'"auto" is filled by {_fillers(info)}.')
+    return " ".join(part for part in said if part)
+
+
+def _said(info: KeyInfo) -> str:
+    return prose(_fields()[info.section][info.name].owner).get(info.name, "")
+
+
+def _deprecation(info: KeyInfo, release: int) -> str | None:
+    if "unread" in info.flags:
+        return "has no effect: DeepSpeed takes it and never looks at it"
+    if info.deprecated > release:
+        return None
+    return f"deprecated since DeepSpeed {name(info.deprecated)}{instead(info)}"
+
+
+def means(info: KeyInfo, auto: Auto) -> dict[object, str]:
+    """What the words of the key stand for."""
+    found = dict(_fields()[info.section][info.name].key.means)
+    if info.name == "type":
+        found |= {kind.name: of_kind(kind) for kind in OPTIMIZERS}
+        found |= {kind.name: of_kind(kind) for kind in SCHEDULERS}
+    return found | ({"auto": f"filled by {_fillers(info)}"} if auto == "filled" else {})
+
+
+@cache
+def _fields() -> dict[str, dict[str, iter_fields.Field]]:
+    """Every field of the model, by section class and key."""
+    return {
+        section.__name__: {field.name: field for field in iter_fields.fields(section)}
+        for section in iter_fields.sections(Config)
+    }
+
+
+def of_kind(kind: OptimizerType | SchedulerType) -> str:
+    """What an optimizer or a scheduler does, in the words of the class of its params."""
+    return " ".join(docstring(kind.params).split()) if kind.params else kind.notes
+
+
+def _fillers(info: KeyInfo) -> str:
+    return " and ".join(map(str.capitalize, info.fills))
+
+
+def instead(info: KeyInfo) -> str:
+    """What to use instead of the key, as the end of a message."""
+    if not info.replaced_by:
+        return ""
+    word = info.replaced_by
+    return f": use {word if ' ' in word or '(' in word else f'`{word}`'} instead"
+
+
+# Keys of other releases, which this one refuses or would be silent about.
+
+
+def strangers(seen: SectionView, release: int, *, closed: bool) -> Iterator[tuple[str, str]]:
+    """The keys, each with what to say of it."""
+    for word, info in section_keys(seen.name).items():
+        if word in seen.keys or not (closed or release >= info.refused_from):
+            continue
+        before = [last for _, last in info.spans if last < release]
+        after = [first for first, _ in info.spans if first > release]
+        if before:
+            yield word, f"`{word}` was removed from DeepSpeed after {name(max(before))}{instead(info)}"
+        elif after:
+            yield word, f"`{word}` is known from DeepSpeed {name(min(after))} on, not in {name(release)}"
+
+
+# The conditions that rules state, as JSON Schema.
+
+
+def section_conditions(seen: SectionView, release: int, consumer: str | None) -> Iterator[Schema]:
+    """The conditions of a section: what must not be there first, then what must."""
+    for condition, releases in _stated(seen.name):
+        known = all(key in seen.keys for key in _keys(condition))
+        if release in releases and known and (not condition.consumers or consumer in condition.consumers):
+            when = _all_of(condition.when)
+            yield {"if": when, "then": _demand(condition)} if when else _demand(condition)
+
+
+@cache
+def _stated(section: str) -> tuple[tuple[Condition, Interval], ...]:
+    """What the rules state of a section, in the order of their codes, and for which releases."""
+    found = [
+        (condition, rule.releases)
+        for _, rule in sorted(RULES.items())
+        for condition in rule.conditions
+        if condition.section == section
+    ]
+    return tuple(sorted(found, key=lambda one: isinstance(one[0].then, Needed)))
+
+
+def _keys(condition: Condition) -> Iterator[str]:
+    """The keys of the section that the condition names: a release that lacks one has no use for it."""
+    for part in (*condition.when, condition.then):
+        if not isinstance(part, NotEmpty):
+            yield part.key.partition(".")[0]
+
+
+def _all_of(tests: tuple[Test, ...]) -> Schema:
+    found: Schema = {}
+    for test in tests:
+        if isinstance(test, NotEmpty):
+            found["minProperties"] = 1
+        else:
+            _add(found, test.key.split("."), _value(test), required=not isinstance(test, Counts))
+    return found
+
+
+def _value(test: Written | Is | Counts | Less) -> Schema:
+    if isinstance(test, Written):
+        # VS Code proposes what it meets here too, and some of these are names of old.
+        return {"not": {"const": "auto"}, "doNotSuggest": True}
+    if isinstance(test, Less):
+        return {"type": "number", "exclusiveMaximum": test.bound}
+    return {"const": test.values[0]} if len(test.values) == 1 else {"enum": list(test.values)}
+
+
+def _add(found: Schema, path: list[str], value: Schema, *, required: bool) -> None:
+    """Put a test of one key among those of its object; an object within is made where it is new."""
+    key, *rest = path
+    properties = found.setdefault("properties", {})
+    if rest:
+        inner = properties.setdefault(key, {})
+        if required:
+            inner["type"] = "object"  # what is none, null say, passes all other tests
+        _add(inner, rest, value, required=required)
+    else:
+        properties[key] = value
+    if required and key not in found.setdefault("required", []):
+        found["required"].append(key)
+
+
+def _demand(condition: Condition) -> Schema:
+    then = condition.then
+    *outer, key = then.key.split(".")
+    if isinstance(then, Needed):
+        found = needs(key)
+    else:
+        found = {"properties": {key: False}, "errorMessage": then.message}
+    for word in reversed(outer):
+        found = {"properties": {word: found}}
+    return found

@@ -17,7 +17,7 @@ from dsconfig import __version__
 from dsconfig.core.diagnostic import SITE
 from dsconfig.document.file_names import CONFIGS
 from dsconfig.launch.detect_config import TYPICAL, UNMISTAKABLE
-from dsconfig.lsp.detect_new_config import CONFIG, LAUNCH
+from dsconfig.lsp.document_filter import CONFIG, LAUNCH
 from dsconfig.core.releases import RELEASES
 from dsconfig.memory.models.presets import NAMES
 words = "|".join(["deepspeed", "[$]dsconfig", "dsconfig:", LAUNCH, *sorted(UNMISTAKABLE | TYPICAL)])

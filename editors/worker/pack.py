@@ -29,7 +29,7 @@ CODECS = ("ascii", "cp437", "latin_1", "unicode_escape", "utf_8", "utf_8_sig")
 CODECS += tuple(f"utf_{bits}{end}" for bits in (16, 32) for end in ("", "_le", "_be"))
 UNUSED = ("_pyrepl", "asyncio.proactor_events", "asyncio.windows_events", "bdb", "cmd", "code", "ctypes")
 UNUSED += ("doctest", "dsconfig.lsp.server", "pdb", "unittest", "yaml.cyaml")
-UNUSED += ("dsconfig.lsp.command_line", "dsconfig.model.to_json_value", "dsconfig.schema.root")
+UNUSED += ("dsconfig.lsp.command_line", "dsconfig.model.to_json_value", "dsconfig.schema.sections")
 """What nobody here reaches: for other platforms, debuggers, tests, stdio, dicts of Python, or with compiled
 packages."""
 DOCUMENTED = ("_pyodide/", "pyodide/", "dsconfig/rules/")

@@ -14,7 +14,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.lsp.errors import INTERNAL
+from dsconfig.lsp.protocol import INTERNAL
 from dsconfig.lsp.service import Service, answered, failed
 
 if TYPE_CHECKING:

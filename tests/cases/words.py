@@ -8,8 +8,8 @@ from typing import Any
 from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Diagnostic, Fix
 from dsconfig.document import read_text
-from dsconfig.document.edit import apply
-from dsconfig.document.edit.operations import edits
+from dsconfig.document.edit import edits
+from dsconfig.document.text_edit import apply
 from dsconfig.fix.applicability import is_safe
 from tests.cases import Case
 

@@ -189,7 +189,7 @@ def test_one_bad_path_does_not_stop_the_others(files: Path, run: Runs) -> None:
 def test_many_files_show_progress_on_a_terminal_only(
     files: Path, run: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dsconfig.cli.progress.MANY", 2)
+    monkeypatch.setattr("dsconfig.cli.run_check.MANY", 2)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     result = run("check", "clean.json", "unknown.json", "--color", "never")
     assert "Checking" in result.err

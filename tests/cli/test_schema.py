@@ -11,8 +11,7 @@ import pytest
 import dsconfig
 from dsconfig.cli.editor import NAMES, WITH_SCHEMA
 from dsconfig.core.releases import LATEST, RELEASES
-from dsconfig.schema.editors import EDITORS
-from dsconfig.schema.lsp_clients import SERVERS
+from dsconfig.schema.editors import EDITORS, SERVERS
 from tests.cli.conftest import Runs
 
 if sys.version_info >= (3, 11):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dsconfig.core.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
 from dsconfig.core.json_types import KeyPath
 from dsconfig.document import Document, read_text
-from dsconfig.document.edit import EditError, apply, trimmed
-from dsconfig.document.edit.operations import carried_out, edits, same
+from dsconfig.document.edit import carried_out, edits, same
+from dsconfig.document.text_edit import EditError, apply, trimmed
 
 JSONC = """{
   // what we train with

@@ -14,8 +14,7 @@ import pytest
 from dsconfig import __version__
 from dsconfig.core.releases import RELEASES
 from dsconfig.document.file_names import CONFIGS
-from dsconfig.lsp.detect_new_config import is_empty
-from dsconfig.lsp.document_filter import is_ours
+from dsconfig.lsp.document_filter import is_empty, is_ours
 from dsconfig.lsp.open_documents import opened
 from tests.parity.browser import command
 from tests.source import ROOT

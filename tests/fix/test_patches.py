@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dsconfig.core.diagnostic import Fix, Move, Set
 from dsconfig.document import read_text
-from dsconfig.document.edit import apply
-from dsconfig.document.edit.operations import edits
+from dsconfig.document.edit import edits
+from dsconfig.document.text_edit import apply
 
 
 def test_a_value_set_again_and_again_at_one_key_is_written_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 from dsconfig import check
 from dsconfig.core.diagnostic import Diagnostic, KeyPath, Move, Rename
 from dsconfig.core.releases import NUMBERS
-from dsconfig.document.edit.operations import carried_out
+from dsconfig.document.edit import carried_out
 from dsconfig.model.keyinfo import child_section
 from dsconfig.model.release_view import view
 from tests.fuzz.drafts import strayed

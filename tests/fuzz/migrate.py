@@ -17,7 +17,7 @@ from random import Random
 from typing import NamedTuple
 
 from dsconfig.check.check import check_document
-from dsconfig.cli.migrate_report import Way
+from dsconfig.cli.migrate import Way
 from dsconfig.core.releases import resolve
 from dsconfig.document import read_text
 from dsconfig.fix.migrate import Migration

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from dsconfig.check.check import check_document
 from dsconfig.check.report import Report
-from dsconfig.cli.migrate_report import Way
+from dsconfig.cli.migrate import Way
 from dsconfig.core.diagnostic import Replace
 from dsconfig.core.json_types import Json, KeyPath
 from dsconfig.core.releases import NUMBERS, resolve
 from dsconfig.document import Document, read_text
-from dsconfig.document.edit.operations import edited
+from dsconfig.document.edit import edited
 from dsconfig.evaluation.context import MISSING, Context, Source
 from dsconfig.fix.elasticity_handover import BATCH_KEYS
 from dsconfig.fix.migrate import Migration

@@ -23,8 +23,8 @@ from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS
 from dsconfig.core.releases import resolve as releases_of
 from dsconfig.document import Document, Format, read_text
-from dsconfig.document.edit import apply
-from dsconfig.document.edit.operations import carried_out, edits, same
+from dsconfig.document.edit import carried_out, edits, same
+from dsconfig.document.text_edit import apply
 from dsconfig.fix.fix import Fixed, fix_document
 from dsconfig.fix.new_findings import does_harm
 from dsconfig.fix.verify import with_proven_fixes

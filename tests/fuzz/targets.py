@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dsconfig
+from dsconfig.cli.arguments import CommandParser
 from dsconfig.cli.errors import FAILED, UsageError, complain
-from dsconfig.cli.parser import CommandParser
 from tests.fuzz.choices import Input, decode
 
 if TYPE_CHECKING:

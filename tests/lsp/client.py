@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dsconfig.lsp.uris import uri_of
+from dsconfig.lsp.protocol import uri_of
 
 COMMAND = Path(sys.executable).parent / "dsconfig"
 PATIENCE = 60

@@ -12,8 +12,8 @@ from statistics import quantiles
 from typing import Any, TypeAlias
 
 from dsconfig import check
+from dsconfig.lsp.protocol import uri_of
 from dsconfig.lsp.service import Service
-from dsconfig.lsp.uris import uri_of
 from tests.lsp.client import Editor
 
 SIZE, KEYSTROKES, WARM = 5 * 1024, 110, 10

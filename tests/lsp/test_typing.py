@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig.core.releases import RELEASES
-from dsconfig.lsp.escape_markdown import code, escaped
+from dsconfig.lsp.hover import code, escaped
 from dsconfig.lsp.workspace import Workspace
 from tests.lsp.client import Editor, edited, position
 from tests.lsp.conftest import Editors

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dsconfig
 from dsconfig.api.config import Config
-from dsconfig.api.construct import construct
+from dsconfig.api.typed_model import construct
 from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_file
 from dsconfig.model import (

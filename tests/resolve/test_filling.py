@@ -11,7 +11,7 @@ from dsconfig import ResolveError, resolve
 from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.registry import BY_NAME
 from dsconfig.consumers.training_args import Arguments, hidden_size
-from dsconfig.document.mapping_file import read_mapping
+from dsconfig.document.reader import read_mapping_file
 from dsconfig.model.paths import keys
 
 BATCH = {
@@ -269,8 +269,8 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"bf16": true}')
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "broken.yaml").write_text("a: [1\n")
-    assert read_mapping(tmp_path / "a.yaml") == {"bf16": True, "learning_rate": 5e-5}
-    assert read_mapping(tmp_path / "a.json") == {"bf16": True}
+    assert read_mapping_file(tmp_path / "a.yaml") == {"bf16": True, "learning_rate": 5e-5}
+    assert read_mapping_file(tmp_path / "a.json") == {"bf16": True}
     by_path = trainer(TRAINER, tmp_path / "a.yaml")
     assert by_path.config["optimizer"]["params"]["lr"] == 5e-5
     (tmp_path / "deep.json").write_text("[" * 200)
@@ -281,7 +281,7 @@ def test_files(tmp_path: Path) -> None:
     }
     for name, fault in faults.items():
         with pytest.raises(ValueError, match=f"{name} holds no {fault}"):
-            read_mapping(tmp_path / name)
+            read_mapping_file(tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dsconfig.cli.elastic.plan import numbers, sizes_of_nodes, with_gpus_per_node
 from dsconfig.cli.handoff.plan_table import tabulate
-from dsconfig.cli.handoff.world_size_arguments import numbers, sizes_of_nodes, with_gpus_per_node
 from elastic.deepspeed.semantics import LATEST
 
 CONFIG: dict[str, Any] = {

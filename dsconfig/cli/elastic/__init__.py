@@ -6,8 +6,8 @@ import argparse
 from importlib import import_module
 from typing import NoReturn
 
+from dsconfig.cli.arguments import tell_exit_codes
 from dsconfig.cli.errors import CLEAN, refuse
-from dsconfig.cli.parser import tell_exit_codes
 
 VERBS = {
     "plan": "show which world sizes keep the batch, and what each needs",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
+from dsconfig.cli.arguments import tell_exit_codes
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
 from dsconfig.cli.errors import CLEAN, refuse
-from dsconfig.cli.parser import tell_exit_codes
-from dsconfig.render.printable import printable
+from dsconfig.render.terminal import printable
 from elastic.agent.errors import EXIT_CODES
 
 

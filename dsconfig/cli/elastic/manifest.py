@@ -6,10 +6,9 @@ import argparse
 import re
 import sys
 
-from dsconfig.cli.arguments import world_size
+from dsconfig.cli.arguments import tell_exit_codes, world_size
 from dsconfig.cli.elastic.arguments import guarded, nodes
 from dsconfig.cli.errors import CLEAN, refuse
-from dsconfig.cli.parser import tell_exit_codes
 from elastic.agent.errors import EXIT_CODES
 
 KINDS = ("pytorchjob", "trainjob", "jobset", "slurm", "skypilot", "torchx")
@@ -42,8 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(args: argparse.Namespace) -> None:
     from dsconfig.cli.handoff.elastic_job import plan_of, read_config
-    from dsconfig.cli.handoff.manifests import WRITERS
-    from dsconfig.cli.handoff.manifests.request import Request, nodes_of
+    from dsconfig.cli.handoff.manifests import WRITERS, Request, nodes_of
     from elastic.agent.job import Job
 
     if not _NAME.fullmatch(args.name):

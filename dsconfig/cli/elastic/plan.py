@@ -1,22 +1,34 @@
-"""`dsconfig elastic plan`: the admissible world sizes of an `elasticity` block."""
+"""`dsconfig elastic plan`: admissible world sizes of an `elasticity` block, as a table or a chart."""
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import add_color, add_file, world_size
-from dsconfig.cli.elastic.plan_text import FORMATS
+from dsconfig.cli.arguments import add_color, add_file, tell_exit_codes, world_size
 from dsconfig.cli.errors import CLEAN, FINDINGS, complain, refuse
-from dsconfig.cli.files import read, write
-from dsconfig.cli.parser import tell_exit_codes
-from dsconfig.cli.plot_output import NEEDS_MATPLOTLIB, plotted
+from dsconfig.cli.inputs import read, write
+from dsconfig.cli.output import NEEDS_MATPLOTLIB, plotted
+from dsconfig.render.fingerprint import as_json
+from dsconfig.render.matplotlib_output import picture
+from elastic import constants as c
 
 if TYPE_CHECKING:
-    from dsconfig.cli.handoff.plan_table import Table
-    from dsconfig.core.json_types import JsonObject
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from dsconfig.cli.handoff.plan_table import PlannedSize, Table
+    from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.render.terminal import Style
     from elastic.deepspeed.semantics import Semantics
+    from elastic.planning.plan import Plan
+
+
+# `dsconfig elastic plan`: the admissible world sizes of an `elasticity` block.
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +54,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def sizes(text: str) -> list[int]:
     """Numbers and ranges of them."""
-    from dsconfig.cli.handoff.world_size_arguments import numbers
 
     try:
         return numbers(text)
@@ -52,10 +63,8 @@ def sizes(text: str) -> list[int]:
 
 def run(args: argparse.Namespace) -> int:
     """Show the plan; exit code 1 where there is none."""
-    from dsconfig.cli.elastic.plan_text import render
     from dsconfig.cli.handoff.elastic_job import to_do_without
-    from dsconfig.render.terminal import style_of
-    from dsconfig.render.wrap import flowed
+    from dsconfig.render.terminal import flowed, style_of
     from elastic import ElasticityError
 
     suffix, config = plotted(args.plot), _config(args.file)
@@ -76,7 +85,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _table(args: argparse.Namespace, config: JsonObject) -> Table:
     from dsconfig.cli.handoff.plan_table import tabulate
-    from dsconfig.cli.handoff.world_size_arguments import sizes_of_nodes, with_gpus_per_node
 
     if args.gpus_per_node:
         config = with_gpus_per_node(config, args.gpus_per_node)
@@ -105,10 +113,215 @@ def _semantics(target: str | None) -> Semantics:
 
 
 def _plot(table: Table, name: str, suffix: str) -> None:
-    from dsconfig.cli.elastic.plan_chart import chart
 
     try:
         drawn = chart(table, suffix)
     except ImportError:
         refuse(NEEDS_MATPLOTLIB)
     write(name, drawn)
+
+
+# A plan's table, for people and for machines.
+
+FORMATS = ("table", "json", "csv")
+VERSION = 1
+
+
+def render(table: Table, name: str, style: Style) -> Iterator[str]:
+    """The table in the format of this name."""
+    yield from {"table": _text_table, "json": _json, "csv": _csv}[name](table, style)
+
+
+def _text_table(table: Table, style: Style) -> Iterator[str]:
+    plan, exact = table.plan, table.exact
+    block = plan.block
+    sizes = _count(len(plan.rows), "admissible world size")
+    kind = "heuristic: " if exact else ""
+    yield style.paint(f"{kind}{plan.batch_size} samples a step, {sizes}", "bold")
+    micro_batches = ", ".join(map(str, block.micro_batch_sizes))
+    yield f" (cap {block.max_train_batch_size}, micro batches {micro_batches})\n"
+    if exact is not None:
+        both = len(table.exact_admitted), len(table.admitted)
+        yield style.paint(f"exact: {exact.batch_size} samples a step", "bold")
+        yield f" admits {both[0]} of the {_count(len(table.sizes), 'size')} below, the heuristic {both[1]}\n"
+    for note in plan.notes:
+        yield f"note: {note}\n"
+    rows = [_cells(table, size) for size in table.sizes]
+    heads = _heads(table)
+    widths = [max(len(text) for text in column) for column in zip(heads, *rows, strict=True)]
+    yield "\n" + style.paint(_aligned(heads, widths), "bold") + "\n"
+    for size, cells in zip(table.sizes, rows, strict=True):
+        text = _aligned(cells, widths)
+        yield f"{text if size.row else style.paint(text, 'dim')}"
+        yield "\n" if size.row else f"  {size.reason}\n"
+
+
+def _heads(table: Table) -> list[str]:
+    heads = ["world size", "GPUs", "nodes", "micro batch", "steps"]
+    return [*heads, *(["exact micro", "steps"] if table.exact else []), "idle"]
+
+
+def _cells(table: Table, size: PlannedSize) -> list[str]:
+    cells: list[object] = [size.world_size, size.gpus, size.nodes]
+    for row in (size.row, size.exact) if table.exact else (size.row,):
+        cells += (row.micro_batch_size, row.accumulation_steps) if row else ("-", "-")
+    return [*map(str, cells), "" if size.row else f"{size.lost:.0%}"]
+
+
+def _aligned(cells: list[str], widths: list[int]) -> str:
+    return "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _json(table: Table, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+    document = {
+        "version": VERSION,
+        "batch_size": table.plan.batch_size,
+        "world_sizes": table.plan.world_sizes,
+        "semantics": table.plan.semantics.name,
+        "block": table.plan.block.as_dict(),
+        "exact_batch_size": table.exact.batch_size if table.exact else None,
+        "rows": [_record(size) for size in table.sizes],
+    }
+    yield as_json(document, indent=2) + "\n"
+
+
+def _record(size: PlannedSize) -> dict[str, object]:
+    return {
+        "world_size": size.world_size,
+        "gpus": size.gpus,
+        "nodes": size.nodes,
+        "admissible": size.row is not None,
+        "micro_batch_size": size.row.micro_batch_size if size.row else None,
+        "accumulation_steps": size.row.accumulation_steps if size.row else None,
+        "batch_size": size.row.batch_size if size.row else None,
+        "exact_micro_batch_size": size.exact.micro_batch_size if size.exact else None,
+        "exact_accumulation_steps": size.exact.accumulation_steps if size.exact else None,
+        "reason": size.reason,
+        "runs_at": size.runs_at,
+        "lost": round(size.lost, 6),
+    }
+
+
+def _csv(table: Table, style: Style) -> Iterator[str]:  # noqa: ARG001  one shape for all
+    text = io.StringIO()
+    records = [_record(size) for size in table.sizes]
+    writer = csv.DictWriter(text, records[0] if records else ["world_size"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    yield text.getvalue()
+
+
+# A plan as a picture: how each world size makes up the batch, and what the other sizes lose.
+
+_DARK, _LIGHT, _LOST = "#1f4e79", "#9dc3e6", "#c0392b"
+_MOST = 20_000
+"""Sizes drawn one by one."""
+
+
+def chart(table: Table, suffix: str) -> bytes:
+    """The picture as SVG or PNG, the same bytes for the same table. Imports matplotlib.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+
+    def draw(figure: Figure) -> None:
+        above, below = figure.subplots(2, 1, sharex=True)
+        _rows(above, table)
+        _lost(below, table)
+
+    return picture(draw, suffix)
+
+
+def _rows(axes: Axes, table: Table) -> None:
+    """Samples of one rank a step: micro batch, times accumulation."""
+    rows = [size.row for size in table.sizes if size.row]
+    sizes = [row.world_size for row in rows]
+    axes.vlines(sizes, 0.5, [row.micro_batch_size for row in rows], color=_DARK, lw=2, label="micro batch")
+    axes.vlines(
+        sizes,
+        [row.micro_batch_size for row in rows],
+        [row.micro_batch_size * row.accumulation_steps for row in rows],
+        color=_LIGHT,
+        lw=2,
+        label="× accumulation steps",
+    )
+    axes.set_yscale("log")
+    axes.set_ylabel("samples a rank and step")
+    axes.set_title(f"{table.plan.batch_size} samples a step on {len(table.admitted)} world sizes", loc="left")
+    axes.legend(loc="upper right", frameon=False)
+
+
+def _lost(axes: Axes, table: Table) -> None:
+    """What share of the ranks is idle at each size, admissible or not."""
+    plans = [(table.plan, _LOST, "-", "heuristic" if table.exact else "idle ranks")]
+    if table.exact is not None:
+        plans.append((table.exact, _DARK, "--", "exact"))
+    shown = [size.world_size for size in table.sizes]
+    first, last = (min(shown), max(shown)) if shown else (1, 1)
+    sizes = range(first, last + 1, max(1, (last - first) // _MOST))
+    for plan, color, line, label in plans:
+        lost = [100 * _idle(plan, size) for size in sizes]
+        axes.plot(sizes, lost, line, color=color, lw=1, label=label, drawstyle="steps-mid")
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("throughput lost (%)")
+    axes.set_xlabel("data-parallel ranks")
+    axes.legend(loc="upper right", frameon=False)
+
+
+def _idle(plan: Plan, size: int) -> float:
+    runs_at = size if plan.admits(size) else plan.next_down(size) or 0
+    return 1 - runs_at / size
+
+
+# The ways to name world sizes: by number and range, by nodes, and by how many GPUs a node has.
+
+MOST_SIZES = 100_000
+
+
+def with_gpus_per_node(config: Mapping[str, Json], gpus: int) -> JsonObject:
+    """The config as if its block said so many GPUs to a node."""
+    block = config.get(c.ELASTICITY)
+    changed = {**block, c.NUM_GPUS_PER_NODE: gpus} if isinstance(block, Mapping) else block
+    return {**config, c.ELASTICITY: changed}
+
+
+def sizes_of_nodes(config: Mapping[str, Json], nodes: Iterable[int]) -> list[int]:
+    """The data-parallel sizes of whole nodes.
+
+    Raises:
+        ElasticityError: the block is not strictly valid.
+        ValueError: a node holds no whole number of models.
+    """
+    from elastic.planning.block import read_block
+
+    block = read_block(config)
+    ranks, left = divmod(block.num_gpus_per_node, block.model_parallel_size)
+    if left:
+        raise ValueError(
+            f"a node of {block.num_gpus_per_node} GPUs holds no whole number of models of "
+            f"{block.model_parallel_size} GPUs"
+        )
+    return [node * ranks for node in nodes]
+
+
+def numbers(text: str) -> list[int]:
+    """`8,16` and `8:64` and `8:64:8` as ascending whole numbers above 0, the end included.
+
+    Raises:
+        ValueError: the text is none of these.
+    """
+    found: set[int] = set()
+    for piece in text.split(","):
+        parts = piece.strip().split(":")
+        if len(parts) > 3 or not all(part.isdecimal() and len(part) < 9 and int(part) for part in parts):
+            raise ValueError(f"expected whole numbers above 0 such as 8,16 or 8:64:8, got `{text}`")
+        first, last, step = (*map(int, parts), *(int(parts[0]), 1)[len(parts) - 1 :])
+        if last < first or (last - first) // step > MOST_SIZES:
+            raise ValueError(f"expected an ascending range of at most {MOST_SIZES} numbers, got `{piece}`")
+        found.update(range(first, last + 1, step))
+    return sorted(found)

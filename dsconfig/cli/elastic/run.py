@@ -1,24 +1,27 @@
-"""`dsconfig elastic run`: torch's elastic agent with the plan's rendezvous.
-
-Exit codes: `elastic.agent.errors.EXIT_CODES`.
-"""
+"""`dsconfig elastic run`: torch's elastic agent with the plan's rendezvous, or a preview of it."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 from typing import TYPE_CHECKING
 
-from dsconfig.cli.arguments import world_size
+from dsconfig.cli.arguments import tell_exit_codes, world_size
 from dsconfig.cli.elastic.arguments import add_job, guarded, nodes, with_torch
 from dsconfig.cli.errors import refuse
-from dsconfig.cli.parser import tell_exit_codes
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:
     from elastic.agent.job import Job
+    from elastic.agent.settings import RendezvousSettings
+
+
+# `dsconfig elastic run`: torch's elastic agent with the plan's rendezvous.
+#
+# Exit codes: `elastic.agent.errors.EXIT_CODES`.
 
 SIGNALLED = 128
 LONGEST = 3600
@@ -86,7 +89,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> None:
-    from dsconfig.cli.elastic.preview import preview
     from elastic.agent.endpoint import parse_endpoint
     from elastic.agent.settings import read_settings
     from elastic.agent.token_store import read_token
@@ -156,3 +158,33 @@ def _check_command(args: argparse.Namespace) -> None:
         refuse(f"program `{script}` does not exist")
     if not args.no_python and script != "-m" and not os.path.isfile(script):
         refuse(f"training script `{script}` does not exist")
+
+
+# What `dsconfig elastic run --dry-run` shows: what would run.
+
+
+def preview(args: argparse.Namespace, job: Job, settings: RendezvousSettings) -> str:
+    """The command, the settings and the batch of each number of nodes; found without torch."""
+    shown = [sys.executable, "-u", "-m", "elastic.worker", *args.command]
+    command = args.command if args.no_python else shown
+    lost, stop = settings.heartbeat_timeout, settings.lease_duration
+    lines = [
+        f"command      {shlex.join(command)}",
+        f"endpoint     {args.rdzv_endpoint or 'a store of its own'}, job `{args.rdzv_id}`",
+        f"policy       {job.policy}; {job.max_restarts} restarts after worker failures",
+        f"lost after   {lost:g} s without a heartbeat; workers stop after {stop:g} s",
+    ]
+    shown_nodes = range(job.min_nodes, min(job.max_nodes, job.min_nodes + 63) + 1)
+    lines += [f"{nodes:4} nodes   {_at(job, nodes)}" for nodes in shown_nodes]
+    return "\n".join(lines) + "\n"
+
+
+def _at(job: Job, nodes: int) -> str:
+    row = job.row(nodes)
+    if row is None:
+        smaller = max((n for n in job.admissible() if n < nodes), default=None)
+        if job.policy == "standby" and smaller:
+            return f"{smaller} train, {nodes - smaller} on standby"
+        return {"standby": "wait", "wait": "wait", "fail": "refused"}[job.policy]
+    triplet = f"{row.batch_size} = {row.micro_batch_size} x {row.accumulation_steps} x {row.world_size}"
+    return f"train_batch_size {triplet} (micro batch x accumulation x world size)"

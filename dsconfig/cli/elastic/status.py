@@ -8,11 +8,11 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from dsconfig.cli.arguments import tell_exit_codes
 from dsconfig.cli.elastic.arguments import add_job, guarded, state_store_of
 from dsconfig.cli.errors import CLEAN
-from dsconfig.cli.parser import tell_exit_codes
 from dsconfig.render.fingerprint import as_json
-from dsconfig.render.printable import printable
+from dsconfig.render.terminal import printable
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:

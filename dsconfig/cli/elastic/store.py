@@ -10,9 +10,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dsconfig.cli.arguments import tell_exit_codes
 from dsconfig.cli.elastic.arguments import add_token, guarded, with_torch
 from dsconfig.cli.errors import CLEAN
-from dsconfig.cli.parser import tell_exit_codes
 from elastic.agent.errors import EXIT_CODES
 
 if TYPE_CHECKING:

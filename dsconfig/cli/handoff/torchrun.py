@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dsconfig.cli.handoff.elastic_job import plan_of, read_config
-from dsconfig.render.printable import printable
+from dsconfig.render.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

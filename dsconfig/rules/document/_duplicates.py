@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from dsconfig.core.diagnostic import Fix, Replace
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.document import Document, Node, Problem
-from dsconfig.document.edit import EditError, Editor, editor
+from dsconfig.document.edit import Editor, editor
+from dsconfig.document.text_edit import EditError
 
 
 class Duplicate(NamedTuple):

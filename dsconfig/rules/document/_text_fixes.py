@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from dsconfig.core.diagnostic import Fix, Replace, Set
 from dsconfig.document import Document, Problem, Span
-from dsconfig.document.encoding import in_quotes
+from dsconfig.document.reader import in_quotes
 from dsconfig.rules.document._group_problems import json_word, python_word
 
 _AMBIGUOUS = re.compile(r"[,:{}\[\]\"'\\]|\A(?:true|false|none)\Z", re.IGNORECASE)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dsconfig.core.file_bytes import MAX_SIZE
 from dsconfig.core.wording import kind
 from dsconfig.document import MAX_DEPTH, MAX_VALUES
-from dsconfig.document.encoding import wide_encoding
+from dsconfig.document.reader import wide_encoding
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules.document._text_problems import BEYOND, READ, is_binary, problems, says

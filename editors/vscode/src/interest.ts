@@ -5,7 +5,7 @@ import { Disposable, type TextDocument, workspace } from "vscode";
 /** Languages in which configs and launch files are written. */
 export const LANGUAGES = ["deepspeed-json", "json", "jsonc", "hjson", "yaml", "shellscript"];
 const OWN = "deepspeed-json";
-/** Names of configs (`dsconfig/lsp/detect_new_config.py`), and words that one of our texts has (`evaluation/recognition.py`). */
+/** Names of configs (`dsconfig/lsp/document_filter.py`), and words that one of our texts has (`evaluation/recognition.py`). */
 const NAMES = new RegExp(__NAMES__, "i");
 const WORDS = new RegExp(__WORDS__, "i");
 /** Documents of other kinds are not files: a comparison's other side, a server's output. */

@@ -1,0 +1,126 @@
+"""LSP basics: positions and ranges, URIs, and error codes."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import quote, unquote, urlsplit
+
+from dsconfig.document.document import LINE_END, line_starts
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json, JsonObject
+
+
+# Places in a text as the protocol counts them: lines and characters from 0, in units of a coding.
+
+Encoding: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
+ENCODINGS: tuple[Encoding, ...] = ("utf-8", "utf-16", "utf-32")
+"""Preferred first; a client that names none means UTF-16."""
+
+
+class Lines:
+    """A text with its lines: offsets in code points become positions of the protocol, and the reverse."""
+
+    __slots__ = ("_is_plain", "_starts", "encoding", "text")
+
+    def __init__(self, text: str, encoding: Encoding) -> None:
+        self.text, self.encoding = text, encoding
+        self._starts = line_starts(text)
+        self._is_plain = encoding == "utf-32" or text.isascii()
+        """Whether every character is one unit."""
+
+    @property
+    def count(self) -> int:
+        """The number of lines."""
+        return len(self._starts)
+
+    def position(self, offset: int) -> JsonObject:
+        """The position of an offset."""
+        line = bisect_right(self._starts, offset) - 1
+        before = self.text[self._starts[line] : offset]
+        return {"line": line, "character": len(before) if self._is_plain else self._units(before)}
+
+    def range(self, start: int, end: int) -> JsonObject:
+        """The range between two offsets."""
+        return {"start": self.position(start), "end": self.position(end)}
+
+    def offset(self, position: Json) -> int:
+        """The offset of a position; of one beyond its line's end, or the text's, that end."""
+        line, character = int(position["line"]), max(0, int(position["character"]))
+        if line < 0:
+            return 0
+        if line >= len(self._starts):
+            return len(self.text)
+        start = self._starts[line]
+        end = self._starts[line + 1] if line + 1 < len(self._starts) else len(self.text)
+        text = LINE_END.split(self.text[start:end], maxsplit=1)[0]
+        return start + (min(character, len(text)) if self._is_plain else self._count(text, character))
+
+    def offsets(self, range: Json) -> tuple[int, int]:
+        """Where a range starts and ends."""
+        start, end = self.offset(range["start"]), self.offset(range["end"])
+        return min(start, end), max(start, end)
+
+    def _units(self, text: str) -> int:
+        if self.encoding == "utf-8":
+            return len(text.encode("utf-8", "surrogatepass"))
+        return len(text) + sum(char > "\uffff" for char in text)
+
+    def _count(self, text: str, units: int) -> int:
+        """How many characters take so many units; one that is cut in two counts as before the cut."""
+        taken = 0
+        for count, char in enumerate(text):
+            taken += self._units(char)
+            if taken > units:
+                return count
+        return len(text)
+
+
+# URIs of files and their paths.
+
+
+def path_of(uri: str) -> str | None:
+    """The path of a file's URI; None for any other, such as that of a text that was never saved."""
+    parts = urlsplit(uri)
+    if parts.scheme != "file":
+        return None
+    path = unquote(parts.path)
+    if os.name == "nt":
+        path = path.lstrip("/").replace("/", os.sep)
+        return f"{os.sep * 2}{parts.netloc}{os.sep}{path}" if parts.netloc else path
+    return path or None
+
+
+def uri_of(path: str) -> str:
+    """The URI of a path."""
+    path = os.path.abspath(path)
+    if os.name == "nt":
+        path = path.replace(os.sep, "/")
+        return f"file:{quote(path)}" if path.startswith("//") else f"file:///{quote(path, safe='/')}"
+    return f"file://{quote(path, safe='/')}"
+
+
+def real(name: str) -> str:
+    """The path under which a file is known, whichever way leads to it."""
+    return name if name.startswith("<") else os.path.realpath(name)
+
+
+def name_of(uri: str) -> str:
+    """What a document goes by: its path, or its URI in angle brackets, which no file has for a name."""
+    return path_of(uri) or f"<{uri}>"
+
+
+# What the protocol calls the ways in which a request comes to nothing.
+
+INVALID, NOT_FOUND, INTERNAL = -32600, -32601, -32603
+NOT_INITIALIZED, CANCELLED, REFUSED = -32002, -32800, -32803
+
+
+class RequestError(Exception):
+    """A request that cannot be answered, with the protocol's code for the reason."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
