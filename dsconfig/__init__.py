@@ -44,7 +44,7 @@ HOMES = {
     "show": "dsconfig.resolve.show",
     "json_schema": "dsconfig.schema",
     "Estimate": "dsconfig.memory.estimate",
-    "NotModelledError": "dsconfig.memory.not_modelled",
+    "NotModelledError": "dsconfig.memory.verdict",
 }
 """The module of each name, beside those of `dsconfig.model`; `make generate` writes the stub from them."""
 

@@ -14,11 +14,16 @@ from dsconfig.api import presets as presets
 from dsconfig.api.check import (
     check as check,
 )
-from dsconfig.api.config import CommentsDroppedWarning, Config
-from dsconfig.api.typed_model import ConfigError
-from dsconfig.api.config import load
+from dsconfig.api.config import (
+    CommentsDroppedWarning as CommentsDroppedWarning,
+    Config as Config,
+    load as load,
+)
 from dsconfig.api.migrate_api import (
     migrate as migrate,
+)
+from dsconfig.api.typed_model import (
+    ConfigError as ConfigError,
 )
 from dsconfig.check.compat import (
     Stretch as Stretch,
@@ -49,7 +54,7 @@ from dsconfig.fix.migrate import (
 from dsconfig.memory.estimate import (
     Estimate as Estimate,
 )
-from dsconfig.memory.not_modelled import (
+from dsconfig.memory.verdict import (
     NotModelledError as NotModelledError,
 )
 from dsconfig.model import (

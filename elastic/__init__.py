@@ -32,22 +32,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from elastic.deepspeed.candidates import get_best_candidates as get_best_candidates
-    from elastic.deepspeed.candidates import get_candidate_batch_sizes as get_candidate_batch_sizes
-    from elastic.deepspeed.candidates import get_compatible_gpus_v01 as get_compatible_gpus_v01
-    from elastic.deepspeed.candidates import get_compatible_gpus_v02 as get_compatible_gpus_v02
-    from elastic.deepspeed.candidates import get_valid_gpus as get_valid_gpus
     from elastic.deepspeed.config import ElasticityConfig as ElasticityConfig
     from elastic.deepspeed.differences import DIFFERENCES as DIFFERENCES
-    from elastic.deepspeed.environment import elasticity_enabled as elasticity_enabled
-    from elastic.deepspeed.environment import (
-        ensure_immutable_elastic_config as ensure_immutable_elastic_config,
-    )
     from elastic.deepspeed.semantics import SEMANTICS as SEMANTICS
     from elastic.deepspeed.semantics import Semantics as Semantics
     from elastic.deepspeed.semantics import semantics_for as semantics_for
     from elastic.deepspeed.solver import as_released as as_released
     from elastic.deepspeed.solver import compute_elastic_config as compute_elastic_config
+    from elastic.deepspeed.solver import elasticity_enabled as elasticity_enabled
+    from elastic.deepspeed.solver import ensure_immutable_elastic_config as ensure_immutable_elastic_config
+    from elastic.deepspeed.solver import get_best_candidates as get_best_candidates
+    from elastic.deepspeed.solver import get_candidate_batch_sizes as get_candidate_batch_sizes
+    from elastic.deepspeed.solver import get_compatible_gpus_v01 as get_compatible_gpus_v01
+    from elastic.deepspeed.solver import get_compatible_gpus_v02 as get_compatible_gpus_v02
+    from elastic.deepspeed.solver import get_valid_gpus as get_valid_gpus
     from elastic.errors import ElasticityConfigError as ElasticityConfigError
     from elastic.errors import ElasticityError as ElasticityError
     from elastic.errors import ElasticityIncompatibleWorldSize as ElasticityIncompatibleWorldSize
@@ -55,16 +53,16 @@ if TYPE_CHECKING:
     from elastic.planning.exact import keeping_batch as keeping_batch
     from elastic.planning.exact import search as search
     from elastic.planning.plan import Plan as Plan
+    from elastic.planning.plan import Row as Row
     from elastic.planning.plan import plan as plan
-    from elastic.planning.plan_row import Row as Row
     from elastic.worker.checkpoints import Checkpoints as Checkpoints
     from elastic.worker.checkpoints import Saved as Saved
+    from elastic.worker.checkpoints import universal as universal
+    from elastic.worker.checkpoints import with_universal as with_universal
     from elastic.worker.session import NotElasticError as NotElasticError
     from elastic.worker.session import Session as Session
     from elastic.worker.session import current as current
     from elastic.worker.session import is_elastic as is_elastic
-    from elastic.worker.universal_checkpoint import universal as universal
-    from elastic.worker.universal_checkpoint import with_universal as with_universal
 
 __all__ = [
     "DIFFERENCES",
@@ -101,25 +99,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "deepspeed.candidates": (
-        "get_best_candidates",
-        "get_candidate_batch_sizes",
-        "get_compatible_gpus_v01",
-        "get_compatible_gpus_v02",
-        "get_valid_gpus",
-    ),
     "deepspeed.config": ("ElasticityConfig",),
     "deepspeed.differences": ("DIFFERENCES",),
-    "deepspeed.environment": ("elasticity_enabled", "ensure_immutable_elastic_config"),
     "deepspeed.semantics": ("SEMANTICS", "Semantics", "semantics_for"),
-    "deepspeed.solver": ("as_released", "compute_elastic_config"),
+    "deepspeed.solver": (
+        "as_released compute_elastic_config elasticity_enabled ensure_immutable_elastic_config "
+        "get_best_candidates get_candidate_batch_sizes get_compatible_gpus_v01 get_compatible_gpus_v02 "
+        "get_valid_gpus"
+    ).split(),
     "errors": ("ElasticityConfigError", "ElasticityError", "ElasticityIncompatibleWorldSize"),
     "planning.exact": ("Search", "keeping_batch", "search"),
-    "planning.plan": ("Plan", "plan"),
-    "planning.plan_row": ("Row",),
-    "worker.checkpoints": ("Checkpoints", "Saved"),
+    "planning.plan": ("Plan", "Row", "plan"),
+    "worker.checkpoints": ("Checkpoints", "Saved", "universal", "with_universal"),
     "worker.session": ("NotElasticError", "Session", "current", "is_elastic"),
-    "worker.universal_checkpoint": ("universal", "with_universal"),
 }
 
 if not TYPE_CHECKING:

@@ -19,6 +19,7 @@ def texts() -> dict[str, str]:
     found: dict[str, str] = {}
     root = _made(found, "dsconfig.model.config", names.config())
     _made(found, "dsconfig.model._table", table.text(root.Config))
+    _index(found)
     from schema import prose, typed
 
     found["dsconfig/model/_prose.py"] = prose.text(root.Config)
@@ -28,7 +29,6 @@ def texts() -> dict[str, str]:
     found["dsconfig/model/__init__.py"] = names.package(root.Config)
     found["dsconfig/__init__.pyi"] = names.public(every)
     found["dsconfig/types.pyi"] = names.types(every)
-    _index(found)
     from dsconfig.schema import files
 
     return found | {f"schema/{name}": make() for name, make in files.texts().items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.model import iter_fields
-from dsconfig.model.field_docstrings import prose
+from dsconfig.model.iter_fields import prose
 from dsconfig.model.optimizer import OPTIMIZERS
 from dsconfig.model.scheduler import SCHEDULERS
 from dsconfig.model.section import Section

@@ -7,7 +7,7 @@ from typing import TypeAlias, get_type_hints
 
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NEVER, PYDANTIC_2, number
-from dsconfig.model import iter_fields, type_spec
+from dsconfig.model import iter_fields
 from dsconfig.model.key import Key, Reads, Switch
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
 from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
@@ -129,7 +129,7 @@ def _entry(field: iter_fields.Field) -> tuple[object, ...]:
 def _dated(key: Key) -> dict[str, object]:
     """What differs between releases, with the numbers of the releases."""
     return {
-        "was": tuple((number(was.until), type_spec.of(was.type)) for was in key.was),
+        "was": tuple((number(was.until), iter_fields.of(was.type)) for was in key.was),
         "defaults": tuple((number(last), value) for last, value in key.defaults),
         "aliases": tuple((a.name, number(a.since), _last(a.until)) for a in key.aliases),
         "takes": tuple((t.shapes, number(t.since), _last(t.until)) for t in key.takes),

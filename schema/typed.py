@@ -13,8 +13,8 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from dsconfig.model import field_docstrings, iter_fields, key_page
-from dsconfig.model.build_errors import taken
+from dsconfig.model import iter_fields, key_page
+from dsconfig.model.build_section import taken
 from dsconfig.model.keyinfo import section_keys
 from dsconfig.model.section import Section, is_section
 
@@ -137,7 +137,7 @@ def _said(section: type[Section], field: iter_fields.Field) -> Iterator[str]:
     told = {**dict(key_page.facts(info)), "Takes": taken(info) + (f", in {info.unit}" if info.unit else "")}
     facts = [f"- {title}: {text}" for title, text in told.items() if text and "p to" not in title]
     spans = ", ".join(key_page.span(*span) for span in info.spans)
-    prose = field_docstrings.prose(section).get(field.name, "")
+    prose = iter_fields.prose(section).get(field.name, "")
     return _docstring("\n".join([prose, "", *facts, f"- Releases: {spans}"]))
 
 

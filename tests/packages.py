@@ -31,7 +31,7 @@ PACKAGES: Mapping[str, Package] = {
         "core",
     ),
     "model": Package(
-        "the typed model: everything known of a key stands on its field; `keyinfo` and `release_view` read its light, "
+        "the typed model: everything known of a key stands on its field; `keyinfo` reads its light, "
         "generated form",
         "core",
     ),

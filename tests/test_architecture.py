@@ -45,13 +45,12 @@ ELASTIC: Mapping[str, str] = {
     "constants": "",
     "divisors": "",
     "atomic_write": "",
-    "printable": "",
     # DeepSpeed's own solver, as its releases had it; then plans upon it.
     "deepspeed": "constants divisors errors json_types",
     "planning": "constants deepspeed divisors errors json_types",
     # What a training process asks of its agent; then the agent, which alone needs torch.
     "worker": "atomic_write errors json_types",
-    "agent": "atomic_write constants errors json_types planning printable worker",
+    "agent": "atomic_write constants errors json_types planning worker",
     "launch": "agent",
     "elastic": "",
 }
@@ -76,10 +75,7 @@ HEAVY: dict[str, set[str]] = {
 """Packages that cost time to import, or that only tests may need, and the packages that may import them."""
 
 TORCH = ("elastic.agent", "elastic.launch")
-LIGHT = {
-    f"dsconfig.model.{name}"
-    for name in ("keyinfo", "release_view", "paths", "section_triggers", "torch_classes", "zero_stages")
-}
+LIGHT = {f"dsconfig.model.{name}" for name in ("key", "keyinfo", "torch_classes")}
 """What a rule may know of the model: the generated table of its keys, which needs no pydantic."""
 
 LARGEST_FILE = 600

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError, check, memory, resolve
-from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.verdict import NotModelledError
 from dsconfig.resolve.effective import effective as show
 
 LOAD = "import json, deepspeed\nds_config = json.load(open(args.config))\n"

@@ -10,8 +10,7 @@ import pytest
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS
 from dsconfig.core.wording.did_you_mean import distance, lexicon, near
-from dsconfig.model.keyinfo import ROOT
-from dsconfig.model.release_view import view
+from dsconfig.model.keyinfo import ROOT, view
 from dsconfig.rules._did_you_mean import guess
 
 RELEASE = NUMBERS["0.19.8"]

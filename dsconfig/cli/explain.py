@@ -116,7 +116,7 @@ def _containing(word: str, known: Iterable[str]) -> list[str]:
 
 
 def _paths() -> list[str]:
-    from dsconfig.model.paths import keys
+    from dsconfig.model.keyinfo import keys
 
     return list(dict.fromkeys(".".join(path) for path, _ in keys()))
 

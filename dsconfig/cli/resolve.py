@@ -93,7 +93,7 @@ def _resolve(args: argparse.Namespace) -> Run:
 
 
 def _json(config: JsonObject, release: str) -> str:
-    from dsconfig.model.release_view import may_read
+    from dsconfig.model.keyinfo import may_read
 
     for path, what in unspeakable(config):
         if may_read(path, NUMBERS[release]):

@@ -18,8 +18,7 @@ from dsconfig.evaluation.key_walk import UNREADABLE, Walk
 from dsconfig.evaluation.walk_events import UnknownKey
 from dsconfig.job.detect_consumer import Given
 from dsconfig.job.run_facts import NOTHING, Known
-from dsconfig.model.keyinfo import ROOT, child_section
-from dsconfig.model.release_view import KeyView, SectionView, find, view
+from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find, view
 
 if TYPE_CHECKING:
     from dsconfig.job.detect_consumer import Overwrite

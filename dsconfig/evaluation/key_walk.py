@@ -11,8 +11,7 @@ from dsconfig.core.releases import EVERY_RELEASE, Interval
 from dsconfig.evaluation.coercion import Coerced, Refused, read
 from dsconfig.evaluation.section_shapes import as_mapping, shapes_of
 from dsconfig.evaluation.walk_events import Coercion, KnownKey, Refusal, UnknownKey
-from dsconfig.model.keyinfo import child_section, type_named
-from dsconfig.model.release_view import KeyView, SectionView, view
+from dsconfig.model.keyinfo import KeyView, SectionView, child_section, type_named, view
 
 
 class Unreadable:

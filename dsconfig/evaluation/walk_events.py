@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.evaluation.coercion import Coerced, Refused
-from dsconfig.model.release_view import KeyView, SectionView
+from dsconfig.model.keyinfo import KeyView, SectionView
 
 
 class UnknownKey(NamedTuple):

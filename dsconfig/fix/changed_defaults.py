@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.document.edit import same
 from dsconfig.evaluation.context import Context
-from dsconfig.model.keyinfo import ROOT, child_section
-from dsconfig.model.release_view import view
+from dsconfig.model.keyinfo import ROOT, child_section, view
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import dotted
 from dsconfig.core.releases import NUMBERS, RELEASES
-from dsconfig.model.keyinfo import is_secret
-from dsconfig.model.release_view import find
+from dsconfig.model.keyinfo import find, is_secret
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath

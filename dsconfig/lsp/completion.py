@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject
     from dsconfig.lsp.cursor import Scope
     from dsconfig.lsp.workspace import Judged, Workspace
-    from dsconfig.model.release_view import KeyView, SectionView
+    from dsconfig.model.keyinfo import KeyView, SectionView
 
 _SNIPPET, _AS_IS, _ADJUST = 2, 1, 2
 _HIDDEN = frozenset(("internal", "not_json", "unread"))
@@ -183,9 +183,9 @@ def _first(key: KeyView, hand: Hand, seen: Scope) -> str:
 def _rank(section: SectionView, key: KeyView, data: Json) -> int:
     """Where a key stands among the others: what the config at hand does not read comes last."""
     if section.name == "ZeroOptimization" and isinstance(stage := data.get("stage"), int):
-        from dsconfig.model.zero_stages import READ_BY
+        from dsconfig.model.keyinfo import ZERO_STAGES
 
-        if stage not in READ_BY.get(key.info.name, (stage,)):
+        if stage not in ZERO_STAGES.get(key.info.name, (stage,)):
             return 7
     return 4 if key.info.required else 5
 

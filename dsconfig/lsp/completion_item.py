@@ -14,13 +14,13 @@ from dsconfig.consumers.accelerate_launch_file import BLOCK, is_launch_file
 from dsconfig.core.releases import RELEASES
 from dsconfig.job.dsconfig_block import EXPECTED
 from dsconfig.lsp.document_filter import begins_launch
-from dsconfig.model.key_prose import meaning
+from dsconfig.model.key_page import meaning
 from dsconfig.model.keyinfo import child_section, types_of
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject, KeyPath, Spec
     from dsconfig.lsp.cursor import Cursor, Scope
-    from dsconfig.model.release_view import KeyView, SectionView
+    from dsconfig.model.keyinfo import KeyView, SectionView
 
 
 # What completion offers: one key, value or block.

@@ -11,8 +11,7 @@ from dsconfig.core.releases import NUMBERS
 from dsconfig.document import Document, read_text
 from dsconfig.launch.format_table import SCRIPTS, format_of
 from dsconfig.lsp.document_filter import begins_launch, is_empty
-from dsconfig.model.keyinfo import ROOT, child_section, type_named
-from dsconfig.model.release_view import KeyView, SectionView, view
+from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, type_named, view
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, KeyPath, Spec

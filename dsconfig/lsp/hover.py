@@ -11,14 +11,14 @@ from dsconfig.core.releases import NEVER, name
 from dsconfig.core.wording import expected, quoted
 from dsconfig.lsp.cursor import key_of, scope
 from dsconfig.lsp.effective_values import by_key
-from dsconfig.model.key_prose import prose_of
+from dsconfig.model.key_page import prose_of
 from dsconfig.render.terminal import printable
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject, KeyPath
     from dsconfig.document import Node
     from dsconfig.lsp.workspace import Judged, Workspace
-    from dsconfig.model.release_view import KeyView
+    from dsconfig.model.keyinfo import KeyView
 
 
 # Hover: what is known of the key at the cursor, and what its value comes to.

@@ -8,10 +8,9 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.graph import Module, Tape, Tensor
+from dsconfig.memory.graph import Exchange, Module, Tape, Tensor
 from dsconfig.memory.layers import cast, kept
-from dsconfig.memory.not_modelled import NotModelledError
-from dsconfig.memory.tensor_sharding import Exchange
+from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.memory.models.shape import Shape, Work

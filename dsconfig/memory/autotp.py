@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.not_modelled import NotModelledError
-from dsconfig.memory.tensor_sharding import Exchange
+from dsconfig.memory.graph import Exchange
+from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dsconfig.core.json_types import Json
+    from dsconfig.memory.graph import Sharing
     from dsconfig.memory.models.shape import Shape, Work
-    from dsconfig.memory.tensor_sharding import Sharing
 
 KEY = "tensor_parallel.autotp_size"
 HPZ = "zero_optimization.zero_hpz_partition_size"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.memory.engines.setup import Setup

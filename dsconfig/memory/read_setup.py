@@ -9,14 +9,20 @@ from dsconfig.memory import autoep
 from dsconfig.memory.autotp import KEY as TENSOR
 from dsconfig.memory.autotp import refuse_keys
 from dsconfig.memory.engines.setup import Rule, Setup, Swapping, Third, ways_of
-from dsconfig.memory.models.decoder_variants import STYLES
-from dsconfig.memory.muon_support import refuse_muon
-from dsconfig.memory.not_modelled import NotModelledError, reason
-from dsconfig.memory.optimizers import CLIENT, CPU_CLIENT, of_client, of_config
-from dsconfig.memory.superoffload_support import super_offload
+from dsconfig.memory.models.shape import STYLES
+from dsconfig.memory.optimizers import (
+    CLIENT,
+    CPU_CLIENT,
+    of_client,
+    of_config,
+    refuse_muon,
+    refuse_zenflow,
+    super_offload,
+    zenflow_selection,
+)
 from dsconfig.memory.ulysses import KEY as SEQUENCE
 from dsconfig.memory.ulysses import SINCE as ULYSSES
-from dsconfig.memory.zenflow_support import refuse_zenflow, selection
+from dsconfig.memory.verdict import NotModelledError, reason
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -153,7 +159,7 @@ def _setup(values: Values, world: int, client: str | None, zero_init: bool, rele
         tensor=_tensor(values),
         sequence=sequence_of(values),
         super_offload=super_offload(values.values, client or values.text("optimizer.type") or "adamw"),
-        selection=selection(values.values) if values.written(f"{ZERO}zenflow") else None,
+        selection=zenflow_selection(values.values) if values.written(f"{ZERO}zenflow") else None,
         pins_optimizer=values.flag(f"{ZERO}offload_optimizer.pin_memory"),
         pins_parameters=values.flag(f"{ZERO}offload_param.pin_memory"),
         experts=experts_of(values),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.memory.attention import Heads, attend
-from dsconfig.memory.graph import Tape, Tensor
-from dsconfig.memory.not_modelled import NotModelledError
-from dsconfig.memory.tensor_sharding import Exchange
+from dsconfig.memory.graph import Exchange, Tape, Tensor
+from dsconfig.memory.layers import Heads, attend
+from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.memory.models.shape import Shape, Work

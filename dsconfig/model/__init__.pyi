@@ -8,7 +8,7 @@ from typing import Any, Literal
 from typing_extensions import Unpack
 
 from dsconfig.model import dicts
-from dsconfig.model.build_errors import (
+from dsconfig.model.build_section import (
     BuildError as BuildError,
     Problem as Problem,
 )

@@ -4,9 +4,8 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from dsconfig.model.key import Key
+from dsconfig.model.key import SCRIPT, Key
 from dsconfig.model.section import RootKeys, Section
-from dsconfig.model.section_triggers import SCRIPT
 
 
 class ActivationCheckpointing(Section):

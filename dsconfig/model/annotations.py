@@ -22,7 +22,7 @@ EXACT_INT = BeforeValidator(_exact_int)
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Accompanies a Python type where DeepSpeed checks another one: that one, as in `dsconfig.model.type_spec`."""
+    """Accompanies a Python type where DeepSpeed checks another one: that one, as in `dsconfig.model.iter_fields`."""
 
     spec: Spec
 

@@ -4,9 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconfig.model.key import Key, Takes, Was
+from dsconfig.model.key import SCRIPT, Key, Takes, Was
 from dsconfig.model.section import RootKeys, Section
-from dsconfig.model.section_triggers import SCRIPT
 
 _Directory = Annotated[str, Field(min_length=1)]
 

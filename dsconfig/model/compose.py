@@ -8,7 +8,7 @@ from typing import Literal
 
 from dsconfig.core.diagnostic import dotted
 from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
-from dsconfig.model.build_errors import BuildError, Problem, not_a_key
+from dsconfig.model.build_section import BuildError, Problem, not_a_key
 from dsconfig.model.keyinfo import keys_of, type_named
 from dsconfig.model.section import Section, plain
 from dsconfig.model.to_json_value import SAYABLE, NotJsonError, in_json

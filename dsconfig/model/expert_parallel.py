@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dsconfig.model.annotations import ABSENT, Auto, NonNegativeInt, PositiveInt
-from dsconfig.model.key import Key, Reads, Takes, Was
+from dsconfig.model.key import SCRIPT, Key, Reads, Takes, Was
 from dsconfig.model.section import RootKeys, Section
-from dsconfig.model.section_triggers import SCRIPT
 
 
 class ExpertParallel(Section):

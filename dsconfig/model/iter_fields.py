@@ -1,20 +1,27 @@
-"""The one walker over the model: section classes, their fields, and what is declared on them.
-
-The checker's table, the JSON Schema and the reference pages are made from what it yields.
-"""
+"""Iteration over the model: section classes, their fields, types and docstrings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+import inspect
+import types
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, get_args, get_origin, get_type_hints
+from functools import cache
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from dsconfig.core.json_types import Json, Spec
-from dsconfig.model import type_spec as spec
+from dsconfig.core.json_types import Json, JsonObject, Spec
+from dsconfig.model.annotations import Checked
 from dsconfig.model.key import Key
 from dsconfig.model.section import Section, is_section
+
+# The one walker over the model: section classes, their fields, and what is declared on them.
+#
+# The checker's table, the JSON Schema and the reference pages are made from what it yields.
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +38,9 @@ class Field:
 
     @property
     def spec(self) -> Spec:
-        """The type that DeepSpeed accepts, as `dsconfig.model.type_spec` writes it: no "auto" for consumers."""
-        whole = spec.of(self.annotation)
-        return spec.without_auto(whole) if self.key.fills and not self.key.auto_is_value else whole
+        """The type that DeepSpeed accepts, as `dsconfig.model.iter_fields` writes it: no "auto" for consumers."""
+        whole = of(self.annotation)
+        return without_auto(whole) if self.key.fills and not self.key.auto_is_value else whole
 
 
 def fields(section: type[Section]) -> Iterator[Field]:
@@ -127,3 +134,110 @@ def _default(value: object) -> Json:
     if value is PydanticUndefined or isinstance(value, Section):
         return None
     return value
+
+
+# Annotations of the model as plain tuples, the form in which the checker's table holds types.
+#
+# ("bool",) ("str",) ("path",) ("null",) ("any",) "path" is a string that becomes a pathlib.Path ("never",)
+# refuses every JSON value ("int", ge, gt, le, lt) ("float", ge, gt, le, lt) a bound that is not set is None
+# ("enum", member, …) strings, integers, booleans ("list", item) ("map", value) ("section", class name)
+# ("union", arm, …)
+
+_BOUNDS = ("ge", "gt", "le", "lt")
+_PLAIN: dict[object, str] = {bool: "bool", str: "str", type(None): "null", Any: "any", object: "any"}
+
+
+def of(annotation: object) -> Spec:
+    """The spec of an annotation.
+
+    Raises:
+        TypeError: the annotation is outside the model's vocabulary.
+    """
+    if get_origin(annotation) is Annotated:
+        inner, *metadata = get_args(annotation)
+        instead = [item.spec for item in metadata if isinstance(item, Checked)]
+        return instead[0] if instead else _bounded(of(inner), metadata)
+    if annotation is int or annotation is float:
+        return (annotation.__name__, None, None, None, None)
+    if is_section(annotation):
+        return ("section", annotation.__name__)
+    if annotation in _PLAIN:
+        return (_PLAIN[annotation],)
+    return _generic(annotation)
+
+
+def without_auto(spec: Spec) -> Spec:
+    """The spec without its arm for "auto"."""
+    if spec[0] != "union":
+        return spec
+    arms = [arm for arm in spec[1:] if arm != ("enum", "auto")]
+    return arms[0] if len(arms) == 1 else ("union", *arms)
+
+
+def _generic(annotation: object) -> Spec:
+    origin = get_origin(annotation)
+    build = _GENERIC.get(origin)
+    if build is None:
+        raise TypeError(f"{annotation!r} is not in the vocabulary of the model")
+    return build(get_args(annotation))
+
+
+def _union(arms: tuple[object, ...]) -> Spec:
+    flat: list[Spec] = []
+    for arm in map(of, arms):
+        flat.extend(arm[1:] if arm[0] == "union" else [arm])
+    return ("union", *flat)
+
+
+_GENERIC: dict[object, Callable[[tuple[object, ...]], Spec]] = {
+    Literal: lambda args: ("enum", *args),
+    list: lambda args: ("list", of(args[0])),
+    tuple: lambda args: ("list", of(args[0])),
+    dict: lambda args: ("map", of(args[1])),
+    Union: _union,
+    types.UnionType: _union,
+}
+
+
+def _bounded(spec: Spec, metadata: list[object]) -> Spec:
+    """`spec` with the bounds that stand in `metadata`, as pydantic or annotated_types write them."""
+    found: JsonObject = {}
+    for item in metadata:
+        parts = item.metadata if isinstance(item, FieldInfo) else [item]
+        for part in parts:
+            found.update({name: getattr(part, name) for name in _BOUNDS if hasattr(part, name)})
+    if not found:
+        return spec
+    if spec[0] not in ("int", "float"):
+        raise TypeError(f"bounds {found} on {spec}: constrain the numeric arm")
+    return (spec[0], *(found.get(name) for name in _BOUNDS))
+
+
+# What stands under each field of the model, for what is generated; `dsconfig.model.key_page` holds the
+# rest.
+
+
+@cache
+def prose(section: type[Section]) -> dict[str, str]:
+    """The docstring under each field, by JSON key, read from the source: importing the model skips that."""
+    found: dict[str, str] = {}
+    for cls in reversed(section.__mro__):
+        if issubclass(cls, Section) and cls is not Section:
+            found.update(_docstrings(cls))
+    return {field.name: found[field.attribute] for field in fields(section) if field.attribute in found}
+
+
+def _docstrings(cls: type[Section]) -> Iterator[tuple[str, str]]:
+    if not inspect.get_annotations(cls):  # `Config`, which only combines others
+        return
+    tree = ast.parse(inspect.getsource(cls))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    for field, text in pairwise(body):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+            and isinstance(text.value.value, str)
+        ):
+            yield field.target.id, " ".join(text.value.value.split())

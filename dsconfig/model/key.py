@@ -1,10 +1,4 @@
-"""`Key`: everything known of a key apart from its type, default and description; and how a section is read.
-
-A field of the model is the only place that knows a key. Its annotation is what the newest release that reads
-the key accepts, its default what DeepSpeed uses when the key is absent, its docstring the description, and
-`Key` the rest: releases, unit, aliases, replacement, earlier types, who fills "auto". `schema.generate` turns
-all of it into the table that the checker works on, which `dsconfig.model.keyinfo` reads.
-"""
+"""`Key`: everything known of a key apart from its type, default and description."""
 
 from __future__ import annotations
 
@@ -12,6 +6,13 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from dsconfig.core.json_types import Json
+
+# `Key`: everything known of a key apart from its type, default and description; and how a section is read.
+#
+# A field of the model is the only place that knows a key. Its annotation is what the newest release that reads
+# the key accepts, its default what DeepSpeed uses when the key is absent, its docstring the description, and
+# `Key` the rest: releases, unit, aliases, replacement, earlier types, who fills "auto". `schema.generate` turns
+# all of it into the table that the checker works on, which `dsconfig.model.keyinfo` reads.
 
 Filler: TypeAlias = Literal["transformers", "accelerate"]
 """A consumer that replaces "auto" with a value of its own."""
@@ -107,7 +108,7 @@ class Key:
     """A sibling key: where it is present, DeepSpeed's hand-written readers do not look at this one."""
     opened_by: str | None = None
     """What makes an engine look at the value, or into the section: the dotted path of a key that is on, or
-    one of `dsconfig.model.section_triggers`. None: every engine looks."""
+    one of `dsconfig.model.key`. None: every engine looks."""
     aliases: tuple[Alias, ...] = ()
     unit: str | None = None
     was: tuple[Was, ...] = ()
@@ -167,3 +168,11 @@ class Reads:
 
 
 HAND = (Reads("hand"),)
+
+
+# What makes an engine look at a value or into a section, besides the switches in the config.
+
+SCRIPT = "script"
+"""A call in the script, a kind of model, a tool: nothing that the config shows."""
+HALF = "half precision"
+"""Casting the model to half precision."""

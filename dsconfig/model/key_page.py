@@ -1,15 +1,20 @@
-"""Everything known of one key, as Markdown: what `dsconfig explain zero_optimization.stage` shows."""
+"""Markdown page of one key, as `dsconfig explain zero_optimization.stage` shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from dsconfig.core.releases import EVERY_RELEASE, NEVER, name
 from dsconfig.core.wording import expected, one_of, quoted
-from dsconfig.model._prose import SOURCES
-from dsconfig.model.key_prose import prose_of
-from dsconfig.model.keyinfo import KeyInfo, TypeInfo, types_of
-from dsconfig.model.paths import keys
+from dsconfig.model._prose import MEANS, OWNERS, PROSE, SOURCES
+from dsconfig.model.keyinfo import KeyInfo, TypeInfo, keys, types_of
+
+if TYPE_CHECKING:
+    from dsconfig.core.json_types import Json
+
+
+# Everything known of one key, as Markdown: what `dsconfig explain zero_optimization.stage` shows.
 
 
 def describe(path: str) -> str | None:
@@ -127,3 +132,19 @@ def _source(info: KeyInfo) -> str:
     """Where DeepSpeed reads the key."""
     whole, own = SOURCES[info.section]
     return own.get(info.name, whole)
+
+
+# What each key does and what its words stand for, without the model behind it: what editors show at once.
+
+
+def prose_of(info: KeyInfo) -> str:
+    """What the key does."""
+    owners = OWNERS.get(info.section, (info.section,))
+    return next((PROSE[owner][info.name] for owner in owners if info.name in PROSE[owner]), "")
+
+
+def meaning(info: KeyInfo, word: Json) -> str:
+    """What a word of the key stands for; empty where nothing is said of it."""
+    known = MEANS.get(info.section, {}).get(info.name, ())
+    # True equals 1, and a stage is not a switch.
+    return next((told for each, told in known if each == word and type(each) is type(word)), "")

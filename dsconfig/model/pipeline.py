@@ -5,9 +5,8 @@ from typing import Annotated
 from pydantic import Field
 
 from dsconfig.model.annotations import Auto
-from dsconfig.model.key import Key, Reads
+from dsconfig.model.key import SCRIPT, Key, Reads
 from dsconfig.model.section import RootKeys, Section
-from dsconfig.model.section_triggers import SCRIPT
 
 
 class Pipeline(Section):

@@ -5,9 +5,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import ConfigDict, Field
 
 from dsconfig.model.annotations import DERIVED, Auto
-from dsconfig.model.key import Key, Reads, Takes, Was
+from dsconfig.model.key import HALF, Key, Reads, Takes, Was
 from dsconfig.model.section import RootKeys, Section
-from dsconfig.model.section_triggers import HALF
 
 _HALF, _BRAIN = "IEEE half precision", "bfloat16: the range of fp32, fewer digits"
 _FULL, _BYTE = "full precision", "8-bit integers"

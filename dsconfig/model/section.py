@@ -74,7 +74,7 @@ class Section(BaseModel):
             if name.startswith("_"):
                 super().__setattr__(name, value)
                 return
-            from dsconfig.model.section_input import take, typed_params
+            from dsconfig.model.build_section import take, typed_params
 
             given = {"type": getattr(self, "type", None), name: value} if name == "params" else {name: value}
             taken = take(type(self), self.OWN_WORDS, given)
@@ -94,7 +94,7 @@ class Section(BaseModel):
         """Take Python's values, build, and keep how everything was written."""
         if not isinstance(data, dict) or not data:
             return build(data)
-        from dsconfig.model.section_input import take
+        from dsconfig.model.build_section import take
 
         taken = take(cls, cls.OWN_WORDS, data)
         try:
@@ -216,7 +216,7 @@ def is_section(annotation: object) -> TypeGuard[type[Section]]:
 
 def _for_users(section: type[Section], values: Mapping[str, object], error: ValidationError) -> Exception:
     """The error in words of the config; pydantic knows only its own."""
-    from dsconfig.model.build_errors import KIND, build_error, in_words
+    from dsconfig.model.build_section import KIND, build_error, in_words
     from dsconfig.model.keyinfo import keys_of
 
     if any(each["type"] != KIND for each in error.errors(include_url=False)):

@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from dsconfig.model.annotations import ABSENT, Names, PythonObject
-from dsconfig.model.key import Alias, Key, Reads
+from dsconfig.model.key import SCRIPT, Alias, Key, Reads
 from dsconfig.model.section import RootKeys, Section
-from dsconfig.model.section_triggers import SCRIPT
 
 _STRICT = (Reads("pydantic", since="0.16.4", unknown="rejected", drops_auto=True),)
 

@@ -66,7 +66,7 @@ def known_config(known: Known) -> Mapping[str, Json] | None:
         return named
     path = model_files.config_at(named)
     if path is None:
-        from dsconfig.memory.models.hub_names import preset_of
+        from dsconfig.memory.models.model_zoo import preset_of
 
         shape = preset_of(named)
         return {"hidden_size": shape.hidden} if shape else None

@@ -11,8 +11,7 @@ from dsconfig.core.batch_triplet import MICRO, STEPS
 from dsconfig.core.batch_triplet import TRAIN as BATCH
 from dsconfig.memory.estimate import Estimate, Room
 from dsconfig.memory.models.registry import record
-from dsconfig.memory.not_modelled import NotModelledError
-from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN
+from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import ResolveError
 from dsconfig.resolve.memory_changes import After, Change, over, set_to, steps_of
 from dsconfig.resolve.memory_request import Options, Question, ask

@@ -17,7 +17,7 @@ from dsconfig.launch.find_jobs import job_of
 from dsconfig.launch.job_arguments import jobs_behind, jobs_naming
 from dsconfig.launch.model_argument import ADAPTED, TARGETS, found_from, named, tuning
 from dsconfig.launch.training_arguments import plain
-from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.verdict import NotModelledError
 from dsconfig.resolve.lora import adapter_of
 from dsconfig.resolve.unmodelled import of_optimizer, optimizer_of, unmodelled
 

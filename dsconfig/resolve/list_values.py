@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dsconfig.model.keyinfo import ROOT, child_section, type_named
-from dsconfig.model.release_view import KeyView, SectionView, view
+from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, type_named, view
 from dsconfig.resolve.replaced_values import Origins, Value
 
 if TYPE_CHECKING:

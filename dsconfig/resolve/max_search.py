@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsconfig.memory.estimate import Room
-from dsconfig.memory.not_modelled import NotModelledError
-from dsconfig.memory.verdict import EXCEEDS, FITS, RANK, UNKNOWN
+from dsconfig.memory.verdict import EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import UnfilledError
 from dsconfig.resolve.memory_request import Options, Question, ask
 from dsconfig.resolve.override_micro_batch import LONGEST

@@ -24,11 +24,10 @@ from dsconfig.memory.estimate import ANY, Estimate, Room, estimate
 from dsconfig.memory.memory_ledger import ExceededError
 from dsconfig.memory.models.registry import weights_of
 from dsconfig.memory.models.shape import Shape, Work
-from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.optimizers import zenflow_section as zenflow
 from dsconfig.memory.read_setup import OFFLOADED, SECTIONS, Values, setup_of, usual_client
 from dsconfig.memory.ulysses import KEY as SEQUENCE
-from dsconfig.memory.verdict import MADE
-from dsconfig.memory.zenflow_support import written as zenflow
+from dsconfig.memory.verdict import MADE, NotModelledError
 from dsconfig.resolve.asked_config import reading
 from dsconfig.resolve.effective import effective
 from dsconfig.resolve.launch_overrides import Told, is_reentrant, told

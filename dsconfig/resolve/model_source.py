@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.job.model_files import CONFIG, config_at, read
-from dsconfig.memory.models.hub_names import preset_of, similar
+from dsconfig.memory.models.model_zoo import preset_of, similar
 from dsconfig.memory.models.shape import Shape
-from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.verdict import NotModelledError
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
@@ -31,7 +31,7 @@ def of_sizes(parameters: int, hidden: int, layers: int, *, heads: int = 0, vocab
     Raises:
         ValueError: there is no such model.
     """
-    from dsconfig.memory.models.presets import like
+    from dsconfig.memory.models.model_zoo import like
 
     return like(parameters, hidden, layers, heads=heads, vocabulary=vocabulary)
 

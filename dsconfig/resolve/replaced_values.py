@@ -14,8 +14,7 @@ from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
 from dsconfig.evaluation.walk_events import Coercion, Refusal
 from dsconfig.launch.program_writes import overwrite_of
-from dsconfig.model.keyinfo import secrets
-from dsconfig.model.release_view import KeyView, SectionView
+from dsconfig.model.keyinfo import KeyView, SectionView, secrets
 from dsconfig.resolve.blocking_findings import report_on
 from dsconfig.resolve.derived import derivations
 from dsconfig.resolve.derived.derivation import given

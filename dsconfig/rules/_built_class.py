@@ -7,8 +7,7 @@ from functools import lru_cache
 from dsconfig.core.json_types import JsonObject, NamedTuple
 from dsconfig.evaluation.context import Context
 from dsconfig.model import torch_classes
-from dsconfig.model.keyinfo import TypeInfo, type_named, types_of
-from dsconfig.model.release_view import KeyView, view
+from dsconfig.model.keyinfo import KeyView, TypeInfo, type_named, types_of, view
 from dsconfig.rules._offload import offloaded
 
 _IN_TORCH = {"Optimizer": "torch.optim", "Scheduler": "torch.optim.lr_scheduler"}

@@ -9,8 +9,7 @@ from dsconfig.core.json_types import Json, NamedTuple, Spec
 from dsconfig.core.wording.did_you_mean import LONGEST, WAYS, Lexicon, Near, lexicon, nearest, plain
 from dsconfig.evaluation.coercion import read
 from dsconfig.evaluation.section_shapes import shapes_of
-from dsconfig.model.keyinfo import section_keys
-from dsconfig.model.release_view import KeyView, SectionView
+from dsconfig.model.keyinfo import KeyView, SectionView, section_keys
 
 
 class Guess(NamedTuple):

@@ -192,7 +192,7 @@ def _described(shown: str, config: Mapping[str, Json]) -> Model:
 
 def _of_name(name: str) -> Model:
     """A model of published sizes."""
-    from dsconfig.memory.models.hub_names import preset_of
+    from dsconfig.memory.models.model_zoo import preset_of
 
     found = preset_of(name)
     if found is None:

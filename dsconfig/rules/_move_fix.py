@@ -14,8 +14,7 @@ from dsconfig.core.json_types import Json, JsonObject, KeyPath
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import MISSING, Context
 from dsconfig.evaluation.key_walk import Walk
-from dsconfig.model.keyinfo import ROOT, child_section
-from dsconfig.model.release_view import find, view
+from dsconfig.model.keyinfo import ROOT, child_section, find, view
 
 _DECIDES = ("type", "strict")
 """What stands beside a key and decides how it is read."""

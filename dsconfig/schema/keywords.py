@@ -44,7 +44,7 @@ def _any_case(word: str) -> str:
     return "".join(f"[{letter.upper()}{letter.lower()}]" if letter.isalpha() else letter for letter in word)
 
 
-# What a type takes, as JSON Schema; types are as `dsconfig.model.type_spec` writes them.
+# What a type takes, as JSON Schema; types are as `dsconfig.model.iter_fields` writes them.
 
 Refer: TypeAlias = "Callable[[str, frozenset[str]], Schema]"
 """Gives the reference to a section that may also be of certain shapes."""

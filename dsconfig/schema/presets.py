@@ -16,7 +16,7 @@ from dsconfig.consumers.registry import BY_NAME
 from dsconfig.core import releases
 from dsconfig.job.detect_consumer import of_content
 from dsconfig.job.dsconfig_block import KEY
-from dsconfig.model.paths import along
+from dsconfig.model.keyinfo import along
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject

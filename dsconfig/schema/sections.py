@@ -13,10 +13,9 @@ from dsconfig.evaluation.docstring import docstring
 from dsconfig.evaluation.schema_condition import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written
 from dsconfig.model import iter_fields
 from dsconfig.model.config import Config
-from dsconfig.model.field_docstrings import prose
-from dsconfig.model.keyinfo import KeyInfo, child_section, section_keys, types_of
+from dsconfig.model.iter_fields import prose
+from dsconfig.model.keyinfo import KeyInfo, KeyView, SectionView, child_section, section_keys, types_of, view
 from dsconfig.model.optimizer import OPTIMIZERS, OptimizerType
-from dsconfig.model.release_view import KeyView, SectionView, view
 from dsconfig.model.scheduler import SCHEDULERS, SchedulerType
 from dsconfig.rules import RULES
 from dsconfig.schema import keywords, snippets

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.core.releases import Target, name
-from dsconfig.model.keyinfo import child_section
-from dsconfig.model.release_view import SectionView, view
+from dsconfig.model.keyinfo import SectionView, child_section, view
 from dsconfig.schema import presets
 from dsconfig.schema.keywords import Schema
 

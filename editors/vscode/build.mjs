@@ -19,7 +19,7 @@ from dsconfig.document.file_names import CONFIGS
 from dsconfig.launch.detect_config import TYPICAL, UNMISTAKABLE
 from dsconfig.lsp.document_filter import CONFIG, LAUNCH
 from dsconfig.core.releases import RELEASES
-from dsconfig.memory.models.presets import NAMES
+from dsconfig.memory.models.model_zoo import NAMES
 words = "|".join(["deepspeed", "[$]dsconfig", "dsconfig:", LAUNCH, *sorted(UNMISTAKABLE | TYPICAL)])
 print(json.dumps({
     "version": __version__, "site": SITE, "patterns": CONFIGS, "releases": RELEASES, "models": NAMES,

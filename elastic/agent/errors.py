@@ -1,10 +1,20 @@
-"""How a node's part of a job can end other than by success, with the exit code of each."""
+"""How a node's part of a job can end, by error or in order, with the exit code of each."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from elastic.printable import printable
+from elastic.agent.state import State
+
+# Text that another machine wrote, made safe to show on a terminal and in a log.
+
+
+def printable(text: str) -> str:
+    """The text on one line; terminal escapes and all else that cannot be seen are written out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+# How a node's part of a job can end other than by success, with the exit code of each.
 
 SUCCEEDED: Final = 0
 
@@ -69,3 +79,26 @@ class TooFewNodesError(AgentError):
     """No group could be formed in time."""
 
     code = 5
+
+
+# How this node's part of a job ends though nothing went wrong on it.
+
+LATE = " before this node came: there is nothing to do here, and another job needs another `--rdzv-id`"
+
+
+class JobSucceeded(Exception):  # noqa: N818 - not an error
+    """The job has ended well without needing this node (any more)."""
+
+
+class Drained(Exception):  # noqa: N818 - not an error
+    """This node was asked to leave, and may go now."""
+
+
+def raise_if_failed(state: State, *, came_late: bool = False) -> None:
+    """Raise, on every node alike, what ended a job that did not succeed."""
+    outcome = state.outcome
+    if outcome is None or outcome.kind == "succeeded":
+        return
+    if outcome.kind == "refused":
+        raise RefusedError(outcome.text)  # the same words on every node, whenever it came
+    raise TrainingFailedError(outcome.text + (LATE if came_late else ""))

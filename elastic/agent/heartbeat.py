@@ -20,8 +20,7 @@ from functools import partial
 
 from elastic.agent import transitions
 from elastic.agent.errors import AgentError, HostError, StoreLostError
-from elastic.agent.failure_detector import FailureDetector, watched_by
-from elastic.agent.peer_evidence import Evidence, Silence
+from elastic.agent.failure_detector import Evidence, FailureDetector, Silence, watched_by
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State

@@ -1,17 +1,22 @@
-"""`Job`: what every node must agree on, and which numbers of nodes the plan admits."""
+"""`Job`: what every node must agree on, and which sizes the plan admits; `LocalNode`: this node's part."""
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from elastic import constants as c
 from elastic.agent.errors import RefusedError, SettingsError
+from elastic.agent.settings import RendezvousSettings
 from elastic.errors import ElasticityError, ElasticityIncompatibleWorldSize
 from elastic.json_types import Json
-from elastic.planning.plan import Plan, plan
-from elastic.planning.plan_row import Row
+from elastic.planning.plan import Plan, Row, plan
+
+# `Job`: what every node must agree on, and which numbers of nodes the plan admits.
 
 Policy = Literal["standby", "wait", "fail"]
 """At an inadmissible number of nodes: the largest admissible number trains; all wait; the job ends."""
@@ -140,3 +145,26 @@ class Job:
             "max-restarts": self.max_restarts,
         }
         return {**block, **own}
+
+
+# `LocalNode`: who this node is, and for which job.
+
+
+def _unique_name() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """What stays the same for as long as this node takes part in the job."""
+
+    job: Job
+    settings: RendezvousSettings
+    run_id: str
+    """The job's name in the store."""
+    host: str
+    """The address at which the other nodes reach this one."""
+    folder: str
+    """For what its workers need: the socket of their agent, their lease, their config."""
+    name: str = field(default_factory=_unique_name)
+    """What the other nodes call this one."""

@@ -17,16 +17,15 @@ from elastic.agent.drain import Drain
 from elastic.agent.errors import AgentError
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
+from elastic.agent.job import LocalNode
 from elastic.agent.joiner import Joiner
-from elastic.agent.local_node import LocalNode
 from elastic.agent.rank_assignment import RankAssignment, assign_rank, worker_environment
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.round_monitor import RoundMonitor
 from elastic.agent.state import State
 from elastic.agent.state_store import StateStore
 from elastic.agent.store_calls import Store
-from elastic.agent.worker_requests import WorkerRequests
-from elastic.agent.worker_server import WorkerServer
+from elastic.agent.worker_server import WorkerRequests, WorkerServer
 
 EVENTS = "events.jsonl"
 

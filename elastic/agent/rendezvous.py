@@ -1,8 +1,4 @@
-"""`PlanRendezvous`: a `Node` as torch's rendezvous handler.  Imports torch.
-
-Only the documented interface is used (`torch/distributed/elastic/rendezvous/api.py`, `RendezvousHandler`,
-`RendezvousInfo`, `RendezvousStoreInfo`): overriding private methods of the agent is what broke DeepSpeed's.
-"""
+"""`PlanRendezvous`: a `Node` as torch's rendezvous handler. Imports torch."""
 
 from __future__ import annotations
 
@@ -14,8 +10,10 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import NoReturn
 
+from torch.distributed import Store
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo
@@ -23,17 +21,18 @@ from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo
 
 from elastic.agent.drain import Drain
 from elastic.agent.endpoint import Endpoint, open_to_others, own_address
-from elastic.agent.errors import AgentError, HostError, SettingsError
-from elastic.agent.exit_reasons import Drained, JobSucceeded
-from elastic.agent.job import Job
-from elastic.agent.local_node import LocalNode
+from elastic.agent.errors import AgentError, Drained, HostError, JobSucceeded, SettingsError, printable
+from elastic.agent.job import Job, LocalNode
 from elastic.agent.node import Node
-from elastic.agent.round_store import RoundStore
 from elastic.agent.secret_variables import withhold
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.store import connect_store, host_if_ours
 from elastic.agent.torch_releases import end_well, spare_the_ranks
-from elastic.printable import printable
+
+# `PlanRendezvous`: a `Node` as torch's rendezvous handler.  Imports torch.
+#
+# Only the documented interface is used (`torch/distributed/elastic/rendezvous/api.py`, `RendezvousHandler`,
+# `RendezvousInfo`, `RendezvousStoreInfo`): overriding private methods of the agent is what broke DeepSpeed's.
 
 LINGER = 10.0
 """Seconds that the node which hosts the store waits at the end for the others to leave."""
@@ -183,3 +182,28 @@ def _make_folder() -> str:
         return tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp")
     except OSError as error:
         raise SettingsError(f"no temporary folder can be made: {error}") from None
+
+
+# `RoundStore`: what torch's agent gets as the store of a round.  Imports torch.
+
+
+class RoundStore(Store):
+    """A store that keeps nothing: torch's exit barrier, which alone uses it, is passed at once.
+
+    torch enters it when all workers of the node have ended well, and waits 300 s for a node that was killed
+    since (`elastic/agent/server/api.py`, `SimpleElasticAgent._exit_barrier`).  Here the job's state says when
+    all have ended (`Node.succeed`), and who was lost.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used = False
+        """Whether the workers have ended well."""
+
+    def add(self, _key: str, _value: int) -> int:
+        """Never the last one, who would tell the others."""
+        self.used = True
+        return 0
+
+    def wait(self, _keys: list[str], *_timeout: timedelta) -> None:
+        """At once."""

@@ -6,10 +6,10 @@ from functools import partial
 
 from elastic.agent import transitions
 from elastic.agent.drain import Drain
+from elastic.agent.errors import Drained, raise_if_failed
 from elastic.agent.event_log import EventLog
-from elastic.agent.exit_reasons import Drained, raise_if_failed
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.local_node import LocalNode
+from elastic.agent.job import LocalNode
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.stall_watch import StallWatch
 from elastic.agent.state import Cause

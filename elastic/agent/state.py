@@ -1,20 +1,22 @@
-"""`State`: what all nodes of a job agree on, one JSON document in the job's store.
-
-A *member* is a node that is present.  It has *arrived* when it has no workers running and wants the next
-round. A *group* is the members that train in a *round*; the other members are on standby.
-"""
+"""`State`: what all nodes of a job agree on, one JSON document in the job's store, packed where it is long."""
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args
 
-from elastic.agent.compression import pack, unpack
 from elastic.json_types import Json
+
+# `State`: what all nodes of a job agree on, one JSON document in the job's store.
+#
+# A *member* is a node that is present. It has *arrived* when it has no workers running and wants the next
+# round. A *group* is the members that train in a *round*; the other members are on standby.
 
 _Row = TypeVar("_Row", "Member", "Outcome", "Event")
 
@@ -212,3 +214,36 @@ def decode(text: str | bytes) -> State:
         return _typed(State(**read))
     except (TypeError, KeyError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"not the state of a job: {error}") from error
+
+
+# Long texts packed for the store, which takes text: zlib in base64; short ones stay readable.
+
+SHORT = 4096
+"""Characters of a text that is left as it is; it does not begin with the mark."""
+LONGEST = 1 << 26
+"""Characters of a text that is unpacked: a few bytes can stand for any number."""
+_MARK = "z"
+_LEVEL = 1
+"""A tenth larger than at 6, in a small part of its time: all nodes that form a group wait for it."""
+
+
+def pack(text: str) -> str:
+    """The text as it is kept; `text` is ASCII."""
+    if len(text) < SHORT:
+        return text
+    return _MARK + base64.b64encode(zlib.compress(text.encode("ascii"), _LEVEL)).decode("ascii")
+
+
+def unpack(packed: str | bytes) -> str:
+    """What `pack` was given.  Raises `ValueError` for anything else."""
+    kept = packed.decode("ascii") if isinstance(packed, bytes) else packed
+    if not kept.startswith(_MARK):
+        return kept
+    unpacker = zlib.decompressobj()
+    try:
+        text = unpacker.decompress(base64.b64decode(kept[len(_MARK) :], validate=True), LONGEST)
+    except zlib.error as error:
+        raise ValueError(str(error)) from None
+    if not unpacker.eof or unpacker.unused_data or len(text) < SHORT:
+        raise ValueError("it was cut short, or is longer than any job's")
+    return text.decode("ascii")

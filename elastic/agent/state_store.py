@@ -1,9 +1,4 @@
-"""`StateStore`: the job's state in its store, changed only by compare-and-set.
-
-Works with any store that has the few calls of `Store`: torch's, or a dict in a test.  Beside the state stand
-the nodes' heartbeats and a *hint*, the revision of the state or an earlier one: it is small, so that a job of
-hundreds of nodes does not read its whole state many times a second.
-"""
+"""`StateStore`: the job's state in its store, changed by compare-and-set; `Mailbox` for requests of many nodes."""
 
 from __future__ import annotations
 
@@ -15,12 +10,16 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from elastic.agent.bounded_call import BoundedCaller
 from elastic.agent.errors import SettingsError, StoreLostError
-from elastic.agent.mailbox import Mailbox
-from elastic.agent.requests import Request
+from elastic.agent.requests import Request, decode_all, encode_all
 from elastic.agent.state import State, decode
-from elastic.agent.store_calls import Store
+from elastic.agent.store_calls import BoundedCaller, Store
+
+# `StateStore`: the job's state in its store, changed only by compare-and-set.
+#
+# Works with any store that has the few calls of `Store`: torch's, or a dict in a test. Beside the state
+# stand the nodes' heartbeats and a *hint*, the revision of the state or an earlier one: it is small, so
+# that a job of hundreds of nodes does not read its whole state many times a second.
 
 _T = TypeVar("_T")
 
@@ -180,3 +179,61 @@ class StateStore:
         except ValueError as error:
             reason = f"the store's job `{self._run_id}` is not one of this release: {error}"
             raise SettingsError(f"{reason}; run the same release of dsconfig on every node") from None
+
+
+# `Mailbox`: where nodes leave their requests when many want to change the state at once.
+#
+# Whoever changes the state next grants all that are there. So a group of thousands forms in dozens of
+# changes; if each node made its own, it would wait for those of all the others. Nothing depends on the
+# mail: a request that is lost here is granted by its own node.
+
+_SLOTS = 64
+"""Keys that requests are spread over; a request of etcd's gateway takes 128."""
+_ATTEMPTS = 4
+"""To leave a request in a slot, each time in another one."""
+
+
+class Mailbox:
+    """One connection's view of the requests of all nodes."""
+
+    def __init__(self, store: Store, prefix: str, writer: str) -> None:
+        self._store = store
+        self._writer = writer
+        self._made_by = f"{prefix}mailbox"
+        self._slots = [f"{prefix}mailbox/{number}" for number in range(_SLOTS)]
+        self._complete = False
+
+    def post(self, request: Request, state: State) -> None:
+        """Leave a request, unless others are always faster; `state` tells which of those there are done."""
+        if not self._is_complete() and self._store.compare_set(self._made_by, "", self._writer) == (
+            self._writer.encode()
+        ):
+            for slot in self._slots:
+                self._store.compare_set(slot, "", "")
+        for _ in range(_ATTEMPTS):
+            slot, held = random.choice(self._slots), ""
+            for _ in range(2):
+                wanted = encode_all([*_pending(held, state), request])
+                found = self._store.compare_set(slot, held, wanted).decode()
+                if found == wanted:
+                    return
+                held = found
+
+    def grant_all(self, state: State) -> State:
+        """With what all nodes asked for."""
+        if self._is_complete():
+            for text in self._store.multi_get(self._slots):
+                for request in decode_all(text):
+                    state = request.grant(state)
+        return state
+
+    def _is_complete(self) -> bool:
+        """Whether all slots can be read, which would wait for one that is missing."""
+        self._complete = self._complete or self._store.check(self._slots)
+        return self._complete
+
+
+def _pending(text: str, state: State) -> list[Request]:
+    """Those that this state has not granted; one of a later state may be yet to come."""
+    found = decode_all(text)
+    return [one for one in found if one.seen > state.revision or one.grant(state) is not state]

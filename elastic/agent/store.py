@@ -10,12 +10,11 @@ from typing import Protocol
 import torch
 from torch.distributed import TCPStore
 
-from elastic.agent.bounded_call import BoundedCaller, first_line
 from elastic.agent.endpoint import Endpoint, is_local
 from elastic.agent.errors import SettingsError, StoreLostError
 from elastic.agent.etcd_store import EtcdStore
 from elastic.agent.settings import RendezvousSettings
-from elastic.agent.store_calls import Store
+from elastic.agent.store_calls import BoundedCaller, Store, first_line
 from elastic.agent.token_store import TokenServer, TokenStore, asks_for_token
 from elastic.agent.torch_releases import libuv_takes_sockets
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import get_args
 
-from elastic.agent.peer_evidence import Evidence, Mark
+from elastic.agent.failure_detector import Evidence, Mark
 from elastic.agent.state import EVENTS_KEPT, Cause, Event, Member, Outcome, State
 
 _WORKER_FAILED = "worker failed"

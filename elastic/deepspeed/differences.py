@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elastic.deepspeed.config import ElasticityConfig
-from elastic.deepspeed.solver_result import Answer
+from elastic.deepspeed.heuristic import Answer
 from elastic.errors import ElasticityConfigError, ElasticityError, ElasticityIncompatibleWorldSize
 
 Result = tuple[Any, ...]

@@ -1,24 +1,30 @@
-"""The functions users import from `deepspeed.elasticity`, with the same signatures, results and error types.
-
-`as_released` gives a release's very answer, usable or not; `compute_elastic_config` is the same with the
-unusable ones refused (`differences` lists them all).  Source: `elasticity/elasticity.py`.
-"""
+"""Functions that users import from `deepspeed.elasticity`: same signatures, results and error types."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from elastic import constants as c
+from elastic.constants import MINIMUM_DEEPSPEED_VERSION
 from elastic.deepspeed import heuristic
 from elastic.deepspeed.config import ElasticityConfig
 from elastic.deepspeed.differences import Result, no_world_sizes, refuse_unusable
-from elastic.deepspeed.heuristic_v02 import solve_v02
+from elastic.deepspeed.heuristic import Answer, solve_v02
 from elastic.deepspeed.semantics import LATEST, Semantics
-from elastic.deepspeed.solver_result import Answer
-from elastic.deepspeed.version_check import check_target
-from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize, NoWorldSizesError
+from elastic.divisors import world_sizes
+from elastic.errors import (
+    ElasticityConfigError,
+    ElasticityError,
+    ElasticityIncompatibleWorldSize,
+    NoWorldSizesError,
+)
 from elastic.json_types import Json
+
+# The functions users import from `deepspeed.elasticity`, with the same signatures, results and error types.
+#
+# `as_released` gives a release's very answer, usable or not; `compute_elastic_config` is the same with the
+# unusable ones refused (`differences` lists them all).  Source: `elasticity/elasticity.py`.
 
 
 def compute_elastic_config(
@@ -151,3 +157,207 @@ def _chosen_micro_batch(answer: Answer, world_size: int) -> Answer:
     return Answer(
         answer.config, answer.batch_size, answer.world_sizes, micro, True, int(world_size), answer.fallback
     )
+
+
+# The two questions around the solver: is elasticity on, and did the scheduler plan with the same block?
+#
+# Source: `elasticity/elasticity.py`, `elasticity_enabled` and `ensure_immutable_elastic_config`.
+
+_COMPARED = (
+    (c.MAX_ACCEPTABLE_BATCH_SIZE, "max_acceptable_batch_size"),
+    (c.MICRO_BATCHES, "micro_batches"),
+    (c.VERSION, "version"),
+)
+
+
+def elasticity_enabled(ds_config: Mapping[str, Json]) -> bool:
+    """The `enabled` of the config's `elasticity` block as written; `False` without either."""
+    if c.ELASTICITY not in ds_config:
+        return False
+    enabled: bool = ds_config[c.ELASTICITY].get(c.ENABLED, c.ENABLED_DEFAULT)
+    return enabled
+
+
+def ensure_immutable_elastic_config(
+    runtime_elastic_config_dict: Mapping[str, Json], *, semantics: Semantics = LATEST
+) -> None:
+    """Compare the block with the one the scheduler left in `DEEPSPEED_ELASTICITY_CONFIG`.
+
+    Raises `ElasticityConfigError` where cap, micro batches or version differ, as errors of the
+    block itself do; warns where nothing was left.
+    """
+    text = os.environ.get(c.DEEPSPEED_ELASTICITY_CONFIG)
+    if text is None:
+        import logging
+
+        logging.getLogger("elastic").warning(
+            "%s is not set: the scheduler may resize this job to a world size it cannot run at",
+            c.DEEPSPEED_ELASTICITY_CONFIG,
+        )
+        return
+    import json
+
+    planned = ElasticityConfig(json.loads(text), semantics=semantics)
+    running = ElasticityConfig(runtime_elastic_config_dict, semantics=semantics)
+    for key, attribute in _COMPARED:
+        theirs, ours = getattr(planned, attribute), getattr(running, attribute)
+        if theirs != ours:
+            raise ElasticityConfigError(
+                f"the scheduler planned with `{key}` {theirs!r}, this run has {ours!r}; "
+                "an elastic job must keep its block"
+            )
+
+
+# The parts of DeepSpeed's solver that users import by themselves, under DeepSpeed's names.
+#
+# Source: `elasticity/elasticity.py`. `semantics` selects the releases whose answer is wanted.
+
+
+def get_candidate_batch_sizes(
+    base_list: Sequence[int], max_acceptable_batch_size: int, *, semantics: Semantics = LATEST
+) -> list[int]:
+    """Each base scaled by a highly composite number up to the cap; see `heuristic.candidates`."""
+    return heuristic.candidates(base_list, max_acceptable_batch_size, keeps_to_cap=semantics.keeps_to_cap)
+
+
+def get_valid_gpus(
+    batch_size: int, micro_batches: Sequence[int], min_valid_gpus: int, max_valid_gpus: int
+) -> list[int]:
+    """World sizes in the range at which `batch_size` splits into whole micro batches, ascending.
+
+    Raises `ElasticityConfigError` for more sizes, or a larger batch, than can be searched; so do the others.
+    """
+    if batch_size < 1:
+        return []
+    heuristic.require_solvable([batch_size], micro_batches, max_valid_gpus)
+    return world_sizes(batch_size, micro_batches, min_valid_gpus, max_valid_gpus)
+
+
+def get_best_candidates(
+    candidate_batch_sizes: Sequence[int],
+    micro_batches: Sequence[int],
+    min_gpus: int,
+    max_gpus: int,
+    prefer_larger: bool,
+) -> tuple[int, list[int]]:
+    """The candidate with most world sizes; raises `ElasticityConfigError` where DeepSpeed's list is empty."""
+    batch, sizes = heuristic.best_candidate(
+        candidate_batch_sizes, micro_batches, min_gpus, max_gpus, prefer_larger
+    )
+    if not sizes:
+        raise ElasticityConfigError(
+            f"none of the batch sizes {sorted(candidate_batch_sizes)} has a world size from {min_gpus} to "
+            f"{max_gpus} with micro batches {list(micro_batches)}; widen the range"
+        )
+    return batch, sizes
+
+
+def get_compatible_gpus_v01(
+    micro_batches: Sequence[int],
+    max_acceptable_batch_size: int,
+    min_gpus: int | None = None,
+    max_gpus: int | None = None,
+    prefer_larger: bool = True,
+    *,
+    semantics: Semantics = LATEST,
+) -> tuple[int, list[int]]:
+    """Batch size and world sizes of v0.1; bounds left out are 1 and the cap over the smallest micro batch.
+
+    Raises `ValueError` (before 0.5.8 `AssertionError`) where a micro batch exceeds the cap, and
+    `ElasticityConfigError` where no size is left.
+    """
+    batch, sizes = heuristic.compatible_v01(
+        micro_batches, max_acceptable_batch_size, min_gpus, max_gpus, prefer_larger, semantics
+    )
+    if not sizes:
+        raise ElasticityConfigError(
+            f"no world size from {min_gpus} to {max_gpus} splits a batch of at most "
+            f"{max_acceptable_batch_size} into micro batches of {list(micro_batches)}; widen the range"
+        )
+    return batch, sizes
+
+
+def get_compatible_gpus_v02(
+    micro_batches: Sequence[int],
+    max_acceptable_batch_size: int,
+    current_num_gpus: int,
+    min_gpus: int = 1,
+    max_gpus: int = 10000,
+    prefer_larger: bool = True,
+    num_gpus_per_node: int = 1,
+    model_parallel_size: int = 1,
+    *,
+    semantics: Semantics = LATEST,
+) -> tuple[int, list[int], int]:
+    """Batch size, data-parallel sizes and micro batch of v0.2 for `current_num_gpus` GPUs.
+
+    Raises as `compute_elastic_config` does, with the unusable answers refused.
+    """
+    config = ElasticityConfig(
+        {
+            "max_train_batch_size": max_acceptable_batch_size,
+            "micro_batch_sizes": list(micro_batches),
+            "min_gpus": min_gpus,
+            "max_gpus": max_gpus,
+            "prefer_larger_batch": prefer_larger,
+            "num_gpus_per_node": num_gpus_per_node,
+            "model_parallel_size": model_parallel_size,
+        }
+    )
+    try:
+        answer = solve_v02(config, current_num_gpus, semantics)
+    except NoWorldSizesError:
+        raise ElasticityConfigError(no_world_sizes(config)) from None
+    batch, sizes, *micro = refuse_unusable(answer)
+    return batch, sizes, micro[0]
+
+
+# The names that DeepSpeed's module has.
+_get_compatible_gpus_v01 = get_compatible_gpus_v01
+_get_compatible_gpus_v02 = get_compatible_gpus_v02
+
+
+# Is a DeepSpeed release new enough for elasticity? As each release asked it.
+#
+# Source: `elasticity/elasticity.py`, `_compatible_ds_version_check` and, up to 0.3.16, `_parse_version`.
+
+_MINIMUM = (0, 3, 8)
+_WIDTH = 20
+_PADDED_MINIMUM = [str(part).zfill(_WIDTH) for part in _MINIMUM]
+
+
+def check_target(release: str, semantics: Semantics = LATEST) -> None:
+    """Raise `ElasticityError` where `release` is older than 0.3.8.
+
+    Text that is not a version raises `packaging.version.InvalidVersion` (a `ValueError`); under the semantics
+    of 0.3.9 it is an `AssertionError`, and major, minor and patch are compared each on its own, as that
+    span did.
+    """
+    if semantics.parts_compared:
+        fits = all(part >= least for part, least in zip(_leading_parts(release), _MINIMUM, strict=True))
+    else:
+        fits = _is_new_enough(release)
+    if not fits:
+        raise ElasticityError(
+            f"target DeepSpeed {release} is older than {MINIMUM_DEEPSPEED_VERSION}, the first with elasticity"
+        )
+
+
+def _is_new_enough(release: str) -> bool:
+    # Plain numbers, padded, compare as text; importing packaging costs more than a whole plan.
+    if isinstance(release, str) and len(release) <= _WIDTH and release.isascii():
+        parts = release.split(".")
+        if "" not in parts and release.replace(".", "").isdigit():
+            return [part.zfill(_WIDTH) for part in parts] >= _PADDED_MINIMUM
+    from packaging.version import Version
+
+    return Version(release) >= Version(MINIMUM_DEEPSPEED_VERSION)
+
+
+def _leading_parts(release: str) -> tuple[int, int, int]:
+    import re
+
+    matched = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
+    if matched is None:
+        raise AssertionError(f"`{release}` is not a DeepSpeed release such as 0.3.16")
+    return int(matched[1]), int(matched[2]), int(matched[3] or 0)

@@ -1,26 +1,26 @@
-"""`plan`: the table of a block, world size -> micro batch and accumulation, and why not for the rest.
-
-The batch is the heuristic's, so a job planned here runs as DeepSpeed 0.19.7 would have run it.
-`Plan.apply` is the one place that takes the `elasticity` block out of a config and writes the batch triplet
-in.
-"""
+"""`plan`: the table of a block, world size to micro batch and accumulation, with a reason for other sizes."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 
+from elastic import constants as c
 from elastic.deepspeed.config import ElasticityConfig
 from elastic.deepspeed.differences import no_world_sizes
-from elastic.deepspeed.heuristic import compatible_v01
-from elastic.deepspeed.heuristic_v02 import compatible_v02
+from elastic.deepspeed.heuristic import compatible_v01, compatible_v02
 from elastic.deepspeed.semantics import LATEST, Semantics
 from elastic.errors import ElasticityConfigError, ElasticityIncompatibleWorldSize, NoWorldSizesError
 from elastic.json_types import Json
 from elastic.planning.block import Block, read_block
-from elastic.planning.plan_row import Row, apply_row, fallback_row, make_rows
-from elastic.planning.rejection_reason import reason
+
+# `plan`: the table of a block, world size -> micro batch and accumulation, and why not for the rest.
+#
+# The batch is the heuristic's, so a job planned here runs as DeepSpeed 0.19.7 would have run it.
+# `Plan.apply` is the one place that takes the `elasticity` block out of a config and writes the batch triplet
+# in.
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,3 +146,113 @@ def _notes(block: Block) -> tuple[str, ...]:
         whole = max(block.min_gpus // node, 1)
         return (f"`min_gpus` {block.min_gpus} is rounded down to {whole} whole nodes, {whole * node} GPUs",)
     return ()
+
+
+# `Row`: one line of a plan, and writing it into a config.
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one data-parallel world size makes up the batch: micro batch x accumulation x world size."""
+
+    world_size: int
+    """Data-parallel ranks."""
+    micro_batch_size: int
+    """Samples a forward pass on one rank; the largest that fits."""
+    accumulation_steps: int
+    """Forward and backward passes an optimizer step."""
+    batch_size: int
+    """Samples an optimizer step, over all ranks."""
+    gpus: int
+    """Ranks times `model_parallel_size`."""
+    nodes: int
+    """Nodes of `num_gpus_per_node` that these GPUs fill, the last perhaps in part."""
+
+
+def make_rows(block: Block, batch: int, sizes: Iterable[int]) -> tuple[Row, ...]:
+    """A row for each world size, at each of which some micro batch divides the share of a rank."""
+    return tuple(_make_row(block, batch, size) for size in sizes)
+
+
+def _make_row(block: Block, batch: int, world_size: int) -> Row:
+    share = batch // world_size
+    micro = max(size for size in block.micro_batch_sizes if share % size == 0)
+    gpus = world_size * block.model_parallel_size
+    return Row(world_size, micro, share // micro, batch, gpus, -(-gpus // block.num_gpus_per_node))
+
+
+def fallback_row(block: Block, world_size: int) -> Row:
+    """What v0.2 makes of a size outside its list: the largest batch under the cap for that size alone.
+
+    Without `prefer_larger_batch` the smallest of those that each micro batch gives.  Source:
+    `elasticity/elasticity.py`, `_get_compatible_gpus_v02`; ranks are counted here, where DeepSpeed counts
+    GPUs.
+    """
+    if type(world_size) is not int or world_size < 1:
+        raise ElasticityIncompatibleWorldSize(f"world size must be an int of at least 1, not {world_size!r}")
+    cap = block.max_train_batch_size
+    batches = [cap // (micro * world_size) * micro * world_size for micro in block.micro_batch_sizes]
+    batch = max(batches) if block.prefer_larger_batch else min(batches)
+    if batch == 0:
+        raise ElasticityIncompatibleWorldSize(
+            f"{world_size} ranks with micro batches {list(block.micro_batch_sizes)} do not fit "
+            f"`max_train_batch_size` {cap}: one step takes at least "
+            f"{min(block.micro_batch_sizes)} x {world_size} = {min(block.micro_batch_sizes) * world_size}"
+        )
+    return _make_row(block, batch, world_size)
+
+
+def apply_row(config: Mapping[str, Json], row: Row, ignore_batch_keys: bool) -> dict[str, Json]:
+    """A deep copy of `config` with the triplet of `row` in place of the `elasticity` block."""
+    written = [key for key in c.BATCH_KEYS if key in config]
+    if written and not ignore_batch_keys:
+        raise ElasticityConfigError(
+            f"`{'`, `'.join(written)}` and `elasticity` both set the batch; remove them, or set "
+            "`elasticity.ignore_non_elastic_batch_info` to have them overridden"
+        )
+    applied = {key: deepcopy(value) for key, value in config.items() if key != c.ELASTICITY}
+    applied[c.TRAIN_BATCH_SIZE] = row.batch_size
+    applied[c.TRAIN_MICRO_BATCH_SIZE_PER_GPU] = row.micro_batch_size
+    applied[c.GRADIENT_ACCUMULATION_STEPS] = row.accumulation_steps
+    return applied
+
+
+# Why a world size is not in a plan, as a sentence with its arithmetic.
+
+
+def reason(block: Block, batch: int, world_size: int) -> str:
+    """The first reason that keeps `world_size` (data-parallel ranks) out of the plan for `batch`."""
+    if type(world_size) is not int or world_size < 1:
+        return f"world size must be an int of at least 1, not {world_size!r}"
+    per_node = block.ranks_per_node
+    if world_size % per_node:
+        nodes, left = divmod(world_size, per_node)
+        return (
+            f"world size {world_size} is not a whole number of nodes: {world_size} = {nodes} nodes x "
+            f"{per_node} ranks + {left}"
+        )
+    return _outside(block, world_size) or _indivisible(block, batch, world_size)
+
+
+def _outside(block: Block, world_size: int) -> str | None:
+    model = block.model_parallel_size
+    gpus = world_size * model
+    sum_of_gpus = f"{world_size} x {model} = {gpus} GPUs" if model > 1 else f"{gpus} GPUs"
+    # v0.2 rounds `min_gpus` down to whole nodes.
+    node = block.num_gpus_per_node if block.version == 0.2 else 1
+    if gpus < block.min_gpus // node * node:
+        return f"world size {world_size} is {sum_of_gpus}, below `min_gpus` {block.min_gpus}"
+    if gpus > block.max_gpus:
+        return f"world size {world_size} is {sum_of_gpus}, above `max_gpus` {block.max_gpus}"
+    return None
+
+
+def _indivisible(block: Block, batch: int, world_size: int) -> str:
+    share, left = divmod(batch, world_size)
+    if left:
+        arithmetic = f"{batch} = {world_size} x {share} + {left}"
+        return f"world size {world_size} does not divide batch {batch}: {arithmetic}"
+    return (
+        f"at world size {world_size} a rank's share of batch {batch} is {batch} / {world_size} = {share} "
+        f"samples, which no micro batch of {list(block.micro_batch_sizes)} divides"
+    )

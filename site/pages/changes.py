@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.core.wording import expected, quoted
-from dsconfig.model.keyinfo import KeyInfo
-from dsconfig.model.release_view import find
+from dsconfig.model.keyinfo import KeyInfo, find
 from pages import places
 
 

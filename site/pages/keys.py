@@ -9,8 +9,8 @@ from dsconfig import model
 from dsconfig.core.releases import NEVER
 from dsconfig.core.wording import quoted
 from dsconfig.document.json_format import pretty_config
-from dsconfig.memory.memory_terms import MEANINGS
-from dsconfig.model.field_docstrings import prose
+from dsconfig.memory.memory_ledger import MEANINGS
+from dsconfig.model.iter_fields import prose
 from dsconfig.model.key_page import describe, members, span
 from dsconfig.model.keyinfo import KeyInfo
 from dsconfig.rules import RULES

@@ -9,8 +9,7 @@ import time
 import elastic
 from dsconfig.cli.handoff.elastic_job import read_config
 from elastic.agent.endpoint import parse_endpoint
-from elastic.agent.job import Job
-from elastic.agent.local_node import LocalNode
+from elastic.agent.job import Job, LocalNode
 from elastic.agent.node import Node
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.store import connect_store

@@ -23,13 +23,12 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.job import Job
-from elastic.agent.local_node import LocalNode
+from elastic.agent.job import Job, LocalNode
 from elastic.agent.node import Node
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State
-from elastic.planning.plan_row import Row
+from elastic.planning.plan import Row
 from tests.agent.fakes import DictStore, job_of
 from tests.agent.simulated_time import World
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from elastic.agent import transitions
+from elastic.agent.failure_detector import Silence
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.peer_evidence import Silence
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state_store import StateStore

@@ -14,7 +14,7 @@ import pytest
 
 from elastic import Checkpoints, universal, with_universal
 from elastic.agent.errors import RefusedError
-from elastic.agent.local_node import LocalNode
+from elastic.agent.job import LocalNode
 from elastic.agent.rank_assignment import assign_rank, worker_environment
 from elastic.agent.settings import RendezvousSettings
 from elastic.worker import session

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from elastic.agent import transitions
-from elastic.agent.failure_detector import WATCHED, FailureDetector, watched_by
-from elastic.agent.peer_evidence import Delay, Silence
+from elastic.agent.failure_detector import WATCHED, Delay, FailureDetector, Silence, watched_by
 from elastic.worker.lease import Lease, lease_path, now
 from tests.agent.fakes import running, with_members
 

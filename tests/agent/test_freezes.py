@@ -18,12 +18,12 @@ import pytest
 from elastic.agent import transitions
 from elastic.agent.event_log import EventLog
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.local_node import LocalNode
+from elastic.agent.job import LocalNode
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.state import State
 from elastic.agent.state_store import StateStore
-from elastic.agent.worker_requests import WorkerRequests
+from elastic.agent.worker_server import WorkerRequests
 from elastic.worker.lease import Lease, lease_path, now
 from elastic.worker.session import Session
 from tests.agent.cluster import ROOT, wait_until

@@ -9,7 +9,7 @@ import pytest
 import elastic
 from elastic.agent.errors import RefusedError, SettingsError
 from elastic.agent.job import Job
-from elastic.agent.job_contract import difference
+from elastic.agent.requests import difference
 from elastic.agent.settings import RendezvousSettings, read_settings
 from tests.agent.fakes import job_of
 

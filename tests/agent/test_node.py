@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from elastic.agent.errors import RefusedError, TooFewNodesError, TrainingFailedError
-from elastic.agent.exit_reasons import Drained, JobSucceeded
-from elastic.agent.local_node import LocalNode
+from elastic.agent.errors import Drained, JobSucceeded, RefusedError, TooFewNodesError, TrainingFailedError
+from elastic.agent.job import LocalNode
 from elastic.agent.node import Node
 from elastic.agent.rank_assignment import RankAssignment
 from elastic.agent.settings import RendezvousSettings

@@ -18,11 +18,10 @@ import pytest
 
 from elastic.agent import transitions
 from elastic.agent.drain import Drain
-from elastic.agent.errors import StoreLostError
+from elastic.agent.errors import Drained, StoreLostError
 from elastic.agent.event_log import EventLog
-from elastic.agent.exit_reasons import Drained
 from elastic.agent.heartbeat import Heartbeat
-from elastic.agent.local_node import LocalNode
+from elastic.agent.job import LocalNode
 from elastic.agent.node import Node
 from elastic.agent.resize_policy import ResizePolicy
 from elastic.agent.settings import RendezvousSettings

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from elastic.agent import transitions
-from elastic.agent.mailbox import Mailbox
 from elastic.agent.requests import Acknowledgement, Arrival, Request, decode_all, encode_all
 from elastic.agent.state import State
-from elastic.agent.state_store import StateStore
+from elastic.agent.state_store import Mailbox, StateStore
 from tests.agent.fakes import DictStore, job_of, running, with_members
 
 CONTRACT = job_of().contract()

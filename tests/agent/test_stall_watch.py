@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from elastic.agent.event_log import EventLog
-from elastic.agent.local_node import LocalNode
+from elastic.agent.job import LocalNode
 from elastic.agent.settings import RendezvousSettings
 from elastic.agent.stall_watch import StallWatch
 from elastic.worker.progress import _FORMAT, progress_path

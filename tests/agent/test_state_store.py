@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 
 from elastic.agent import transitions
-from elastic.agent.errors import StoreLostError, TrainingFailedError
-from elastic.agent.exit_reasons import raise_if_failed
+from elastic.agent.errors import StoreLostError, TrainingFailedError, raise_if_failed
 from elastic.agent.state import Event, Outcome, State, decode
 from elastic.agent.state_store import StateStore
 from tests.agent.fakes import DictStore, job_of, running

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elastic.agent import transitions
-from elastic.agent.compression import LONGEST
-from elastic.agent.peer_evidence import Delay, Silence
-from elastic.agent.state import Outcome, State, decode
+from elastic.agent.failure_detector import Delay, Silence
+from elastic.agent.state import LONGEST, Outcome, State, decode
 from tests.agent.fakes import job_of, running, with_members
 
 

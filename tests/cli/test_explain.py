@@ -39,7 +39,7 @@ def described(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {"zero_optimization.stage": "How much is **partitioned**:\n\n```json\n{}\n```\n"}
     paths = [("zero_optimization", "stage"), ("a", "enabled"), ("b", "enabled")]
     monkeypatch.setattr("dsconfig.model.key_page.describe", known.get)
-    monkeypatch.setattr("dsconfig.model.paths.keys", lambda: ((path, None) for path in paths))
+    monkeypatch.setattr("dsconfig.model.keyinfo.keys", lambda: ((path, None) for path in paths))
 
 
 @pytest.mark.usefixtures("described")

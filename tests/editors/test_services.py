@@ -15,8 +15,7 @@ import yaml
 import dsconfig
 from dsconfig.core.releases import LATEST, NUMBERS
 from dsconfig.document import read_text
-from dsconfig.model.keyinfo import child_section, types_of
-from dsconfig.model.release_view import KeyView, view
+from dsconfig.model.keyinfo import KeyView, child_section, types_of, view
 from dsconfig.schema import files
 from tests.editors.conftest import Services
 from tests.editors.mistakes import MISTAKES, Mistake

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import elastic
 from elastic import ElasticityConfigError
 from elastic.divisors import minimal
-from elastic.planning import sieve
+from elastic.planning import exact
 from tests.elastic.conftest import published, whole
 
 
@@ -116,7 +116,7 @@ def test_bad_world_sizes_are_named(sizes: list[Any]) -> None:
 def test_cap_too_large_to_count_through(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ElasticityConfigError, match=r"max_train_batch_size.*\(100000000\)"):
         elastic.search(published(max_train_batch_size=10**9))
-    monkeypatch.setattr(sieve, "find_spec", lambda name: None)  # as where it is not installed
+    monkeypatch.setattr(exact, "find_spec", lambda name: None)  # as where it is not installed
     with pytest.raises(
         ElasticityConfigError, match=r"\(10000000, .*: install `deepspeed-config\[search\]`\)"
     ):
@@ -131,15 +131,15 @@ def test_cap_too_large_to_count_through(monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_numpy_counts_the_same(cap: int, micros: list[int], wanted: list[int], larger: bool) -> None:
     units = minimal(micros)
-    plain = sieve.without_numpy(cap, units, wanted, larger=larger)
-    assert sieve.with_numpy(cap, units, wanted, larger=larger) == plain
+    plain = exact.without_numpy(cap, units, wanted, larger=larger)
+    assert exact.with_numpy(cap, units, wanted, larger=larger) == plain
 
 
 def test_numpy_counts_where_it_pays() -> None:
-    for cap, used in ((sieve.LARGE_CAP, "False"), (sieve.LARGE_CAP + 1, "True")):
+    for cap, used in ((exact.LARGE_CAP, "False"), (exact.LARGE_CAP + 1, "True")):
         program = (
-            "import sys; from elastic.planning import sieve\n"
-            f"assert sieve.best_batch({cap}, [2, 3], range(1, 9), larger=True)[0] > {cap} - 5040\n"
+            "import sys; from elastic.planning import exact\n"
+            f"assert exact.best_batch({cap}, [2, 3], range(1, 9), larger=True)[0] > {cap} - 5040\n"
             "print('numpy' in sys.modules)"
         )
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -11,8 +11,7 @@ from dsconfig import check
 from dsconfig.core.diagnostic import Diagnostic, KeyPath, Move, Rename
 from dsconfig.core.releases import NUMBERS
 from dsconfig.document.edit import carried_out
-from dsconfig.model.keyinfo import child_section
-from dsconfig.model.release_view import view
+from dsconfig.model.keyinfo import child_section, view
 from tests.fuzz.drafts import strayed
 
 TARGETS = ["0.19.8", "0.16.9", "0.14.5", "0.9.5", "0.6.7", ">=0.14.5,<=0.19.8", ">=0.9.5,<0.16"]

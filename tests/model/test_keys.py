@@ -10,14 +10,12 @@ import pytest
 from dsconfig import model
 from dsconfig.core.json_types import Spec
 from dsconfig.core.releases import NEVER, RELEASES, number
-from dsconfig.model import Config, Key, Section, iter_fields, type_spec
+from dsconfig.model import Config, Key, Section, iter_fields
 from dsconfig.model._table import MISWRITTEN, SECTIONS, VARIANTS
-from dsconfig.model.field_docstrings import prose
-from dsconfig.model.key import HAND
+from dsconfig.model.iter_fields import prose
+from dsconfig.model.key import HALF, HAND, SCRIPT
 from dsconfig.model.key_page import describe
-from dsconfig.model.keyinfo import child_section, secrets, section_keys
-from dsconfig.model.paths import keys
-from dsconfig.model.section_triggers import HALF, SCRIPT
+from dsconfig.model.keyinfo import child_section, keys, secrets, section_keys
 
 TAGS = ("0.1.0", "0.2.0", "0.3.0", "0.3.11", "0.6.2")
 """Releases that were tagged and never reached the package index."""
@@ -140,7 +138,7 @@ def test_the_releases_of_a_key_are_in_order(field: iter_fields.Field) -> None:
 
 @every_field
 def test_an_earlier_type_or_default_differs_from_what_follows(field: iter_fields.Field) -> None:
-    types = [*(type_spec.of(was.type) for was in field.key.was), field.spec]
+    types = [*(iter_fields.of(was.type) for was in field.key.was), field.spec]
     defaults = [*(value for _, value in field.key.defaults), field.default]
     for chain in (types, defaults):
         assert all(repr(one) != repr(two) for one, two in pairwise(chain))
@@ -211,7 +209,7 @@ def test_only_these_keys_once_took_anything() -> None:
         name_of(field)
         for section in CLASSES
         for field in iter_fields.fields(section)
-        if any(holds(type_spec.of(was.type), "any") for was in field.key.was)
+        if any(holds(iter_fields.of(was.type), "any") for was in field.key.was)
     } == EARLY
 
 

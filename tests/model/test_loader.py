@@ -23,9 +23,7 @@ from dsconfig.model import (
     OffloadOptimizer,
     WarmupLRParams,
 )
-from dsconfig.model.keyinfo import child_section
-from dsconfig.model.paths import keys
-from dsconfig.model.release_view import view
+from dsconfig.model.keyinfo import child_section, keys, view
 from tests.model import strategies
 
 DEMO = sorted((Path(__file__).parents[2] / "demo" / "configs").iterdir())

@@ -19,7 +19,7 @@ from dsconfig.check.report import Report
 from dsconfig.core.diagnostic import Effect
 from dsconfig.core.releases import LATEST, NEVER
 from dsconfig.document.json_format import pretty_file
-from dsconfig.model.paths import keys
+from dsconfig.model.keyinfo import keys
 from dsconfig.rules import RULES
 from tests.cases import cases
 from tests.examples import examples

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.verdict import NotModelledError
 from tests.parity import environment
 from tests.parity.generators.memory import trial
 from tests.parity.generators.parts import PARTS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsconfig.core.releases import NUMBERS, RELEASES
-from dsconfig.model.release_view import find
+from dsconfig.model.keyinfo import find
 from dsconfig.resolve.derived import DERIVATIONS
 from dsconfig.resolve.effective import Value, effective
 

@@ -12,7 +12,7 @@ from dsconfig.consumers import CONSUMERS
 from dsconfig.consumers.registry import BY_NAME
 from dsconfig.consumers.training_args import Arguments, hidden_size
 from dsconfig.document.reader import read_mapping_file
-from dsconfig.model.paths import keys
+from dsconfig.model.keyinfo import keys
 
 BATCH = {
     "train_batch_size": "auto",

@@ -13,8 +13,7 @@ import pytest
 import dsconfig
 from dsconfig.consumers import CONSUMERS
 from dsconfig.core.releases import LATEST, NUMBERS, RELEASES
-from dsconfig.model.keyinfo import section_keys
-from dsconfig.model.release_view import view
+from dsconfig.model.keyinfo import section_keys, view
 from dsconfig.schema import files
 from dsconfig.schema.keywords import DRAFT
 

@@ -15,7 +15,7 @@ import dsconfig
 import elastic
 from dsconfig.cli import main
 from dsconfig.core.releases import RELEASES
-from dsconfig.memory.models.presets import NAMES
+from dsconfig.memory.models.model_zoo import NAMES
 from tests.site.conftest import ROOT
 
 ASSETS = ROOT / "site" / "docs" / "assets"

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig import NotModelledError
-from dsconfig.memory.models.hub_names import preset_of
-from dsconfig.memory.models.presets import preset
+from dsconfig.memory.models.model_zoo import preset, preset_of
 from dsconfig.resolve.model_source import model_of
 
 LLAMA = '{"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, '

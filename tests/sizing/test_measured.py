@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig.memory.models.from_hf_config import FAMILIES
-from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.verdict import NotModelledError
 from tests.parity.judges.memory import predict, sent, simulated
 
 FILES = [

@@ -6,7 +6,7 @@ import pytest
 
 from dsconfig import NotModelledError
 from dsconfig.memory.models.from_hf_config import shape_of
-from dsconfig.memory.models.presets import like, preset
+from dsconfig.memory.models.model_zoo import like, preset
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.models.shape import Work
 from dsconfig.memory.optimizers import CLIENTS

@@ -11,7 +11,7 @@ from elastic.planning.plan import Plan, plan
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
     from elastic.deepspeed.semantics import Semantics
-    from elastic.planning.plan_row import Row
+    from elastic.planning.plan import Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
-from dsconfig.memory.engines.flat_partition import Partition, groups, joined, partition
-from dsconfig.memory.engines.muon_param_groups import halves
+from dsconfig.memory.engines.param_groups import Partition, groups, halves, joined, partition
 from dsconfig.memory.engines.setup import Setup
 from dsconfig.memory.graph import Tape, Weight
 from dsconfig.memory.memory_ledger import Ledger

@@ -1,23 +1,22 @@
-"""Stage 3's coordinator: which parameters are gathered when, and which are kept.
-
-DeepSpeed's `partitioned_param_coordinator.py`, as it goes from the second step on.
-"""
+"""`PartitionedParameterCoordinator` of stage 3: fetch, prefetch and release of gathered parameters."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
+from itertools import accumulate
 
-from dsconfig.memory.engines.all_gather_handle import Batch, Block
-from dsconfig.memory.engines.leaf_modules import Coming, below, leaves_of
-from dsconfig.memory.engines.nvme_prefetch import read_ahead
 from dsconfig.memory.engines.setup import Setup
-from dsconfig.memory.graph import Tape, Weight
+from dsconfig.memory.graph import Module, Tape, Weight, entered_again, unreturned, visits_of
 from dsconfig.memory.memory_ledger import Ledger
-from dsconfig.memory.module_order import entered_again, unreturned, visits_of
-from dsconfig.memory.not_modelled import NotModelledError
 from dsconfig.memory.quantized_gather import part, refuse_uneven
+from dsconfig.memory.verdict import NotModelledError
+
+# Stage 3's coordinator: which parameters are gathered when, and which are kept.
+#
+# DeepSpeed's `partitioned_param_coordinator.py`, as it goes from the second step on.
 
 GATHERED, RECEIVE = "gathered parameters", "receive buffers"
 SECONDARY = "secondary partition"
@@ -337,3 +336,110 @@ class Coordinator:
         self.owned.clear()
         for weight in list(self.there):
             self.drop(weight)
+
+
+# What stage 3 gathers: parameters by one call, and the memory of each.
+
+
+class Batch:
+    """Parameters gathered by one call, and the buffer that they arrive in."""
+
+    __slots__ = ("alone", "buffer", "left", "mates", "weights")
+
+    def __init__(self, weights: Sequence[Weight], buffer: int, alone: bool) -> None:
+        self.weights, self.left, self.buffer, self.alone = tuple(weights), len(weights), buffer, alone
+        """`alone`: whether the call is for one parameter, which stays where it arrives."""
+        self.mates = [self]
+        """Those of other types or groups of ranks, waited for with it (`MultipleAllGatherHandles`)."""
+
+
+class Block:
+    """The memory of a gathered parameter, and how many have it: the parameter, and views in the graph."""
+
+    __slots__ = ("bytes", "owners")
+
+    def __init__(self, count: int) -> None:
+        self.bytes, self.owners = count, 1
+
+
+# Modules that stage 3 gathers whole, with all that is in them (`leaf_module`).
+
+
+def leaves_of(tape: Tape, kinds: Sequence[str]) -> tuple[dict[int, tuple[Weight, ...]], dict[int, int]]:
+    """Leaves fetch all that is in them, and modules in them nothing: these, with the leaf that each is in."""
+    leaves = {module.name: module.number for module in tape.modules if module.kind and module.kind in kinds}
+    if not leaves:
+        return {}, {}
+    weights, inner = below(tape), dict[int, int]()
+    for module in tape.modules:
+        for name in _around(module):
+            if name and name in leaves:
+                inner[module.number] = leaves[name]
+    return {number: weights[number] for number in leaves.values()}, inner
+
+
+class Coming:
+    """When modules that are entered one after the other need a parameter."""
+
+    def __init__(self, parameters: Iterable[tuple[Weight, ...]]) -> None:
+        self.places: dict[Weight, list[int]] = {}
+        """Of each parameter, the turns at which it is needed."""
+        self.before = [0]
+        """Elements of all that is needed before each turn."""
+        for turn, weights in enumerate(parameters):
+            for weight in weights:
+                self.places.setdefault(weight, []).append(turn)
+            self.before.append(self.before[-1] + sum(weight.elements for weight in weights))
+
+    def soon(self, weight: Weight, turn: int, reach: int) -> bool:
+        """Whether it is needed from this turn on, before so many elements are."""
+        places = self.places.get(weight, [])
+        place = bisect_left(places, turn)
+        return place < len(places) and self.before[places[place]] - self.before[turn] < reach
+
+
+def below(tape: Tape) -> dict[int, tuple[Weight, ...]]:
+    """The parameters of each module, by its number, and of all that are in it."""
+    numbers = {module.name: module.number for module in tape.modules}
+    found = {module.number: list[Weight]() for module in tape.modules}
+    for module in tape.modules:
+        if module.weights:
+            for number in (module.number, *(numbers[name] for name in _around(module) if name in numbers)):
+                found[number] += module.weights
+    return {number: tuple(weights) for number, weights in found.items()}
+
+
+def _around(module: Module) -> Iterator[str]:
+    """The names of the modules that it is in, from the whole model on."""
+    if module.name:
+        yield ""
+        yield from list(accumulate(module.name.split("."), "{}.{}".format))[:-1]
+
+
+# What stage 3 reads from NVMe before it is gathered (`partitioned_param_coordinator.py`).
+
+
+def read_ahead(queue: Iterable[Weight], away: Collection[Weight], flying: int, free: int) -> set[Weight]:
+    """Shards of what comes next, up to twice what is being gathered (`__prefetch_nvme_param_partitions`).
+
+    `queue` are weights in the order in which modules want them, `away` those on the drive, `flying` the
+    elements that are being gathered, and `free` the buffers that are left.
+
+    Raises:
+        NotModelledError: a weight comes twice, which DeepSpeed does not look for
+            (`AsyncPartitionedParameterSwapper._allocate_and_return_buffers_for_swap_in`).
+    """
+    chosen, considered = set[Weight](), 0
+    for weight in queue:
+        if considered > 2 * flying or len(chosen) >= free:
+            break
+        if weight in chosen:
+            raise NotModelledError(
+                f"DeepSpeed stops in the second step: `{weight.name}` is read from NVMe twice, as forward and"
+                " backward want it",
+                "give a lower `zero_optimization.stage3_prefetch_bucket_size`",
+            )
+        if weight in away:
+            chosen.add(weight)
+        considered += weight.elements
+    return chosen

@@ -11,13 +11,13 @@ from dsconfig.memory.memory_ledger import Ledger
 def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
     """The engine of this set-up."""
     if setup.stage == 3 and setup.optimizer.muon:
-        from dsconfig.memory.engines.muon_zero3 import OrthogonalShards
+        from dsconfig.memory.engines.muon import OrthogonalShards
 
         return OrthogonalShards(setup, tape, ledger)
     if setup.selection or setup.super_offload:
         return _with_processes(setup, tape, ledger, setup.selection)
     if setup.stage == 3 and (setup.swapping.optimizer or setup.swapping.parameters):
-        from dsconfig.memory.engines.zero3_nvme import Swapped
+        from dsconfig.memory.engines.zero3_offload import Swapped
 
         return Swapped(setup, tape, ledger)
     if setup.stage == 3:
@@ -26,7 +26,7 @@ def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
         return Partitioned(setup, tape, ledger)
     if setup.accumulates and not setup.ways.wraps_raised:
         if setup.optimizer.muon:
-            from dsconfig.memory.engines.muon_bf16 import OrthogonalAccumulated
+            from dsconfig.memory.engines.muon import OrthogonalAccumulated
 
             return OrthogonalAccumulated(setup, tape, ledger)
         from dsconfig.memory.engines.bf16_optimizer import Accumulated
@@ -35,7 +35,7 @@ def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
     if not setup.is_whole:
         return _sharded(setup, tape, ledger)
     if setup.optimizer.muon:
-        from dsconfig.memory.engines.muon_zero0 import OrthogonalWhole
+        from dsconfig.memory.engines.muon import OrthogonalWhole
 
         return OrthogonalWhole(setup, tape, ledger)
     from dsconfig.memory.engines.zero0 import Whole
@@ -46,11 +46,11 @@ def engine_of(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
 def _sharded(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
     """That of stages 1 and 2."""
     if setup.optimizer.muon:
-        from dsconfig.memory.engines.muon_zero12 import Orthogonal
+        from dsconfig.memory.engines.muon import Orthogonal
 
         return Orthogonal(setup, tape, ledger)
     if setup.raises_gradients and not setup.ways.compact:
-        from dsconfig.memory.engines.zero12_fp32_gradients import Listed
+        from dsconfig.memory.engines.zero12 import Listed
 
         return Listed(setup, tape, ledger)
     from dsconfig.memory.engines.zero12 import Sharded
@@ -61,13 +61,13 @@ def _sharded(setup: Setup, tape: Tape, ledger: Ledger) -> Engine:
 def _with_processes(setup: Setup, tape: Tape, ledger: Ledger, selection: Selection | None) -> Engine:
     """What can have its optimizer in a process of its own."""
     if selection is None:
-        from dsconfig.memory.engines.superoffload import SuperOffloaded
+        from dsconfig.memory.engines.zero3_offload import SuperOffloaded
 
         return SuperOffloaded(setup, tape, ledger)
     if setup.stage == 3:
-        from dsconfig.memory.engines.zenflow_zero3 import ZenFlowShards
+        from dsconfig.memory.engines.zenflow import ZenFlowShards
 
         return ZenFlowShards(setup, tape, ledger, selection)
-    from dsconfig.memory.engines.zenflow_zero12 import ZenFlow
+    from dsconfig.memory.engines.zenflow import ZenFlow
 
     return ZenFlow(setup, tape, ledger, selection)

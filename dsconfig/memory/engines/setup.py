@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.memory.tensor_sharding import Sharing
+from dsconfig.memory.graph import Sharing
 
 if TYPE_CHECKING:
     from dsconfig.memory.graph import Weight

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsconfig.memory.engines.base import FLATTENED, GRADIENTS, MASTER, STATES, TEMPORARY, WEIGHTS, Engine
-from dsconfig.memory.engines.flat_partition import by_kind
+from dsconfig.memory.engines.param_groups import by_kind
 from dsconfig.memory.graph import Weight
 
 CHUNK = 500_000_000

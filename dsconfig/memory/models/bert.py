@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext
 
-from dsconfig.memory.attention import Heads, attend
 from dsconfig.memory.graph import Module, Tape, Tensor
-from dsconfig.memory.layers import activation, add, dropout, layer_norm, linear, relu
-from dsconfig.memory.models.lm_head import LOGITS, masked_loss
+from dsconfig.memory.layers import (
+    LOGITS,
+    Heads,
+    activation,
+    add,
+    attend,
+    dropout,
+    layer_norm,
+    linear,
+    masked_loss,
+    relu,
+)
 from dsconfig.memory.models.shape import Shape, Work
 
 

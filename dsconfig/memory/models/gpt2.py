@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.attention import Heads, attend
 from dsconfig.memory.graph import Tape, Tensor
-from dsconfig.memory.layers import add, dropout, gelu_new, layer_norm, linear
-from dsconfig.memory.models.lm_head import embedded, head_of, language_loss
+from dsconfig.memory.layers import (
+    Heads,
+    add,
+    attend,
+    dropout,
+    embedded,
+    gelu_new,
+    head_of,
+    language_loss,
+    layer_norm,
+    linear,
+)
 from dsconfig.memory.models.shape import Shape, Work
 
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.attention import Heads, attend, turn_joined
 from dsconfig.memory.graph import Tape, Tensor
-from dsconfig.memory.layers import activation, add, dropout, layer_norm, linear
-from dsconfig.memory.models.lm_head import embedded, head_of, language_loss
-from dsconfig.memory.models.masks import Masks
+from dsconfig.memory.layers import (
+    Heads,
+    Masks,
+    activation,
+    add,
+    attend,
+    dropout,
+    embedded,
+    head_of,
+    language_loss,
+    layer_norm,
+    linear,
+    turn_joined,
+)
 from dsconfig.memory.models.shape import Shape, Work
 
 

@@ -1,12 +1,18 @@
-"""Sizes that makers of models have published: what their `config.json` says that memory depends on."""
+"""Published models by name: presets, their sizes, and the names of the Hugging Face Hub for them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dsconfig.memory.models.shape import Shape
+
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json
+
+
+# Sizes that makers of models have published: what their `config.json` says that memory depends on.
 
 
 def _of(
@@ -180,3 +186,119 @@ OTHERS = {
     "vit-large": _vit(1024, 24, 4096, 16),
 }
 CONFIGS: Mapping[str, Mapping[str, Json]] = LLAMAS | MISTRALS | QWENS | GEMMAS | OTHERS
+
+
+# Well-known shapes, by the names that their makers gave them.
+
+
+def preset(name: str) -> Shape:
+    """The shape of a model of published sizes.
+
+    Raises:
+        KeyError: there is none of this name.
+    """
+    from dsconfig.memory.models.from_hf_config import shape_of
+
+    return shape_of(CONFIGS[name])
+
+
+NAMES = tuple(CONFIGS)
+"""What `--model` takes by name."""
+LARGEST, MOST_LAYERS = 10**15, 2000
+
+
+def like(
+    parameters: int, hidden: int, layers: int, *, heads: int = 0, wide: int = 0, vocabulary: int = 0
+) -> Shape:
+    """A decoder of these sizes: the MLP is as wide as the number of parameters asks for, unless it is given.
+
+    Raises:
+        ValueError: there is no such model.
+    """
+    heads, words = heads or max(1, hidden // 128), vocabulary or 32_000
+    if max(parameters, hidden, layers, words) > LARGEST or layers > MOST_LAYERS:
+        raise ValueError(f"no model has more than {LARGEST:.0e} parameters or {MOST_LAYERS:,} layers")
+    if hidden % heads:
+        raise ValueError(f"{hidden} elements cannot be divided among {heads} heads")
+    left = parameters - 2 * words * hidden - layers * (4 * hidden * hidden + 2 * hidden) - hidden
+    wide = wide or left // (3 * hidden * layers)
+    if wide < 1:
+        raise ValueError(
+            f"{layers} layers of {hidden} with a vocabulary of {words} have more than {parameters} parameters"
+        )
+    return Shape("decoder", hidden, layers, wide, heads, heads, hidden // heads, words, name="llama")
+
+
+# Names of the hub for shapes that are known.
+
+
+def preset_of(name: str) -> Shape | None:
+    """The preset of this name, or of the hub's name for it; capitals are as good as small letters."""
+    maker, slash, last = name.lower().rpartition("/")
+    if slash and maker not in MAKERS:
+        return None
+    known = next((found for found in _readings(last) if found in NAMES), None)
+    return preset(known) if known else None
+
+
+def similar(name: str) -> list[str]:
+    """Names that are known and spelled most like one that is not."""
+    from difflib import get_close_matches
+
+    last = name.lower().rpartition("/")[2]
+    return get_close_matches(_bare(last), [*NAMES, *HUB], 3, 0.6)
+
+
+def _readings(last: str) -> list[str]:
+    """A name as it is, then without what tells of training, then without its version."""
+    bare = _bare(last)
+    plain = re.sub(r"-(v\d+(\.\d+)?|\d{4})(?=-|$)", "", bare)
+    return [HUB.get(found, found) for found in (last, bare, plain)]
+
+
+def _bare(last: str) -> str:
+    return re.sub(r"^meta-|-(hf|instruct|chat|base|it|pt|deduped|thinking)(?=-|$)", "", last)
+
+
+MAKERS = frozenset(
+    (
+        *("meta-llama", "codellama", "huggyllama", "tinyllama", "nousresearch", "unsloth", "lmsys", "01-ai"),
+        *("mistralai", "qwen", "deepseek-ai", "google", "microsoft", "allenai", "eleutherai", "facebook"),
+        *("openai-community", "huggingfacetb", "google-bert", "facebookai"),
+    )
+)
+"""Who puts models of these shapes on the hub under these names."""
+HUB = {
+    "vit-base-patch16-224": "vit-base",
+    "vit-large-patch16-224": "vit-large",
+    "llama-7b": "llama-2-7b",
+    "llama-13b": "llama-2-13b",
+    "llama-30b": "llama-1-30b",
+    "llama-65b": "llama-1-65b",
+    "vicuna-7b": "llama-2-7b",
+    "vicuna-13b": "llama-2-13b",
+    "llama-3.1-8b": "llama-3-8b",
+    "llama-3.1-70b": "llama-3-70b",
+    "llama-3.3-70b": "llama-3-70b",
+    "deepseek-r1-distill-llama-8b": "llama-3-8b",
+    "deepseek-r1-distill-llama-70b": "llama-3-70b",
+    "deepseek-r1-distill-qwen-7b": "qwen2.5-7b",
+    "deepseek-r1-distill-qwen-14b": "qwen2.5-14b",
+    "deepseek-r1-distill-qwen-32b": "qwen2.5-32b",
+    "qwen2-0.5b": "qwen2.5-0.5b",
+    "qwen2-1.5b": "qwen2.5-1.5b",
+    "qwen2-7b": "qwen2.5-7b",
+    "qwen2-72b": "qwen2.5-72b",
+    "qwen2.5-coder-7b": "qwen2.5-7b",
+    "qwen2.5-coder-32b": "qwen2.5-32b",
+    "qwen2.5-math-7b": "qwen2.5-7b",
+    "qwen3-coder-30b-a3b": "qwen3-30b-a3b",
+    "mistral-7b-v0.1": "mistral-7b",
+    "mistral-large-2411": "mistral-large-2407",
+    "yi-1.5-6b": "yi-6b",
+    "yi-1.5-34b": "yi-34b",
+    "gemma-1.1-2b": "gemma-2b",
+    "gemma-1.1-7b": "gemma-7b",
+    "phi-3.5-mini": "phi-3-mini-128k",
+}
+"""Last parts of the hub's names, without what tells of training: those of the same shape."""

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.attention import Heads, attend
 from dsconfig.memory.graph import Tape, Tensor
-from dsconfig.memory.layers import add, dropout, layer_norm, linear, relu
-from dsconfig.memory.models.lm_head import embedded, head_of, language_loss
-from dsconfig.memory.models.masks import Masks
+from dsconfig.memory.layers import (
+    Heads,
+    Masks,
+    add,
+    attend,
+    dropout,
+    embedded,
+    head_of,
+    language_loss,
+    layer_norm,
+    linear,
+    relu,
+)
 from dsconfig.memory.models.shape import Shape, Work
 
 

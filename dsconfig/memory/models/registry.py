@@ -6,9 +6,8 @@ from functools import lru_cache
 
 from dsconfig.memory import autoep as experts
 from dsconfig.memory import autotp, ulysses
-from dsconfig.memory.graph import Tape
+from dsconfig.memory.graph import Sharing, Tape
 from dsconfig.memory.models.shape import Shape, Work
-from dsconfig.memory.tensor_sharding import Sharing
 
 ALONE = Sharing()
 

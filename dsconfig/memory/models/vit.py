@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dsconfig.memory.attention import Heads, attend
 from dsconfig.memory.graph import Module, Tape, Tensor
-from dsconfig.memory.layers import activation, add, dropout, layer_norm, linear
+from dsconfig.memory.layers import Heads, activation, add, attend, dropout, layer_norm, linear
 from dsconfig.memory.models.shape import Shape, Work
 
 

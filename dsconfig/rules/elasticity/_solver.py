@@ -70,7 +70,7 @@ class Solver(NamedTuple):
     def sizes(self) -> list[int]:
         """The world sizes of the release's list. Version 0.2 takes them for ranks and for GPUs in turn."""
         from elastic.deepspeed.config import ElasticityConfig
-        from elastic.deepspeed.heuristic_v02 import compatible_v02
+        from elastic.deepspeed.heuristic import compatible_v02
         from elastic.errors import NoWorldSizesError
 
         if ranks_per_node(self.block, self.semantics) is None:

@@ -91,7 +91,7 @@ def _way_out(block: JsonObject, path: tuple[str, ...]) -> str:
 @rule(
     "DSC610",
     effect="rejected",
-    source="elastic/planning/plan_row.py:apply_row",
+    source="elastic/planning/plan.py:apply_row",
     conditions=tuple(
         Condition(
             "Config",

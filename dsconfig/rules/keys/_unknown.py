@@ -10,9 +10,7 @@ from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.core.releases import NEVER
 from dsconfig.evaluation.context import Context
 from dsconfig.evaluation.walk_events import UnknownKey
-from dsconfig.model.keyinfo import KeyInfo, section_keys
-from dsconfig.model.paths import meant_in
-from dsconfig.model.release_view import SectionView
+from dsconfig.model.keyinfo import KeyInfo, SectionView, meant_in, section_keys
 from dsconfig.rules._did_you_mean import fits, guess
 from dsconfig.rules._suggest_section import NOT_TO_WRITE, OF_OTHERS, home_of, places_of, reads
 

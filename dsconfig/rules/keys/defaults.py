@@ -12,8 +12,7 @@ from dsconfig.core.releases import NEVER, NUMBERS, name
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.model.keyinfo import ROOT, KeyInfo, child_section, section_keys
-from dsconfig.model.release_view import SectionView
+from dsconfig.model.keyinfo import ROOT, KeyInfo, SectionView, child_section, section_keys
 from dsconfig.rules._dtypes import bf16_optimizer
 from dsconfig.rules._stage import ZERO, stage
 

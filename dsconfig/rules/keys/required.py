@@ -10,8 +10,7 @@ from dsconfig.core.json_types import Json, JsonObject, NamedTuple, Spec
 from dsconfig.core.wording import expected, one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.model.keyinfo import ROOT, child_section
-from dsconfig.model.release_view import KeyView
+from dsconfig.model.keyinfo import ROOT, KeyView, child_section
 from dsconfig.rules._suggest_section import named
 
 if TYPE_CHECKING:

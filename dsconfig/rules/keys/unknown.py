@@ -8,7 +8,7 @@ from dsconfig.core.diagnostic import Fix, dotted
 from dsconfig.core.wording import expected, one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.model.release_view import view
+from dsconfig.model.keyinfo import view
 from dsconfig.rules._did_you_mean import guess
 from dsconfig.rules._fixes import loss
 from dsconfig.rules._move_fix import moved, renamed

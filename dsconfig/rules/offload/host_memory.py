@@ -117,7 +117,7 @@ BORDERS = (
 
 
 def _estimate(ctx: Context) -> Estimate:
-    from dsconfig.memory.not_modelled import NotModelledError
+    from dsconfig.memory.verdict import NotModelledError
 
     ctx.depends_on(*BORDERS)
     try:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsconfig.evaluation.context import Context, SkipRule
-from dsconfig.model.paths import along
-from dsconfig.model.section_triggers import HALF, SCRIPT
+from dsconfig.model.key import HALF, SCRIPT
+from dsconfig.model.keyinfo import along
 from dsconfig.rules._dtypes import model_format
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.model.zero_stages import READ_BY
+from dsconfig.model.keyinfo import ZERO_STAGES
 from dsconfig.rules._no_effect import differs_from_default, without_effect
 from dsconfig.rules._stage import ZERO, stage, stage_set_here, stage_words, zero
 
@@ -42,12 +42,12 @@ def key_of_another_stage(ctx: Context) -> Iterator[Finding]:
     unread = [
         f"{ZERO}.{name}"
         for name in values
-        if level not in READ_BY.get(name, (level,)) and differs_from_default(ctx, f"{ZERO}.{name}")
+        if level not in ZERO_STAGES.get(name, (level,)) and differs_from_default(ctx, f"{ZERO}.{name}")
     ]
     unread = [path for path in unread if not _taken_at_stage_0(ctx, path)] if level == 0 else unread
     if unread and ctx.has(f"{ZERO}.stage"):
         them = "them" if len(unread) > 1 else "it"
-        readers = [set(READ_BY[path.rpartition(".")[2]]) for path in unread]
+        readers = [set(ZERO_STAGES[path.rpartition(".")[2]]) for path in unread]
         wanted, shared = set().union(*readers), sorted({1, 2, 3}.intersection(*readers))
         stages = _stages(sorted(wanted))
         off = f"{stage_words(ctx)}, and nothing reads {them}"

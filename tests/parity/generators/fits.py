@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dsconfig.document import Document, read_dict
 from dsconfig.memory.estimate import Room
-from dsconfig.memory.not_modelled import NotModelledError
+from dsconfig.memory.verdict import NotModelledError
 from dsconfig.resolve.fit_search import Fit, Search, search_of
 from dsconfig.resolve.memory_changes import Change
 from dsconfig.resolve.memory_request import Options

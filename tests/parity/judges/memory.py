@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from dsconfig.core.releases import NUMBERS
 from dsconfig.memory.engines.base import SAVE, Engine
-from dsconfig.memory.engines.muon_param_groups import GRAM
+from dsconfig.memory.engines.param_groups import GRAM
 from dsconfig.memory.engines.setup import Rule
 from dsconfig.memory.estimate import PHASES, bound, simulate
 from dsconfig.memory.graph import Adapter
@@ -14,9 +14,8 @@ from dsconfig.memory.memory_ledger import Ledger
 from dsconfig.memory.models.from_hf_config import shape_of
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.models.shape import Shape, Work
-from dsconfig.memory.optimizers import ADAM, FOREACH, FUSED, SINGLE
+from dsconfig.memory.optimizers import ADAM, FOREACH, FUSED, SINGLE, zenflow_section
 from dsconfig.memory.read_setup import SECTIONS, Values, setup_of
-from dsconfig.memory.zenflow_support import written
 from dsconfig.resolve.effective import effective
 
 NAMES = {
@@ -91,7 +90,7 @@ def simulated(trial: dict[str, Any], release: str) -> tuple[Ledger, Engine]:
     sequence = {"sequence_parallel_size": trial["sequence_parallel"]} if "sequence_parallel" in trial else {}
     shown = effective(trial["config"] | sequence, trial["world_size"], release, "deepspeed", keys=SECTIONS)
     counts = {found.key: found.value for found in shown.values if found.origin != "ignored"}
-    values = Values(counts, written(trial["config"]))
+    values = Values(counts, zenflow_section(trial["config"]))
     model = trial["model"]
     setup = setup_of(values, trial["world_size"], None, bool(model.get("zero_init")), NUMBERS[release])
     own = setup.optimizer.muon and setup.ways.muon_late  # an Adam that is the same everywhere

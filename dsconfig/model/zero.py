@@ -1,16 +1,187 @@
 """ZeRO: sharding of optimizer state, gradients and parameters over the data-parallel ranks."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from dsconfig.model.annotations import EXACT_INT, Auto, NonNegativeInt, PositiveInt
+from dsconfig.model.annotations import EXACT_INT, Auto, Fraction, NonNegativeInt, PathText, PositiveInt
 from dsconfig.model.key import Alias, Key, Reads, Switch, Takes, Was
-from dsconfig.model.offload import OffloadOptimizer, OffloadParam
 from dsconfig.model.section import RootKeys, Section
-from dsconfig.model.zenflow import ZenFlow
-from dsconfig.model.zero.leaf_module import LeafModule
-from dsconfig.model.zero.loco import ZeroppLocoParam
+
+# Offloading parameters and optimizer state to host memory or NVMe.
+
+Device: TypeAlias = Annotated[
+    Literal["none", "cpu", "nvme"] | Auto,
+    Key(
+        since="0.3.15",
+        was=(Was("0.5.6", object),),
+        defaults=(("0.5.6", "cpu"), ("0.6.7", None)),
+        fills=("transformers", "accelerate"),
+        wrong_type="rejected",
+        means=(
+            ("none", "stays on the GPU"),
+            ("cpu", "goes to host memory"),
+            ("nvme", "goes to an NVMe drive; needs `nvme_path`"),
+        ),
+    ),
+]
+
+OFFLOAD_READS = (
+    Reads("hand", until="0.6.7"),
+    Reads("pydantic", since="0.7.0", unknown="rejected", drops_auto=True),
+)
+
+
+class OffloadParam(Section):
+    """Where parameters stay while no layer needs them; stage 3 only."""
+
+    SOURCE = "runtime/zero/offload_config.py:DeepSpeedZeroOffloadParamConfig"
+    READS = OFFLOAD_READS
+
+    device: Device = "none"
+    """Home of the parameters: GPU ("none"), host memory, or an NVMe drive. Each step out saves GPU memory
+    and costs transfer time. From 0.5.7 to 0.6.7 the section is refused without it."""
+    nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("transformers", "accelerate"))] = None
+    """Directory on the drive; needed with device "nvme"."""
+    buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(Was("0.6.7", int),))] = 5
+    """Host buffers through which parameters pass to and from the drive."""
+    buffer_size: Annotated[NonNegativeInt, Key(since="0.3.15", unit="elements", was=(Was("0.6.7", int),))] = (
+        100_000_000
+    )
+    """Size of one such buffer; the largest parameter must fit into it."""
+    max_in_cpu: Annotated[NonNegativeInt, Key(since="0.3.15", unit="elements", was=(Was("0.6.7", int),))] = (
+        1_000_000_000
+    )
+    """Parameter elements that stay in host memory although the home is NVMe."""
+    pin_memory: Annotated[bool, Key(since="0.3.15", defaults=(("0.19.4", False),))] = True
+    """Lock the host buffers into memory: faster transfers, less memory for everything else."""
+
+
+class OffloadOptimizer(Section):
+    """Where the optimizer's state lives; its update then runs on the CPU."""
+
+    SOURCE = "runtime/zero/offload_config.py:DeepSpeedZeroOffloadOptimizerConfig"
+    READS = OFFLOAD_READS
+
+    device: Device = "none"
+    """Home of the optimizer's state: GPU ("none"), host memory, or, at stage 3, an NVMe drive. From 0.5.7 to
+    0.6.7 the section is refused without it."""
+    nvme_path: Annotated[PathText | None, Key(since="0.3.15", fills=("transformers", "accelerate"))] = None
+    """Directory on the drive; needed with device "nvme"."""
+    buffer_count: Annotated[NonNegativeInt, Key(since="0.3.15", was=(Was("0.6.7", int),))] = 4
+    """Host buffers for state on its way to and from the drive: at least as many as the optimizer keeps
+    states per parameter, four with Adam."""
+    pin_memory: Annotated[bool, Key(since="0.3.15", defaults=(("0.19.4", False),))] = True
+    """Lock the host buffers into memory: faster transfers, less memory for everything else."""
+    pipeline_read: Annotated[bool, Key(since="0.3.15")] = False
+    """Read the next tile of state from the drive while the current one is updated."""
+    pipeline_write: Annotated[bool, Key(since="0.3.15")] = False
+    """Write the previous tile back while the current one is updated."""
+    fast_init: Annotated[bool, Key(since="0.3.15")] = False
+    """Build the optimizer faster when its state goes to NVMe."""
+    ratio: Annotated[Fraction, Key(since="0.12.3")] = 1.0
+    """Share of the optimizer's state and update that goes to the CPU; the rest stays on the GPU. Below 1 it
+    needs stage 3."""
+    super_offload: Annotated[bool, Key(since="0.18.0")] = False
+    """Offload the way that suits superchips, whose CPU and GPU are tightly coupled; stage 3."""
+    cpuadam_cores_perc: Annotated[Fraction, Key(since="0.18.0")] = 0.8
+    """Share of the CPU cores that work on the update with `super_offload`."""
+
+
+# ZenFlow: an offloaded optimizer that does not make the GPU wait.
+
+
+class ZenFlow(Section):
+    """Update the important gradient columns on the GPU at once, and the others later on the CPU."""
+
+    SOURCE = "runtime/zenflow/zenflow_config.py:ZenFlowConfig"
+    READS = (Reads("pydantic", since="0.17.5", unknown="rejected", drops_auto=True),)
+
+    topk_ratio: Annotated[
+        Annotated[float, Field(gt=0, lt=1)], Key(since="0.17.5", was=(Was("0.19.5", Fraction),))
+    ] = 0.1
+    """Share of gradient columns that count as important; more of them cost GPU memory and time."""
+    select_strategy: Annotated[
+        Literal["auto", "step", "epoch"],
+        Key(
+            since="0.17.5",
+            auto_is_value=True,
+            means=(
+                ("auto", "DeepSpeed chooses"),
+                ("step", "counts steps"),
+                ("epoch", "counts epochs"),
+            ),
+        ),
+    ] = "auto"
+    """What the interval between two selections of columns is counted in."""
+    select_interval: Annotated[
+        int | Auto, Key(since="0.17.5", auto_is_value=True, means=(("auto", "DeepSpeed chooses"),))
+    ] = "auto"
+    """How many steps or epochs a selection holds."""
+    update_interval: Annotated[
+        PositiveInt | Auto,
+        Key(
+            since="0.17.5",
+            unit="steps",
+            auto_is_value=True,
+            was=(Was("0.19.5", int | Auto),),
+            means=(("auto", "adapts as training goes"),),
+        ),
+    ] = "auto"
+    """Steps for which unimportant gradients gather before they are applied; longer means less traffic and
+    staler weights."""
+    overlap_step: Annotated[bool, Key(since="0.17.5")] = False
+    """Let the CPU update run while the GPU goes on with the next batch."""
+    offload: Annotated[bool, Key(since="0.17.5")] = False
+    """Keep the state of the important columns on the CPU too; saves GPU memory, costs transfers."""
+    auto_ratio: Annotated[Fraction, Key(since="0.17.5")] = 0.99
+    """Threshold by which "auto" picks the update interval."""
+    full_warm_up_rounds: Annotated[int, Key(since="0.17.5", unit="rounds")] = 0
+    """First rounds in which every gradient is applied at once."""
+    pt_reserved_cores_perc: Annotated[Fraction, Key(since="0.17.6")] = 0.5
+    """Share of the CPU cores that stays with PyTorch; the others run the update."""
+    steps_per_epoch: Annotated[int | None, Key(since="0.17.5", internal=True)] = None
+    """Filled in by the engine as it starts."""
+
+
+# Modules that stage 3 fetches whole.
+
+
+class LeafModule(Section):
+    """Modules that stage 3 fetches whole, without looking inside; usually mixture-of-experts blocks."""
+
+    SOURCE = "runtime/zero/leaf_module_config.py:DeepSpeedZeroLeafModuleConfig"
+    READS = (Reads("pydantic", since="0.18.0", unknown="rejected", drops_auto=True),)
+
+    classes: Annotated[list[str] | str, Key(since="0.18.0")] = Field(
+        default=[
+            "transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock",
+            "transformers.models.qwen2_moe.modeling_qwen2_moe.Qwen2MoeSparseMoeBlock",
+            "transformers.models.qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock",
+        ]
+    )
+    """Classes of such modules, by short or full name."""
+    names: Annotated[list[str] | str, Key(since="0.18.0")] = Field(default=[])
+    """Such modules by their exact name in the model."""
+    name_suffixes: Annotated[list[str] | str, Key(since="0.18.0")] = Field(default=[])
+    """Such modules by the end of their name."""
+
+
+# Error feedback for the quantised gradients of ZeRO++.
+
+
+class ZeroppLocoParam(Section):
+    """Error feedback for quantised gradients, handed on unread at load."""
+
+    SOURCE = "runtime/comm/coalesced_collectives.py:all_to_all_loco_quant_reduce"
+    READS = (Reads("hand", since="0.16.2", unknown="kept"),)
+    model_config = ConfigDict(extra="allow")
+
+    err_beta: Annotated[float, Key(since="0.16.2", until="0.19.7")]
+    """Weight of the latest quantisation error in its moving average; 0.8 is a usual value."""
+    reset_T: Annotated[int, Key(since="0.16.2", until="0.19.7", unit="steps")]  # noqa: N815
+    """Steps after which the remembered error is dropped; 1024 is a usual value."""
+
 
 _OFFLOAD = Switch({"device": "cpu"})
 

@@ -1,0 +1,426 @@
+"""Muon with stages 0 to 3 and with `BF16_Optimizer`, and its all-gather buffers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+
+from dsconfig.memory.engines.base import BUCKET, GRADIENTS, TEMPORARY
+from dsconfig.memory.engines.bf16_optimizer import Accumulated
+from dsconfig.memory.engines.param_groups import Partition, halves, is_muon, needs
+from dsconfig.memory.engines.setup import Setup
+from dsconfig.memory.engines.zero0 import Whole
+from dsconfig.memory.engines.zero3 import Partitioned
+from dsconfig.memory.engines.zero12 import COMPACT, Sharded
+from dsconfig.memory.graph import Tape, Weight
+from dsconfig.memory.memory_ledger import Ledger
+from dsconfig.memory.verdict import NotModelledError
+
+# Stage 0 with Muon: every rank makes every matrix orthogonal.
+
+
+class OrthogonalWhole(Whole):
+    """`MuonWithAuxAdam.step`, over gradients in fp32 and with them."""
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        self.matrices = [weight for weight in self.trained if is_muon(weight)]
+        if not setup.zero_init:
+            self.matrices.sort(key=lambda weight: weight.shape, reverse=True)
+        self.others = [weight for weight in self.trained if not is_muon(weight)]
+
+    def _states(self) -> int:
+        """The momentum of matrices, and what Adam keeps of the rest."""
+        rest = sum(weight.elements for weight in self.others)
+        late = self.setup.ways.muon_late  # without ZeRO it then is SGD
+        return self.setup.optimizer.kept(rest) + (0 if late else self.setup.master * (self.elements - rest))
+
+    def update(self, elements: int, largest: int, *, host: bool = False) -> None:  # noqa: ARG002
+        """One matrix after the other; Python has a name for the last update up to the next."""
+        made, width = 0, self.setup.master
+        for weight in () if self.setup.ways.muon_late else self.matrices:
+            need = needs(self.setup, weight, width)
+            self.ledger.touch(TEMPORARY, made + need, host=host)
+            made = width * weight.elements
+        self.ledger.take(TEMPORARY, made, host=host)
+        sizes = [weight.elements for weight in self.others]
+        super().update(sum(sizes), max(sizes, default=0), host=host)
+        self.ledger.give(TEMPORARY, made, host=host)
+
+
+# Stage 1 of bf16 with gradients in fp32, with Muon (`BF16_Optimizer._prepare_muon_updates`).
+
+
+class OrthogonalAccumulated(Accumulated):
+    """Momentum is cut as the masters are; pieces of matrices go to the ranks that have others of them."""
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        first = self.cuts[0]
+        self.matrices: Partition | None = first if is_muon(next(iter(first.starts))) else None
+        if any(len(weight.shape) != 2 for weight in self.trained if is_muon(weight)):
+            raise NotModelledError(
+                "Muon at stage 1 with gradients in fp32 and experts is not modelled: DeepSpeed raises "
+                "`BF16 Muon currently supports dense two-dimensional matrices only`"
+            )
+
+    def _states(self) -> int:
+        """The momentum of a piece of the matrices, and what Adam keeps of a piece of the rest."""
+        muon = self.matrices.size if self.matrices else 0
+        return self.setup.optimizer.kept(self.cut.size - muon) + self.setup.master * muon
+
+    def _update(self) -> None:
+        cut, setup = self.matrices, self.setup
+        if cut is not None:
+            received, sent, split = _exchanged(cut, setup)
+            self.ledger.take(TEMPORARY, 4 * (received + sent))
+            if split:
+                self.send("all_to_all", max(received, sent), 4)
+            self._orthogonalise(cut)
+            self.ledger.give(TEMPORARY, 4 * (received + sent))
+        rest = self.cut.size - (cut.size if cut else 0)
+        self.update(rest, rest)
+
+    def _orthogonalise(self, cut: Partition) -> None:
+        """A whole matrix at a time; Python has names for the last update and momentum up to the next."""
+        ledger = self.ledger
+        update = momentum = 0
+        for weight in cut.own:
+            whole = 0 if cut.parts[weight] == weight.elements else 4 * weight.elements
+            ledger.take(TEMPORARY, whole)
+            ledger.give(TEMPORARY, momentum)
+            momentum = whole
+            ledger.touch(TEMPORARY, 4 * weight.elements + needs(self.setup, weight, 4))
+            ledger.give(TEMPORARY, update)
+            update = 4 * weight.elements
+            ledger.take(TEMPORARY, update)
+        ledger.give(TEMPORARY, update + momentum)
+
+
+def _exchanged(cut: Partition, setup: Setup) -> tuple[int, int, bool]:
+    """Elements that this rank gets and gives, and whether any is split (`_build_muon_exchange_layout`)."""
+    received = sum(weight.elements - part for weight, part in cut.parts.items())
+    sent, split = 0, False
+    for weight, start in cut.starts.items():
+        ranks = (start + weight.elements - 1) // cut.size - start // cut.size + 1
+        split = split or ranks > 1
+        sent += (ranks - 1) * cut.parts.get(weight, 0)
+    return received, sent if split else 0, split and setup.world > 1
+
+
+# Stages 1 and 2 with Muon: two groups, of which that of the matrices is made orthogonal whole.
+
+MOST = 64 << 20
+"""Bytes of what is put together at once, and of the buffer (`_muon_allgather_max_buffer_bytes`)."""
+
+
+class Orthogonal(Sharded):
+    """`get_flat_partition`, at the end of the last backward pass, and the step that follows."""
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        found = frozenset(weight for weight in self.trained if is_muon(weight))
+        self.matrices = frozenset() if setup.ways.muon_late else found
+        self.own_matrices = [weight for weight in self.cut.own if weight in found]
+        """Those of which this rank has a part."""
+        self.first = self.groups[0][0][0] in found
+        """Whether the first group is that of matrices."""
+        self.piece = self.groups[0][1].size if self.first else 0
+        """Elements of its piece of them."""
+        self.exchange = Exchange(ledger)
+        self.updates = 0
+        """Bytes of what Muon has made of the gradients of matrices."""
+        self.width = setup.width
+        """Bytes of an element of a gradient of them: those in fp32 are of the rest alone."""
+        self.made = 2 if setup.ways.muon_late else setup.width
+        """And of what Muon makes of it."""
+
+    def states(self) -> int:
+        """Adam's of its part; the momentum of whole matrices, twice: kept, and of a step that may fail."""
+        rule, setup, adam = self.setup.optimizer, self.setup, self.cut.size - self.piece
+        if setup.offloads:  # momentum is cut as the masters are
+            kept = 0 if setup.ways.muon_late else 4 * self.piece  # then it is SGD
+            return (rule.kept(adam) + kept) * setup.master // 4
+        momentum = self.width * sum(weight.elements for weight in self.own_matrices)
+        return rule.kept(adam) * setup.master // 4 + momentum * (1 if setup.ways.muon_late else 2)
+
+    def _epilogue(self) -> None:
+        """Each matrix of this rank's is made orthogonal, whole."""
+        added = self.partial if self.kept else 0
+        super()._epilogue()
+        if not self.boundary or self.setup.offloads:
+            return
+        self.ledger.take(GRADIENTS, added)  # those of this micro batch have names up to the end
+        bucket = self.bucket_bytes if self.setup.contiguous and not self.casts else 0
+        self.ledger.take(BUCKET, bucket)  # let go of at the end too (`_release_ipg_buffers`)
+        setup, ledger, width = self.setup, self.ledger, self.width
+        for weight in self.own_matrices:
+            ledger.touch(TEMPORARY, needs(setup, weight, width))
+            ledger.take(GRADIENTS, self.made * weight.elements)
+            self.updates += self.made * weight.elements
+        if not setup.contiguous:
+            gone = sum(width * weight.elements for weight in self.own_matrices)
+        else:  # views of one tensor
+            gone = 0 if len(self.own_matrices) < len(self.cut.own) and not self.compact else self.kept
+        for index, (members, cut, _) in enumerate(self.groups if self.compact else ()):
+            if index not in self.compact_held and members[0] not in self.matrices:
+                self.compact_held[index] = 4 * cut.size
+                ledger.take(COMPACT, 4 * cut.size)
+        ledger.give(GRADIENTS, gone + added)
+        ledger.give(BUCKET, bucket)
+        self.kept -= gone
+
+    def step(self) -> None:
+        """Offloaded, matrices are put together for it."""
+        if self.setup.offloads and not self.setup.ways.muon_late:
+            self._orthogonalise_offloaded()
+        super().step()
+
+    def update_group(self, cut: Partition, index: int, kept: int, *, steps: bool = True) -> None:
+        """Of matrices the step has but to subtract."""
+        if self.first and index == 0:
+            super().update_group(cut, index, self.updates + kept, steps=False)
+            self.updates = 0
+        else:
+            super().update_group(cut, index, kept, steps=steps)
+
+    # ------------------------------------------------------------ offload
+    def rest(self) -> None:
+        """Buffers stay from the steps before; in the first no momentum is sent."""
+        super().rest()
+        if self.setup.offloads and self.setup.world > 1 and not self.setup.ways.muon_late:
+            for tensors in (1, 2, 2):
+                for batch in self._batches():
+                    self.ledger.give(EXCHANGE, self._buffer(batch, tensors)[0])
+
+    def _batches(self) -> Iterator[list[Weight]]:
+        """`_muon_param_batches`."""
+        batch, elements = list[Weight](), 0
+        for weight in self.groups[0][0] if self.matrices else ():
+            if batch and elements + weight.elements > MOST // 8:
+                yield batch
+                batch, elements = [], 0
+            batch.append(weight)
+            elements += weight.elements
+        if batch:
+            yield batch
+
+    def _buffer(self, batch: list[Weight], tensors: int) -> tuple[int, int, int]:
+        """Bytes of a buffer that do not stay, elements of a chunk in it, and how many of these there are."""
+        world, width = self.setup.world, self.setup.master
+        most = max(_elements_by_rank(self.piece_of[batch[0]][0], batch))
+        chunk = min(most, max(1, MOST // ((world + 1) * tensors * width)))
+        gone = self.exchange.use((chunk, tensors), chunk * tensors * (world + 1) * width)
+        return gone, chunk, -(-most // chunk)
+
+    def _orthogonalise_offloaded(self) -> None:
+        """`_apply_muon_updates_cpu_offload`: each rank makes all matrices orthogonal."""
+        setup, ledger, width = self.setup, self.ledger, self.setup.master
+        for batch in self._batches():
+            made = 2 * width * sum(weight.elements for weight in batch)
+            ledger.take(EXCHANGE, made)
+            if setup.world > 1:
+                gone, chunk, times = self._buffer(batch, 2)
+                ledger.give(EXCHANGE, gone)
+                self.send("all_gather", 2 * chunk * setup.world, width, alike=times)
+            update = 0
+            for weight in batch:
+                ledger.touch(TEMPORARY, update + needs(setup, weight, width))
+                update = width * weight.elements
+                ledger.touch(TEMPORARY, update + 12 * self.cut.parts.get(weight, 0))
+            ledger.give(EXCHANGE, made)
+
+
+def _elements_by_rank(cut: Partition, batch: list[Weight]) -> list[int]:
+    """Elements of these matrices that each rank has."""
+    found: dict[int, int] = {}
+    for weight in batch:
+        at, end = cut.starts[weight], cut.starts[weight] + weight.elements
+        while at < end:
+            to = at // cut.size
+            stop = min(end, (to + 1) * cut.size)
+            found[to] = found.get(to, 0) + stop - at
+            at = stop
+    return list(found.values())
+
+
+# Stage 3 with Muon: matrices are put together a bucket at a time, and made orthogonal one on each rank.
+
+LARGEST = 1 << 60
+"""More than any bucket."""
+
+
+class OrthogonalShards(Partitioned):
+    """`_apply_muon_to_accumulated_grads`."""
+
+    def __init__(self, setup: Setup, tape: Tape, ledger: Ledger) -> None:
+        super().__init__(setup, tape, ledger)
+        self.exchange = Exchange(ledger)
+        matrices = next((half for half in halves(setup, self.trained) if is_muon(half[0])), [])
+        self.chunks = list(self._chunks(matrices))
+        """Matrices that are put together at once."""
+        self.matrix_groups = len(self.divided(matrices)) if matrices else 0
+
+    def _chunks(self, matrices: list[Weight]) -> Iterator[list[Weight]]:
+        """Matrices of a sub-group, as many at a time as fit into the reduce bucket; all, where offloaded."""
+        most = LARGEST if self.setup.offloads else self.setup.bucket
+        at = 0
+        for group in self.divided(matrices) if matrices else ():
+            members, at = matrices[at : at + len(group)], at + len(group)
+            chunk: list[Weight] = []
+            for weight in members:
+                if chunk and sum(found.elements for found in chunk) + weight.elements > most:
+                    yield chunk
+                    chunk = []
+                chunk.append(weight)
+            yield chunk
+
+    def rest(self) -> None:
+        """Buffers stay from the step before."""
+        super().rest()
+        if self.setup.world > 1:
+            for chunk in self.chunks * 2:
+                self.ledger.give(EXCHANGE, self._buffer(chunk))
+
+    def states(self, index: int, count: int) -> int:
+        """Momenta have the type in which gradients are sent."""
+        return self.setup.sent * count if index < self.matrix_groups else super().states(index, count)
+
+    def early_states(self, index: int, count: int) -> int:
+        """Momenta are made with the masters."""
+        return self.states(index, count) if index < self.matrix_groups else 0
+
+    def update_group(self, index: int, count: int, *, host: bool) -> None:
+        """Of matrices the step has but to subtract."""
+        if index >= self.matrix_groups:
+            super().update_group(index, count, host=host)
+
+    def _buffer(self, chunk: list[Weight]) -> int:
+        """Bytes that do not stay of the buffer for a bucket; offloaded momenta come with the gradients."""
+        setup, local = self.setup, sum(map(self.shard, chunk))
+        if setup.offloads:
+            return self.exchange.use(local, setup.gradient * 2 * local * (setup.world + 1))
+        return self.exchange.use(local, setup.sent * local * (setup.world + 1))
+
+    def _gather_parts(self, chunk: list[Weight]) -> int:
+        """Put gradients or momenta together, both where they are offloaded: bytes of what is made."""
+        setup, local = self.setup, sum(map(self.shard, chunk))
+        width, count = (setup.gradient, 2 * local) if setup.offloads else (setup.sent, local)
+        gone = self._buffer(chunk)
+        made = width * count * setup.world
+        self.ledger.take(EXCHANGE, made)
+        self.ledger.give(EXCHANGE, gone)
+        self.send("all_gather", count * setup.world, width)
+        return made
+
+    def orthogonalise(self) -> None:
+        """In the step, before the norm is taken."""
+        setup, ledger, left = self.setup, self.ledger, 0
+        if setup.offloads:
+            self._orthogonalise_offloaded()
+            return
+        for chunk in self.chunks:
+            if setup.world == 1:
+                self._round(chunk)
+                continue
+            gradients = self._gather_parts(chunk)
+            clones = setup.sent * sum(map(self.shard, chunk))
+            ledger.take(TEMPORARY, clones)
+            momenta = self._gather_parts(chunk)
+            self._rounds(chunk)
+            ledger.give(EXCHANGE, momenta + left)
+            ledger.give(TEMPORARY, clones)
+            left = gradients  # Python has a name for the last of them until the next are there
+        ledger.give(EXCHANGE, left)
+
+    def _orthogonalise_offloaded(self) -> None:
+        """`_apply_muon_updates_cpu_offload`: each rank makes all matrices of a sub-group orthogonal."""
+        setup, ledger, width = self.setup, self.ledger, self.setup.gradient
+        left = made = 0
+        for index, chunk in enumerate(self.chunks):
+            local = sum(map(self.shard, chunk))
+            copied = (setup.master + setup.sent) * local if self.on_host(index) else 0
+            ledger.rank.add(TEMPORARY, copied)  # parts that come from the host: on a CPU they are there
+            if setup.world > 1:
+                both = self._gather_parts(chunk)
+            else:
+                both = sum(width * local for other in (setup.master, setup.sent) if other != width)
+                ledger.take(EXCHANGE, both)
+            ledger.give(EXCHANGE, left)
+            left = both
+            for weight in chunk:
+                ledger.touch(TEMPORARY, needs(setup, weight, width))
+                ledger.give(TEMPORARY, made)
+                made = width * weight.elements
+                ledger.take(TEMPORARY, made)
+                ledger.touch(TEMPORARY, (width + max(8, setup.master + width)) * self.shard(weight))
+            ledger.rank.add(TEMPORARY, -copied)
+        ledger.give(TEMPORARY, made)
+        ledger.give(EXCHANGE, left)
+
+    def _round(self, chunk: list[Weight]) -> None:
+        setup = self.setup
+        clones = setup.sent * sum(weight.elements for weight in chunk)
+        self.ledger.take(TEMPORARY, clones)
+        made = 0
+        for weight in chunk:
+            self.ledger.touch(TEMPORARY, made + needs(setup, weight, setup.sent))
+            made = setup.sent * weight.elements
+        self.ledger.give(TEMPORARY, clones)
+
+    def _rounds(self, chunk: list[Weight]) -> None:
+        """As many matrices at a time as there are ranks, one on each; those of unlike shapes are padded."""
+        setup, ledger, width = self.setup, self.ledger, self.setup.sent
+        old = made = local = 0
+        for start in range(0, len(chunk), setup.world):
+            turn = chunk[start : start + setup.world]
+            most = width * max(weight.elements for weight in turn)
+            even = len(turn) == setup.world and len({weight.shape for weight in turn}) == 1
+            if setup.rank < len(turn):
+                weight = turn[setup.rank]
+                ledger.touch(TEMPORARY, needs(setup, weight, width))
+                ledger.give(TEMPORARY, made)
+                made = width * weight.elements
+                ledger.take(TEMPORARY, made)
+            fresh = 0 if even else setup.world * most
+            own = 0 if even else 2 * most
+            ledger.take(EXCHANGE, own)
+            ledger.give(EXCHANGE, local)
+            for _ in "gm":  # gradients, then momenta
+                ledger.take(EXCHANGE, fresh)
+                ledger.give(EXCHANGE, old)
+                self.send("all_gather", setup.world * most // width, width)
+            ledger.rank.add(EXCHANGE, 2 * setup.world * most)  # NCCL gathers lists by one tensor more
+            ledger.rank.add(EXCHANGE, -2 * setup.world * most)
+            local, old = own, fresh
+        ledger.give(EXCHANGE, local + 2 * old)
+        ledger.give(TEMPORARY, made)
+
+
+# Buffers in which Muon's matrices are put together; up to a size they stay from step to step.
+
+EXCHANGE = "buffers that put matrices together"
+CACHED = 256 << 20
+"""Bytes of them that stay (`_muon_allgather_max_cached_bytes`)."""
+
+
+class Exchange:
+    """What stays, the longest unused first."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.kept: OrderedDict[Hashable, int] = OrderedDict()
+
+    def use(self, key: Hashable, count: int) -> int:
+        """Take a buffer, or have it already: bytes of it that do not stay."""
+        if key in self.kept:
+            self.kept.move_to_end(key)
+            return 0
+        if count > CACHED:
+            self.ledger.take(EXCHANGE, count)
+            return count
+        while self.kept and sum(self.kept.values()) + count > CACHED:
+            self.ledger.give(EXCHANGE, self.kept.popitem(last=False)[1])
+        self.kept[key] = count
+        self.ledger.take(EXCHANGE, count)
+        return 0
