@@ -101,8 +101,9 @@ from dsconfig.model import (
 from dsconfig.model.compose import (
     Difference as Difference,
 )
-from dsconfig.resolve.effective import (
+from dsconfig.resolve.effective_values import (
     Shown as Shown,
+    show as show,
 )
 from dsconfig.resolve.errors import (
     ResolveError as ResolveError,
@@ -116,9 +117,6 @@ from dsconfig.resolve.resolve import (
 )
 from dsconfig.resolve.run import (
     Run as Run,
-)
-from dsconfig.resolve.show import (
-    show as show,
 )
 from dsconfig.schema import (
     json_schema as json_schema,

@@ -103,10 +103,16 @@ _HOMES = {
     "deepspeed.differences": ("DIFFERENCES",),
     "deepspeed.semantics": ("SEMANTICS", "Semantics", "semantics_for"),
     "deepspeed.solver": (
-        "as_released compute_elastic_config elasticity_enabled ensure_immutable_elastic_config "
-        "get_best_candidates get_candidate_batch_sizes get_compatible_gpus_v01 get_compatible_gpus_v02 "
-        "get_valid_gpus"
-    ).split(),
+        "get_best_candidates",
+        "get_candidate_batch_sizes",
+        "get_compatible_gpus_v01",
+        "get_compatible_gpus_v02",
+        "get_valid_gpus",
+        "as_released",
+        "compute_elastic_config",
+        "elasticity_enabled",
+        "ensure_immutable_elastic_config",
+    ),
     "errors": ("ElasticityConfigError", "ElasticityError", "ElasticityIncompatibleWorldSize"),
     "planning.exact": ("Search", "keeping_batch", "search"),
     "planning.plan": ("Plan", "Row", "plan"),

@@ -19,7 +19,7 @@ from dsconfig.consumers import LOADERS
 from dsconfig.core.releases import LATEST, Interval, number
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
-from dsconfig.evaluation.prefilter import EVENTS
+from dsconfig.evaluation.evaluate import EVENTS
 from dsconfig.evaluation.rule import DECLARED, Declaration
 
 _HEAD = '''"""Generated from dsconfig/rules by `make generate`; do not edit."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from dsconfig.api.check import check
 from dsconfig.check.report import Report
+from dsconfig.core.gpu_memory import amount
 from dsconfig.core.releases import LATEST, RELEASES, number
-from dsconfig.core.wording.byte_sizes import amount
 from dsconfig.rules import Rule
 
 _HEADING = re.compile(r"^(Bad|Good|Fixed)((?:, [^:\n]+)?):\n\n((?:    .*\n|\n)+)", re.MULTILINE)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from dsconfig.evaluation.evaluate import _applicable
 from dsconfig.evaluation.rule import DECLARED, Declaration
-from dsconfig.evaluation.rules_for_release import _applicable
 from dsconfig.rules import RULES, Rule
 from tests.cases import cases
 from tests.cases.words import found

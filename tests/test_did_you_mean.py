@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from dsconfig.core.did_you_mean import distance, lexicon, near
 from dsconfig.core.json_types import Json
 from dsconfig.core.releases import NUMBERS
-from dsconfig.core.wording.did_you_mean import distance, lexicon, near
 from dsconfig.model.keyinfo import ROOT, view
 from dsconfig.rules._did_you_mean import guess
 

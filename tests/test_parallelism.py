@@ -11,8 +11,7 @@ import yaml
 
 from dsconfig import NotModelledError, ResolveError, UnknownWorldSizeError, check, fix, memory, resolve, show
 from dsconfig.cli import main
-from dsconfig.core.batch_triplet import ABSENT
-from dsconfig.core.data_parallel import Degree, Parallelism, UnevenError, data_parallel_size
+from dsconfig.core.batch_triplet import ABSENT, Degree, Parallelism, UnevenError, data_parallel_size
 
 CONFIG = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}
 NAMES = "--deepspeed_config ds.json"

@@ -11,10 +11,10 @@ import pytest
 
 from dsconfig import check, resolve
 from dsconfig.cli import main
-from dsconfig.consumers import accelerate_launch_config
+from dsconfig.consumers import accelerate_launch_file
 from dsconfig.consumers.autofill import fill
+from dsconfig.consumers.consumer import BY_NAME, consumer_of
 from dsconfig.consumers.consumer_versions import CHANGES, does, is_known, number
-from dsconfig.consumers.registry import BY_NAME, consumer_of
 
 ZERO3 = {"stage": 3, "stage3_prefetch_bucket_size": "auto"}
 BATCH = {"train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto"}
@@ -202,11 +202,11 @@ def test_a_key_that_is_dropped_says_since_when_it_is_read() -> None:
     ("version", "steps", "clipping"), [("0.22", 1, None), ("0.23", "auto", None), ("0.30", "auto", "auto")]
 )
 def test_the_config_of_a_block(version: str, steps: Any, clipping: Any) -> None:
-    made = accelerate_launch_config.config(LAUNCH, version)
+    made = accelerate_launch_file.config(LAUNCH, version)
     assert made is not None
     assert (made["gradient_accumulation_steps"], made.get("gradient_clipping")) == (steps, clipping)
     fp8 = {**LAUNCH, "mixed_precision": "fp8"}
-    assert [("bf16" in (accelerate_launch_config.config(fp8, each) or {})) for each in ("0.33", "0.34")] == [
+    assert [("bf16" in (accelerate_launch_file.config(fp8, each) or {})) for each in ("0.33", "0.34")] == [
         False,
         True,
     ]

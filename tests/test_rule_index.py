@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from dsconfig.evaluation.evaluate import _applicable
 from dsconfig.evaluation.rule import RULES, Rule
-from dsconfig.evaluation.rules_for_release import _applicable
 from tests.cases import cases
 
 

@@ -7,15 +7,13 @@ import os
 from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of
 from dsconfig.core.releases import Target, resolve
 from dsconfig.document import Document
-from dsconfig.fix.embedded_migration import lifted
 from dsconfig.fix.fix import as_text
-from dsconfig.fix.migrate import Migration
+from dsconfig.fix.migrate import Migration, lifted
 from dsconfig.fix.migrate import migrate as carry
-from dsconfig.job.job import Fact, Job, of_reader
-from dsconfig.job.precedence import merge
+from dsconfig.job.job import Fact, Job, merge, of_reader
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import editable, locate
-from dsconfig.resolve.elastic_batch import batch_of
+from dsconfig.resolve.batch import batch_of
 
 
 def migrate(

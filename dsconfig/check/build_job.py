@@ -14,18 +14,16 @@ from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
 from dsconfig.document.reader import read_mapping_file
 from dsconfig.job.detect_consumer import Given, Reader, given, of_content
-from dsconfig.job.dsconfig_block import KEY, Declared, declared, has_block
-from dsconfig.job.job import NOTHING, Consumer, Fact, Job, layer, of_reader
-from dsconfig.job.precedence import merge
+from dsconfig.job.job import NOTHING, Consumer, Fact, Job, layer, merge, of_reader
+from dsconfig.job.run_facts import KEY, Declared, Known, Model, declared, has_block
 from dsconfig.job.run_facts import NOTHING as NOTHING_KNOWN
-from dsconfig.job.run_facts import Known, Model
 from dsconfig.job.run_facts import of_file as known_of_block
 from dsconfig.launch import config_references, detect_config
-from dsconfig.launch.job_arguments import with_arguments, with_version
+from dsconfig.launch.find_jobs import with_arguments, with_version
 from dsconfig.launch.launched_job import Job as LaunchJob
 from dsconfig.launch.located_config import LocatedConfig, locate
-from dsconfig.launch.parallelism import of_launch_file
 from dsconfig.launch.requirements import requirements_of
+from dsconfig.launch.training_arguments import of_launch_file
 
 ModelSource: TypeAlias = "Mapping[str, Json] | str | os.PathLike[str]"
 """A model: what stands in its `config.json`, or its path or name."""

@@ -1,10 +1,10 @@
-"""`compat`: which releases take a config, and what the others say first against it."""
+"""`compat`: releases that accept a config, the first diagnostics of the others, and a table of both."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of
 from dsconfig.check.check import check
@@ -14,6 +14,14 @@ from dsconfig.document import Document
 from dsconfig.job.detect_consumer import Reader
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import locate, why_nowhere
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dsconfig.render.terminal import Style
+
+
+# `compat`: which releases take a config, and what the others say first against it.
 
 Word: TypeAlias = Literal["taken", "crashes", "refused"]
 EVERY = Target(RELEASES, f">={RELEASES[0]},<={LATEST}", "argument")
@@ -85,3 +93,28 @@ def _word(reason: Diagnostic | None) -> Word:
     if reason is None:
         return "taken"
     return "refused" if reason.effect is Effect.REJECTED else "crashes"
+
+
+# What each release does with a config, for people: a line for each stretch of releases.
+
+_TONES = {"taken": "good", "crashes": "error", "refused": "error"}
+
+
+def table(stretches: Sequence[Stretch], style: Style) -> str:
+    """A line for each stretch: the releases, what they do, and why."""
+    from dsconfig.render.terminal import printable, wrapped
+
+    names = [_span(each.releases) for each in stretches]
+    width = max(map(len, names))
+    lines = []
+    for name, each in zip(names, stretches, strict=True):
+        word = style.paint(each.word.ljust(7), _TONES[each.word])
+        reason = each.reason
+        why = f"  {reason.code} {printable(reason.message)}" if reason else ""
+        line = f"{name.ljust(width)}  {word}{why}".rstrip()
+        lines.append(wrapped(line, style, width + 11) + "\n")
+    return "".join(lines)
+
+
+def _span(releases: tuple[str, ...]) -> str:
+    return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"

@@ -1,23 +1,24 @@
-"""What is in force for a file: what is asked for, else the environment, else settings, else the defaults."""
+"""Settings in force for a file: options, environment, nearest settings file, and the rules selected."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeAlias
 
 from dsconfig.check.build_job import arguments, asked_model, build_job
 from dsconfig.check.discover import excluded
-from dsconfig.check.nearest_settings import Nearest, merged
-from dsconfig.check.requested_options import Asked
-from dsconfig.check.rule_selection import Selection, selection
-from dsconfig.check.rule_selector import UnknownRuleError
+from dsconfig.check.rule_selector import Layer, UnknownRuleError, catalogue, expand, selected
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import Origin, Target, UnknownReleaseError
 from dsconfig.core.releases import resolve as resolve_target
 from dsconfig.job.detect_consumer import Given, Reader, given
 from dsconfig.job.job import Fact, Job, layer, of_reader
 from dsconfig.job.run_facts import Known, Model, named_in
-from dsconfig.job.settings_file import Settings
+from dsconfig.job.settings_file import Settings, SettingsFileError, find
 from dsconfig.launch.located_config import LocatedConfig
+
+# What is in force for a file: what is asked for, else the environment, else settings, else the defaults.
 
 
 class Options(NamedTuple):
@@ -182,3 +183,153 @@ def _resolved(text: str, origin: Origin, where: str) -> Target:
         return resolve_target(text, origin)
     except UnknownReleaseError as error:
         raise UnknownReleaseError(f"{where}: {error}") from None
+
+
+# What is asked for beside the settings: by the command line, or by an editor.
+
+Names: TypeAlias = "Sequence[str] | None"
+Pairs: TypeAlias = "Sequence[tuple[str, Sequence[str]]] | None"
+
+
+class Asked(NamedTuple):
+    """None, or False, where nothing is asked for; and how to say what is wrong, or only of note."""
+
+    refuse: Callable[[str], NoReturn]
+    note: Callable[[str], object]
+    target: str | None = None
+    world_size: int | None = None
+    consumer: str | None = None
+    select: Names = None
+    ignore: Names = None
+    extend_select: Names = None
+    fixable: Names = None
+    unfixable: Names = None
+    per_file_ignores: Pairs = None
+    extend_per_file_ignores: Pairs = None
+    exclude: Names = None
+    extend_exclude: Names = None
+    fail_on: str | None = None
+    min_severity: str | None = None
+    no_ignores: bool = False
+    force_exclude: bool = False
+    verbose: bool = False
+    stdin_filename: str | None = None
+    model: str | None = None
+    launch: str | None = None
+    training_args: str | None = None
+    host_memory: int | None = None
+    gpus_per_node: int | None = None
+
+
+# Which settings count for a file: the nearest, or the only ones.
+
+
+class Nearest:
+    """The settings of a run, each file of them read once."""
+
+    def __init__(self, asked: Asked, only: Settings | None = None) -> None:
+        self._found: dict[str, Settings] = {}
+        self._told: set[str] = set()
+        self._asked, self._only = asked, only
+        self.here = self.below(os.getcwd())
+
+    @property
+    def paths(self) -> set[str]:
+        """The settings files that were read."""
+        return {found.path for found in (*self._found.values(), self.here) if found.path}
+
+    def below(self, folder: str) -> Settings:
+        """The settings for a folder; what cannot be understood ends the run."""
+        if self._only is not None:
+            return self._only
+        if folder not in self._found:
+            try:
+                self._found[folder] = find(folder)
+            except SettingsFileError as error:
+                self._asked.refuse(str(error))
+            for line in self._found[folder].passed_over:
+                if line not in self._told:
+                    self._told.add(line)
+                    self._asked.note(line)
+        return self._found[folder]
+
+    def of(self, name: str) -> tuple[Settings, list[Settings]]:
+        """The settings for a file, and the overrides among them that name it."""
+        found = self.here if name.startswith("<") else self.below(os.path.dirname(os.path.abspath(name)))
+        settings = found if found.path else self.here
+        return settings, [each for each in settings.overrides if excluded(name, settings.root, each.files)]
+
+    def said_of(self, name: str) -> Settings:
+        """What the settings say of one file."""
+        return merged(*self.of(name))
+
+
+def merged(settings: Settings, overrides: Sequence[Settings]) -> Settings:
+    """The settings with what overrides say instead, and what they exclude and ignore besides."""
+    said = settings
+    for each in overrides:
+        changed = {key: value for key, value in each._asdict().items() if value not in (None, ())}
+        for key in ("exclude", "extend_exclude", "per_file_ignores"):
+            changed[key] = (*getattr(said, key), *getattr(each, key))
+        said = said._replace(**changed)
+    return said
+
+
+# Which rules speak of which file, and which findings are fixed: settings, then what is asked for.
+
+
+class Selection(NamedTuple):
+    """The codes of the rules that are switched off, and of those whose findings are not fixed."""
+
+    off: frozenset[str]
+    unfixable: frozenset[str]
+    per_file: tuple[tuple[str, str, frozenset[str]], ...]
+    """A folder, a pattern relative to it, and the rules that are switched off in the files that it names."""
+
+    def off_in(self, name: str) -> frozenset[str]:
+        """The rules that do not speak of a file."""
+        hits = (codes for root, pattern, codes in self.per_file if excluded(name, root, (pattern,)))
+        return self.off.union(*hits)
+
+
+def selection(asked: Asked, settings: Settings, overrides: Sequence[Settings], said: Settings) -> Selection:
+    """What is chosen; with `--no-ignores` the settings switch off nothing.
+
+    Raises:
+        UnknownRuleError: a selector names no rule.
+    """
+    rules = catalogue()
+    layers = (settings, *overrides)
+    chosen = (
+        *(
+            Layer(f"{each.where}: ", each.select, () if asked.no_ignores else each.ignore, each.extend_select)
+            for each in layers
+        ),
+        Layer("--", asked.select, asked.ignore or (), asked.extend_select or ()),
+    )
+    words = ("fixable", "", "unfixable")
+    fixed = (
+        *(Layer(f"{each.where}: ", each.fixable, each.unfixable, words=words) for each in layers),
+        Layer("--", asked.fixable, asked.unfixable or (), words=words),
+    )
+    every = frozenset(rules)
+    return Selection(every - selected(chosen, rules), every - selected(fixed, rules), _per_file(asked, said))
+
+
+def _per_file(asked: Asked, said: Settings) -> tuple[tuple[str, str, frozenset[str]], ...]:
+    """`--per-file-ignores` stands for those of the settings; what extends them holds in any case."""
+    rules = catalogue()
+    ours = () if asked.no_ignores or asked.per_file_ignores is not None else said.per_file_ignores
+    where = f"{said.where}: per-file-ignores"
+    given = (
+        ("per-file-ignores", asked.per_file_ignores),
+        ("extend-per-file-ignores", asked.extend_per_file_ignores),
+    )
+    return (
+        *((said.root, pattern, expand(names, rules, where)) for pattern, names in ours),
+        *(
+            (os.getcwd(), pattern, expand(names, rules, f"--{option}"))
+            for option, pairs in given
+            for pattern, names in pairs or ()
+        ),
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 from dsconfig.core.diagnostic import Diagnostic, Effect
 from dsconfig.core.releases import Target
 from dsconfig.rules import RULES, Rule
-from dsconfig.rules.batch._triplet import in_words
+from dsconfig.rules._batch_triplet import in_words
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath

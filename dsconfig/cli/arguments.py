@@ -222,10 +222,10 @@ MOST = 10**18
 
 def amount(text: str) -> int:
     """Bytes: `80GiB`, `512MiB`, `1.5TB`."""
-    from dsconfig.core.wording import byte_sizes
+    from dsconfig.core import gpu_memory
 
     try:
-        return byte_sizes.amount(text)
+        return gpu_memory.amount(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -33,8 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show what the releases do."""
-    from dsconfig.check.compat import EVERY, compat
-    from dsconfig.check.compat_table import table
+    from dsconfig.check.compat import EVERY, compat, table
     from dsconfig.cli.inputs import in_force
     from dsconfig.core.releases import UnknownReleaseError, resolve
     from dsconfig.render.terminal import style_of

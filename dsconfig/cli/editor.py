@@ -92,7 +92,7 @@ def _write(files: list[EditorFile]) -> None:
 
 def _read(path: str) -> str | None:
     from dsconfig.cli.inputs import reason, refuse_link
-    from dsconfig.core.file_bytes import MAX_SIZE, contents
+    from dsconfig.core.file_access import MAX_SIZE, contents
 
     refuse_link(path)
     try:

@@ -11,12 +11,19 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import build_job, foreign
-from dsconfig.check.effective_settings import Options, known_of, layers, options, reader_of, target_of
-from dsconfig.check.nearest_settings import Nearest
-from dsconfig.check.requested_options import Asked
+from dsconfig.check.effective_settings import (
+    Asked,
+    Nearest,
+    Options,
+    known_of,
+    layers,
+    options,
+    reader_of,
+    target_of,
+)
 from dsconfig.cli.errors import note, refuse
 from dsconfig.consumers.consumer_versions import parted
-from dsconfig.core.read_boundary import OUTSIDE, leads_out
+from dsconfig.core.file_access import OUTSIDE, leads_out
 from dsconfig.core.releases import Target, UnknownReleaseError
 from dsconfig.document import Document
 from dsconfig.job.job import Job
@@ -35,7 +42,7 @@ if TYPE_CHECKING:
 
 def read(name: str) -> Document:
     """The config; a path that cannot be read ends the run."""
-    from dsconfig.launch.passed_path import read_config
+    from dsconfig.launch.config_references import read_config
 
     try:
         return read_stdin("<stdin>") if name == "-" else read_config(name)
@@ -49,7 +56,7 @@ def read_stdin(name: str) -> Document:
     Raises:
         OSError: stdin cannot be read.
     """
-    from dsconfig.core.file_bytes import MAX_SIZE
+    from dsconfig.core.file_access import MAX_SIZE
     from dsconfig.document import read_bytes
 
     if sys.stdin is None:

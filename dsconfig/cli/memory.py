@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from dsconfig.core.gpu_memory import Gpu
     from dsconfig.document import Document
     from dsconfig.resolve.errors import ResolveError
-    from dsconfig.resolve.memory import Estimate, Verdict
-    from dsconfig.resolve.memory_request import Options
+    from dsconfig.resolve.memory import Estimate, Options, Verdict
     from dsconfig.resolve.model_source import ModelSource
 
 
@@ -160,7 +159,7 @@ def run(args: argparse.Namespace) -> int:
             return fit(args, document, options)
         if args.max is not None:
             return largest(args, document, options)
-        from dsconfig.resolve.memory_request import ask
+        from dsconfig.resolve.memory import ask
 
         found = ask(document, options).answer()
     except UnknownWorldSizeError as error:
@@ -192,7 +191,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
     """The config, and the arguments of `memory`."""
     from dsconfig.cli.inputs import in_force
     from dsconfig.job.job import Fact
-    from dsconfig.resolve.memory_request import Options
+    from dsconfig.resolve.memory import Options
 
     document = read(args.file)
     job = in_force(args, document)
@@ -222,7 +221,7 @@ def _options(args: argparse.Namespace) -> tuple[Document, Options]:
 
 
 def _plot(found: Estimate, args: argparse.Namespace, suffix: str) -> None:
-    from dsconfig.resolve.memory_chart import stacks
+    from dsconfig.resolve.memory_output import stacks
 
     try:
         drawn = stacks(found, args.gpu and args.gpu.least, suffix)
@@ -248,7 +247,7 @@ def _model(args: argparse.Namespace) -> ModelSource | None:
 
 def _write(args: argparse.Namespace, found: Estimate) -> int:
     from dsconfig.render.terminal import style_of
-    from dsconfig.resolve import memory_text as render
+    from dsconfig.resolve import memory_output as render
 
     limits = render.Limits(args.gpu, args.host, margin(args, args.gpu))
     if args.output_format == "json":
@@ -280,9 +279,8 @@ def exit_code(verdicts: Iterable[Verdict | None]) -> int:
 def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
     """Find the changes, tell them, and write the config with them where that is asked for."""
     from dsconfig.render.terminal import style_of
-    from dsconfig.resolve import memory_text as render
-    from dsconfig.resolve.fit_output import written
-    from dsconfig.resolve.fit_search import fitted
+    from dsconfig.resolve import memory_output as render
+    from dsconfig.resolve.fit_search import fitted, written
 
     _refuse(args, document)
     free = margin(args, args.fit)
@@ -315,7 +313,7 @@ def fit(args: argparse.Namespace, document: Document, options: Options) -> int:
 def _refuse(args: argparse.Namespace, document: Document) -> None:
     """Refuse what does not go together, before anything is computed."""
     from dsconfig.job.model_files import config_at
-    from dsconfig.resolve.fit_output import refuse_launch_file
+    from dsconfig.resolve.fit_search import refuse_launch_file
 
     if args.output_format == "csv":
         refuse("--fit gives text or json")
@@ -336,7 +334,7 @@ def _refuse(args: argparse.Namespace, document: Document) -> None:
 def largest(args: argparse.Namespace, document: Document, options: Options) -> int:
     """Find the largest of a kind that fits, and tell it."""
     from dsconfig.render.terminal import style_of
-    from dsconfig.resolve import memory_text as render
+    from dsconfig.resolve import memory_output as render
     from dsconfig.resolve.max_search import largest
 
     if args.gpu is None:

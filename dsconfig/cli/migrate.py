@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
     from dsconfig.core.releases import Target
     from dsconfig.document import Document
-    from dsconfig.fix.migration_types import Change, Decision
+    from dsconfig.fix.migration_plan import Change, Decision
     from dsconfig.job.detect_consumer import Reader
     from dsconfig.launch.located_config import EditableConfig
     from dsconfig.render.terminal import Style
@@ -71,7 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Migrate the file."""
     from dsconfig.cli.inputs import refuse_foreign
-    from dsconfig.fix.embedded_migration import lifted
+    from dsconfig.fix.migrate import lifted
     from dsconfig.render.terminal import style_of
 
     _refuse_same(args)
@@ -172,7 +172,7 @@ def _hand_over(args: argparse.Namespace, text: str) -> str | None:
 
 
 def _holds(name: str, text: str) -> bool:
-    from dsconfig.core.file_bytes import contents
+    from dsconfig.core.file_access import contents
 
     try:
         return contents(name, len(text.encode())) == text.encode()
@@ -206,7 +206,7 @@ class Way:
         Raises:
             ValueError: it leads back, to an earlier release or the same.
         """
-        from dsconfig.resolve.elastic_batch import batch_of
+        from dsconfig.resolve.batch import batch_of
 
         return migrate(
             document,

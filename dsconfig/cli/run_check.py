@@ -9,20 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import foreign
-from dsconfig.check.check import check
-from dsconfig.check.check_file import finished, prepared
+from dsconfig.check.check import check, finished, prepared
 from dsconfig.check.discover import stands_for_config
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
 from dsconfig.cli.errors import UsageError, complain, complain_internal, note
 from dsconfig.cli.inputs import read_stdin, reason
 from dsconfig.core.diagnostic import SEVERITIES
-from dsconfig.core.read_boundary import ask_for
+from dsconfig.core.file_access import ask_for
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.fix.verify import with_proven_fixes
 from dsconfig.job.detect_consumer import Reader, given
-from dsconfig.launch.passed_path import read_config as read_file
+from dsconfig.launch.config_references import read_config as read_file
 from dsconfig.render.terminal import Style
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class Checker:
 
     def listed(self, names: Sequence[str]) -> Iterator[str]:
         """Each file that would be checked, and who reads it: those that launch files name behind these."""
-        from dsconfig.check.check_file import job_of, judge
+        from dsconfig.check.check import job_of, judge
 
         launches = {launch for several in self.named_by.values() for launch in several}
         told: set[str] = set()

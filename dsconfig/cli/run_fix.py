@@ -6,23 +6,20 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from dsconfig.check.check_file import job_of, judge, judge_again
+from dsconfig.check.check import job_of, judge, judge_again
 from dsconfig.check.discover import SKIPPED
 from dsconfig.check.effective_settings import Options
 from dsconfig.check.report import Report
 from dsconfig.cli.errors import note
 from dsconfig.cli.output import difference, is_whole, put, replace, show
 from dsconfig.core.diagnostic import Diagnostic
-from dsconfig.core.read_boundary import may_read
+from dsconfig.core.file_access import may_read
 from dsconfig.document import Document
 from dsconfig.document.atomic_write import sweep
 from dsconfig.document.edit import again
-from dsconfig.fix.apply_fixes import Judge
-from dsconfig.fix.combine_fixes import LONG
-from dsconfig.fix.fix import Fixed, fix_document
-from dsconfig.fix.shared_config import agreed
-from dsconfig.fix.verify import with_proven_fixes
-from dsconfig.launch.passed_path import read_config
+from dsconfig.fix.fix import Fixed, Judge, agreed, fix_document
+from dsconfig.fix.verify import LONG, with_proven_fixes
+from dsconfig.launch.config_references import read_config
 from dsconfig.render.summary import count
 from dsconfig.render.terminal import printable
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dsconfig.render.terminal import Style
-    from dsconfig.resolve.effective import Shown
+    from dsconfig.resolve.effective_values import Shown
 
 FORMATS = ("table", "json")
 _TONES = {"refused": "error", "ignored": "warning", "dropped": "warning", "converted": "warning"}
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from dsconfig.cli.inputs import in_force
     from dsconfig.launch.located_config import locate
     from dsconfig.render.terminal import style_of
-    from dsconfig.resolve.effective import effective_in
+    from dsconfig.resolve.effective_values import effective_in
     from dsconfig.resolve.errors import ResolveError
 
     document = read(args.file)

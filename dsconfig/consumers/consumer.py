@@ -1,13 +1,17 @@
-"""One consumer: which keys it fills, when, and from what."""
+"""Consumers by name: the keys that each fills, when, and from what."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from dsconfig.consumers.consumer_versions import does
+from dsconfig.consumers import ELASTIC
+from dsconfig.consumers.consumer_versions import does, parted
 from dsconfig.core.json_types import Json, NamedTuple
+
+# One consumer: which keys it fills, when, and from what.
 
 Stage: TypeAlias = Literal["arguments", "plugin", "model", "prepare"]
 """When a key is filled: as the training arguments are made, as the plugin is, once the model is loaded, or
@@ -60,3 +64,157 @@ class Consumer(NamedTuple):
     def origin(self, key: str) -> str | None:
         """From what the consumer fills the key; None where it does not."""
         return next((fill.origin for fill in self.fills if fill.key == key), None)
+
+
+# Accelerate's plugin for DeepSpeed, which the Trainer of Transformers makes too.
+#
+# Source: accelerate 1.15 utils/dataclasses.py, DeepSpeedPlugin.
+
+_ZERO = "zero_optimization"
+BUCKETS = (
+    (f"{_ZERO}.reduce_bucket_size", "hidden size²"),
+    (f"{_ZERO}.stage3_prefetch_bucket_size", "0.9 × hidden size²"),
+    (f"{_ZERO}.stage3_param_persistence_threshold", "10 × hidden size"),
+)
+PLUGIN = (
+    Fill(f"{_ZERO}.stage", "zero_stage", "plugin"),
+    Fill(f"{_ZERO}.offload_optimizer.device", "offload_optimizer_device", "plugin"),
+    Fill(f"{_ZERO}.offload_param.device", "offload_param_device", "plugin"),
+    Fill(f"{_ZERO}.offload_optimizer.nvme_path", "offload_optimizer_nvme_path", "plugin"),
+    Fill(f"{_ZERO}.offload_param.nvme_path", "offload_param_nvme_path", "plugin"),
+    Fill(f"{_ZERO}.stage3_gather_16bit_weights_on_model_save", "zero3_save_16bit_model", "plugin"),
+)
+"""Filled by the plugin, which the Trainer makes too."""
+PLUGIN_DEFAULTS: Mapping[str, Json] = {
+    "zero_stage": 2,
+    "offload_optimizer_device": "none",
+    "offload_param_device": "none",
+    "offload_optimizer_nvme_path": "none",
+    "offload_param_nvme_path": "none",
+    "zero3_save_16bit_model": False,
+}
+
+
+# Accelerate, for scripts of one's own.
+#
+# Source: accelerate 1.15 utils/dataclasses.py, DeepSpeedPlugin; accelerator.py,
+# Accelerator._prepare_deepspeed.
+
+ACCELERATE = Consumer(
+    "accelerate",
+    own_keys=("msamp",),
+    fills=(
+        *(each._replace(change="nvme_path") if each.key.endswith("nvme_path") else each for each in PLUGIN),
+        Fill("fp16.enabled", 'mixed_precision is "fp16"', "plugin"),
+        Fill("bf16.enabled", 'mixed_precision is "bf16" or "fp8"', "plugin"),
+        Fill("train_micro_batch_size_per_gpu", "per_device_train_batch_size, the data loader's", "prepare"),
+        Fill("gradient_accumulation_steps", "gradient_accumulation_steps", "prepare"),
+        Fill("train_batch_size", "micro batch × accumulation steps × processes", "prepare"),
+        Fill("gradient_clipping", "gradient_clipping, else 1.0", "prepare"),
+        *(Fill(key, origin, "prepare") for key, origin in BUCKETS),
+        Fill("optimizer.params.lr", "DummyOptim.lr", "prepare"),
+        Fill("optimizer.params.weight_decay", "DummyOptim.weight_decay", "prepare"),
+        Fill("scheduler.params.warmup_min_lr", "0", "prepare"),
+        Fill("scheduler.params.warmup_max_lr", "DummyOptim.lr", "prepare"),
+        Fill("scheduler.params.warmup_num_steps", "DummyScheduler.warmup_num_steps", "prepare"),
+        Fill("scheduler.params.total_num_steps", "DummyScheduler.total_num_steps", "prepare"),
+    ),
+    defaults={
+        "gradient_accumulation_steps": 1,
+        "gradient_clipping": 1.0,
+        "learning_rate": 0.001,
+        "weight_decay": 0,
+        "warmup_steps": 0,
+        "mixed_precision": "no",
+        "split_batches": False,
+        "max_steps": -1,
+        **PLUGIN_DEFAULTS,
+    },
+)
+
+
+# The Trainer of Transformers.
+#
+# Source: transformers 5.23 integrations/deepspeed.py, HfTrainerDeepSpeedConfig.
+
+TRANSFORMERS = Consumer(
+    "transformers",
+    fills=(
+        Fill("train_micro_batch_size_per_gpu", "per_device_train_batch_size", "arguments", True),
+        Fill("gradient_accumulation_steps", "gradient_accumulation_steps", "arguments", True),
+        Fill(
+            "train_batch_size",
+            "world size × per_device_train_batch_size × gradient_accumulation_steps",
+            "arguments",
+            True,
+        ),
+        Fill("gradient_clipping", "max_grad_norm", "arguments", True),
+        Fill("optimizer.params.lr", "learning_rate", "arguments", True),
+        Fill("optimizer.params.betas", "[adam_beta1, adam_beta2]", "arguments", True),
+        Fill("optimizer.params.eps", "adam_epsilon", "arguments", True),
+        Fill("optimizer.params.weight_decay", "weight_decay", "arguments", True),
+        Fill("scheduler.params.warmup_min_lr", "0", "arguments"),
+        Fill("scheduler.params.warmup_max_lr", "learning_rate", "arguments", True),
+        Fill("fp16.enabled", "fp16 or fp16_full_eval", "arguments", True),
+        Fill("bf16.enabled", "bf16 or bf16_full_eval", "arguments", True),
+        *(each._replace(change="plugin") for each in PLUGIN),
+        *(Fill(key, origin, "model") for key, origin in BUCKETS),
+        Fill("scheduler.params.total_num_steps", "the number of training steps", "model", True),
+        Fill("scheduler.params.warmup_num_steps", "warmup_steps", "model", True),
+    ),
+    former=(
+        Fill("amp.enabled", "fp16_backend", "arguments", True, "!no_amp"),
+        Fill("amp.opt_level", "fp16_opt_level", "arguments", True, "!no_amp"),
+    ),
+    defaults={
+        "per_device_train_batch_size": 8,
+        "gradient_accumulation_steps": 1,
+        "learning_rate": 5e-5,
+        "weight_decay": 0.0,
+        "adam_beta1": 0.9,
+        "adam_beta2": 0.999,
+        "adam_epsilon": 1e-8,
+        "max_grad_norm": 1.0,
+        "warmup_steps": 0,
+        "warmup_ratio": 0.0,
+        "max_steps": -1,
+        "fp16": False,
+        "bf16": False,
+        "fp16_full_eval": False,
+        "bf16_full_eval": False,
+        "save_on_each_node": False,
+        "auto_find_batch_size": False,
+        **PLUGIN_DEFAULTS,
+    },
+)
+
+
+# Every consumer by its name. Lightning (2.6 strategies/deepspeed.py) and `elastic` fill nothing.
+
+BY_NAME: Mapping[str, Consumer] = {
+    "deepspeed": Consumer("deepspeed"),
+    "transformers": TRANSFORMERS,
+    "accelerate": ACCELERATE,
+    "lightning": Consumer("lightning"),
+    ELASTIC: Consumer(ELASTIC),
+}
+
+
+def consumer_of(spec: str) -> Consumer:
+    """The consumer of a text such as `transformers==4.45`."""
+    name, version = parted(spec)
+    return BY_NAME[name].of(version)
+
+
+# What an earlier version of a consumer leaves as it is.
+
+
+@cache
+def unfilled(spec: str) -> frozenset[str]:
+    """The keys that the newest version fills, and the one that a text such as `accelerate==1.2` names not."""
+    name, version = parted(spec)
+    if version is None:
+        return frozenset()
+
+    newest = {fill.key for fill in consumer_of(name).fills}
+    return frozenset(newest - {fill.key for fill in consumer_of(spec).fills})

@@ -1,11 +1,11 @@
-"""The memory of a GPU: an amount, the name of a card, or the size by which cards are sold."""
+"""GPU memory: an amount with a unit, the name of a card, or the size by which cards are sold."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-from dsconfig.core.wording.byte_sizes import amount
+# The memory of a GPU: an amount, the name of a card, or the size by which cards are sold.
 
 MARGIN, PART = 2 << 30, 32
 """Kept free of a GPU unless something else is asked for: so many bytes, and a part of its memory."""
@@ -129,3 +129,27 @@ def _named(text: str) -> list[str]:
         if card in CARDS and (card != stem or int(size) in CARDS[card].sold):
             return [card]
     return []
+
+
+# Amounts of memory, as people write them.
+
+UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+UNITS |= {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+LEAST = 1 << 20
+"""No memory is smaller: a number below it that has no unit has lost it."""
+
+
+def amount(text: str) -> int:
+    """Bytes: `80GiB`, `512MiB`, `1.5TB`, `80e9`.
+
+    Raises:
+        ValueError: it is no amount.
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?(?:e\d{1,2}(?![A-Za-z]))?)\s*([A-Za-z]*)", text.strip())
+    unit = UNITS.get(found[2].lower()) if found else None
+    if found is None or unit is None or len(text) > 20 or len(found[1]) > 15:
+        raise ValueError(f"expected an amount such as 80GiB, got `{text[:40]}`")
+    count = int(float(found[1]) * unit)
+    if not found[2] and 0 < count < LEAST:
+        raise ValueError(f"expected an amount such as 80GiB, got `{text}`, which would be bytes")
+    return count

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from dsconfig.core.file_bytes import opened, read
+from dsconfig.core.file_access import opened, read
 
 try:
     import fcntl

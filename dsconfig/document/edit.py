@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from dsconfig.core.diagnostic import Fix, Move, Operation, Remove, Rename, Replace, Set
-from dsconfig.core.json_values import copied
+from dsconfig.core.json_types import copied
 from dsconfig.document.document import Document
 from dsconfig.document.reader import read_text
 from dsconfig.document.text_edit import Edit, EditError, apply, trimmed

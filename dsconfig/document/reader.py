@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from dsconfig.core.file_bytes import MAX_SIZE, contents
+from dsconfig.core.file_access import MAX_SIZE, contents
 from dsconfig.core.json_types import JsonObject
 from dsconfig.document.document import Document, NotPlainError, plain
 from dsconfig.document.tree import EVERYBODY, KINDS, MAX_DEPTH, Format, Parser, Problem, Span, Tree

@@ -1,27 +1,30 @@
-"""What a rule sees of a config: what is written, and what one release makes of it."""
+"""Context of a rule: what a config says, and what one release and one job make of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
+from dsconfig.consumers.consumer import unfilled
 from dsconfig.consumers.consumer_versions import does, parted
-from dsconfig.consumers.unfilled_auto import unfilled
 from dsconfig.core.diagnostic import Effect, EffectName, Fix
-from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple
+from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, at, copied
 from dsconfig.core.releases import EVERY_RELEASE, Interval, name, number
 from dsconfig.document import Document, Parser, Part, Problem, Span
-from dsconfig.evaluation.filled_config import fill_in
-from dsconfig.evaluation.key_walk import UNREADABLE, Walk
-from dsconfig.evaluation.walk_events import UnknownKey
+from dsconfig.evaluation.key_walk import UNREADABLE, UnknownKey, Walk
 from dsconfig.job.detect_consumer import Given
 from dsconfig.job.run_facts import NOTHING, Known
 from dsconfig.model.keyinfo import ROOT, KeyView, SectionView, child_section, find, view
 
 if TYPE_CHECKING:
+    from dsconfig.consumers.autofill import Filled, Message, Mismatch
     from dsconfig.job.detect_consumer import Overwrite
+
+
+# What a rule sees of a config: what is written, and what one release makes of it.
 
 Root = Literal["config", "launch file", "job", "script", "text"]
 """What stands at the root: an object, one that `accelerate launch` reads, that of another launch file, the
@@ -373,3 +376,69 @@ class Context:
 @cache
 def _number(release: str) -> int:
     return number(release)
+
+
+# A config as a job fills it: each "auto" whose training argument is known has become a value.
+
+
+class Job(NamedTuple):
+    """The config as it is filled, the record of that, and what the consumer will raise for."""
+
+    data: JsonObject
+    filled: tuple[Filled, ...]
+    mismatches: tuple[Mismatch, ...]
+    refused: tuple[Message, ...]
+    added: frozenset[str] = frozenset()
+    """Keys of the root that its program puts in."""
+    has_flags: bool = False
+    """Whether the arguments are flags of a command, and not keys of the launch file."""
+    spelled: Mapping[str, str] = MappingProxyType({})
+    """Arguments that the launch file calls otherwise: the Trainer's name first, its own second."""
+    precisions: frozenset[str] = frozenset()
+    """Which of the switches `fp16` and `bf16` the launch file sets."""
+
+
+def fill_in(
+    data: JsonObject, consumer_name: str, world_size: int | None, given: Given, shared: int = 1
+) -> Job | None:
+    """Fill a config from the arguments of its job; None where nothing is filled, or they cannot be read.
+
+    `shared`: how many ranks share each sequence.
+    """
+    from dsconfig.consumers.autofill import Assumed, fill
+    from dsconfig.consumers.consumer import consumer_of
+
+    consumer = consumer_of(consumer_name)
+    if given.sets or given.writes:
+        data = copied(data)
+    added = given.complete(data)
+    if not consumer.fills:
+        return Job(data, (), (), (), added) if added or given.writes else None
+    known = given.on(world_size)
+    try:
+        assumed, arguments = Assumed(known.unknown), known.arguments
+        filling = fill(copied(data), consumer, world_size, arguments, None, sp=shared, assumed=assumed)
+    except (ValueError, TypeError, AttributeError, OverflowError):  # other rules say what is wrong with it
+        return None
+    # What the plugin puts in for lack of an argument stays "auto": it is a finding of its own.
+    constant = {entry.key for entry in consumer.fills if entry.stage == "plugin"}
+    filled = [each for each in filling.filled if each.key not in constant and at(data, each.key) == "auto"]
+    made = copied(data)
+    for each in filled:
+        *sections, last = each.key.split(".")
+        here = made
+        for section in sections:
+            here = here[section]
+        here[last] = each.value
+    refused = tuple(
+        each for each in filling.messages if each.kind == "refused" and (each.key or "").endswith(".enabled")
+    )
+    return Job(
+        made,
+        tuple(filled),
+        tuple(filling.mismatches),
+        refused,
+        has_flags=given.has_flags,
+        spelled=given.spelled,
+        precisions=frozenset(name for name in ("fp16", "bf16") if known.arguments.get(name) is True),
+    )

@@ -1,17 +1,16 @@
-"""Walks a config beside the key table of one release, and notes what becomes of each key and value.
-
-The walk judges nothing. It notes what is unknown, refused, coerced, "auto" or out of date, for the rules to
-put into words, and the values that DeepSpeed ends up with.
-"""
+"""Walk over a config beside the key table of one release, and the events that rules put into words."""
 
 from __future__ import annotations
 
-from dsconfig.core.json_types import Json, JsonObject, KeyPath, Spec
+from dsconfig.core.json_types import Json, JsonObject, KeyPath, NamedTuple, Spec
 from dsconfig.core.releases import EVERY_RELEASE, Interval
 from dsconfig.evaluation.coercion import Coerced, Refused, read
-from dsconfig.evaluation.section_shapes import as_mapping, shapes_of
-from dsconfig.evaluation.walk_events import Coercion, KnownKey, Refusal, UnknownKey
 from dsconfig.model.keyinfo import KeyView, SectionView, child_section, type_named, view
+
+# Walks a config beside the key table of one release, and notes what becomes of each key and value.
+#
+# The walk judges nothing. It notes what is unknown, refused, coerced, "auto" or out of date, for the rules
+# to put into words, and the values that DeepSpeed ends up with.
 
 
 class Unreadable:
@@ -180,3 +179,89 @@ def _takes_auto(spec: Spec) -> bool:
     if spec[0] == "union":
         return any(_takes_auto(arm) for arm in spec[1:])
     return spec[0] in ("any", "str", "path") or (spec[0] == "enum" and "auto" in spec[1:])
+
+
+# What the walk notes of a key, for the rules to put into words.
+
+
+class UnknownKey(NamedTuple):
+    """A key that the section does not know."""
+
+    path: KeyPath
+    section: SectionView
+    value: Json
+
+
+class KnownKey(NamedTuple):
+    """A key that the section knows."""
+
+    path: KeyPath
+    section: SectionView
+    key: KeyView
+    value: Json
+
+
+class Refusal(NamedTuple):
+    """A value that the release does not take."""
+
+    path: KeyPath
+    section: SectionView
+    key: KeyView
+    value: Json
+    verdict: Refused
+
+    @property
+    def place(self) -> KeyPath:
+        """The path of the very part that is refused: the value, or something in it."""
+        return (*self.path, *self.verdict.at)
+
+
+class Coercion(NamedTuple):
+    """A value that the release takes as another one."""
+
+    path: KeyPath
+    section: SectionView
+    key: KeyView
+    value: Json
+    verdict: Coerced
+
+    @property
+    def changes_value(self) -> bool:
+        """Whether the release goes on with another value: 4.0 for 4 is the same number in another type."""
+        written, value = self.value, self.verdict.value
+        numbers = isinstance(written, int | float) and isinstance(value, int | float)
+        alike = numbers and isinstance(written, bool) == isinstance(value, bool) and written == value
+        return not alike
+
+
+# Shapes of values: what stands where a section belongs and is no object, and a copy that never raises.
+
+_OF_JSON = (type(None), bool, int, float, str, list, tuple, dict)
+
+
+def shapes_of(value: Json) -> frozenset[str]:
+    """The names (`dsconfig.model.key.Shape`) under which a value may be taken for a section."""
+    shapes = {_shape(value)}
+    if isinstance(value, _OF_JSON) and not value:  # of an array of numpy the truth value raises
+        shapes.add("falsy")
+    if isinstance(value, list | str) and value in ([], "auto"):
+        shapes.add("auto" if value else "[]")
+    if as_mapping(value) is not None:
+        shapes.add("mapping")
+    return frozenset(shapes)
+
+
+def _shape(value: Json) -> str:
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    return "string" if isinstance(value, str) else "list" if isinstance(value, list) else "number"
+
+
+def as_mapping(value: Json) -> dict[Json, Json] | None:
+    """What Python's `dict()` makes of a list or a string, as pydantic 1 calls it; None where it refuses."""
+    if not isinstance(value, list | str):
+        return None
+    try:
+        return dict(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None

@@ -1,9 +1,4 @@
-"""The one place to declare a rule: `@rule` on a generator function.
-
-Code, name (the function's), effect, releases and the docstring, which is the rule's page, are all said once,
-there. `make generate` writes what is to be known of a rule before it runs into `dsconfig/rules/_index.py`, so
-that a check imports only the modules whose rules may find something; all else is read where it is declared.
-"""
+"""`@rule` on a generator function: the only way to declare a rule."""
 
 from __future__ import annotations
 
@@ -15,7 +10,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from dsconfig.core.diagnostic import Effect, EffectName
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.core.releases import NEVER, NUMBERS, Interval, number
-from dsconfig.evaluation.docstring import docstring
+
+if TYPE_CHECKING:
+    from dsconfig.evaluation.context import Context, Finding
+
+
+# The one place to declare a rule: `@rule` on a generator function.
+#
+# Code, name (the function's), effect, releases and the docstring, which is the rule's page, are all said
+# once, there. `make generate` writes what is to be known of a rule before it runs into
+# `dsconfig/rules/_index.py`, so that a check imports only the modules whose rules may find something; all
+# else is read where it is declared.
 
 Subject: TypeAlias = Literal["config", "text", "template", "launch file", "job"]
 """What a rule looks at.
@@ -24,11 +29,7 @@ A rule of the `text` runs also where there is no config to look at; so does the 
 placeholders, and where it finds some, all else follows from them. The `launch file` is what
 `accelerate launch` reads, which is not a config; the `job` that of any other program, or a script.
 """
-
 if TYPE_CHECKING:
-    from dsconfig.evaluation.context import Context, Finding
-    from dsconfig.evaluation.schema_condition import Condition
-
     Check = Callable[["Context"], Iterator[Finding]]
 
 
@@ -156,3 +157,95 @@ class rule(NamedTuple):  # noqa: N801  used as a decorator
             code, name, effect, since, until, general, reads, source, check, conditions
         )
         return check
+
+
+# What a rule demands of a section, so far as a JSON schema can say it where an editor underlines the key.
+#
+# A rule states it beside its code, and its dates hold for it too. Keys are dotted paths from the section.
+# Only tests of sibling keys, or of a key right inside one, make sense: a schema can say more, but then its
+# message lands on the whole object. The rest is `check`'s.
+
+
+class Written(NamedTuple):
+    """The key is there, and not "auto", which may be dropped."""
+
+    key: str
+
+
+class Is(NamedTuple):
+    """The key is there with one of these values."""
+
+    key: str
+    values: tuple[bool | int | str, ...]
+
+
+class Counts(NamedTuple):
+    """The key has one of these values, of which its default is one: it may be left out."""
+
+    key: str
+    values: tuple[bool | int | str, ...]
+
+
+class Less(NamedTuple):
+    """The key is there with a number below the bound."""
+
+    key: str
+    bound: float
+
+
+class NotEmpty(NamedTuple):
+    """The section holds something."""
+
+
+class Absent(NamedTuple):
+    """The key must not be there; the message says why."""
+
+    key: str
+    message: str
+
+
+class Needed(NamedTuple):
+    """The key must be there."""
+
+    key: str
+
+
+Test: TypeAlias = "Written | Is | Counts | Less | NotEmpty"
+Demand: TypeAlias = "Absent | Needed"
+
+
+class Condition(NamedTuple):
+    """In the section of this name: when all tests hold, so must the demand."""
+
+    section: str
+    when: tuple[Test, ...]
+    then: Demand
+    consumers: tuple[str, ...] = ()
+    """Who must be reading; empty for all."""
+
+
+# The docstring of a function or class, also where Python has dropped it (`python -OO`).
+
+
+def docstring(documented: object) -> str:
+    """The docstring with its indentation; read from the source where the interpreter keeps none.
+
+    It is empty where there is neither.
+    """
+    text = getattr(documented, "__doc__", None)
+    return text if isinstance(text, str) else _from_source(documented)
+
+
+def _from_source(documented: object) -> str:
+    import ast
+    import inspect
+    import textwrap
+
+    try:
+        source = textwrap.dedent(inspect.getsource(documented))  # type: ignore[arg-type]
+    except (OSError, TypeError):  # only byte code is installed
+        return ""
+    body = ast.parse(source).body[0]
+    if not isinstance(body, ast.FunctionDef | ast.ClassDef):
+        return ""
+    return ast.get_docstring(body, clean=False) or ""

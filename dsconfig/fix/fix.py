@@ -1,28 +1,30 @@
-"""`fix`: check → make the fixes that do not overlap → check again, until nothing is left to fix."""
+"""`fix`: check, apply the fixes that do not overlap, and repeat until none is left."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of, stated_job
-from dsconfig.check.check import check
+from dsconfig.check.check import check, check_document
 from dsconfig.check.report import Report
-from dsconfig.core.diagnostic import Diagnostic, dotted
+from dsconfig.core.diagnostic import SEVERITIES, Diagnostic, dotted
 from dsconfig.core.releases import Target
 from dsconfig.document import KINDS, Document, Format, read_text
 from dsconfig.document.edit import again
 from dsconfig.document.json_format import pretty_config
-from dsconfig.fix.apply_fixes import MOST_TRIALS, Judge, Pass
-from dsconfig.fix.embedded_fix import Within, within
-from dsconfig.fix.trial_budget import affordable
+from dsconfig.fix.verify import Taken, affordable, is_safe, is_textual, together, trial
 from dsconfig.launch.config_source import ConfigSource, is_text, read
-from dsconfig.launch.located_config import locate
+from dsconfig.launch.located_config import editable, locate, value_at
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import KeyPath
+    from dsconfig.launch.located_config import Embedding
+
+
+# `fix`: check → make the fixes that do not overlap → check again, until nothing is left to fix.
 
 MOST_PASSES = 10
 _OF_DATA = ("<dict>", "<config>")
@@ -184,3 +186,153 @@ def fix_document(document: Document, judge: Judge, *, unsafe: bool = False) -> F
     else:
         left = 0
     return Fixed(document.text, tuple(applied), report, cut=left <= 0)
+
+
+# One pass over a document: the fixes that do not meet, made together and checked.
+#
+# A fix that the text does not carry, or that brings a finding which was not there, is withdrawn; see
+# `verify.trial`.
+
+Judge: TypeAlias = Callable[[Document], Report]
+MOST_TRIALS = 64
+"""Texts judged in one pass at most, while it is found out which of many fixes must be withdrawn."""
+
+
+@dataclass(slots=True)
+class Pass:
+    """Fixes tried on one document. `withdrawn` names those that no later pass needs to try."""
+
+    document: Document
+    report: Report
+    judge: Judge
+    withdrawn: set[tuple[str, KeyPath, str]] = field(default_factory=set)
+    most: int = MOST_TRIALS
+    """Texts that are tried at most."""
+    trials: int = 0
+    made: list[Taken] = field(default_factory=list)
+    result: tuple[Document, Report] | None = None
+    """The document with `made` in it, and its report."""
+
+    def run(self, *, unsafe: bool) -> bool:
+        """Make every fix that need not wait for another one; False where none was made."""
+        if self.document.is_data or self.document.root is None:
+            return False
+        for wanted in self._wanted(unsafe=unsafe):
+            withdrawn = -1
+            while self.result is None and len(self.withdrawn) > withdrawn:
+                withdrawn = len(self.withdrawn)  # what waited for a fix that is withdrawn waits no longer
+                left = [found for found in wanted if _name(found) not in self.withdrawn]
+                self._accept(together(self.document, left))
+            if self.result is not None:
+                break
+        return self.result is not None
+
+    def _wanted(self, *, unsafe: bool) -> Iterator[list[Diagnostic]]:
+        """The findings to fix, errors first.
+
+        The text itself comes before its values: what a parser refuses was read by guessing.
+        """
+        found = [
+            each
+            for each in self.report.diagnostics
+            if each.fix is not None
+            and each.fix.operations
+            and _name(each) not in self.withdrawn
+            and (unsafe or is_safe(each, self.report))
+        ]
+        yield [each for each in found if is_textual(each)]
+        if self.document.readable():
+            yield sorted(found, key=lambda each: SEVERITIES.index(each.severity))
+
+    def _accept(self, taken: list[Taken]) -> list[Taken]:
+        """Those of the fixes that hold together; all at once where they do, else found by halves."""
+        if not taken or self._holds(taken):
+            return taken
+        if len(taken) == 1 or self.trials >= self.most:
+            if self.trials < self.most:
+                self.withdrawn.add(_name(taken[0].found))
+            return []
+        left = self._accept(taken[: len(taken) // 2])
+        right = self._accept(taken[len(taken) // 2 :])
+        if not left or not right or self._holds([*left, *right]):
+            return [*left, *right]
+        self._holds(left)
+        return left
+
+    def _holds(self, taken: list[Taken]) -> bool:
+        """Whether the new text says what the fixes mean, and brings no finding that was not there."""
+        if self.made == taken:
+            return True
+        if self.trials >= self.most:
+            return False
+        self.trials += 1
+        tried = trial(self.report, self.document, self.judge, taken)
+        if tried is None:
+            return False
+        new, judged = tried
+        self.made, self.result = taken, (new, judged())
+        return True
+
+
+def _name(found: Diagnostic) -> tuple[str, KeyPath, str]:
+    return found.code, found.path, found.fix.title if found.fix else ""
+
+
+# Fixes of a config that stands in a launch file as a text: a string, base64, a here-document of a script.
+
+
+class Within(NamedTuple):
+    """The text that stands in the launch file, where it does, and what judges it as its job reads it."""
+
+    text: Document
+    place: Embedding
+    judge: Callable[[Document], Report]
+
+
+def within(launch: Document, report: Report) -> Within | None:
+    """The config that the reported launch file holds as a string; None where it holds none as one."""
+    inside = editable(launch) if report.is_held and not launch.is_data else None
+    if inside is None or inside.place is None:
+        return None
+    path = inside.place.path
+    if path is not None and not isinstance(value_at(launch.value(), path), str):
+        return None
+    reader = inside.reader._replace(given=report.given, known=report.reader.known)
+    wanted = {found.code for found in report}
+
+    def judge(text: Document) -> Report:
+        seen = check_document(text, report.target, world_size=report.world_size, consumer=reader)
+        found = (each if each.code in wanted else each._replace(fix=None) for each in seen)
+        return seen.replaced(diagnostics=tuple(found))
+
+    return Within(again(inside.document, inside.document.text), inside.place, judge)
+
+
+# A config that several jobs read: it is fixed as all of them need it, and harmed for none.
+
+
+def agreed(judges: Sequence[Judge]) -> Judge:
+    """What judges a text as the first does, with the findings of all and the fixes that all agree on."""
+
+    def judge(document: Document) -> Report:
+        first, *others = (each(document) for each in judges)
+        if not others:
+            return first
+        fixes = [{_fix(found) for found in other} for other in others]
+        found = [
+            each if all(_fix(each) in known for known in fixes) else each._replace(fix=None) for each in first
+        ]
+        said = {_config_name(each) for each in found}
+        more = {_config_name(each): each._replace(fix=None) for other in others for each in other}
+        found += [each for name, each in more.items() if name not in said]
+        return first.replaced(diagnostics=tuple(found))
+
+    return judge if len(judges) > 1 else judges[0]
+
+
+def _config_name(found: Diagnostic) -> object:
+    return found.code, found.path, found.effect
+
+
+def _fix(found: Diagnostic) -> object:
+    return found.code, found.path, found.fix.title if found.fix else ""

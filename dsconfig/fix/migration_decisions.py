@@ -1,28 +1,30 @@
-"""What a migration leaves to a person: everything by which the job would not be what it was."""
+"""Decisions that a migration leaves to a person, with choices that were tried and their messages."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dsconfig.core.diagnostic import Diagnostic, Effect, Operation, Remove, Rename, Set, clipped, dotted
+from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.document.document import location_of
-from dsconfig.document.edit import same
+from dsconfig.document.edit import carried_out, edited, same
+from dsconfig.document.text_edit import EditError
 from dsconfig.evaluation.context import MISSING, Context
-from dsconfig.fix.changed_defaults import new_defaults
-from dsconfig.fix.migration_messages import last_reader, said
-from dsconfig.fix.migration_plan import Transition, only_removes
-from dsconfig.fix.migration_types import Choice, Decision, Matter
-from dsconfig.fix.release_semantics import Meaning, at
-from dsconfig.fix.try_choice import Trial
-from dsconfig.model.keyinfo import child_section
+from dsconfig.fix.migration_plan import Choice, Decision, Matter, Meaning, Transition, at, only_removes
+from dsconfig.fix.verify import affordable
+from dsconfig.model.keyinfo import ROOT, child_section, find, is_secret, view
 
 if TYPE_CHECKING:
-    from dsconfig.core.json_types import Json, KeyPath
+    from dsconfig.check.report import Report
+    from dsconfig.core.json_types import Json, JsonObject, KeyPath
     from dsconfig.document import Document
 
+
+# What a migration leaves to a person: everything by which the job would not be what it was.
 
 _LONGEST = 400
 """Characters of a key that are shown."""
@@ -242,3 +244,90 @@ def _alike(old: Json, new: Json) -> bool:
     if isinstance(old, list) and isinstance(new, list):
         return len(old) == len(new) and all(map(_alike, old, new))
     return bool(old == new)
+
+
+# Choices are tried before they are offered: the text that they lead to is judged.
+
+MOST = 48
+"""Texts that are judged for one migration at most; what is not judged is not offered."""
+
+
+class Trial:
+    """A text, the later release's report of it, and what becomes of them by one choice or another."""
+
+    def __init__(self, way: Transition, document: Document) -> None:
+        self.way, self.document = way, document
+        self.report = way.report(document, way.to)
+        self.left = min(MOST, affordable(document))
+
+    def holds(self, operations: Sequence[Operation], gone: str | None = None) -> bool:
+        """Whether the release takes the text that the operations make, and finds no more in it than now.
+
+        `gone`: the code of a finding that must come to an end by it.
+        """
+        report = self._report(operations)
+        if report is None or not report.ok:
+            return False
+        before, after = _counted(self.report), _counted(report)
+        return not after - before and (gone is None or after[gone] < before[gone])
+
+    def _report(self, operations: Sequence[Operation]) -> Report | None:
+        if self.left == 0:
+            return None
+        self.left -= 1
+        try:
+            value = carried_out(self.document.value(), operations)
+            new = edited(self.document, operations)
+        except (EditError, KeyError, IndexError, TypeError, AttributeError):
+            return None
+        return self.way.report(new, self.way.to) if same(new.value(), value) else None
+
+
+def _counted(report: Report) -> Counter[str]:
+    found = (*report.diagnostics, *report.suppressed)
+    return Counter(each.code for each in found if each.severity != "info")
+
+
+# How a migration speaks of a key's value, and of the release that read it last.
+
+_LONGEST_MESSAGE = 2000
+
+
+def said(path: KeyPath, value: Json) -> str:
+    """A value that is written nowhere any more, in full; but never a secret."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    if is_secret(str(path[-1]), text if isinstance(value, dict | list) else ""):
+        return "a value that may be secret, and is not shown"
+    return f"`{text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + '…'}`"
+
+
+def last_reader(path: KeyPath, origin: str, to: str) -> str | None:
+    """The last release before `to` that reads the key; None where it is `origin` itself, or not known."""
+    place = dotted(path)
+    between = [each for each in RELEASES if NUMBERS[origin] < NUMBERS[each] < NUMBERS[to]]
+    return next((each for each in reversed(between) if find(place, NUMBERS[each])[0] is not None), None)
+
+
+# What changes by itself from one release to another: defaults of keys that are not written.
+
+
+def new_defaults(old: Context, new: Context) -> Iterator[tuple[KeyPath, Json, Json]]:
+    """Keys that are not written, in sections that are, with the default that was and the one that is."""
+    todo: list[tuple[str, JsonObject, KeyPath]] = [(ROOT, new.data, ())]
+    while todo:
+        section, data, path = todo.pop(0)
+        before, after = view(section, old.release).keys, view(section, new.release).keys
+        for word, key in before.items():
+            here = (*path, word)
+            inner = child_section(key.type)
+            if inner is not None and isinstance(data.get(word), dict):
+                todo.append((inner, data[word], here))
+            later = after.get(word)
+            if word != key.info.name or later is None or inner is not None or word in data:
+                continue
+            if "unread" in key.info.flags or same(key.default, later.default):
+                continue
+            if not path and word in new.overwritten:
+                continue
+            if not any(alias in data for alias, seen in before.items() if seen.info is key.info):
+                yield here, key.default, later.default

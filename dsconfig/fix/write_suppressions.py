@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.check.apply_suppressions import apply
+from dsconfig.check.suppressions import apply
 from dsconfig.core.diagnostic import Diagnostic, Set
 from dsconfig.document.document import LINE_END, line_starts
 from dsconfig.document.edit import again, edited, same

@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias
 
 from dsconfig.consumers.consumer_versions import parted
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
-from dsconfig.job.dsconfig_block import declared
-from dsconfig.job.run_facts import NOTHING, Known
+from dsconfig.job.run_facts import NOTHING, Known, declared
 
 Origin: TypeAlias = Literal[
     "argument",
@@ -248,7 +247,7 @@ _DEEPSPEED = Reader("deepspeed", 'no value is "auto"', "default", likely=True)
 
 def _filled() -> frozenset[str]:
     """Every key that somebody fills."""
-    from dsconfig.consumers.registry import BY_NAME
+    from dsconfig.consumers.consumer import BY_NAME
 
     return frozenset(fill.key for consumer in BY_NAME.values() for fill in consumer.fills)
 

@@ -1,21 +1,23 @@
-"""What is known about the run of a config: facts, each with the source that tells it.
-
-`dsconfig.job.precedence.merge` decides which source wins; `dsconfig.check.build_job` collects them.
-"""
+"""`Job`: facts about the run of a config, the source of each, and which source wins."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from dsconfig.core.data_parallel import NONE
+from dsconfig.core.batch_triplet import NONE
 from dsconfig.core.json_types import NamedTuple
 from dsconfig.job.detect_consumer import Origin, Reader
 from dsconfig.job.run_facts import Known, Model
 
 if TYPE_CHECKING:
-    from dsconfig.core.data_parallel import Parallelism
+    from dsconfig.core.batch_triplet import Parallelism
     from dsconfig.core.releases import Target
     from dsconfig.job.detect_consumer import Given
+
+
+# What is known about the run of a config: facts, each with the source that tells it.
+#
+# `dsconfig.job.job.merge` decides which source wins; `dsconfig.check.build_job` collects them.
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -159,3 +161,23 @@ def of_reader(reader: Reader, origin: Origin = "script") -> Job:
         arguments=None if reader.given is None else Fact(reader.given, origin, launch),
         launched_by=Fact(launch, origin, launch) if launch else None,
     )
+
+
+# Precedence: which source of a fact about the job wins, for every verb and function.
+#
+# A layer is what one source tells: the arguments of a command or function, the environment, the config's own block
+# `"$dsconfig"`, settings, a launch file, the repository. `merge` takes each fact of the strongest layer that has it.
+
+
+def merge(*layers: Job) -> Job:
+    """Each fact of the first layer that has it; the layers stand in the order of their strength.
+
+    Arguments come before the environment, that before the config's own block, settings, the launch file, the
+    repository and what the content of the config suggests.
+    """
+    facts = list[Any](NOTHING)
+    for each in layers:
+        for index, fact in enumerate(each):
+            if facts[index] is None:
+                facts[index] = fact
+    return Job(*facts)

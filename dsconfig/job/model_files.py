@@ -6,9 +6,8 @@ import json
 import os
 import re
 
-from dsconfig.core.file_bytes import contents
+from dsconfig.core.file_access import contents, is_on_share, may_read
 from dsconfig.core.json_types import JsonObject
-from dsconfig.core.read_boundary import is_on_share, may_read
 
 CONFIG = "config.json"
 _HUB_NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)

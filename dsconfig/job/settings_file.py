@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from dsconfig.consumers.consumer_versions import EXPECTED, is_known
-from dsconfig.core.file_bytes import contents
-from dsconfig.core.read_boundary import OUTSIDE, is_own
+from dsconfig.core.file_access import OUTSIDE, contents, is_own
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject
@@ -266,7 +265,7 @@ def _name(value: object) -> str:
 
 
 def _memory(value: object) -> int:
-    from dsconfig.core.wording.byte_sizes import amount
+    from dsconfig.core.gpu_memory import amount
 
     return amount(_text(value))
 

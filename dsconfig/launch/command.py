@@ -1,22 +1,25 @@
-"""The command of a job, in a shell script or a manifest: which config it names, with which arguments.
-
-The programs that start jobs, and their flags, are rows of `dsconfig.launch.format_table`.
-"""
+"""Command of a job: its config and arguments, with variables solved where the script computes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import islice, takewhile
 
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.launch.config_search import is_name
-from dsconfig.launch.format_row import Format
-from dsconfig.launch.format_table import FORMATS, is_of
-from dsconfig.launch.launched_job import text_of
+from dsconfig.job.detect_consumer import Given
+from dsconfig.launch.format_table import FORMATS, Format, is_of
+from dsconfig.launch.launched_job import Processes, open_of, processes, solved, text_of
 from dsconfig.launch.model_argument import TARGETS
-from dsconfig.launch.process_count import Processes, open_of, processes
+from dsconfig.launch.repository import FOLDER, Budget, SpentError, is_name
 from dsconfig.launch.shell_interpreter import Shell, ShellCommand
+from dsconfig.launch.training_arguments import given
+
+# The command of a job, in a shell script or a manifest: which config it names, with which arguments.
+#
+# The programs that start jobs, and their flags, are rows of `dsconfig.launch.format_table`.
 
 READERS = {
     "deepspeed_config_file": "accelerate",
@@ -186,3 +189,61 @@ def _names(flag: str, given: Mapping[str, Json], words: tuple[str, ...], program
 def _plugin(words: tuple[str, ...], given: Mapping[str, Json]) -> bool:
     """Whether `accelerate launch` makes the config of its flags."""
     return "use_deepspeed" in given and "launch" in words
+
+
+# The arguments of a command whose script reckons them from what its job's shell holds.
+
+
+class Script(NamedTuple):
+    """A text of commands, where it stands, and the variables that it is given."""
+
+    text: str
+    path: str
+    variables: tuple[tuple[str, str], ...]
+
+
+def script_of(shell: Shell) -> Script:
+    """What a shell reads."""
+    return Script(shell.text, shell.path, tuple(shell.told.items()))
+
+
+@dataclass(frozen=True)
+class AtRanks:
+    """What gives the arguments of a command on so many ranks.
+
+    With `--nnodes=$N --nproc_per_node=8` sixteen ranks are two nodes, whatever the script reckons from `$N`.
+    """
+
+    script: Script
+    command: Command
+    format: Format
+
+    def __repr__(self) -> str:
+        return f"AtRanks({self.script.path!r}, {self.command.offset})"
+
+    def __call__(self, ranks: int) -> Given | None:
+        """The arguments; None where no value of the variables makes it so many ranks."""
+        found = _solved(self.script, self.command.offset, self.command.open, ranks)
+        if found is None:
+            return None
+        command, values = found
+        said = " and ".join(f"`{name}` is {value}" for name, value in values.items() if name.isidentifier())
+        note = f"on {ranks} ranks {said} in the job's shell" if said else ""
+        return given(self.format._replace(within=""), command.arguments)._replace(note=note)
+
+
+@lru_cache(maxsize=64)
+def _solved(
+    script: Script, offset: int, names: tuple[str, ...], ranks: int
+) -> tuple[Command, dict[str, str]] | None:
+    budget = Budget(FOLDER)
+    try:
+        return solved(lambda values: _read(script, offset, values, budget), names, ranks)
+    except SpentError:
+        return None
+
+
+def _read(script: Script, offset: int, values: Mapping[str, str], budget: Budget) -> Command | None:
+    """The command that begins there, with such values in the job's shell."""
+    found = commands_in(Shell(script.text, script.path, {**dict(script.variables), **values}, budget))
+    return next((command for command in found if command.offset == offset), None)

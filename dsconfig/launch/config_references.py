@@ -1,8 +1,4 @@
-"""Who reads a config, as the scripts and launch files of its repository say that name it.
-
-Nobody knows the working directory of a job, so a name is held against the end of the config's path: what a
-script writes as `configs/z3.json` is any file `z3.json` in a folder `configs`, the nearest first.
-"""
+"""References to a config in scripts and launch files of its repository, and the consumers they show."""
 
 from __future__ import annotations
 
@@ -12,15 +8,19 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 
-from dsconfig.consumers.accelerate_launch_file import LINK
-from dsconfig.core.file_bytes import contents
+from dsconfig.consumers import ELASTIC
+from dsconfig.consumers.accelerate_launch_file import LINK, is_launch_file
+from dsconfig.core.file_access import contents, may_read, root
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.read_boundary import may_read, root
+from dsconfig.document import Document, read_bytes
 from dsconfig.job.detect_consumer import OWN_FLAGS, Origin, ProgramReaders, Reader
-from dsconfig.launch.config_search import search
-from dsconfig.launch.format_table import SCRIPTS
-from dsconfig.launch.reading_budget import FOLDER, Budget, SpentError
-from dsconfig.launch.repository import edition, texts, tick
+from dsconfig.launch.format_table import SCRIPTS, format_of
+from dsconfig.launch.repository import FOLDER, Budget, SpentError, edition, search, texts, tick
+
+# Who reads a config, as the scripts and launch files of its repository say that name it.
+#
+# Nobody knows the working directory of a job, so a name is held against the end of the config's path: what
+# a script writes as `configs/z3.json` is any file `z3.json` in a folder `configs`, the nearest first.
 
 _LEADS = r"[\s\\=,(\"']*(?:[rf](?=[\"'])|str\()?[\"']?(?:\$\{(?P<unset>\w+):-)?[\"']?(?:\./)*"
 """What may stand between a flag or key and the path that it names, or that stands for an unset variable."""
@@ -123,7 +123,7 @@ def reader_of(name: str, content: Reader) -> Reader | None:
     """The reader of the config at a path, as its repository says; None where nothing there says so.
 
     Where nothing names it and its `content` leaves doubt, programs of a small repository decide that all read
-    configs in one way which the content alone does not show. None, too, where `takes_too_much` holds.
+    configs in one way which the content alone does not show. None, too, where `references_take_too_much` holds.
     """
     if name.startswith("<") or not name:
         return None
@@ -198,14 +198,14 @@ def _trainer(launch: str, top: str, *, deep: bool) -> str | None:
 def launchers_of(name: str) -> tuple[str, ...]:
     """The paths of the scripts and launch files whose flags or keys name the config at a path.
 
-    None of them where `takes_too_much` says that it cannot be found out.
+    None of them where `references_take_too_much` says that it cannot be found out.
     """
     path, top, deep = _whereabouts(name)
     found = {each.script: None for each in _known(path, top, deep, edition(path)) or () if each.rank == 3}
     return tuple(script for script in found if script.endswith(LAUNCHES))
 
 
-def takes_too_much(name: str) -> bool:
+def references_take_too_much(name: str) -> bool:
     """Whether the texts around the config at a path name it so often that it is not known who reads it."""
     path, top, deep = _whereabouts(name)
     return _known(path, top, deep, edition(path)) is None
@@ -442,7 +442,7 @@ def _of_program(text: str, at: int, script: str, top: str, why: str) -> ProgramR
     """Who reads the file of a command's flag, where its program is found, or decides alone."""
     program = _program(text[max(0, at - _COMMAND_LENGTH) : at]) if why in _FLAGS else ""
     if why in _OWN_FLAGS:
-        from dsconfig.launch.program_reader import readers_of_command  # reads syntax trees
+        from dsconfig.launch.program_config import readers_of_command  # reads syntax trees
 
         behind = text[at : at + _BEFORE]
         end = re.search(r"(?<!\\)\n", behind)
@@ -498,3 +498,64 @@ def _of_programs(path: str, top: str, content: str, *, deep: bool) -> Mention | 
     if reader != "lightning" and (reader != "deepspeed" or content == "deepspeed"):
         return None
     return Mention(0, 0, reader, f"{why} in {os.path.relpath(script, top)}", script)
+
+
+# The text of a config whose path its job hands over: parsed as the job does, whatever the file is called.
+#
+# DeepSpeed opens a path as Hjson (runtime/config.py, `DeepSpeedConfig.__init__`); Accelerate, and with it
+# the Trainer, with `json.load` (accelerate utils/deepspeed.py, `HfDeepSpeedConfig.__init__`), as Lightning
+# does (strategies/deepspeed.py, `_load_config`). Nobody reads YAML there; a program may, which passes on a
+# dict.
+
+_SECTIONS = ("zero_optimization", "fp16", "bf16", "optimizer", "scheduler")
+"""Sections that every release opens: it raises where Hjson makes a string of the lines below such a key."""
+_LOADS_YAML = re.compile(rb"\b(?:(?:import|from) yaml|[Oo]mega[Cc]onf|ruamel|hydra|(?:load|read)_yaml)\b")
+
+
+def read_config(path: str) -> Document:
+    """The config at a path; where the repository says that a job passes that path, as the job reads it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    data = contents(path)
+    document = read_bytes(data, path, "yaml" if _is_yaml(path) else "json")
+    if not _is_yaml(path) or _is_launch(document):
+        return document
+    reader = passed_to(path, surely=not _is_json(data))
+    return document if reader is None else read_passed(data, path, reader)
+
+
+def read_passed(data: bytes, path: str, reader: str, *, surely: bool = False) -> Document:
+    """The text of a file whose path is passed to this reader.
+
+    `surely`: no program stands between, which may load the file itself.
+    """
+    document = read_bytes(data, path, "json")
+    if not _is_yaml(path) or _is_json(data):
+        return document
+    yaml = read_bytes(data, path, "yaml")
+    if _is_launch(yaml) or reader == ELASTIC:
+        return yaml
+    value = document.value()
+    strings = isinstance(value, dict) and any(isinstance(value.get(key), str) for key in _SECTIONS)
+    if document.readable("hjson" if reader == "deepspeed" else "json") and not strings:
+        return document
+    if not isinstance(yaml.value(), dict):
+        return yaml
+    # A program that loads YAML itself passes on a dict, of which nothing is wrong.
+    own = not surely and any(map(_LOADS_YAML.search, program_texts(path)))
+    return yaml if own else yaml.passed_as_json()
+
+
+def _is_launch(document: Document) -> bool:
+    value = document.value()
+    return is_launch_file(value) or format_of(value) is not None
+
+
+def _is_json(data: bytes) -> bool:
+    return data.lstrip().startswith(b"{")
+
+
+def _is_yaml(path: str) -> bool:
+    return path.lower().endswith((".yaml", ".yml"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dsconfig import document
 from dsconfig.document import Document
-from dsconfig.launch.passed_path import read_config
+from dsconfig.launch.config_references import read_config
 
 if TYPE_CHECKING:
     from typing import Protocol

@@ -15,18 +15,16 @@ from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.accelerate_launch_file import LINK, block, is_launch_file
 from dsconfig.consumers.consumer_versions import parted
 from dsconfig.core.diagnostic import Diagnostic, Fix, Location, Move, Operation, Replace
-from dsconfig.core.file_bytes import contents
+from dsconfig.core.file_access import contents
 from dsconfig.core.json_types import Json, KeyPath, NamedTuple
 from dsconfig.document import Document, Span, read_bytes, read_text
 from dsconfig.document.document import location, location_of
 from dsconfig.job.detect_consumer import Reader, of_content
-from dsconfig.launch.config_references import launchers_of
-from dsconfig.launch.config_search import Place, search
+from dsconfig.launch.config_references import launchers_of, read_passed
 from dsconfig.launch.detect_config import why_unlike
-from dsconfig.launch.find_jobs import job_of, jobs_of
+from dsconfig.launch.find_jobs import job_of, jobs_of, with_version
 from dsconfig.launch.format_table import SCRIPTS
-from dsconfig.launch.job_arguments import with_version
-from dsconfig.launch.passed_path import read_passed
+from dsconfig.launch.repository import Place, search
 
 if TYPE_CHECKING:
     from dsconfig.job.job import Job

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dsconfig.core.json_types import Json
-from dsconfig.core.json_values import at
+from dsconfig.core.json_types import Json, at
 from dsconfig.job.model_files import CONFIG, config_at, is_barred
-from dsconfig.launch.config_search import search
+from dsconfig.launch.repository import search
 from dsconfig.launch.training_arguments import plain
 
 KEYS = ("model_name_or_path", "base_model", "model.name_or_path", "model_id_or_path", "model")

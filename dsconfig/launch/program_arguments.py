@@ -1,24 +1,30 @@
-"""The training arguments of a Python program: the class that holds them, its defaults, and what code gives.
-
-A program may derive a class of its own from `TrainingArguments`, or use one of TRL, with other defaults, and
-it may make the arguments itself, of constants and of flags that are its own.
-"""
+"""Training arguments of a Python program: their class, its defaults, and values from code or a YAML file."""
 
 from __future__ import annotations
 
 import ast
+import os
+import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from dsconfig.consumers import trl
-from dsconfig.consumers.accelerate_plugin import PLUGIN_DEFAULTS
-from dsconfig.consumers.registry import BY_NAME
+from dsconfig.consumers import training_args
+from dsconfig.consumers.consumer import BY_NAME, PLUGIN_DEFAULTS
+from dsconfig.core.file_access import contents, is_own, root
 from dsconfig.core.json_types import Json, JsonObject, NamedTuple
 from dsconfig.document import read_file
-from dsconfig.launch.config_search import search
-from dsconfig.launch.installed_versions import version_of
+from dsconfig.job.detect_consumer import Given
+from dsconfig.launch.format_table import Format
 from dsconfig.launch.python_source import Module, called, calls, constant, keyword, last_name, modules
-from dsconfig.launch.training_arguments import plain
+from dsconfig.launch.repository import search, tick
+from dsconfig.launch.requirements import version_of
+from dsconfig.launch.training_arguments import given, plain
+
+# The training arguments of a Python program: the class that holds them, its defaults, and what code gives.
+#
+# A program may derive a class of its own from `TrainingArguments`, or use one of TRL, with other defaults,
+# and it may make the arguments itself, of constants and of flags that are its own.
 
 NAMES = BY_NAME["transformers"].defaults.keys() - PLUGIN_DEFAULTS.keys()
 """The training arguments that fill a config."""
@@ -140,7 +146,7 @@ class _Source:
         place, first = found[0]
         defaults = _agreed([each.defaults for _, each in found])
         changed = frozenset().union(*(each.changed for _, each in found)) | self.assigned
-        own = first.name and f"`{first.name}`{' of TRL' if trl.is_config(first.name) else ''}"
+        own = first.name and f"`{first.name}`{' of TRL' if training_args.is_trl_config(first.name) else ''}"
         why = f"{place} parses its arguments into {own or 'a class that is not read'}"
         precise = _with_precision(defaults, flags)
         return ProgramArguments(precise, changed, is_code=False, has_loop=self.has_loop, why=why)
@@ -203,8 +209,8 @@ class _Source:
             return self._local(home, defined, depth)
         if name in _STOCK:
             return _Class(name, {}, is_stock=True)
-        if trl.is_config(name):
-            return _Class(name, trl.defaults(name, self.version))
+        if training_args.is_trl_config(name):
+            return _Class(name, training_args.trl_defaults(name, self.version))
         own = package.partition(".")[0] in ("transformers", "trl")
         return None if own or "TrainingArg" not in name else "open"
 
@@ -347,3 +353,64 @@ def _value(node: ast.expr, flags: Mapping[str, Json], declared: Mapping[str, Jso
     if name and name in flags:
         return flags[name]
     return declared.get(name) if name else None
+
+
+# The program that is given a launch file with training arguments: `train.py recipe.yaml`.
+
+_LARGEST, _MOST, _MOST_FOLDERS = 64 * 1024, 100, 6
+_PARSES = re.compile(rb"\b(?:Hf|H4|Trl)\w*Parser\b")
+
+
+def given_by_program(found: Format, data: Mapping[str, Json], launch: str) -> Given:
+    """What a launch file gives, and its program where the launch file gives nothing."""
+    known = None if launch.startswith("<") else _of_programs(os.path.abspath(launch), tick())
+    if known is None:
+        return given(found, data)
+    defaults = {**known.defaults, **dict.fromkeys(known.changed)}
+    written = {name: value for name, value in data.items() if name not in known.changed}
+    if "fp16" in written and "bf16" not in written and defaults.get("bf16") is True:
+        defaults["bf16"] = not written["fp16"]  # TRL: on unless `fp16` is
+    return given(found._replace(defaults=defaults), written)._replace(note=known.note)
+
+
+@lru_cache(maxsize=64)
+def _of_programs(launch: str, _: int) -> ProgramArguments | None:
+    """The training arguments of the programs that may be given the launch file; None: there is none."""
+    texts = list(_texts(launch))
+    base = re.escape(os.path.basename(launch).encode())
+    # With limits, so that a text of names alone takes no longer than others.
+    command = re.compile(rb"(?<![\w./-])([\w./-]{1,300}\.py)\b(?:[^\n;&|]|\\\n){0,1000}?[\s/=\"']%b\b" % base)
+    named = {
+        place.path
+        for path, data in texts
+        for match in command.finditer(data)
+        if (place := search(match[1].decode(), path)).path is not None
+    }
+    parsing = {path for path, data in texts if path.endswith(".py") and _PARSES.search(data)}
+    found = [
+        known
+        for program in sorted(path for path in named or parsing if path is not None)
+        if (known := arguments_in(program, launch, {})) is not None and not known.is_code
+    ]
+    return together(found) if found else None
+
+
+def _texts(launch: str) -> Iterator[tuple[str, bytes]]:
+    """The scripts and programs in the folder of a launch file, and in those above it in its repository."""
+    folder = os.path.dirname(launch)
+    top = root(folder)
+    for _ in range(_MOST_FOLDERS):
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            names = []
+        names = [name for name in names if name.endswith((".py", ".sh", ".md")) or name == "Makefile"]
+        for path in (os.path.join(folder, name) for name in names[:_MOST]):
+            if is_own(path):
+                try:
+                    yield path, contents(path, _LARGEST)
+                except OSError:
+                    continue
+        if top is None or folder in (top, os.path.dirname(folder)):
+            return
+        folder = os.path.dirname(folder)

@@ -8,9 +8,8 @@ import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.core.file_bytes import contents, is_file
+from dsconfig.core.file_access import contents, is_file, may_read, root
 from dsconfig.core.json_types import Json, NamedTuple
-from dsconfig.core.read_boundary import may_read, root
 from dsconfig.launch.repository import tick
 
 _LARGEST, _LARGEST_PROGRAM = 256 * 1024, 512 * 1024

@@ -1,7 +1,4 @@
-"""The versions of a program that the repository around a file asks for: requirements, lock files, images.
-
-Nothing is executed and nothing is resolved: a requirement is what a file literally says.
-"""
+"""Versions of a program in requirements, lock files and images of a repository, or as installed."""
 
 from __future__ import annotations
 
@@ -10,11 +7,14 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dsconfig.core.file_bytes import contents
+from dsconfig.core.file_access import contents, is_own, root
 from dsconfig.core.json_types import NamedTuple
-from dsconfig.core.read_boundary import is_own, root
-from dsconfig.core.releases import allows
+from dsconfig.core.releases import allows, version_installed
 from dsconfig.launch.repository import tick
+
+# The versions of a program that the repository around a file asks for: requirements, lock files, images.
+#
+# Nothing is executed and nothing is resolved: a requirement is what a file literally says.
 
 _LARGEST = 4 << 20
 """Lock files of large projects have 2 MiB; a longer file is not read."""
@@ -215,3 +215,56 @@ def _poetry_clause(text: str) -> str:
 def _clean(specifier: str) -> str:
     """The specifier without spaces, and without the `v` that some write before a version."""
     return re.sub(r"(?<=[=<>~])v(?=\d)", "", re.sub(r"\s+", "", specifier))
+
+
+# Which version of a consumer a repository requires, or the machine has.
+
+_PINNING_FILES = (
+    r"(?:[\w.-]*requirements[\w.-]*\.txt|constraints[\w.-]*\.txt|pyproject\.toml|setup\.(?:py|cfg)"
+    r"|environment[\w.-]*\.ya?ml)"
+)
+_LARGEST_PINNING_FILE, _MOST = 256 * 1024, 20
+
+
+def version_of(consumer: str, name: str) -> tuple[str, str] | None:
+    """The version with which the config at a path is read, and what says so; None: nothing does.
+
+    What the files of its repository pin counts, the nearest folder first; else what is installed.
+    """
+    if name and not name.startswith("<"):
+        folder = os.path.dirname(os.path.abspath(name))
+        top = root(folder)
+        while True:
+            if (found := _pinned(folder, consumer, tick())) is not None:
+                return found
+            if top is None or folder in (top, os.path.dirname(folder)):
+                break
+            folder = os.path.dirname(folder)
+    version = _installed(consumer)
+    return None if version is None else (version, "as installed")
+
+
+@lru_cache(maxsize=64)
+def _pinned(folder: str, consumer: str, _: int) -> tuple[str, str] | None:
+    pin = re.compile(rf"(?m)^[^#\n]*?\b{consumer}(?:\[[\w,\s-]*\])?\s*(?:==|~=|<=)\s*(\d+(?:\.\d+){{0,2}})")
+    try:
+        names = sorted(
+            filter(re.compile(_PINNING_FILES).fullmatch, os.listdir(folder)),
+            key=lambda each: (len(each), each),
+        )
+    except OSError:
+        return None
+    for each in names[:_MOST]:
+        path = os.path.join(folder, each)
+        if not is_own(path):
+            continue
+        try:
+            text = contents(path, _LARGEST_PINNING_FILE).decode("latin-1")
+        except OSError:
+            continue
+        if found := pin.search(text):
+            return found[1], f"of {os.path.relpath(path)}"
+    return None
+
+
+_installed = lru_cache(maxsize=4)(version_installed)

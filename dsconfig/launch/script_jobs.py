@@ -1,4 +1,4 @@
-"""The job of a shell script, or of a manifest that runs commands."""
+"""Jobs of a shell script, or of a manifest that runs commands."""
 
 from __future__ import annotations
 
@@ -11,25 +11,22 @@ from functools import cache, lru_cache
 from itertools import islice
 
 from dsconfig.consumers.accelerate_launch_file import BLOCK, BLOCK_KEYS, is_launch_file
-from dsconfig.consumers.registry import BY_NAME
-from dsconfig.core.file_bytes import MAX_SIZE, contents
-from dsconfig.core.json_types import Json, JsonObject, NamedTuple
-from dsconfig.core.json_values import at
+from dsconfig.consumers.consumer import BY_NAME
+from dsconfig.core.file_access import MAX_SIZE, contents
+from dsconfig.core.json_types import Json, JsonObject, NamedTuple, at
 from dsconfig.document import Document, read_bytes, read_dict
 from dsconfig.job.detect_consumer import OWN_FLAGS, Reader, of_content
-from dsconfig.launch.command import Command, commands_in
-from dsconfig.launch.config_references import reader_of
-from dsconfig.launch.config_search import installed, search
-from dsconfig.launch.format_row import Format
+from dsconfig.launch.command import AtRanks, Command, Script, commands_in, script_of
+from dsconfig.launch.config_references import read_passed, reader_of
+from dsconfig.launch.format_table import Format
 from dsconfig.launch.launched_job import Job, text_of
-from dsconfig.launch.manifest_environment import environment, with_inputs
-from dsconfig.launch.passed_path import read_passed
 from dsconfig.launch.program_arguments import NAMES, arguments_in
-from dsconfig.launch.program_reader import readers_of_command
-from dsconfig.launch.reading_budget import Budget, SpentError, of_text
+from dsconfig.launch.program_config import readers_of_command
+from dsconfig.launch.repository import Budget, SpentError, installed, of_text, search
 from dsconfig.launch.shell_interpreter import Shell
-from dsconfig.launch.solve_variables import AtRanks, Script, script_of
 from dsconfig.launch.training_arguments import given, plain
+
+# The job of a shell script, or of a manifest that runs commands.
 
 _KUBERNETES = re.compile(r"\$\((\w+)\)")
 _MOST = 200
@@ -252,9 +249,7 @@ def _made(command: Command, launch: Document) -> Document | None:
     """The config that a program makes of its flags."""
     name = f"{launch.name}: {command.flag}"
     if command.format is not None and command.format.makes == "openrlhf":
-        from dsconfig.launch.synthesized import openrlhf
-
-        return read_dict(openrlhf.config(command.arguments), name)
+        return read_dict(config(command.arguments), name)
     block = {key: plain(value) for key, value in command.arguments.items() if key in BLOCK_KEYS}
     made: JsonObject = {"distributed_type": "DEEPSPEED", BLOCK: block or {"zero_stage": 2}}
     if isinstance(precision := command.arguments.get("mixed_precision"), str):
@@ -331,3 +326,124 @@ def _joined(words: list[Json]) -> str:
     """The words of one command. Kubernetes writes variables as `$(NAME)`."""
     texts = [_KUBERNETES.sub(r"${\1}", word) if isinstance(word, str) else json.dumps(word) for word in words]
     return " ".join(text if re.fullmatch(r"[\w./:=,@%+${}-]+", text) else shlex.quote(text) for text in texts)
+
+
+# The variables that a manifest gives to the commands in it.
+
+_INPUT = re.compile(r"\$\{\{\s*([\w.]{1,99})\s*\}\}")
+
+
+def environment(found: Format, data: Mapping[str, Json]) -> dict[str, str]:
+    """The variables by name: those that the manifest writes, and those that its program sets."""
+    holders = (at(data, key) for key in found.environment)
+    written = (each for holder in holders if isinstance(holder, Mapping) for each in holder.items())
+    given = {name: text for name, value in written if (text := _text(value)) is not None}
+    for name, key in found.variables.items():
+        value = next((found for each in key.split("|") if (found := at(data, each)) is not None), None)
+        count = _count(value) if key.endswith("accelerators") else _replicas(value)
+        if (text := _text(count)) is not None and not _is_elastic(data):
+            given.setdefault(name, text)
+        elif value is not None and name not in given:
+            given[name] = f"${name}"  # it is set, and only the run shows to what
+    if data.get("kind") == "TrainJob":  # whose runtime says how many nodes there are, if it does not
+        given.setdefault("PET_NNODES", "$PET_NNODES")
+    return given
+
+
+def _is_elastic(data: Mapping[str, Json]) -> bool:
+    """Whether the number of nodes of a PyTorchJob may change: envvar.go sets `PET_NNODES` to a range then."""
+    policy = at(data, "spec.elasticPolicy")
+    if not isinstance(policy, Mapping):
+        return False
+    return policy.get("minReplicas") != policy.get("maxReplicas") or policy.get("minReplicas") is None
+
+
+def with_inputs(text: str, data: Mapping[str, Json], budget: Budget) -> str:
+    """A command of Azure ML with what `${{inputs.name}}` stands for in it.
+
+    Raises:
+        SpentError: it becomes longer than the budget allows.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        found = at(data, match[1])
+        found = found.get("path") if isinstance(found, Mapping) else found
+        written = _text(found) or match[0]
+        budget.spend(len(written))
+        return written
+
+    return _INPUT.sub(value, text)
+
+
+def _text(value: Json) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    return str(value) if isinstance(value, str) or abs(value) < _LARGEST else None
+
+
+_LARGEST = 10**9
+
+
+def _count(value: Json) -> Json:
+    """How many devices `A100:8` or `{A100: 8}` is."""
+    if isinstance(value, Mapping):
+        return next(iter(value.values()), None)
+    name, colon, count = value.partition(":") if isinstance(value, str) else ("", "", "")
+    return count if colon else "1" if name else None
+
+
+def _replicas(value: Json) -> Json:
+    """A number, or the sum of the `replicas` of all kinds of a job."""
+    if not isinstance(value, Mapping):
+        return value
+    counts = [each.get("replicas", 1) for each in value.values() if isinstance(each, Mapping)]
+    known = [count for count in counts if type(count) is int]
+    return sum(known) if known and len(known) == len(counts) else None
+
+
+# The config that OpenRLHF makes of its flags; it reads no file.
+#
+# Source: OpenRLHF 0.11 utils/deepspeed/deepspeed_utils.py, get_train_ds_config; deepspeed.py,
+# DeepspeedStrategy.get_ds_train_config; the older flags: 0.8 cli/train_sft.py.
+
+
+def config(flags: Mapping[str, Json]) -> JsonObject:
+    """The config of a job; what its shell alone knows is left to DeepSpeed's defaults."""
+
+    def flag(default: Json, *names: str) -> Json:
+        return next((plain(flags[name]) for name in names if flags.get(name) is not None), default)
+
+    stage = flag(2, "ds.zero_stage", "zero_stage")
+    dtype = flag("bf16", "ds.param_dtype", "param_dtype")
+    ring = flag(1, "ds.ring_attn_size", "ring_attn_size")
+    tensor = flag(1, "ds.tensor_parallel_size", "ds_tensor_parallel_size")
+    zero: JsonObject = {
+        "stage": stage,
+        "offload_param": {"device": "none"},
+        "offload_optimizer": {
+            "device": "cpu" if flag(False, "ds.adam_offload", "adam_offload") else "none",
+            "pin_memory": True,
+        },
+        "zero_hpz_partition_size": flag(1, "ds.zpg", "zpg"),
+    }
+    if flag(False, "ds.overlap_comm", "overlap_comm"):
+        zero |= {"overlap_comm": True, "contiguous_gradients": True}
+    if stage == 3:
+        zero["reduce_scatter"] = True
+    made: JsonObject = {
+        "zero_optimization": zero,
+        "bf16": {"enabled": dtype == "bf16"},
+        "fp16": {"enabled": dtype == "fp16"},
+        "gradient_clipping": flag(1.0, "max_norm", "adam.max_norm"),
+    }
+    if tensor != 1:
+        made["tensor_parallel"] = {"autotp_size": tensor}
+    batch = flag(None, "train.batch_size", "train_batch_size")
+    micro = flag(None, "train.micro_batch_size", "micro_train_batch_size")
+    if flag(False, "train.dynamic_batch_enable", "use_dynamic_batch"):
+        return made | {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1}
+    if micro is not None:
+        made["train_micro_batch_size_per_gpu"] = micro
+    if batch is not None and all(type(each) is int for each in (batch, ring, tensor)):
+        made["train_batch_size"] = batch * ring * tensor
+    return made

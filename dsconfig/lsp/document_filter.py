@@ -11,7 +11,7 @@ from dsconfig.check.build_job import foreign
 from dsconfig.check.discover import reads_as_config
 from dsconfig.consumers.accelerate_launch_file import ROOT_KEYS, is_launch_file
 from dsconfig.document.file_names import SUFFIXES
-from dsconfig.job.dsconfig_block import KEY
+from dsconfig.job.run_facts import KEY
 from dsconfig.launch.config_references import launchers_of
 from dsconfig.launch.detect_config import may_be_named, mostly_foreign, without_remarks
 from dsconfig.launch.format_table import SCRIPTS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.consumers.accelerate_launch_file import BLOCK, LINK, is_launch_file
-from dsconfig.core.read_boundary import may_read
+from dsconfig.core.file_access import may_read
 from dsconfig.launch.find_jobs import jobs_of
 from dsconfig.launch.located_config import linked
 from dsconfig.lsp.protocol import uri_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dsconfig.launch.located_config import locate
 from dsconfig.lsp.cursor import scope
-from dsconfig.resolve.effective import Shown, effective_in
+from dsconfig.resolve.effective_values import Shown, effective_in
 from dsconfig.resolve.errors import ResolveError
 
 if TYPE_CHECKING:

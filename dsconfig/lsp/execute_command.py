@@ -60,7 +60,7 @@ def _resolve(judged: Judged, arguments: list[Json]) -> Told:
     from dsconfig.render.terminal import Style
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.resolve import resolve
-    from dsconfig.resolve.run_text import described
+    from dsconfig.resolve.run import described
 
     size = _size(judged, arguments)
     title = f"{_name(judged)} at world size {size}"
@@ -79,8 +79,7 @@ def _resolve(judged: Judged, arguments: list[Json]) -> Told:
 
 
 def _compat(judged: Judged, _: list[Json]) -> Told:
-    from dsconfig.check.compat import compat
-    from dsconfig.check.compat_table import table
+    from dsconfig.check.compat import compat, table
     from dsconfig.render.terminal import Style
 
     report = judged.report
@@ -96,7 +95,7 @@ def _memory(judged: Judged, arguments: list[Json]) -> Told:
     from dsconfig.render.terminal import Style
     from dsconfig.resolve.errors import ResolveError
     from dsconfig.resolve.memory import memory
-    from dsconfig.resolve.memory_text import Limits, text_lines
+    from dsconfig.resolve.memory_output import Limits, text_lines
 
     size = _size(judged, arguments)
     model = arguments[1] if len(arguments) > 1 and isinstance(arguments[1], str) else judged.model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsconfig.core.file_bytes import unsaved
+from dsconfig.core.file_access import unsaved
 from dsconfig.document import Document, Format, read_text
 from dsconfig.document.file_names import is_yaml
 from dsconfig.lsp.protocol import Encoding, Lines, name_of, path_of, real

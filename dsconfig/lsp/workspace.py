@@ -11,11 +11,8 @@ import tempfile
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, NoReturn
 
-from dsconfig.check.check import recheck
-from dsconfig.check.check_file import judge
-from dsconfig.check.effective_settings import Options, options
-from dsconfig.check.nearest_settings import Nearest
-from dsconfig.check.requested_options import Asked
+from dsconfig.check.check import judge, recheck
+from dsconfig.check.effective_settings import Asked, Nearest, Options, options
 from dsconfig.consumers.consumer_versions import is_known
 from dsconfig.fix.verify import holding
 from dsconfig.job.settings_file import Settings

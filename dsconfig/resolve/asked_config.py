@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dsconfig.check.check import check_document
-from dsconfig.consumers import HUGGING_FACE, accelerate_launch_config, accelerate_launch_file
-from dsconfig.consumers.autofill.log import Message
+from dsconfig.consumers import HUGGING_FACE, accelerate_launch_file
+from dsconfig.consumers.autofill import Message
 from dsconfig.consumers.consumer_versions import parted
 from dsconfig.core.releases import Target
 from dsconfig.document import Document, read_dict
@@ -14,10 +14,10 @@ from dsconfig.job import model_files
 from dsconfig.job.detect_consumer import Given, Reader, given
 from dsconfig.job.job import Job
 from dsconfig.job.run_facts import NOTHING, Known
-from dsconfig.launch.job_arguments import with_version
+from dsconfig.launch.find_jobs import with_version
 from dsconfig.launch.located_config import LocatedConfig
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.run_target import Launched
+from dsconfig.resolve.run import Launched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Reading(NamedTuple):
         """Where a value stands, in words."""
         document, where = self.document, path
         if self.launch is not None:
-            found = accelerate_launch_config.place(path, _data(self.launch))
+            found = accelerate_launch_file.place(path, _data(self.launch))
             if found is None:
                 return "made by accelerate"
             document, where = self.launch, found
@@ -139,7 +139,7 @@ def _of_block(host: Document, job: Job) -> Reading:
     reader = job.reader
     is_accelerate = reader.name == "accelerate"
     spec = with_version(reader if is_accelerate else given("accelerate"), host.name).spec
-    made = accelerate_launch_config.config(_data(host), parted(spec)[1])
+    made = accelerate_launch_file.config(_data(host), parted(spec)[1])
     if made is None:
         raise _leads_nowhere(host, job.releases.releases[-1])
     text = f"accelerate makes this config of the block `{accelerate_launch_file.BLOCK}` of {host.name}"

@@ -1,26 +1,156 @@
-"""The smallest changes with which a config fits a GPU, the cheapest in speed first."""
+"""Smallest changes of a config and its script that fit a GPU, cheapest in speed first, and their text."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from dsconfig.core.batch_triplet import MICRO, STEPS
+from dsconfig.check.build_job import asked, job_of
+from dsconfig.check.check import check_document
+from dsconfig.consumers import HUGGING_FACE
+from dsconfig.consumers.consumer import consumer_of
+from dsconfig.consumers.consumer_versions import parted
+from dsconfig.core.batch_triplet import MICRO, STEPS, TRAIN
 from dsconfig.core.batch_triplet import TRAIN as BATCH
+from dsconfig.core.diagnostic import Remove, Set, dotted
+from dsconfig.core.releases import Target
+from dsconfig.document import Document, read_text
+from dsconfig.document.edit import edited
+from dsconfig.document.text_edit import EditError
+from dsconfig.launch.located_config import locate
 from dsconfig.memory.estimate import Estimate, Room
 from dsconfig.memory.models.registry import record
 from dsconfig.memory.verdict import EXCEEDS, FITS, HOST, RANK, UNKNOWN, NotModelledError
+from dsconfig.resolve.asked_config import reading
 from dsconfig.resolve.errors import ResolveError
-from dsconfig.resolve.memory_changes import After, Change, over, set_to, steps_of
-from dsconfig.resolve.memory_request import Options, Question, ask
-from dsconfig.resolve.shrink_batch import ZENFLOW, Filler, count, filler_of, smaller_batches
+from dsconfig.resolve.memory import Options, Question, ask
 
 if TYPE_CHECKING:
-    from dsconfig.core.json_types import Json, JsonObject
-    from dsconfig.document import Document
+    from dsconfig.core.json_types import Json, JsonObject, KeyPath
     from dsconfig.memory.verdict import Unmodelled, Verdict
+    from dsconfig.resolve.run import Run
+
+
+# A change of a config or its script, and the order in which changes are told: each line has an effect.
+
+NOWHERE: Mapping[str, Json] = {}
+Held = Callable[[Sequence["Change"]], "tuple[int, int] | None"]
+"""What a rank and its host hold at most after some changes; None where they do not go together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change: values of the config, or something in the script.
+
+    `arguments` are training arguments, which fill those of `values` that the config leaves to them (`left`).
+    """
+
+    told: str
+    values: Mapping[str, Json]
+    checkpointing: bool = False
+    zero_init: bool = False
+    arguments: Mapping[str, Json] = field(default_factory=dict)
+    left: frozenset[str] = frozenset()
+
+    @property
+    def in_config(self) -> JsonObject:
+        """What the config itself is to say."""
+        return {key: value for key, value in self.values.items() if key not in self.left}
+
+    def to_dict(self, bound: int, host: int) -> JsonObject:
+        """As JSON has it, with what a rank and its host hold at most after it."""
+        return {
+            "told": self.told,
+            "set": self.in_config,
+            "arguments": dict(self.arguments),
+            "checkpointing": self.checkpointing,
+            "zero_init": self.zero_init,
+            "bound": bound,
+            "host_bound": host,
+        }
+
+
+class After(NamedTuple):
+    """A change, and what a rank and its host hold at most with it and those before it, in bytes."""
+
+    change: Change
+    bound: int
+    host: int
+
+
+def over(values: Mapping[str, Json], more: Mapping[str, Json]) -> dict[str, Json]:
+    """Values with others written after them; what stands in a section that is written anew is gone."""
+    anew = tuple(f"{key}." for key in more)
+    kept = {key: value for key, value in values.items() if key not in more and not key.startswith(anew)}
+    return {**kept, **more}
+
+
+def set_to(values: Mapping[str, Json]) -> Change:
+    """The change that writes these values."""
+    told = " and ".join(f"set `{key}` to {json.dumps(value)}" for key, value in values.items())
+    return Change(told, values)
+
+
+def together(changes: Sequence[Change]) -> Change:
+    """Several changes as one; what a later one writes anew is told once."""
+    if len(changes) == 1:
+        return changes[0]
+    values: dict[str, Json] = {}
+    for change in changes:
+        values = over(values, change.values)
+    plain = all(change == set_to(change.values) for change in changes)
+    return Change(
+        set_to(values).told if plain else " and ".join(change.told for change in changes),
+        values,
+        any(change.checkpointing for change in changes),
+        any(change.zero_init for change in changes),
+        {key: value for change in changes for key, value in change.arguments.items()},
+        frozenset[str]().union(*(change.left for change in changes)),
+    )
+
+
+def steps_of(chosen: Sequence[Change], held: Held, hosts: bool) -> Iterator[After]:
+    """The changes as they are told, with what is held after each.
+
+    One that changes nothing by itself waits for the next in one of its sections, and stands in its line;
+    else for the end, where it is tried again. What has no effect then stands with the others that have none,
+    and is left out if that is so of all of them.
+    """
+    done, waiting = list[Change](), list[Change]()
+    last = held(())
+
+    def effect(changes: Sequence[Change]) -> tuple[int, int] | None:
+        """What is held, if that is something else than before."""
+        now = held([*done, *changes])
+        same = now is None or last is None or (now if hosts else now[:1]) == (last if hosts else last[:1])
+        return None if same else now
+
+    for change in chosen:
+        mates = [other for other in waiting if _sections(other) & _sections(change)]
+        waiting = [other for other in waiting if other not in mates]
+        if now := effect([*mates, change]):
+            yield After(together([*mates, change]), *now)
+            done, last = [*done, *mates, change], now
+        else:
+            waiting += [*mates, change]
+    while found := next(((change, now) for change in waiting if (now := effect([change]))), None):
+        change, last = found
+        yield After(change, *last)
+        done.append(change)
+        waiting.remove(change)
+    if waiting and (now := effect(waiting)):
+        yield After(together(waiting), *now)
+
+
+def _sections(change: Change) -> set[str]:
+    """The sections of the config that it is about."""
+    return {".".join(key.split(".")[:2]) for key in change.values}
+
+
+# The smallest changes with which a config fits a GPU, the cheapest in speed first.
 
 ZERO = "zero_optimization."
 SMALL_BUCKET, FEW_LIVE, SMALL_GROUP = 50_000_000, 100_000_000, 100_000_000
@@ -307,3 +437,154 @@ class Search:
         terms = sorted(side.terms, key=lambda term: -term.phases.get(phase, 0))[:3]
         named = ", ".join(f"{term.name} {term.phases.get(phase, 0) / GIB:.2f}" for term in terms)
         return f"in {phase} {holder} holds at most {side.bound[phase] / GIB:.2f} GiB: {named}"
+
+
+# Smaller micro batches, more steps: in the config, and in the arguments that fill it or must equal it.
+
+ZENFLOW = "zero_optimization.zenflow"
+ARGUMENTS = {MICRO: "per_device_train_batch_size", STEPS: "gradient_accumulation_steps"}
+
+
+class Filler(NamedTuple):
+    """Who reads the config, and which keys of the batch it leaves to the arguments."""
+
+    reader: str = "deepspeed"
+    left: frozenset[str] = frozenset()
+    also: Mapping[str, Json] = {}
+    """What else to write: the batch, where that of the config does not go with the one asked about."""
+
+
+def filler_of(document: Document, options: Options, run: Run) -> Filler:
+    """As the config and the values to write first leave it."""
+    located = locate(document)
+    data = reading(located, options.job_of(located)).document.value()
+    values = {**(data if isinstance(data, dict) else {}), **(options.set or {})}
+    reader = parted(run.consumer)[0]
+    left = frozenset(key for key in ARGUMENTS if reader in HUGGING_FACE and values.get(key) == "auto")
+    batch = values.get(TRAIN)
+    other = isinstance(batch, (int, float)) and batch != run.train_batch_size
+    return Filler(reader, left, {TRAIN: run.train_batch_size} if other else {})
+
+
+def smaller_batches(values: Mapping[str, Json], zenflow: bool, filler: Filler) -> Iterator[Change]:
+    """Ever smaller micro batches, and more steps for them; `zenflow`: its intervals count steps."""
+    counts = (STEPS, f"{ZENFLOW}.update_interval") if zenflow else (STEPS,)
+    micro, steps = count(values, MICRO), max(1, count(values, counts[-1]))
+    every = max(1, count(values, f"{ZENFLOW}.select_interval") // steps)
+    by_steps = zenflow and values.get(f"{ZENFLOW}.select_strategy") == "step"
+    while micro > 1:
+        part = next(divisor for divisor in range(2, micro + 1) if micro % divisor == 0)
+        micro, steps = micro // part, steps * part
+        more = {f"{ZENFLOW}.select_interval": steps * every} if by_steps else {}
+        yield _change({MICRO: micro, **dict.fromkeys(counts, steps), **more}, filler)
+
+
+def count(values: Mapping[str, Json], key: str) -> int:
+    """The whole number that a key has; 0 where it has none."""
+    value = values.get(key)
+    return int(value) if isinstance(value, (int, float)) else 0
+
+
+def _change(values: Mapping[str, int], filler: Filler) -> Change:
+    """The Trainer refuses what differs from its arguments; Accelerate takes what is written."""
+    compared = filler.reader == "transformers"
+    arguments = {
+        ARGUMENTS[key]: value
+        for key, value in values.items()
+        if key in filler.left or (compared and key in ARGUMENTS)
+    }
+    whole = {**values, **filler.also}
+    kept = {key: value for key, value in whole.items() if key not in filler.left}
+    told = [set_to(kept).told] if kept else []
+    if arguments:
+        named = " and ".join(f"`{name}` to {value}" for name, value in arguments.items())
+        told.append(f"set {named} in the {'training arguments' if compared else 'script'}")
+    return Change(" and ".join(told), whole, arguments=arguments, left=filler.left)
+
+
+# The text of a config with the changes that make it fit, and what has to be said of it then.
+
+
+def refuse_launch_file(document: Document) -> None:
+    """Refuse a launch file, in which there is no place for the changes.
+
+    Raises:
+        ValueError: it is one.
+    """
+    if locate(document).how != "file":
+        raise ValueError(f"{document.name} is a launch file: give the config itself, or leave -o out")
+
+
+class Fitted(NamedTuple):
+    """The text with the changes."""
+
+    text: str
+    out: tuple[str, ...] = ()
+    """Keys that are taken out besides: with the changes nothing reads them."""
+    consumer: str | None = None
+    """The reader to name from now on, where the text alone would be taken for another's."""
+
+
+def written(document: Document, options: Options, found: Fit, name: str) -> Fitted:
+    """The config with the values that are written first, and then the changes; `name`: of its new file.
+
+    Raises:
+        ValueError: there is no place for them.
+    """
+    run = ask(document, options).run
+    first = _first(document, options, run)
+    values = reduce(over, (change.in_config for change, *_ in found.changes), first)
+    try:
+        before = _set(document, first)
+        after = _set(document, values)
+        out = sorted(_unread(after, run) - _unread(before, run)) if found.changes else []
+        text = (edited(after, map(Remove, out)) if out else after).text
+    except EditError as error:
+        raise ValueError(f"{document.name} cannot be changed: {error}") from None
+    said = asked(None, None, options.job.reader.said if options.job else options.consumer)
+    of_old = job_of(document, said).reader.spec
+    of_new = job_of(read_text(text, name, document.format), said).reader.spec
+    return Fitted(text, tuple(map(dotted, out)), None if of_old == of_new else of_old)
+
+
+def _set(document: Document, values: Mapping[str, Json]) -> Document:
+    operations = [Set(tuple(key.split(".")), value) for key, value in values.items()]
+    return edited(document, operations) if operations else document
+
+
+def _unread(document: Document, run: Run) -> set[KeyPath]:
+    """Keys that are written to no effect."""
+    target = Target((run.release,), run.release, "argument")
+    report = check_document(document, target, world_size=run.world_size, consumer=run.consumer)
+    fixes = [found.fix.operations for found in report if found.effect == "ignored" and found.fix]
+    removed = [operations for operations in fixes if all(isinstance(each, Remove) for each in operations)]
+    return {each.path for operations in removed for each in operations if isinstance(each, Remove)}
+
+
+def _first(document: Document, options: Options, run: Run) -> JsonObject:
+    """What is written before the changes: values to write first, and the micro batch that is asked about.
+
+    What the config leaves to training arguments stays `auto`: values there say what these will be.
+    """
+    data = document.value()
+    own = data if isinstance(data, dict) else {}
+    values = dict(options.set or {})
+    if options.micro_batch is not None:
+        batch = {MICRO: run.train_micro_batch_size_per_gpu, STEPS: run.gradient_accumulation_steps}
+        batch[TRAIN] = run.train_batch_size
+        values |= {key: value for key, value in batch.items() if key == MICRO or key in own}
+    left = _arguments(run.consumer)
+    return {key: value for key, value in values.items() if not (key in left and _at(own, key) == "auto")}
+
+
+def _arguments(spec: str) -> frozenset[str]:
+    """Keys that a reader fills from its arguments. It compares none of `zero_optimization` with them."""
+    name = parted(spec)[0]
+    fills = consumer_of(spec).fills if name in HUGGING_FACE else ()
+    return frozenset(fill.key for fill in fills if not fill.key.startswith("zero_optimization."))
+
+
+def _at(data: object, key: str) -> object:
+    for part in key.split("."):
+        data = data.get(part) if isinstance(data, dict) else None
+    return data

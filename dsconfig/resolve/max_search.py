@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from dsconfig.memory.estimate import Room
 from dsconfig.memory.verdict import EXCEEDS, FITS, RANK, UNKNOWN, NotModelledError
 from dsconfig.resolve.errors import UnfilledError
-from dsconfig.resolve.memory_request import Options, Question, ask
-from dsconfig.resolve.override_micro_batch import LONGEST
+from dsconfig.resolve.memory import LONGEST, Options, Question, ask
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import JsonObject

@@ -1,24 +1,34 @@
-"""The config before anything is filled or derived: as the release reads it, with values set first."""
+"""Config before the batch is derived: raw values, diagnostics that block it, and "auto" values."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from dsconfig.consumers.autofill.log import Message
-from dsconfig.core.batch_triplet import KEYS, MICRO
-from dsconfig.core.json_values import copied
-from dsconfig.core.releases import NUMBERS
-from dsconfig.document import Document
+from dsconfig.check.check import check_document
+from dsconfig.check.report import Report, by_config
+from dsconfig.consumers.autofill import Assumed, Filling, Message, MissingArgumentsError, fill
+from dsconfig.consumers.consumer import consumer_of
+from dsconfig.core.batch_triplet import KEYS, MICRO, SEQUENCE
+from dsconfig.core.diagnostic import Diagnostic, Effect, dotted
+from dsconfig.core.json_types import copied
+from dsconfig.core.releases import NUMBERS, Target
+from dsconfig.document import Document, read_dict
 from dsconfig.evaluation.context import Context, Source
-from dsconfig.launch.program_writes import overwrite_of, overwrites
-from dsconfig.resolve.blocking_findings import OF_TEXT, report_on
-from dsconfig.resolve.errors import ResolveError
+from dsconfig.job import detect_consumer as reader
+from dsconfig.job.detect_consumer import Reader
+from dsconfig.launch.program_behavior import overwrite_of, overwrites
+from dsconfig.resolve.asked_config import Reading
+from dsconfig.resolve.errors import ResolveError, UnfilledError
+from dsconfig.resolve.run import Run, Runtime
 
 if TYPE_CHECKING:
-    from dsconfig.core.json_types import Json, JsonObject
+    from dsconfig.core.json_types import Json, JsonObject, KeyPath
+
+
+# The config before anything is filled or derived: as the release reads it, with values set first.
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +119,175 @@ def _put(config: JsonObject, key: str, value: Json) -> None:
             raise ValueError(f"{key!r} cannot be set: `{'.'.join(sections[:depth])}` is not an object")
         here = inner
     here[last] = copied(value)
+
+
+# The values that a consumer puts in the place of "auto", from the arguments of the job and from others.
+
+
+def fill_written(
+    seen: Reading,
+    written: Written,
+    ranks: int | None,
+    training_args: Mapping[str, Json] | None,
+    model_config: Mapping[str, Json] | None,
+    *,
+    sp: int = 1,
+) -> tuple[Filling, Assumed]:
+    """Fill the config as its reader will, from the arguments of its job and from those that are given.
+
+    Raises:
+        ResolveError: the batch is to be filled from training arguments, which are not given.
+        ValueError: a training argument is of the wrong kind.
+    """
+    assumed, notes = Assumed(), list[Message]()
+    if seen.given is not None:
+        known = seen.given.on(ranks)
+        known.complete(written.config)
+        training_args = {**known.arguments, **(training_args or {})}
+        assumed = Assumed(known.unknown - training_args.keys(), known.likely)
+        notes = [Message("note", known.note)] if known.note else []
+    try:
+        filling = fill(
+            written.config,
+            consumer_of(seen.consumer),
+            ranks,
+            training_args,
+            model_config,
+            sp=sp,
+            assumed=assumed,
+        )
+    except MissingArgumentsError as error:
+        raise UnfilledError(error.missing, written.config, error.reason, *error.hints) from None
+    filling.messages[:0] = notes
+    return filling, assumed
+
+
+# What `check` finds that stops a run: a config with such a finding is not resolved, whoever asks.
+#
+# `rejected` and `crashes` stop it, the latter unless the file silences it. Batch keys and the elasticity block
+# of what is written are judged in what came out, since they are derived or replaced on the way; whatever came
+# out is judged as DeepSpeed gets it.
+
+OF_TEXT = "DSC0"
+"""How the codes of the rules begin that judge the text itself."""
+_DERIVED = frozenset({*KEYS, SEQUENCE, "elasticity"})
+_BY_OTHERS = (OF_TEXT, "DSC8")
+"""What is refused before DeepSpeed derives anything: by the parser, by the consumer."""
+_OF_FILE = (OF_TEXT, "DSC82")
+"""What no change of a value ends: the text, the launch file."""
+_OF_BATCH = ("DSC2", "DSC6")
+_UNREAD = frozenset({"DSC101", "DSC102", "DSC103", "DSC104", "DSC105", "DSC107"})
+"""The rules about keys that the release does not look at."""
+_Named: TypeAlias = "tuple[str, KeyPath]"
+"""A finding's code and path."""
+
+
+def report_on(document: Document, release: str, consumer: str | Reader, size: int | None = None) -> Report:
+    """What `check` says of a document for one release."""
+    return check_document(
+        document, Target((release,), release, "argument"), world_size=size, consumer=consumer
+    )
+
+
+def refuse_written(
+    asked: Document, seen: Reading, config: JsonObject, changes: Mapping[str, Json], chosen: Runtime
+) -> frozenset[_Named]:
+    """Stop at what is written, in the file or by `changes`; returns what the file silences.
+
+    Args:
+        asked: what was given: the config, or the launch file that leads to it.
+        seen: the config that it leads to.
+        config: the values of it, with `changes`.
+        changes: values set first, by dotted path.
+        chosen: what it is resolved for.
+
+    Raises:
+        ResolveError: there is a finding that stops the run.
+    """
+    who = reader.given(chosen.consumer)
+    if seen.document is asked:
+        who = who._replace(given=seen.given)
+    report = report_on(asked, chosen.release, who, chosen.ranks)
+    reports = [by_config(report), *report.children]
+    silenced = frozenset(_named(found) for report in reports for found in report.suppressed)
+    stops = [(report, found) for report in reports for found in _errors(report)]
+    if changes:
+        stops = [(report, found) for report, found in stops if found.code.startswith(_OF_FILE)]
+        document = read_dict(config, seen.document.name)
+        changed = report_on(document, chosen.release, seen.consumer, chosen.ranks)
+        here = {(_named(found), found.message): (report, found) for report in reports for found in report}
+        told = {found.code for _, found in stops}
+        stops += [
+            here.get((_named(found), found.message), (changed, found))  # as it is where it is written
+            for found in _errors(changed, silenced)
+            if found.code not in told
+        ]
+        stops += [(changed, found) for found in changed if _unread(found, changes)]
+    _stop((report.name, found) for report, found in stops if not _derived(found))
+    return silenced
+
+
+def refuse_result(run: Run, silenced: frozenset[_Named], name: str) -> None:
+    """Stop at what came out, as DeepSpeed gets it, or the consumer where it has yet to fill some.
+
+    `name`: the path of the config, whose programs may write more of it.
+
+    Raises:
+        ResolveError: there is a finding that stops the run.
+    """
+    document = read_dict(run.config, name)
+    by_key = SEQUENCE in run.config
+    sizes = {run.world_size, run.world_size if by_key else int(run.data_parallel_size)}
+    unfilled = any(message.kind == "unfilled" for message in run.messages)
+    reader = run.consumer if unfilled else "deepspeed"
+    reports = [report_on(document, run.release, reader, size) for size in sorted(sizes)]
+    # Without an mpu the batch is not what the script will have, with one the ranks are not all there are.
+    everywhere = frozenset.intersection(*(frozenset(map(_named, _errors(report))) for report in reports))
+    stops = [found for found in _errors(reports[0], silenced) if _named(found) in everywhere]
+    if reader != run.consumer and any(found.effect is not Effect.REJECTED for found in stops):
+        # What fails in training depends on the loop: the Trainer gives inputs by name, say.
+        theirs = frozenset(
+            map(_named, _errors(report_on(document, run.release, run.consumer, run.world_size)))
+        )
+        stops = [found for found in stops if found.effect is Effect.REJECTED or _named(found) in theirs]
+    told = [message.text for message in run.messages if message.kind == "refused"]
+    hints = (*told, *map(str, run.mismatches))
+    _stop(((document.name, found) for found in stops), hints)
+
+
+def _errors(report: Report, silenced: frozenset[_Named] = frozenset()) -> Iterator[Diagnostic]:
+    """What stops the run; who silences that a release refuses the config does not make it take it."""
+    for found in (*report, *report.suppressed):
+        quiet = found in report.suppressed or _named(found) in silenced
+        if found.effect is Effect.REJECTED or (found.severity == "error" and not quiet):
+            yield found
+
+
+def _stop(stops: Iterable[tuple[str, Diagnostic]], hints: Iterable[str] = ()) -> None:
+    """Raise the error of these findings, each with the name of its file, if there are any."""
+    found = list(stops)
+    if found:
+        name, first = found[0]
+        place = f"{name}:{first.location.line}: {first.code} " if first.location else ""
+        raise ResolveError.of([each for _, each in found], hints, place=place)
+
+
+def _named(found: Diagnostic) -> _Named:
+    return found.code, found.path
+
+
+def _derived(found: Diagnostic) -> bool:
+    """Whether it is about what DeepSpeed derives, so that the result has to be judged."""
+    if found.code.startswith(_BY_OTHERS):
+        return False
+    return found.code.startswith(_OF_BATCH) or bool(_DERIVED.intersection(found.path[:1]))
+
+
+def _unread(found: Diagnostic, changes: Mapping[str, Json]) -> bool:
+    """Whether a key that nobody reads is one that was set."""
+    return (
+        found.code in _UNREAD
+        and found.effect is not Effect.REJECTED
+        and dotted(found.path)
+        in {".".join(key.split(".")[:length]) for key in changes for length in range(1, key.count(".") + 2)}
+    )

@@ -1,28 +1,31 @@
-"""Which written values do not count, what counts in their place, and where that comes from."""
+"""Values that DeepSpeed replaces: overridden, derived from other keys, or rewritten by its code."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from dsconfig.consumers.registry import consumer_of
+from dsconfig.consumers.consumer import consumer_of
 from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.diagnostic import Effect
-from dsconfig.core.json_values import at, copied
+from dsconfig.core.json_types import at, copied
+from dsconfig.core.releases import EVERY_RELEASE, NEVER, Interval, number
 from dsconfig.document import read_dict
 from dsconfig.evaluation.context import Context, SkipRule, Source
-from dsconfig.evaluation.walk_events import Coercion, Refusal
-from dsconfig.launch.program_writes import overwrite_of
-from dsconfig.model.keyinfo import KeyView, SectionView, secrets
-from dsconfig.resolve.blocking_findings import report_on
-from dsconfig.resolve.derived import derivations
-from dsconfig.resolve.derived.derivation import given
+from dsconfig.evaluation.key_walk import Coercion, Refusal
+from dsconfig.launch.program_behavior import overwrite_of
+from dsconfig.model.keyinfo import KeyView, SectionView, secrets, type_named
+from dsconfig.resolve.raw_config import report_on
 from dsconfig.resolve.run import Run
 
 if TYPE_CHECKING:
-    from dsconfig.consumers.autofill.filling import Filling
+    from dsconfig.consumers.autofill import Filling
     from dsconfig.core.json_types import Json, JsonObject, KeyPath
+
+
+# Which written values do not count, what counts in their place, and where that comes from.
 
 ValueOrigin: TypeAlias = Literal[
     "written", "converted", "default", "dropped", "derived", "filled", "ignored", "refused"
@@ -183,3 +186,337 @@ def _word(value: Json) -> str:
 def _value(key: str, value: Json, origin: ValueOrigin, note: str) -> Value:
     secret = key.rpartition(".")[2] in secrets() and value is not None
     return Value(key, "***" if secret else value, origin, note)
+
+
+# ZeRO: the forms of its first releases, and what follows from the stage.
+#
+# Source: runtime/zero/config.py.
+
+_ZERO = "zero_optimization"
+_STAGE = f"{_ZERO}.stage"
+
+
+def _stage(ctx: Context, value: Json) -> Json:
+    section = ctx.written(_ZERO)
+    return int(section) if isinstance(section, bool) else value
+
+
+def _allgather_bucket(ctx: Context, value: Json) -> Json:
+    return ctx.value("allgather_size") if ctx.written(_ZERO) is True and ctx.has("allgather_size") else value
+
+
+def _overlap(ctx: Context, value: Json) -> Json:
+    return bool(_stage(ctx, ctx.value(_STAGE)) == 3) if value is None else value
+
+
+def _gather(ctx: Context, value: Json) -> Json:
+    old = f"{_ZERO}.stage3_gather_fp16_weights_on_model_save"
+    return ctx.value(old) if given(ctx, old) else value
+
+
+def _device(*switches: str) -> Find:
+    """The device of an offload section, which DeepSpeed makes where one of its first forms is on."""
+
+    def find(ctx: Context, value: Json) -> Json:
+        return "cpu" if any(ctx.key(switch) and ctx.on(switch) for switch in switches) else value
+
+    return find
+
+
+_ZERO_CONFIG = "runtime/zero/config.py:DeepSpeedZeroConfig"
+_DEPRECATED = "runtime/config_utils.py:DeepSpeedConfigModel._process_deprecated_field"
+_LEAVES = "runtime/zero/leaf_module_config.py:DeepSpeedZeroLeafModuleConfig"
+
+
+def _as_list(value: Json) -> Json:
+    entries = [value] if isinstance(value, str) else value
+    return list(dict.fromkeys(entries)) if _all_text(entries) else value
+
+
+def _all_text(entries: Json) -> bool:
+    return isinstance(entries, list) and all(isinstance(entry, str) for entry in entries)
+
+
+def _path(value: Json) -> Json:
+    return str(PurePosixPath(value)) if isinstance(value, str) else value
+
+
+def of_zero() -> Iterator[Derivation]:
+    """Keys of `zero_optimization`."""
+    old = "runtime/zero/config.py:read_zero_config_deprecated"
+    yield Derivation(_STAGE, _stage, old, (_ZERO,))
+    yield Derivation(f"{_ZERO}.allgather_bucket_size", _allgather_bucket, old, ("allgather_size",))
+    yield Derivation(f"{_ZERO}.overlap_comm", _overlap, f"{_ZERO_CONFIG}.overlap_comm_valid", (_STAGE,))
+    gather = f"{_ZERO}.stage3_gather_fp16_weights_on_model_save"
+    yield Derivation(f"{_ZERO}.stage3_gather_16bit_weights_on_model_save", _gather, _DEPRECATED, (gather,))
+    optimizer, param = f"{_ZERO}.offload_optimizer", f"{_ZERO}.offload_param"
+    switch, switches = f"{_ZERO}.cpu_offload", (f"{_ZERO}.cpu_offload_param", f"{_ZERO}.cpu_offload_params")
+    yield Derivation(f"{optimizer}.device", _device(switch), _DEPRECATED, (switch,))
+    yield Derivation(f"{param}.device", _device(*switches), _DEPRECATED, switches)
+    for section in (optimizer, param):
+        source = "runtime/zero/offload_config.py:nvme_path"
+        yield Derivation(f"{section}.nvme_path", alone(_path), source, releases=since("0.7.0"))
+    for key in ("classes", "names", "name_suffixes"):
+        yield Derivation(f"{_ZERO}.leaf_module.{key}", alone(_as_list), f"{_LEAVES}._coerce_container_types")
+
+
+# What DeepSpeed does to the value of one key while it builds its config object, and in which releases.
+
+Find: TypeAlias = "Callable[[Context, Json], Json]"
+"""From the config, and the value that the key would have, to the one that it has.
+
+It may raise `SkipRule` where what it asks for is refused, or to be filled by the consumer.
+"""
+
+
+class Derivation(NamedTuple):
+    """What DeepSpeed does to the value of one key."""
+
+    key: str
+    find: Find
+    source: str
+    of: tuple[str, ...] = ()
+    """Other keys that it looks at."""
+    releases: Interval = EVERY_RELEASE
+    why: str | None = None
+    """In words, where the value is not what another key says."""
+
+
+def alone(make: Callable[[Json], Json]) -> Find:
+    """What is done to a value, whatever else is written."""
+    return lambda _, value: make(value)
+
+
+def since(release: str, until: str | None = None) -> Interval:
+    """The releases from one to another, or to the newest."""
+    return Interval(number(release), number(until) if until else NEVER)
+
+
+def given(ctx: Context, key: str) -> bool:
+    """Whether the key is written, and not as an "auto" that DeepSpeed drops."""
+    found: Json = ctx.walk.values
+    for part in key.split("."):
+        if not isinstance(found, dict) or part not in found:
+            return False
+        found = found[part]
+    return True
+
+
+# Precision: `fp16` and `bf16`, which releases up to 0.17.0 read by hand.
+
+_BY_HAND = since("0.3.1", "0.17.0")
+"""Releases that read the precision by hand (runtime/config.py)."""
+
+
+def _only_if_fp16(key: str, under_bf16: Json) -> Find:
+    """A key of `fp16` that DeepSpeed looks at only where `fp16` is on."""
+
+    def find(ctx: Context, value: Json) -> Json:
+        if ctx.on("fp16.enabled"):
+            return value
+        bf16 = next((name for name in ("bf16", "bfloat16") if ctx.has(name) and ctx.key(name)), None)
+        if under_bf16 is not None and bf16 is not None and ctx.on(f"{bf16}.enabled"):
+            return under_bf16
+        return None if key == "auto_cast" else ctx.default(f"fp16.{key}")
+
+    return find
+
+
+def _old_name(key: str) -> Find:
+    """A key of `bf16`, whose section has an older name that is read where this one is absent."""
+
+    def find(ctx: Context, value: Json) -> Json:
+        old = ctx.data.get("bf16") is None and isinstance(ctx.data.get("bfloat16"), dict)
+        return ctx.value(f"bfloat16.{key}") if old else value
+
+    return find
+
+
+def _updates(ctx: Context, value: Json) -> Json:
+    """Read by hand, the default is another one where there is no section."""
+    if ctx.release in _BY_HAND and ctx.data.keys().isdisjoint(("bf16", "bfloat16")):
+        return False
+    return _old_name("immediate_grad_update")(ctx, value)
+
+
+_FP16: tuple[tuple[str, Json, str], ...] = (
+    ("loss_scale", 1.0, "get_loss_scale"),
+    ("initial_scale_power", 0, "get_initial_dynamic_scale"),
+    ("auto_cast", None, "get_fp16_auto_cast"),
+    ("fp16_master_weights_and_grads", None, "get_fp16_master_weights_and_grads_enabled"),
+)
+"""Keys of `fp16`, what they are under `bf16` instead, and who reads them."""
+_STATES = "bf16_optimizer_states"
+_BF16: tuple[tuple[str, Find], ...] = (
+    ("immediate_grad_update", _updates),
+    *(
+        (key, _old_name(key))
+        for key in ("enabled", "check_grad_overflow", "bf16_master_weights_and_grads", _STATES)
+    ),
+)
+
+
+_NORM = "optimizer.params.max_grad_norm"
+_TO_ZERO = since("0.3.1", "0.19.5")
+
+
+def _norm(ctx: Context, value: Json) -> Json:
+    above = isinstance(value, int | float) and value > 0
+    return 0.0 if above and not ctx.on("fp16.enabled") else value
+
+
+def of_precision() -> Iterator[Derivation]:
+    """Keys of `fp16` and `bf16`, and what an optimizer has beside them."""
+    switches = ("fp16.enabled", "bf16.enabled", "bfloat16.enabled")
+    for key, under_bf16, reader in _FP16:
+        find, source = _only_if_fp16(key, under_bf16), f"runtime/config.py:{reader}"
+        yield Derivation(f"fp16.{key}", find, source, switches, _BY_HAND, "not looked at: `fp16` is off")
+    source, why = "runtime/config.py:DeepSpeedConfig._do_warning_check", "set to 0 where `fp16` is off"
+    yield Derivation(_NORM, _norm, source, switches[:1], _TO_ZERO, why)
+    for key, find in _BF16:
+        source = "runtime/precision_config.py:get_bfloat16_config"
+        yield Derivation(f"bf16.{key}", find, source, (f"bfloat16.{key}",))
+
+
+# What DeepSpeed does to values outside of ZeRO and precision.
+
+
+def _lower(value: Json) -> Json:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _upper(value: Json) -> Json:
+    return value.upper() if isinstance(value, str) else value
+
+
+def _optimizer(ctx: Context, value: Json) -> Json:
+    kind = type_named("Optimizer", value)
+    return value.lower() if kind is not None and ctx.release in kind.releases else value
+
+
+def _breakdown(ctx: Context, value: Json) -> Json:
+    profiler = ctx.value("flops_profiler.enabled")
+    whole = isinstance(value, int) and isinstance(profiler, int)  # booleans among them
+    return value | profiler if whole else value
+
+
+def _as(kind: type, value: Json) -> Json:
+    """The value made one of this type; itself where DeepSpeed would fail to make it."""
+    try:
+        return kind(value)
+    except (TypeError, ValueError, OverflowError):
+        return value
+
+
+def _made(kind: type) -> Find:
+    return alone(lambda value: _as(kind, value))
+
+
+_BATCHING = "data_efficiency.data_sampling.dynamic_batching"
+_CONVERTED: tuple[tuple[str, type], ...] = (
+    ("enabled", bool),
+    ("lr_scaling_method", str),
+    ("min_batch_size", int),
+    ("max_batch_size", int),
+    ("sequence_picking_order", str),
+    ("verbose", bool),
+)
+
+
+def _tokens(ctx: Context, value: Json) -> Json:
+    return _as(int, value) if ctx.on(f"{_BATCHING}.enabled") and value is not None else value
+
+
+def _with_type(section: str) -> Find:
+    """The params of an optimizer or scheduler, which DeepSpeed looks for only where there is a type."""
+
+    def find(ctx: Context, value: Json) -> Json:
+        return value if ctx.value(f"{section}.type") is not None else None
+
+    return find
+
+
+def _needed(section: str) -> Find:
+    """A switch that its section must have: off where there is no section."""
+    return lambda ctx, value: value if ctx.has(section) else False
+
+
+_SPARSE = "compression_training.sparse_pruning.shared_parameters"
+
+
+def _offset_end(ctx: Context, value: Json) -> Json:
+    return ctx.value(f"{_SPARSE}.schedule_offset") if value is None else value
+
+
+_LTD = "data_efficiency.data_routing.random_ltd"
+
+
+def _if_ltd(ctx: Context, value: Json) -> Json:
+    return value if ctx.on(f"{_LTD}.enabled") else False
+
+
+_LAYERS = "compression_training.layer_reduction.enabled"
+
+
+def _half(value: Json) -> Json:
+    """The default of a key that only Python code can give: JSON has no word for torch's types."""
+    return "torch.float16" if value is None else value
+
+
+def _or_false(value: Json) -> Json:
+    return value or False
+
+
+def of_switches() -> Iterator[Derivation]:
+    """Switches of sections that are looked at only where they are on."""
+    yield Derivation(_LAYERS, alone(_or_false), "compression/config.py:get_layer_reduction")
+    source, switch = "runtime/data_pipeline/config.py:get_random_ltd", f"{_LTD}.enabled"
+    yield Derivation(switch, _if_ltd, source)
+    key, why = f"{_LTD}.layer_token_lr_schedule.enabled", "not looked at: `random_ltd` is off"
+    yield Derivation(key, _if_ltd, source, (switch,), why=why)
+
+
+def of_others() -> Iterator[Derivation]:
+    """Keys of other sections, and of none."""
+    config = "runtime/config.py:DeepSpeedConfig._initialize_params"
+    yield Derivation("optimizer.type", _optimizer, config)
+    for section in ("optimizer", "scheduler"):
+        source = f"runtime/config.py:get_{section}_params"
+        why = "not looked at without `type`"
+        yield Derivation(f"{section}.params", _with_type(section), source, why=why)
+    for section, reader in (("amp", "get_amp_enabled"), ("progressive_layer_drop", "get_pld_enabled")):
+        yield Derivation(f"{section}.enabled", _needed(section), f"runtime/config.py:{reader}")
+    profiler = ("flops_profiler.enabled",)
+    yield Derivation("wall_clock_breakdown", _breakdown, config, profiler, since("0.4.0"))
+    source = "runtime/tensor_parallel/config.py:TPTrainingConfig"
+    yield Derivation("tensor_parallel.dtype", alone(_half), source)
+    operation = "runtime/config.py:get_gradient_allreduce_op"
+    yield Derivation("gradient_allreduce_op", alone(_lower), operation)
+    sequence = ("seq_parallel_communication_data_type", "seq_parallel_comm_data_type")
+    for key in ("communication_data_type", *sequence):
+        yield Derivation(key, alone(_lower), "runtime/config.py:get_communication_data_type")
+    tag = "runtime/config.py:get_checkpoint_tag_validation_mode"
+    yield Derivation("checkpoint.tag_validation", alone(_upper), tag)
+    writer = "runtime/model_checkpointing/config.py:get_checkpoint_writer_config"
+    for key in ("type", "data_parallel"):
+        yield Derivation(f"checkpoint.writer.{key}", alone(_upper), writer)
+    source = "compression/config.py:get_sparse_pruning_shared_parameters"
+    yield Derivation(f"{_SPARSE}.schedule_offset_end", _offset_end, source, (f"{_SPARSE}.schedule_offset",))
+    source = "runtime/data_pipeline/config.py:get_dynamic_batching"
+    yield Derivation(f"{_BATCHING}.max_tokens", _tokens, source)
+    for key, kind in _CONVERTED:
+        yield Derivation(f"{_BATCHING}.{key}", _made(kind), source)
+
+
+# Values that DeepSpeed does not take as they are written: derived from other keys, or rewritten by its
+# code.
+#
+# What pydantic makes of a value follows from its type, and needs no entry. All that DeepSpeed's own code
+# does to a value while it builds its config object stands in `DERIVATIONS`, and nowhere else.
+
+DERIVATIONS = (*of_zero(), *of_precision(), *of_switches(), *of_others())
+
+
+def derivations(ctx: Context) -> dict[str, Derivation]:
+    """Those of the release that the config is seen by, by key."""
+    return {entry.key: entry for entry in DERIVATIONS if ctx.release in entry.releases}

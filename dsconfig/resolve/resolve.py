@@ -11,23 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dsconfig.check.build_job import MappingSource, ModelSource, asked, build_job, known_of, mapping
-from dsconfig.consumers.autofill import Assumed
-from dsconfig.consumers.autofill.filling import Filling
+from dsconfig.consumers.autofill import Assumed, Filling
 from dsconfig.core.batch_triplet import KEYS
 from dsconfig.core.releases import Target
 from dsconfig.document import Document
 from dsconfig.launch.config_source import ConfigSource, read
 from dsconfig.launch.located_config import LocatedConfig, locate
 from dsconfig.resolve.asked_config import Reading, known_config, launched, reading
-from dsconfig.resolve.auto_values import fill_written
-from dsconfig.resolve.blocking_findings import refuse_result, refuse_written
-from dsconfig.resolve.elastic_batch import FIRST, LAST, as_released, is_on
+from dsconfig.resolve.batch import FIRST, LAST, Open, as_released, derive_batch, is_on, unknown_world_size
 from dsconfig.resolve.errors import ResolveError, UnfilledError, UnknownWorldSizeError
-from dsconfig.resolve.filled_batch import derive_batch
-from dsconfig.resolve.raw_config import Written, read_written
-from dsconfig.resolve.run import Run
-from dsconfig.resolve.run_target import Parallel, Runtime, runtime
-from dsconfig.resolve.unknown_ranks import Open, unknown_world_size
+from dsconfig.resolve.raw_config import Written, fill_written, read_written, refuse_result, refuse_written
+from dsconfig.resolve.run import Parallel, Run, Runtime, runtime
 
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, JsonObject

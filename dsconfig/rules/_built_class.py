@@ -1,14 +1,18 @@
-"""Which class is built for the `type` of an optimizer or a scheduler, and what it takes."""
+"""Class that is built for the `type` of an optimizer or a scheduler, and the params it accepts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from dsconfig.core.json_types import JsonObject, NamedTuple
-from dsconfig.evaluation.context import Context
+from dsconfig.evaluation.context import Context, Finding
 from dsconfig.model import torch_classes
 from dsconfig.model.keyinfo import KeyView, TypeInfo, type_named, types_of, view
-from dsconfig.rules._offload import offloaded
+from dsconfig.rules._effective_values import offloaded
+from dsconfig.rules._fixes import renamed
+
+# Which class is built for the `type` of an optimizer or a scheduler, and what it takes.
 
 _IN_TORCH = {"Optimizer": "torch.optim", "Scheduler": "torch.optim.lr_scheduler"}
 _TORCH = {"Optimizer": torch_classes.OPTIMIZERS, "Scheduler": torch_classes.SCHEDULERS}
@@ -154,3 +158,26 @@ def _arguments(
     if built.startswith("torch.optim."):
         theirs = torch_classes.OPTIMIZERS[built.removeprefix("torch.optim.")].arguments
     return theirs | own.keys(), own
+
+
+# An `optimizer` or `scheduler` section without a `type`.
+
+
+def type_left_out(ctx: Context, section: str, *, names: tuple[str, ...], example: str) -> Iterator[Finding]:
+    """What a section without `type` does: nothing. `names` are keys that may stand in its place."""
+    written = ctx.data.get(section)
+    if not isinstance(written, dict) or not written or written.get("type") is not None:
+        return
+    null = "type" in written
+    wrong = (key for key in names if names_a_class(section.capitalize(), written.get(key)))
+    other = None if null else next(wrong, None)
+    yield ctx.at(
+        f"{section}.type" if null else section,
+        f"`{section}` has no effect: {'its `type` is `null`' if null else 'it has no `type`'}, so DeepSpeed "
+        f"builds no {section}",
+        help=f"rename `{other}` to `type`" if other else f'add `"type": "{example}"`, or remove the section',
+        part="value" if null else "key",
+        fix=renamed(ctx, (section, other), "type", written[other], title=f"rename `{other}` to `type`")
+        if other
+        else None,
+    ).lacking(ctx.place(f"{section}.type"))

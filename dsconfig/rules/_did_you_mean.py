@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache, lru_cache
 
+from dsconfig.core.did_you_mean import LONGEST, WAYS, Lexicon, Near, lexicon, nearest, plain
 from dsconfig.core.json_types import Json, NamedTuple, Spec
-from dsconfig.core.wording.did_you_mean import LONGEST, WAYS, Lexicon, Near, lexicon, nearest, plain
 from dsconfig.evaluation.coercion import read
-from dsconfig.evaluation.section_shapes import shapes_of
+from dsconfig.evaluation.key_walk import shapes_of
 from dsconfig.model.keyinfo import KeyView, SectionView, section_keys
 
 

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, stage
 from dsconfig.rules._fixes import removal
 from dsconfig.rules._numbers import is_number
-from dsconfig.rules._offload import OPTIMIZER, PARAM, device
-from dsconfig.rules._stage import stage
 
 
 def _in_use(ctx: Context) -> bool:

@@ -75,7 +75,7 @@ def autotuning_left_on(ctx: Context) -> Iterator[Finding]:
     """
     steps = _steps(ctx)
     if steps and steps[0] <= steps[1]:
-        from dsconfig.launch.job_arguments import is_autotuned  # few configs turn it on
+        from dsconfig.launch.find_jobs import is_autotuned  # few configs turn it on
 
         if is_autotuned(ctx.document.name):
             return

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dsconfig.core.wording import one_of
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._batch_triplet import divisors
 from dsconfig.rules._model_facts import is_known, model
 from dsconfig.rules._numbers import division
-from dsconfig.rules.batch.world_sizes import divisors
 
 
 @rule(

@@ -12,7 +12,7 @@ from dsconfig.core.diagnostic import Fix, Remove, Set
 from dsconfig.core.wording import compact, described, quoted
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._stage import stage, stage_place
+from dsconfig.rules._effective_values import stage, stage_place
 
 _ENGINE = "runtime/pipe/engine.py:PipelineEngine.__init__"
 

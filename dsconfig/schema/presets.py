@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dsconfig.consumers import CONSUMERS, ELASTIC, HUGGING_FACE, LOADERS
-from dsconfig.consumers.registry import BY_NAME
+from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.core import releases
 from dsconfig.job.detect_consumer import of_content
-from dsconfig.job.dsconfig_block import KEY
+from dsconfig.job.run_facts import KEY
 from dsconfig.model.keyinfo import along
 
 if TYPE_CHECKING:

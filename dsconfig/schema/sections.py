@@ -9,8 +9,7 @@ from functools import cache
 from dsconfig.consumers import ELASTIC, HUGGING_FACE
 from dsconfig.core.releases import NUMBERS, Interval, name
 from dsconfig.core.wording import quoted
-from dsconfig.evaluation.docstring import docstring
-from dsconfig.evaluation.schema_condition import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written
+from dsconfig.evaluation.rule import Condition, Counts, Is, Less, Needed, NotEmpty, Test, Written, docstring
 from dsconfig.model import iter_fields
 from dsconfig.model.config import Config
 from dsconfig.model.iter_fields import prose

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconfig.consumers import CONSUMERS
-from dsconfig.launch.format_row import Format
-from dsconfig.launch.format_table import FORMATS
-from dsconfig.launch.program_errors import OF_PROGRAM
+from dsconfig.launch.format_table import FORMATS, Format
+from dsconfig.launch.program_behavior import OF_PROGRAM
 from pages import markdown, places
 
 

@@ -10,7 +10,7 @@ from dsconfig.core.diagnostic import Diagnostic, Fix
 from dsconfig.document import read_text
 from dsconfig.document.edit import edits
 from dsconfig.document.text_edit import apply
-from dsconfig.fix.applicability import is_safe
+from dsconfig.fix.verify import is_safe
 from tests.cases import Case
 
 

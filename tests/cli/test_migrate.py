@@ -14,7 +14,7 @@ import dsconfig
 from dsconfig.core.diagnostic import dotted
 from dsconfig.document import read_text
 from dsconfig.fix.migrate import migrate
-from dsconfig.fix.migration_types import Change, Decision
+from dsconfig.fix.migration_plan import Change, Decision
 from elastic import plan
 
 from .conftest import Runs, Spawns

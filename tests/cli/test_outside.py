@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dsconfig.cli import main
-from dsconfig.core import read_boundary
+from dsconfig.core import file_access
 from dsconfig.lsp.service import Service
 
 from .conftest import Runs, Spawns
@@ -209,8 +209,8 @@ def test_shares_of_windows_are_not_even_looked_at(here: Path, monkeypatch: pytes
     monkeypatch.setattr(os, "name", "nt")
     for path in (r"\\server\share\ds.json", "//server/share/ds.json", r"\\.\pipe\x", r"\\?\UNC\server\x"):
         monkeypatch.setattr(os.path, "realpath", None)
-        assert read_boundary.is_on_share(path)
-        assert not read_boundary.may_read(path, "run.sh")
+        assert file_access.is_on_share(path)
+        assert not file_access.may_read(path, "run.sh")
         monkeypatch.undo()
         monkeypatch.setattr(os, "name", "nt")
 

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from dsconfig.check.apply_suppressions import Silenced, apply
+from dsconfig.check.suppressions import Silenced, apply
 from dsconfig.core.diagnostic import Diagnostic, Effect, Location
 from dsconfig.document import Document, read_dict, read_text
 

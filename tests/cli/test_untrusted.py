@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dsconfig.check import git
+from dsconfig.check import discover
 from dsconfig.check.discover import configs
 
 from .conftest import Runs
@@ -103,7 +103,7 @@ def test_what_a_hook_says_of_its_repository_is_not_said_of_this_one(
 
 def test_a_pipe_for_ignore_rules_is_not_waited_for(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = repository
-    monkeypatch.setattr(git, "PATIENCE", 0.2)
+    monkeypatch.setattr(discover, "PATIENCE", 0.2)
     os.mkfifo(here / ".gitignore")
     for name in ("a", "b", "c"):
         (here / name).mkdir()

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, strategies
 from pydantic_core import SchemaValidator, ValidationError, core_schema
 
-from dsconfig.evaluation.coercion import numeric_strings
+from dsconfig.evaluation.coercion import pydantic2
 
 OURS: dict[str, Callable[[str], float | None]] = {
-    "int": numeric_strings.integer,
-    "float": numeric_strings.number,
+    "int": pydantic2.parse_integer,
+    "float": pydantic2.parse_float,
 }
 THEIRS = {
     "int": SchemaValidator(core_schema.int_schema()),

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dsconfig.core.file_bytes import MAX_SIZE
+from dsconfig.core.file_access import MAX_SIZE
 from dsconfig.document import MAX_DEPTH, MAX_VALUES, read_bytes, read_text
 
 N = 100_000

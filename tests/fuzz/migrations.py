@@ -13,11 +13,9 @@ from dsconfig.core.releases import NUMBERS, resolve
 from dsconfig.document import Document, read_text
 from dsconfig.document.edit import edited
 from dsconfig.evaluation.context import MISSING, Context, Source
-from dsconfig.fix.elasticity_handover import BATCH_KEYS
 from dsconfig.fix.migrate import Migration
 from dsconfig.fix.migration_decisions import _alike, _plain
-from dsconfig.fix.migration_types import Choice, Decision
-from dsconfig.fix.release_semantics import Meaning, at
+from dsconfig.fix.migration_plan import BATCH_KEYS, Choice, Decision, Meaning, at
 
 MOST = 4
 """Of what is to decide before a migration, so much is done and migrated again."""

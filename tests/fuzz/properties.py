@@ -26,9 +26,8 @@ from dsconfig.document import Document, Format, read_text
 from dsconfig.document.edit import carried_out, edits, same
 from dsconfig.document.text_edit import apply
 from dsconfig.fix.fix import Fixed, fix_document
-from dsconfig.fix.new_findings import does_harm
-from dsconfig.fix.verify import with_proven_fixes
-from dsconfig.resolve.effective import effective
+from dsconfig.fix.verify import does_harm, with_proven_fixes
+from dsconfig.resolve.effective_values import effective
 from dsconfig.resolve.errors import ResolveError
 from tests.fuzz.drafts import Draft, drafts
 from tests.parity.generators import writing, yaml_writing

@@ -23,7 +23,7 @@ import pytest
 
 from dsconfig.cli import main
 from dsconfig.document import read_text
-from dsconfig.launch.config_search import search
+from dsconfig.launch.repository import search
 from dsconfig.launch.requirements import requirements_of
 from dsconfig.lsp.cursor import cursor
 from dsconfig.lsp.document_filter import is_ours

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dsconfig.resolve.effective import Shown, effective
+from dsconfig.resolve.effective_values import Shown, effective
 from tests.parity import environment
 from tests.parity.generators.case import Case
 from tests.parity.generators.cases import generate

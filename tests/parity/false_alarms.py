@@ -25,7 +25,7 @@ from dsconfig.check.report import Report
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.consumers.autofill import fill
-from dsconfig.consumers.registry import BY_NAME
+from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.core.diagnostic import Diagnostic
 from dsconfig.core.releases import resolve
 from dsconfig.document import Document, read_file

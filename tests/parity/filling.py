@@ -15,7 +15,7 @@ from functools import partial
 
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.autofill import MissingArgumentsError, fill
-from dsconfig.consumers.registry import consumer_of
+from dsconfig.consumers.consumer import consumer_of
 from tests.parity.generators.auto import Config, generated
 from tests.parity.judges.consumers import RANKS, by_accelerate, by_transformers, disagreements, stand_in
 

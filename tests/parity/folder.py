@@ -29,7 +29,7 @@ from dsconfig.cli import main as dsconfig
 from dsconfig.consumers import HUGGING_FACE
 from dsconfig.consumers.accelerate_launch_file import is_launch_file
 from dsconfig.consumers.autofill import fill
-from dsconfig.consumers.registry import BY_NAME
+from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.document import read_file
 from tests.parity import environment
 from tests.parity.generators.case import Case

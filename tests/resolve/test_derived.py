@@ -8,8 +8,8 @@ import pytest
 
 from dsconfig.core.releases import NUMBERS, RELEASES
 from dsconfig.model.keyinfo import find
-from dsconfig.resolve.derived import DERIVATIONS
-from dsconfig.resolve.effective import Value, effective
+from dsconfig.resolve.effective_values import effective
+from dsconfig.resolve.replaced_values import DERIVATIONS, Value
 
 ZERO = "zero_optimization"
 

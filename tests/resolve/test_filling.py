@@ -9,7 +9,7 @@ import pytest
 
 from dsconfig import ResolveError, resolve
 from dsconfig.consumers import CONSUMERS
-from dsconfig.consumers.registry import BY_NAME
+from dsconfig.consumers.consumer import BY_NAME
 from dsconfig.consumers.training_args import Arguments, hidden_size
 from dsconfig.document.reader import read_mapping_file
 from dsconfig.model.keyinfo import keys

@@ -9,7 +9,7 @@ import pytest
 
 from dsconfig import ResolveError, resolve
 from dsconfig.cli import main
-from dsconfig.resolve.effective import effective
+from dsconfig.resolve.effective_values import effective
 
 NAMES = """\
 distributed_type: DEEPSPEED

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError, check, resolve
-from dsconfig.resolve.effective import effective
+from dsconfig.resolve.effective_values import effective
 
 BATCH = {"train_micro_batch_size_per_gpu": 2}
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dsconfig import ResolveError
-from dsconfig.resolve.effective import Shown, Value, effective
+from dsconfig.resolve.effective_values import Shown, effective
+from dsconfig.resolve.replaced_values import Value
 
 TEXT = """{
   "train_batch_size": 64,

@@ -11,7 +11,7 @@ import yaml
 
 from dsconfig import UnknownWorldSizeError, check, memory, resolve, show
 from dsconfig.cli import main
-from dsconfig.core.data_parallel import batch_formula
+from dsconfig.core.batch_triplet import batch_formula
 
 CONFIG = {"train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 8}
 FORMULA = "train_batch_size = 4 × 8 × GPUs"

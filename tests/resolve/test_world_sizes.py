@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsconfig.core.batch_triplet import Impossible, derive
-from dsconfig.rules.batch.world_sizes import divisors, working_sizes
+from dsconfig.rules._batch_triplet import divisors, working_sizes
 
 TRIED = 300
 WHOLE = st.one_of(

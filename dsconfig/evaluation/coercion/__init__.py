@@ -25,5 +25,5 @@ def read(spec: Spec, value: Json, dialect: str) -> Verdict:
     elif dialect == "pydantic1":
         from dsconfig.evaluation.coercion.pydantic1 import read as convert
     else:
-        from dsconfig.evaluation.coercion.unvalidated import read as convert
+        from dsconfig.evaluation.coercion.result import read_unchecked as convert
     return convert(spec, value)

@@ -1,14 +1,12 @@
-"""Conversions of pydantic 2 in its lax mode, which is the one that DeepSpeed's models use.
-
-Source of the rules: pydantic's conversion table; `numbers` has the corner cases of numbers in strings.
-"""
+"""Conversions of pydantic 2 in lax mode, the one DeepSpeed uses, with its numeric strings."""
 
 from __future__ import annotations
 
 import math
+import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dsconfig.evaluation.coercion import numeric_strings
 from dsconfig.evaluation.coercion.result import (
     Coerced,
     Read,
@@ -25,6 +23,53 @@ from dsconfig.evaluation.coercion.result import (
 if TYPE_CHECKING:
     from dsconfig.core.json_types import Json, Spec
 
+
+# Numbers in strings, as pydantic 2 reads them where a field takes a number.
+#
+# Source: pydantic-core, `str_as_int` and `str_as_float` (input/shared.rs); written out here, since a
+# compiled package would keep the checker from running in a browser. Zeros in front of a sign are
+# pydantic-core's own.
+
+_BLANK = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""What Rust trims: fewer characters than `str.strip` does."""
+_LONGEST = 4300
+"""Digits of an integer, without the zeros in front; Python's own limit."""
+_SIGN, _DIGITS = r"(?:\+(?!-)|-)?", r"[0-9]+(?:_[0-9]+)*"
+_ZEROS = r"0[0_]*"
+_INTEGER = re.compile(
+    rf"(?P<sign>{_SIGN})(?:{_ZEROS}(?=[1-9]|0(?:\.0+)?\Z))?(?P<digits>{_DIGITS})(?:\.0+)?"
+    rf"|\+?{_ZEROS}(?P<behind>-_?(?:0|[1-9][0-9]*(?:_[0-9]+)*))(?:\.0+)?"
+)
+_FLOAT = re.compile(
+    r"[+-]?(?:inf|infinity|nan|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.IGNORECASE | re.ASCII
+)
+
+
+@lru_cache(maxsize=256)
+def parse_integer(text: str) -> int | None:
+    """The integer in a string, or None where pydantic finds none."""
+    found = _INTEGER.fullmatch(text.strip(_BLANK))
+    if not found:
+        return None
+    digits = (found["digits"] or found["behind"]).replace("_", "")
+    return int(found["sign"] + digits if found["digits"] else digits) if len(digits) <= _LONGEST else None
+
+
+@lru_cache(maxsize=256)
+def parse_float(text: str) -> float | None:
+    """The number in a string, or None where pydantic finds none."""
+    trimmed = text.strip(_BLANK)
+    if _FLOAT.fullmatch(trimmed):
+        return float(trimmed)
+    if text.startswith("_") or text.endswith("_") or "__" in text:
+        return None
+    joined = text.replace("_", "")
+    return float(joined) if _FLOAT.fullmatch(joined) else None
+
+
+# Conversions of pydantic 2 in its lax mode, which is the one that DeepSpeed's models use.
+#
+# Source of the rules: pydantic's conversion table; `numbers` has the corner cases of numbers in strings.
 
 _TRUE = frozenset({"1", "on", "t", "true", "y", "yes"})
 _FALSE = frozenset({"0", "off", "f", "false", "n", "no"})
@@ -69,7 +114,7 @@ def _integer(value: Json) -> int | None:
         return int(value)
     if isinstance(value, float):
         return int(value) if value.is_integer() and abs(value) < _FLOAT_EXACT else None
-    return numeric_strings.integer(value) if isinstance(value, str) else None
+    return parse_integer(value) if isinstance(value, str) else None
 
 
 def _why(value: Json) -> Why:
@@ -80,7 +125,7 @@ def _why(value: Json) -> Why:
 
 def _float(spec: Spec, value: Json) -> Verdict:
     if isinstance(value, str):
-        number = numeric_strings.number(value)
+        number = parse_float(value)
     elif isinstance(value, int | float):
         number = _as_float(value)
     else:

@@ -1,16 +1,19 @@
-"""Files that hold no config, or one that is beyond all limits."""
+"""Files that hold no config, placeholders of a template, and unused ignores."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from dsconfig.core.file_bytes import MAX_SIZE
-from dsconfig.core.wording import kind
+from dsconfig.core.file_access import MAX_SIZE
+from dsconfig.core.wording import kind, one_of
 from dsconfig.document import MAX_DEPTH, MAX_VALUES
 from dsconfig.document.reader import wide_encoding
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.document._text_problems import BEYOND, READ, is_binary, problems, says
+from dsconfig.rules.document.syntax import BEYOND, READ, is_binary, problems, says
+
+# Files that hold no config, or one that is beyond all limits.
 
 
 @rule("DSC004", effect="rejected", source=READ, reads="text")
@@ -115,3 +118,62 @@ _SHRINK = {
     "lone-surrogate": "write the whole character, or both halves of its escape",
     "alias-bomb": "write the values out instead of multiplying aliases",
 }
+
+
+# Templates whose placeholders nobody filled.
+
+
+@rule("DSC007", effect="rejected", source=READ, reads="template")
+def unfilled_placeholder(ctx: Context) -> Iterator[Finding]:
+    """A template's placeholder was never filled.
+
+    A file with `CONFIG_BATCH_SIZE`, `${BATCH}` or `{{ batch }}` in it is the input of some script, not a
+    config. Everything else that follows from the placeholders is left out, so that this is the one finding of
+    its kind.
+
+    Bad:
+
+        {"train_batch_size": CONFIG_BATCH_SIZE}
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    bare = list(problems(ctx, "placeholder"))
+    quoted_ones = [event for event in ctx.walk.refused if _is_placeholder(event.value)]
+    words = [*(problem.detail.rstrip(", ") for problem in bare), *(event.value for event in quoted_ones)]
+    names = list(dict.fromkeys(words))
+    if not names:
+        return
+    message = (
+        f"the file is a template: {one_of([f'`{name}`' for name in names[:8]], 'and')}"
+        f"{' …' if len(names) > 8 else ''} {'is' if len(names) == 1 else 'are'} not filled"
+    )
+    help_ = "fill the template first and check what comes out"
+    yield ctx.spot(bare[0], message, help=help_) if bare else ctx.at(quoted_ones[0].path, message, help=help_)
+
+
+_PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\{\{[^{}]*\}\}|<[A-Z][A-Z0-9_]*>|[A-Z]+(?:_[A-Z0-9]+)+")
+
+
+def _is_placeholder(value: object) -> bool:
+    """A quoted placeholder: the whole of a string that stands where no string belongs."""
+    return isinstance(value, str) and _PLACEHOLDER.fullmatch(value) is not None
+
+
+# Suppressions that silence nothing.
+
+
+@rule("DSC008", effect="ignored", reads="text")
+def unused_suppression(_: Context) -> Iterator[Finding]:
+    """A suppression silences nothing, or names no rule.
+
+    It outlived its reason, or never had one: the finding it names is not there. It is found where
+    suppressions are applied (`dsconfig.check.suppressions`), after the verdict; the rule here only gives it
+    a page and a code.
+
+    Good:
+
+        {"train_batch_size": 8}
+    """
+    yield from ()

@@ -11,8 +11,7 @@ from dsconfig.core.diagnostic import Fix, Remove, dotted
 from dsconfig.core.json_types import JsonObject
 from dsconfig.core.wording import one_of, quoted
 from dsconfig.evaluation.context import Context, Finding
-from dsconfig.evaluation.rule import rule
-from dsconfig.evaluation.schema_condition import Absent, Condition, Counts, Needed
+from dsconfig.evaluation.rule import Absent, Condition, Counts, Needed, rule
 
 if TYPE_CHECKING:
     from elastic.planning.plan import Plan

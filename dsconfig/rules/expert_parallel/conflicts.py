@@ -1,14 +1,26 @@
-"""Options that exclude each other, or need one another."""
+"""AutoEP options that exclude each other, tensor parallelism, ZeRO stage 3, and known models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.json_types import Json, NamedTuple
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules.expert_parallel._section import EP, TP, requires_autoep, tensor_parallel_size, value_of
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, stage, stage_place
+from dsconfig.rules._model_facts import DENSE, is_known, model
+from dsconfig.rules.expert_parallel.section import (
+    EP,
+    TP,
+    on_here,
+    requires_autoep,
+    tensor_parallel_size,
+    value_of,
+)
+
+# Options that exclude each other, or need one another.
 
 _VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
 
@@ -126,3 +138,183 @@ def expert_parallel_options_conflict(ctx: Context) -> Iterator[Finding]:
                 help=row.help,
                 related=[("the other option stands here", row.other)] if ctx.has(row.other) else [],
             )
+
+
+# AutoEP folded onto the ranks of tensor parallelism, and beside ZeRO stage 3.
+
+_FOLDING = "module_inject/auto_ep_folding.py:validate_folding_global"
+
+
+@rule("DSC734", effect="crashes", since="0.19.2", source=_FOLDING)
+def expert_parallel_with_tensor_parallel(ctx: Context) -> Iterator[Finding]:
+    """Expert and tensor parallelism are both on, with something that their combination excludes.
+
+    0.19.2 does not combine them at all. Later releases fold both onto the same ranks, provided that
+    `autoep_size` is above 1, and refuse DeepCompile, `use_data_before_expert_parallelism`, sequence
+    parallelism and every offload section, even one whose device is "none".
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 2},
+         "tensor_parallel": {"autotp_size": 2}, "compile": {"deepcompile": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 2},
+         "tensor_parallel": {"autotp_size": 2}}
+    """
+    requires_autoep(ctx)
+    size = tensor_parallel_size(ctx)
+    if size <= 1:
+        return
+    beside = "tensor parallelism is switched on here", TP
+    if ctx.before("0.19.3"):
+        yield ctx.at(
+            EP,
+            f"expert parallelism is on beside `autotp_size` {size}, which {ctx.release_name} cannot combine",
+            help="set `autotp_size` to 1, or upgrade DeepSpeed to 0.19.3 or later",
+            part="key",
+            related=[beside],
+        )
+    elif value_of(ctx, "autoep_size") == 1:
+        yield ctx.at(
+            f"{EP}.autoep_size",
+            f"`autoep_size` is `1` beside `autotp_size` {size}, and together with it must be above 1",
+            help="set `autoep_size` to 2 or more, or set `autotp_size` to 1",
+            related=[beside],
+        )
+    else:
+        for path, what in _EXCLUDED.items():
+            if _given(ctx, path):
+                yield ctx.at(
+                    path,
+                    f"{what} does not work with expert parallelism beside `autotp_size` {size}",
+                    help="remove it, or set `autotp_size` to 1",
+                    part="key",
+                    related=[on_here(), beside],
+                )
+
+
+_EXCLUDED = {
+    "compile.deepcompile": "`deepcompile`",
+    "use_data_before_expert_parallelism": "`use_data_before_expert_parallelism`",
+    "sequence_parallel_size": "a `sequence_parallel_size` above 1",
+    OPTIMIZER: "an `offload_optimizer` section, whatever its device,",
+    PARAM: "an `offload_param` section, whatever its device,",
+}
+
+
+def _given(ctx: Context, path: str) -> bool:
+    if not ctx.has(path):
+        return False
+    if path == "sequence_parallel_size":
+        size = ctx.value(path)
+        return isinstance(size, int) and size > 1
+    return ctx.value(path) is not None if path in (OPTIMIZER, PARAM) else ctx.on(path)
+
+
+@rule("DSC735", effect="crashes", since="0.19.3", source=_FOLDING)
+def parallel_presets_differ(ctx: Context) -> Iterator[Finding]:
+    """`preset_model` names one family for tensor parallelism and another for expert parallelism.
+
+    The two are compared as soon as expert parallelism is on, also where tensor parallelism is off.
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {"preset_model": "mixtral"},
+         "expert_parallel": {"enabled": true, "autoep_size": 2, "preset_model": "deepseek_v2"}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"preset_model": "mixtral"},
+         "expert_parallel": {"enabled": true, "autoep_size": 2, "preset_model": "mixtral"}}
+    """
+    requires_autoep(ctx)
+    path = "tensor_parallel.preset_model"
+    tensor, expert = ctx.value(path), value_of(ctx, "preset_model")
+    if tensor is not None and expert is not None and tensor != expert:
+        yield ctx.at(
+            path,
+            f"`{path}` is {quoted(tensor)}, and `{EP}.preset_model` is {quoted(expert)}",
+            help=f"write {quoted(expert)}, or remove it",
+            related=[("the other preset stands here", f"{EP}.preset_model")],
+        )
+
+
+@rule(
+    "DSC736",
+    effect="ignored",
+    since="0.19.3",
+    source="runtime/engine.py:DeepSpeedEngine._validate_zero3_moe_compatibility",
+)
+def zero_3_option_without_expert_parallel_support(ctx: Context) -> Iterator[Finding]:
+    """AutoEP at ZeRO stage 3 does not work with an option that is on.
+
+    Quantised gradients, hierarchical partitions (`zero_hpz_partition_size`) and sequence parallelism are
+    refused as soon as the model holds MoE layers; in a model without them `expert_parallel` does nothing.
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 2},
+         "zero_optimization": {"stage": 3, "zero_quantized_gradients": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 2},
+         "zero_optimization": {"stage": 2}}
+    """
+    requires_autoep(ctx)
+    if stage(ctx) != 3:
+        return
+    for path, off in (
+        ("zero_optimization.zero_quantized_gradients", False),
+        ("zero_optimization.zero_hpz_partition_size", 1),
+        ("sequence_parallel_size", 1),
+    ):
+        value = ctx.value(path) if ctx.has(path) else off
+        if isinstance(value, int | float) and value > off:
+            name = path.rsplit(".", 1)[-1]
+            yield ctx.at(
+                path,
+                f"`{name}` is {quoted(value)}, which AutoEP refuses at ZeRO stage 3 once the model has MoE "
+                "layers",
+                help=f"remove it, or use stage 2 ({quoted(off)} is the default)",
+                related=[on_here(), ("the stage is set here", stage_place(ctx))],
+                fix=Fix(f"set `{name}` to {quoted(off)}", (Set(ctx.place(path), off),)),
+            )
+
+
+# AutoEP, where the model is known.
+
+_CHOICES = ("preset_model", "moe_layer_pattern")
+
+
+@rule("DSC711", effect="ignored", since="0.19.2", source="module_inject/auto_ep.py:AutoEP.ep_parser")
+def expert_parallel_without_experts(ctx: Context) -> Iterator[Finding]:
+    """`expert_parallel` is on, and the model has no experts.
+
+    AutoEP says that it found no layers of experts, and replaces nothing; where `preset_model` or
+    `moe_layer_pattern` is given, it raises. Reported where the model is known.
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true}, "$dsconfig": {"model": "llama-3-8b"}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true}, "$dsconfig": {"model": "mixtral-8x7b"}}
+    """
+    if not is_known(ctx):
+        return
+    requires_autoep(ctx)
+    found = model(ctx)
+    if len(found.kinds) != 1 or found.kinds[0] not in DENSE:
+        return
+    chosen = next((key for key in _CHOICES if value_of(ctx, key) is not None), None)
+    told = f"expert parallelism is on, and {found.shown}, of the type {found.kinds[0]}, has no experts"
+    yield ctx.at(
+        f"{EP}.enabled",
+        told if chosen is None else f"{told}: AutoEP raises, for `{chosen}` is given",
+        help=f"set `{EP}.enabled` to false",
+        effect="ignored" if chosen is None else "crashes",
+    )

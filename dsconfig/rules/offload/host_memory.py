@@ -11,10 +11,9 @@ from dsconfig.consumers import HUGGING_FACE
 from dsconfig.core.json_types import Json
 from dsconfig.evaluation.context import Context, Finding, SkipRule
 from dsconfig.evaluation.rule import rule
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, asked_for, device, device_place, stage
 from dsconfig.rules._model_facts import is_known, largest, model, shape
 from dsconfig.rules._numbers import rounded_up
-from dsconfig.rules._offload import OPTIMIZER, PARAM, asked_for, device, device_place
-from dsconfig.rules._stage import stage
 
 if TYPE_CHECKING:
     from dsconfig.memory.engines.setup import Setup

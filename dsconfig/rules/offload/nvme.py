@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.evaluation.context import Context, Finding
-from dsconfig.evaluation.rule import rule
-from dsconfig.evaluation.schema_condition import Condition, Is, Needed
-from dsconfig.rules._no_effect import differs_from_default, without_effect
-from dsconfig.rules._offload import OPTIMIZER, PARAM, device, device_place
-from dsconfig.rules._stage import stage, stage_set_here
+from dsconfig.evaluation.rule import Condition, Is, Needed, rule
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, device, device_place, stage, stage_set_here
+from dsconfig.rules._fixes import differs_from_default, without_effect
 
 
 @rule(

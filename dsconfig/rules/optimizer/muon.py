@@ -9,8 +9,7 @@ from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
 from dsconfig.rules._built_class import known_type, params, written_type
-from dsconfig.rules._offload import OPTIMIZER, device
-from dsconfig.rules._stage import stage_place_if_written, zero_stage
+from dsconfig.rules._effective_values import OPTIMIZER, device, stage_place_if_written, zero_stage
 
 _STAGE3 = "runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__"
 _SCATTER = "zero_optimization.reduce_scatter"

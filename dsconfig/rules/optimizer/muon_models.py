@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
 from dsconfig.evaluation.rule import rule
-from dsconfig.rules._dtypes import bf16_optimizer
-from dsconfig.rules._experts import FUSED, TENSORS, block_of, transformers_version
-from dsconfig.rules._model_facts import is_known, model
+from dsconfig.rules._effective_values import bf16_optimizer
+from dsconfig.rules._model_facts import FUSED, TENSORS, block_of, is_known, model, transformers_version
 from dsconfig.rules.optimizer.muon import is_muon
 
 _ONE_MATRIX = frozenset(("bloom", "falcon", "gpt2", "gpt_bigcode", "gpt_neox", "phi3"))

@@ -1,19 +1,32 @@
-"""`fp16`, `bf16` and `torch_autocast`: which exclude each other, which are on."""
+"""`fp16` and `bf16`: conflicts, load errors, 16-bit master weights and optimizer states."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from dsconfig.consumers import HUGGING_FACE
-from dsconfig.core.diagnostic import Fix, Set
-from dsconfig.core.wording import kind
-from dsconfig.evaluation.context import Context, Finding
-from dsconfig.evaluation.rule import rule
-from dsconfig.evaluation.schema_condition import Absent, Condition, Is
-from dsconfig.rules._dtypes import bf16_place, model_format
+from dsconfig.core.diagnostic import Fix, Remove, Set
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.wording import kind, quoted
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import Absent, Condition, Is, rule
+from dsconfig.rules._consumer import reader
+from dsconfig.rules._effective_values import (
+    OPTIMIZER,
+    bf16_place,
+    device,
+    device_place,
+    format_of,
+    format_place,
+    model_format,
+    stage,
+    stage_place,
+    stage_set_here,
+    stage_words,
+)
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._stage import stage, stage_place, stage_words
-from dsconfig.rules.consumers._reader import reader
+
+# `fp16`, `bf16` and `torch_autocast`: which exclude each other, which are on.
 
 _INIT = "runtime/config.py:DeepSpeedConfig._initialize_params"
 
@@ -200,4 +213,307 @@ def bfloat16_beside_bf16(ctx: Context) -> Iterator[Finding]:
             part="key",
             related=[("`bf16` is written here", "bf16")],
             fix=removal(("bfloat16",), safe=True),
+        )
+
+
+# What the sections of number formats refuse as soon as the config is loaded.
+
+_SANITY = "runtime/engine.py:DeepSpeedEngine._do_optimizer_sanity_check"
+_ACCUMULATION = "data_types.grad_accum_dtype"
+
+
+@rule("DSC309", effect="rejected", until="0.19.7", source="runtime/config.py:get_amp_params")
+def amp_without_enabled(ctx: Context) -> Iterator[Finding]:
+    """The section `amp` does not say `enabled`.
+
+    DeepSpeed takes that key out of the section before it hands the rest to Apex, and fails where there is
+    none.
+
+    Bad:
+
+        {"train_batch_size": 8, "amp": {"opt_level": "O1"}}
+
+    Good:
+
+        {"train_batch_size": 8, "amp": {"enabled": true, "opt_level": "O1"}}
+    """
+    if isinstance(ctx.written("amp"), dict) and not ctx.has("amp.enabled"):
+        yield ctx.at(
+            "amp",
+            "`amp` has no `enabled`, which DeepSpeed demands here",
+            help='add `"enabled": true` or `false`, or remove the section',
+            part="key",
+        )
+
+
+@rule("DSC360", effect="crashes", since="0.3.0", until="0.19.7", source=_SANITY)
+def amp_with_partner(ctx: Context) -> Iterator[Finding]:
+    """`amp` is enabled together with ZeRO, `fp16` or `bf16`, or with another format for gradients.
+
+    Apex casts the model and its optimizer itself. The engine
+    says "Amp and ZeRO are not currently compatible" or "Cannot enable both amp" and stops.
+
+    Bad, release 0.19.5:
+
+        {"train_batch_size": 8, "amp": {"enabled": true}, "zero_optimization": {"stage": 1}}
+
+    Good, release 0.19.5:
+
+        {"train_batch_size": 8, "amp": {"enabled": true}}
+    """
+    if not isinstance(ctx.data.get("amp"), dict) or not ctx.on("amp.enabled"):
+        return
+    model = model_format(ctx)
+    partner = "ZeRO" if stage(ctx) > 0 else f"`{model}`" if model != "fp32" else None
+    related = stage_set_here(ctx) if stage(ctx) > 0 else format_place(ctx)
+    if partner is None and ctx.has(_ACCUMULATION):
+        chosen = format_of(ctx.value(_ACCUMULATION))
+        if chosen not in (None, "fp32") and ctx.since("0.7.6"):
+            partner = f'`grad_accum_dtype` "{chosen}"'
+            related = [("the format is set here", _ACCUMULATION)]
+    if partner is None:
+        return
+    yield ctx.at(
+        "amp.enabled",
+        f"`amp` does not work with {partner}, and both are on",
+        help="remove `amp`: `fp16` and `bf16` work with everything, and 0.19.8 knows `amp` no more",
+        related=related,
+        fix=removal(("amp",)),
+    )
+
+
+# Master weights and optimizer states that stay in 16 bits: what they require.
+
+_CHECK = "runtime/config.py:DeepSpeedConfig._do_error_check"
+_CONFIGURE = "runtime/base_optimizer.py:ZeROOptimizer._configure_master_weights"
+_FP16 = "fp16.fp16_master_weights_and_grads"
+_BF16 = "bf16_master_weights_and_grads"
+
+
+class _Narrow(NamedTuple):
+    """A key that keeps more than the model in 16 bits."""
+
+    section: str
+    key: str
+    since: str
+
+
+_NARROW = (
+    _Narrow("fp16", "fp16_master_weights_and_grads", "0.5.0"),
+    _Narrow("bf16", "bf16_master_weights_and_grads", "0.18.3"),
+    _Narrow("bf16", "bf16_optimizer_states", "0.18.3"),
+)
+
+
+@rule("DSC307", effect="rejected", since="0.5.0", source=_CHECK)
+def half_precision_master_weights_without_zero(ctx: Context) -> Iterator[Finding]:
+    """Master weights or optimizer states are to stay in 16 bits, and ZeRO is not at a stage that can do so.
+
+    Up to 0.18.2 that is stage 2 alone, from then on any from 1 to 3. From 0.17.1 on it is checked even where
+    the section is not enabled.
+
+    Bad:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true, "fp16_master_weights_and_grads": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true, "fp16_master_weights_and_grads": true},
+        "zero_optimization": {"stage": 2}}
+    """
+    stages = (1, 2, 3) if ctx.since("0.18.3") else (2,)
+    for row in _NARROW:
+        if ctx.before(row.since) or stage(ctx) in stages:
+            continue
+        there = f"fp16.{row.key}" if row.section == "fp16" and ctx.on(f"fp16.{row.key}") else None
+        if row.section == "bf16":
+            there = bf16_place(ctx, row.key)
+        if there and (ctx.since("0.17.1") or ctx.on("fp16.enabled")):
+            needed = "stage 2" if len(stages) == 1 else "stage 1, 2 or 3"
+            yield ctx.at(
+                there,
+                f"`{there}` needs ZeRO {needed}, but {stage_words(ctx)}",
+                help=f"use ZeRO {needed}, or remove `{row.key}`",
+                related=[("the stage is set here", stage_place(ctx))] if ctx.has("zero_optimization") else [],
+                fix=removal(ctx.place(there)),
+            )
+
+
+@rule("DSC308", effect="rejected", since="0.18.3", source=_CHECK)
+def bf16_optimizer_states_without_master_weights(ctx: Context) -> Iterator[Finding]:
+    """`bf16_optimizer_states` is on without `bf16_master_weights_and_grads`.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true,
+        "bf16_optimizer_states": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "bf16": {"enabled": true,
+        "bf16_optimizer_states": true, "bf16_master_weights_and_grads": true}}
+    """
+    there = bf16_place(ctx, "bf16_optimizer_states")
+    if there and not bf16_place(ctx, "bf16_master_weights_and_grads"):
+        yield ctx.at(
+            there,
+            f"`{there}` is on, but `bf16_master_weights_and_grads` beside it is not",
+            help="set `bf16_master_weights_and_grads` to `true`, or remove `bf16_optimizer_states`",
+            fix=Fix(
+                "switch on `bf16_master_weights_and_grads`",
+                (Set((*ctx.place(there)[:-1], "bf16_master_weights_and_grads"), True),),
+            ),
+        )
+
+
+@rule("DSC331", effect="crashes", since="0.18.3", source=_CONFIGURE)
+def master_weights_in_two_formats(ctx: Context) -> Iterator[Finding]:
+    """Master weights are asked for in fp16 and in bfloat16.
+
+    Both keys count whether or not their sections are enabled; the engine says that they are "mutually
+    exclusive".
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+        "fp16": {"fp16_master_weights_and_grads": true, "enabled": false},
+        "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+        "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}}
+    """
+    there = bf16_place(ctx, _BF16)
+    if there and ctx.has("fp16") and ctx.on(_FP16) and stage(ctx) in (1, 2, 3):
+        idle = there if ctx.on("fp16.enabled") else _FP16
+        yield ctx.at(
+            idle,
+            f"`{_FP16}` and `{there}` are both on, and exclude each other",
+            help=f"remove `{idle}`",
+            related=[("the other one is on here", _FP16 if idle == there else there)],
+            fix=Fix(f"remove `{idle}`", (Remove(ctx.place(idle)),)),
+        )
+
+
+# 16-bit master weights and DeepSpeed's Adam for the CPU.
+
+_STATES = "bf16_optimizer_states"
+_CPU_ADAM = ("adam", "adamw")
+
+
+class _Lack(NamedTuple):
+    """What keeps DeepSpeed from using its CPU Adam, and where that is said."""
+
+    says: str
+    place: str | None
+    way: str
+    """What to do about it."""
+
+
+def _asks(ctx: Context) -> str | None:
+    """The key by which 16-bit master weights are asked for, where they have to live on the host."""
+    if ctx.has("fp16") and ctx.on(_FP16) and (ctx.since("0.17.1") or ctx.on("fp16.enabled")):
+        return _FP16
+    there = bf16_place(ctx, _BF16) if ctx.since("0.18.3") else None
+    if there is None or not bf16_place(ctx, _STATES):
+        return there
+    # The states may stay on the GPU in bf16; 0.19.1 began to look at them where they are offloaded.
+    return None if _states_help(ctx) else there
+
+
+def _states_help(ctx: Context) -> bool:
+    """Whether the weights may stay in 16 bits once the moments are in bfloat16."""
+    return ctx.before("0.19.1") or device(ctx, OPTIMIZER) == "none"
+
+
+def _lacks(ctx: Context) -> Iterator[_Lack]:
+    if device(ctx, OPTIMIZER) == "none":
+        yield _Lack(
+            "the optimizer is not offloaded",
+            device_place(ctx, OPTIMIZER),
+            f'set `{OPTIMIZER}.device` to `"cpu"`',
+        )
+    name = ctx.written("optimizer.type")
+    if not isinstance(name, str):  # the script may hand over a DeepSpeedCPUAdam
+        return
+    if name.lower() not in _CPU_ADAM:
+        yield _Lack(f"the optimizer is {quoted(name)}", "optimizer.type", 'set `optimizer.type` to `"AdamW"`')
+    torch = ctx.written("optimizer.params.torch_adam")
+    if torch is not MISSING and torch:
+        place = "optimizer.params.torch_adam"
+        yield _Lack(f"`torch_adam` {quoted(torch)} asks for PyTorch's own", place, f"remove `{place}`")
+
+
+@rule("DSC330", effect="crashes", since="0.5.0", source=_CONFIGURE)
+def half_precision_master_weights_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
+    """Master weights are to stay in 16 bits, and the optimizer is not DeepSpeed's CPU Adam.
+
+    Only `DeepSpeedCPUAdam`, which an `Adam` or `AdamW` becomes when the optimizer is offloaded, keeps its
+    weights in 16 bits. In bfloat16 there is a second way: with `bf16_optimizer_states` the moments are in
+    bfloat16 too, and everything may stay on the GPU. The engine says "Master weights feature requires" and
+    stops; it looks at the key even where its section is not enabled.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 2},
+        "bf16": {"enabled": true, "bf16_master_weights_and_grads": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 2},
+        "bf16": {"enabled": true, "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}}
+    """
+    there = _asks(ctx)
+    if there is None or stage(ctx) not in (1, 2, 3):
+        return
+    lacks = list(_lacks(ctx))
+    if lacks:
+        lack = lacks[0]
+        key = there.rpartition(".")[2]
+        states = key == _BF16 and not bf16_place(ctx, _STATES) and _states_help(ctx)
+        way = f", or set `{_STATES}` to `true`" if states else ""
+        yield ctx.at(
+            there,
+            f"`{there}` needs DeepSpeed's CPU Adam, but {lack.says}",
+            help=", and ".join(each.way for each in lacks) + way,
+            related=[("this is said here", lack.place)] if lack.place and ctx.has(lack.place) else [],
+            fix=removal(ctx.place(there)),
+        )
+
+
+@rule(
+    "DSC332",
+    effect="altered",
+    since="0.19.1",
+    source="runtime/engine.py:DeepSpeedEngine.get_optimizer_configuration",
+)
+def fp32_optimizer_states_overridden(ctx: Context) -> Iterator[Finding]:
+    """`optimizer.params.fp32_optimizer_states` is true beside `bf16_optimizer_states`.
+
+    The CPU Adam then keeps its moments in bfloat16 all the same; DeepSpeed only logs a warning.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"fp32_optimizer_states": true}},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": true,
+        "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}, "bf16": {"enabled": true,
+        "bf16_master_weights_and_grads": true, "bf16_optimizer_states": true}}
+    """
+    path = "optimizer.params.fp32_optimizer_states"
+    states = bf16_place(ctx, _STATES)
+    if states and ctx.written(path) is True and device(ctx, OPTIMIZER) != "none":
+        yield ctx.at(
+            path,
+            f"`fp32_optimizer_states` is `true`, but `{states}` overrides it: the moments are in bfloat16",
+            help=f"remove it, or set `{states}` to `false`",
+            related=[("overridden here", states)],
+            fix=removal(ctx.place(path)),
         )

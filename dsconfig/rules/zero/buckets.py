@@ -1,4 +1,4 @@
-"""Buckets and limits that crash, or that cost memory or speed."""
+"""Buckets of ZeRO, and the reduction of gradients: overlap, layout and norm."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ from collections.abc import Iterator
 from dsconfig.core.diagnostic import Fix, Set
 from dsconfig.core.wording import quoted
 from dsconfig.evaluation.context import Context, Finding
-from dsconfig.evaluation.rule import rule
-from dsconfig.rules._dtypes import bf16_optimizer
+from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, rule
+from dsconfig.rules._effective_values import (
+    OPTIMIZER,
+    PARAM,
+    ZERO,
+    bf16_optimizer,
+    device,
+    device_place,
+    stage,
+    stage_set_here,
+    stage_words,
+    zero,
+)
 from dsconfig.rules._fixes import removal
-from dsconfig.rules._stage import ZERO, stage, stage_set_here, zero
+from dsconfig.rules.optimizer.muon import refuses_scatter
+
+# Buckets and limits that crash, or that cost memory or speed.
 
 _STAGES_1_2 = "runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__"
 _OVERLAP = f"{ZERO}.overlap_comm"
@@ -165,3 +178,380 @@ def allgather_bucket_of_zero(ctx: Context) -> Iterator[Finding]:
             help=f"remove it: the default is {ctx.default(path)}",
             fix=removal(ctx.place(path)),
         )
+
+
+# `overlap_comm`, and gradient accumulation that is left to the script.
+
+_CHECK = "runtime/engine.py:DeepSpeedEngine._do_sanity_check"
+
+
+@rule(
+    "DSC440",
+    effect="altered",
+    since="0.7.0",
+    source="runtime/zero/config.py:DeepSpeedZeroConfig.overlap_comm_valid",
+)
+def overlap_left_to_the_stage(ctx: Context) -> Iterator[Finding]:
+    """`overlap_comm` is null, and so true or false by the stage.
+
+    Null is as good as absent: true at stage 3, false below.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "overlap_comm": null}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "overlap_comm": true}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "overlap_comm": true}}
+    """
+    if ctx.written(_OVERLAP) is None:
+        becomes = stage(ctx) == 3
+        yield ctx.at(
+            _OVERLAP,
+            f"`overlap_comm` is `null` and counts as {quoted(becomes)}: true at stage 3, false below",
+            help=f"write {quoted(becomes)}",
+            related=stage_set_here(ctx),
+            fix=Fix(f"replace by {quoted(becomes)}", (Set(ctx.place(_OVERLAP), becomes),), safe=True),
+        )
+
+
+@rule("DSC438", effect="crashes", since="0.19.4", source=_CHECK)
+def unmanaged_accumulation_with_overlap(ctx: Context) -> Iterator[Finding]:
+    """`managed_gradient_accumulation` is false, and `overlap_comm` true below stage 2.
+
+    Also at stage 0, where nothing overlaps: "managed_gradient_accumulation=False supports ZeRO overlap_comm
+    only with ZeRO stage 2". Stage 3 is let through.
+
+    Bad:
+
+        {"train_batch_size": 8, "managed_gradient_accumulation": false,
+        "zero_optimization": {"stage": 1, "overlap_comm": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "managed_gradient_accumulation": false,
+        "zero_optimization": {"stage": 2, "overlap_comm": true}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "managed_gradient_accumulation": false, "zero_optimization": {"stage": 1}}
+    """
+    path = f"{ZERO}.overlap_comm"
+    if not ctx.has("managed_gradient_accumulation") or ctx.on("managed_gradient_accumulation"):
+        return
+    if ctx.has(path) and ctx.on(path) and stage(ctx) < 2:
+        yield ctx.at(
+            path,
+            "`managed_gradient_accumulation` is `false`, with which `overlap_comm` works from stage 2 on, but"
+            f" {stage_words(ctx)}",
+            help="remove `overlap_comm`, or use stage 2",
+            related=[("accumulation is left to the script here", "managed_gradient_accumulation")],
+            fix=removal(ctx.place(path)),
+        )
+
+
+@rule("DSC439", effect="crashes", since="0.19.4", source=_CHECK)
+def unmanaged_accumulation_with_deepcompile(ctx: Context) -> Iterator[Finding]:
+    """`managed_gradient_accumulation` is false beside DeepCompile.
+
+    DeepCompile schedules communication by the boundaries of accumulation, which the script keeps to itself
+    then: "managed_gradient_accumulation=False is not supported with DeepCompile".
+
+    Bad:
+
+        {"train_batch_size": 8, "managed_gradient_accumulation": false,
+        "compile": {"deepcompile": true}, "zero_optimization": {"stage": 1}}
+
+    Good:
+
+        {"train_batch_size": 8, "compile": {"deepcompile": true}, "zero_optimization": {"stage": 1}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "compile": {"deepcompile": true}, "zero_optimization": {"stage": 1}}
+    """
+    path = "managed_gradient_accumulation"
+    if ctx.has(path) and not ctx.on(path) and ctx.on("compile.deepcompile"):
+        yield ctx.at(
+            path,
+            "`managed_gradient_accumulation` is `false`, which `compile.deepcompile` does not work with",
+            help="remove it, or set `compile.deepcompile` to `false`",
+            related=[("DeepCompile is switched on here", "compile.deepcompile")],
+            fix=removal((path,)),
+        )
+
+
+@rule("DSC420", effect="crashes", since="0.19.4", until="0.19.7", source=_CHECK)
+def unmanaged_accumulation_with_partner(ctx: Context) -> Iterator[Finding]:
+    """`managed_gradient_accumulation` is false beside `amp`, or in 0.19.4 beside offloading.
+
+    The config is accepted, and the engine stops: "managed_gradient_accumulation=False is not supported with
+    Apex AMP". Offloading of the optimizer or of parameters works with it from 0.19.5 on.
+
+    Bad, release 0.19.4:
+
+        {"train_batch_size": 8, "managed_gradient_accumulation": false,
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+
+    Good, release 0.19.5:
+
+        {"train_batch_size": 8, "managed_gradient_accumulation": false,
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+    """
+    path = "managed_gradient_accumulation"
+    if not ctx.has(path) or ctx.on(path):
+        return
+    partners = (
+        [] if ctx.since("0.19.5") else [each for each in (OPTIMIZER, PARAM) if device(ctx, each) != "none"]
+    )
+    if isinstance(ctx.data.get("amp"), dict) and ctx.on("amp.enabled"):
+        partners.append("amp.enabled")
+    for partner in partners:
+        name = partner.removesuffix(".enabled")
+        yield ctx.at(
+            path,
+            f"`{path}` is `false`, which does not work with `{name}` in DeepSpeed {ctx.release_name}",
+            help="remove it" if name == "amp" else "remove it, or upgrade DeepSpeed to 0.19.5 or later",
+            related=[("both are asked for here", partner)],
+            fix=removal((path,)),
+        )
+
+
+# How gradients of stages 1 and 2 are reduced and laid out.
+
+_SCALING = (("prescale_gradients", False), ("gradient_predivide_factor", 1))
+"""Keys of the top level that stage 2 takes without `reduce_scatter` alone, and their defaults."""
+
+
+@rule(
+    "DSC443",
+    effect="wasteful",
+    since="0.4.0",
+    source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.average_tensor",
+)
+def all_reduce_at_stage_2(ctx: Context) -> Iterator[Finding]:
+    """`reduce_scatter` is false at stage 2.
+
+    Every rank then receives all gradients by an all-reduce, and throws away those it does not own: twice the
+    traffic. Models with mixture-of-experts layers stop with an assertion.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "reduce_scatter": false}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "reduce_scatter": true}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+    """
+    path = f"{ZERO}.reduce_scatter"
+    if ctx.has(path) and not ctx.on(path) and stage(ctx) == 2 and not refuses_scatter(ctx):
+        needing = [key for key, none in _SCALING if ctx.value(key) != none]
+        yield ctx.at(
+            path,
+            "`reduce_scatter` is `false`: at stage 2 gradients are all-reduced to every rank, twice the"
+            " traffic",
+            help="remove it" + "".join(f", and remove `{key}`, which needs it" for key in needing),
+            related=stage_set_here(ctx),
+            fix=None if needing else removal(ctx.place(path)),
+        )
+
+
+@rule("DSC444", effect="altered", source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__")
+def contiguous_gradients_off_beside_offload(ctx: Context) -> Iterator[Finding]:
+    """`contiguous_gradients` is false, and optimizer offload switches it on.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "contiguous_gradients": false,
+        "offload_optimizer": {"device": "cpu"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "contiguous_gradients": true,
+        "offload_optimizer": {"device": "cpu"}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+    """
+    path = f"{ZERO}.contiguous_gradients"
+    if not ctx.has(path) or ctx.on(path):
+        return
+    if stage(ctx) in (1, 2) and (home := device(ctx, OPTIMIZER)) != "none":
+        yield ctx.at(
+            path,
+            f"`contiguous_gradients` is `false` and counts as `true`: the optimizer is offloaded to {home}",
+            help="remove it",
+            related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
+            fix=removal(ctx.place(path)),
+        )
+
+
+@rule(
+    "DSC445",
+    effect="ignored",
+    since="0.4.0",
+    source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.complete_grad_norm_calculation_for_cpu_offload",
+)
+def unused_parameters_unchecked(ctx: Context) -> Iterator[Finding]:
+    """`ignore_unused_parameters` is false, and nothing looks for unused parameters.
+
+    The one place that does works out the norm of gradients on the CPU, so only with optimizer offload at
+    stage 1 or 2.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "ignore_unused_parameters": false}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "ignore_unused_parameters": false,
+        "offload_optimizer": {"device": "cpu"}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+    """
+    path = f"{ZERO}.ignore_unused_parameters"
+    if ctx.has(path) and not ctx.on(path) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
+        yield ctx.at(
+            path,
+            "`ignore_unused_parameters` is `false`, but DeepSpeed looks for unused parameters only where the"
+            " optimizer is offloaded",
+            help="remove it",
+            fix=removal(ctx.place(path)),
+        )
+
+
+@rule(
+    "DSC446",
+    effect="wasteful",
+    since="0.4.4",
+    source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer._round_robin_reorder",
+)
+def round_robin_without_offload(ctx: Context) -> Iterator[Finding]:
+    """`round_robin_gradients` is true, and the optimizer is not offloaded.
+
+    The order of gradients is dealt out to let ranks copy them to host memory in parallel. Without offload
+    there is nothing to copy, and the checkpoint is laid out in that other order.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "round_robin_gradients": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "round_robin_gradients": true,
+        "offload_optimizer": {"device": "cpu"}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+    """
+    path = f"{ZERO}.round_robin_gradients"
+    if ctx.has(path) and ctx.on(path) and stage(ctx) in (1, 2) and device(ctx, OPTIMIZER) == "none":
+        yield ctx.at(
+            path,
+            "`round_robin_gradients` speeds up the copying of gradients to host memory, and the optimizer is"
+            " not offloaded",
+            help="remove it, unless a checkpoint was saved with it",
+            fix=removal(ctx.place(path)),
+        )
+
+
+# `compute_grad_norm`: where the norm of the gradients cannot be left out.
+
+
+@rule(
+    "DSC402",
+    effect="rejected",
+    since="0.19.7",
+    source="runtime/zero/config.py:DeepSpeedZeroConfig.compute_grad_norm_valid",
+    conditions=(
+        Condition(
+            "ZeroOptimization",
+            (Is("compute_grad_norm", (False,)), Counts("stage", (0, 3))),
+            Absent("compute_grad_norm", "`compute_grad_norm` may be false only at ZeRO stage 1 or 2"),
+        ),
+    ),
+)
+def gradient_norm_skipped_at_wrong_stage(ctx: Context) -> Iterator[Finding]:
+    """`compute_grad_norm` is false, and the stage is neither 1 nor 2.
+
+    Only the optimizer of stages 1 and 2 can leave the norm out.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "compute_grad_norm": false}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "compute_grad_norm": false}}
+    """
+    path = "zero_optimization.compute_grad_norm"
+    if ctx.has(path) and not ctx.on(path) and stage(ctx) not in (1, 2):
+        yield ctx.at(
+            path,
+            f"`compute_grad_norm` may be `false` only at ZeRO stage 1 or 2, but {stage_words(ctx)}",
+            help="remove the key, or use stage 1 or 2",
+            fix=removal(ctx.place(path)),
+        )
+
+
+@rule("DSC437", effect="crashes", since="0.19.7", source=_STAGES_1_2)
+def gradient_norm_skipped_though_needed(ctx: Context) -> Iterator[Finding]:
+    """`compute_grad_norm` is false, and something else needs the norm.
+
+    Clipping does, and `gradient_clipping` is 1.0 unless it is written; so do optimizer offload, ZenFlow, and
+    the optimizer that stage 1 takes for bf16 with gradients accumulated in fp32. The engine stops as it
+    starts: "compute_grad_norm=false requires gradient_clipping=0", or "does not support …".
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "compute_grad_norm": false}}
+
+    Good:
+
+        {"train_batch_size": 8, "gradient_clipping": 0,
+        "zero_optimization": {"stage": 2, "compute_grad_norm": false}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+    """
+    path = f"{ZERO}.compute_grad_norm"
+    if not ctx.has(path) or ctx.on(path) or stage(ctx) not in (1, 2):
+        return
+    for needs, place in _norm_users(ctx):
+        yield ctx.at(
+            path,
+            f"`compute_grad_norm` is `false`, but {needs}",
+            help="remove it" + (', or add `"gradient_clipping": 0`' if "clipping" in place else ""),
+            related=[("this needs the norm", place)] if ctx.has(place) else [],
+            fix=removal(ctx.place(path)),
+        )
+        return
+
+
+def _norm_users(ctx: Context) -> Iterator[tuple[str, str]]:
+    if device(ctx, OPTIMIZER) != "none":
+        yield "optimizer offload needs the norm of the gradients", device_place(ctx, OPTIMIZER)
+    if ctx.value(f"{ZERO}.zenflow") is not None:
+        yield "ZenFlow needs the norm of the gradients", f"{ZERO}.zenflow"
+    if bf16_optimizer(ctx):
+        yield (
+            "stage 1 with bf16 and gradients accumulated in fp32 needs the norm of the gradients",
+            "data_types.grad_accum_dtype",
+        )
+    clipping = ctx.value("gradient_clipping")
+    if isinstance(clipping, int | float) and clipping > 0:
+        default = "" if ctx.has("gradient_clipping") else ", the default,"
+        yield f"`gradient_clipping` is {clipping}{default} and clips by that norm", "gradient_clipping"

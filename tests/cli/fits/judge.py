@@ -228,7 +228,7 @@ def _judge_again(trial: Trial, out: str, answer: Config, limits: list[str], run:
 
 
 def _verdict(run: Run, argv: list[str], limits: list[str]) -> str:
-    from dsconfig.resolve.memory_text import _size
+    from dsconfig.resolve.memory_output import _size
 
     return _size(int(limits[1].removesuffix("B")))
 

@@ -16,7 +16,7 @@ from dsconfig.memory.models.registry import record
 from dsconfig.memory.models.shape import Shape, Work
 from dsconfig.memory.optimizers import ADAM, FOREACH, FUSED, SINGLE, zenflow_section
 from dsconfig.memory.read_setup import SECTIONS, Values, setup_of
-from dsconfig.resolve.effective import effective
+from dsconfig.resolve.effective_values import effective
 
 NAMES = {
     "all_gather": "all_gather",

@@ -1,0 +1,222 @@
+"""Configs that Lightning and GPT-NeoX build from their own arguments and YAML files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from dsconfig.core.json_types import Json, JsonObject
+
+# The config that Lightning's strategy makes of its own arguments, where it is given none.
+#
+# Source: lightning 2.6 pytorch/strategies/deepspeed.py, DeepSpeedStrategy._create_default_config and
+# register_strategies.
+
+_STRATEGIES: Mapping[str, Mapping[str, Json]] = MappingProxyType({
+    "deepspeed": {},
+    "deepspeed_stage_1": {"stage": 1},
+    "deepspeed_stage_2": {"stage": 2},
+    "deepspeed_stage_2_offload": {"stage": 2, "offload_optimizer": True},
+    "deepspeed_stage_3": {"stage": 3},
+    "deepspeed_stage_3_offload": {"stage": 3, "offload_optimizer": True, "offload_parameters": True},
+    "deepspeed_stage_3_offload_nvme": {
+        "stage": 3, "offload_optimizer": True, "offload_parameters": True, "remote_device": "nvme",
+        "offload_params_device": "nvme", "offload_optimizer_device": "nvme",
+    },
+})  # fmt: skip
+"""The arguments that a strategy's name stands for."""
+_OFFLOAD: Mapping[str, tuple[str, Json]] = MappingProxyType(
+    {
+        "device": ("offload_optimizer_device", "cpu"),
+        "nvme_path": ("nvme_path", "/local_nvme"),
+        "buffer_count": ("optimizer_buffer_count", 4),
+        "pin_memory": ("pin_memory", False),
+    }
+)
+_OFFLOAD_PARAM: Mapping[str, tuple[str, Json]] = MappingProxyType(
+    {
+        "device": ("offload_params_device", "cpu"),
+        "nvme_path": ("nvme_path", "/local_nvme"),
+        "buffer_count": ("params_buffer_count", 5),
+        "buffer_size": ("params_buffer_size", 100_000_000),
+        "max_in_cpu": ("max_in_cpu", 1_000_000_000),
+        "pin_memory": ("pin_memory", False),
+    }
+)
+_ZERO: Mapping[str, Json] = MappingProxyType({
+    "stage": 2, "contiguous_gradients": True, "overlap_comm": True, "allgather_partitions": True,
+    "reduce_scatter": True, "allgather_bucket_size": 200_000_000, "reduce_bucket_size": 200_000_000,
+    "sub_group_size": 1_000_000_000_000,
+})  # fmt: skip
+_ACTIVATIONS = (
+    "partition_activations", "cpu_checkpointing", "contiguous_memory_optimization",
+    "synchronize_checkpoint_boundary",
+)  # fmt: skip
+_AIO: Mapping[str, Json] = MappingProxyType(
+    {
+        "block_size": 1048576,
+        "queue_depth": 8,
+        "single_submit": False,
+        "overlap_events": True,
+        "thread_count": 1,
+    }
+)
+
+
+def config(data: Mapping[str, Json]) -> JsonObject | None:
+    """The config of a launch file that names none; None where its strategy is not DeepSpeed's."""
+    trainer = data.get("trainer")
+    strategy = trainer.get("strategy") if isinstance(trainer, Mapping) else None
+    if isinstance(strategy, str):
+        args = _STRATEGIES.get(strategy)
+    else:
+        args = (strategy.get("init_args") or {}) if isinstance(strategy, Mapping) else None
+    if not isinstance(args, Mapping):
+        return None
+    made: JsonObject = {
+        "activation_checkpointing": {key: args.get(key, False) for key in _ACTIVATIONS},
+        "aio": {key: args.get(key, default) for key, default in _AIO.items()},
+    }
+    if args.get("zero_optimization", True):
+        zero = {key: args.get(key, default) for key, default in _ZERO.items()}
+        if args.get("offload_optimizer", False):
+            zero["offload_optimizer"] = {key: args.get(*name) for key, name in _OFFLOAD.items()}
+        if args.get("offload_parameters", False):
+            zero["offload_param"] = {key: args.get(*name) for key, name in _OFFLOAD_PARAM.items()}
+        untested = args.get("zero_allow_untested_optimizer", True)
+        made |= {"zero_allow_untested_optimizer": untested, "zero_optimization": zero}
+    micro = args.get("logging_batch_size_per_gpu", "auto")
+    return made if micro == "auto" else made | {"train_micro_batch_size_per_gpu": micro}
+
+
+def additions(data: Mapping[str, Json]) -> JsonObject:
+    """What the strategy writes into every config that lacks it, from the Trainer's own arguments.
+
+    Source: DeepSpeedStrategy._format_batch_size_and_grad_accum_config; fabric/strategies/deepspeed.py,
+    _format_precision_config.
+    """
+    trainer = data.get("trainer")
+    args: Mapping[str, Json] = trainer if isinstance(trainer, Mapping) else {}
+    strategy = args.get("strategy")
+    own = strategy.get("init_args") if isinstance(strategy, Mapping) else None
+    scale: Mapping[str, Json] = own if isinstance(own, Mapping) else {}
+    made: JsonObject = {
+        "gradient_accumulation_steps": args.get("accumulate_grad_batches") or 1,
+        "gradient_clipping": args.get("gradient_clip_val") or 0.0,
+    }
+    precision = str(args.get("precision"))
+    if precision in ("16", "16-mixed", "16-true"):
+        made["fp16"] = {"enabled": True} | {key: scale.get(key, default) for key, default in _SCALE.items()}
+    elif precision in ("bf16", "bf16-mixed", "bf16-true"):
+        made["bf16"] = {"enabled": True}
+    return made
+
+
+_SCALE: Mapping[str, Json] = MappingProxyType(
+    {
+        "loss_scale": 0,
+        "initial_scale_power": 16,
+        "loss_scale_window": 1000,
+        "hysteresis": 2,
+        "min_loss_scale": 1,
+    }
+)
+
+
+# The config that GPT-NeoX makes of its own YAML file, whose keys are DeepSpeed's and Megatron's together.
+#
+# Source: gpt-neox megatron/neox_arguments/arguments.py, NeoXArgs.deepspeed_config and calculate_derived;
+# deepspeed_args.py, NeoXArgsDeepspeedConfig.
+
+_DEFAULTS: Mapping[str, Json] = MappingProxyType({
+    "train_batch_size": None, "train_micro_batch_size_per_gpu": None, "gradient_accumulation_steps": 1,
+    "optimizer": None, "scheduler": None, "fp32_allreduce": False, "prescale_gradients": False,
+    "gradient_predivide_factor": 1.0, "sparse_gradients": False, "fp16": None, "bf16": None, "amp": None,
+    "gradient_clipping": 1.0, "zero_optimization": None, "curriculum_learning": None, "steps_per_print": 10,
+    "wall_clock_breakdown": False, "dump_state": False, "flops_profiler": None, "autotuning": None,
+    "communication_data_type": None, "activation_checkpointing": None, "sparse_attention": None,
+    "data_efficiency": None, "tensorboard": None, "wandb": None, "csv_monitor": None, "elasticity": None,
+    "comms_logger": None, "compression_training": None, "checkpoint": None, "data_types": None,
+})  # fmt: skip
+"""The fields of `NeoXArgsDeepspeedConfig`. A value that is its field's default is not handed on."""
+_ZERO_OF_NEOX: Mapping[str, Json] = MappingProxyType({
+    "stage": 0, "allgather_partitions": True, "reduce_scatter": True, "allgather_bucket_size": 500_000_000,
+    "overlap_comm": False, "reduce_bucket_size": 500_000_000, "contiguous_gradients": False,
+})  # fmt: skip
+_BATCH = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+
+
+def neox_config(data: Mapping[str, Json]) -> JsonObject | None:
+    """The config of a job; None where there is none, see `why_none`."""
+    if why_none(data):
+        return None
+    written = _plain(data)
+    made = {key: written.get(key, default) for key, default in _DEFAULTS.items()}
+    made |= dict(zip(_BATCH, _batch(made, _data_parallel_size(written)), strict=True))
+    if _kind(made["optimizer"]) in _OWN_OPTIMIZERS:
+        made["optimizer"] = None
+    precision = written.get("precision")
+    extra = written.get("deepspeed_extra_args")
+    extra = dict(extra) if isinstance(extra, Mapping) else {}
+    if precision == "fp16":
+        own = made["fp16"] if isinstance(made["fp16"], dict) and made["fp16"] else {"type": "fp16"}
+        made["fp16"] = {**own, "enabled": True}
+    elif precision == "bfloat16" and not made["bf16"]:
+        extra["bf16"] = {"enabled": True}
+    if made["zero_optimization"] is None:
+        made["zero_optimization"] = dict(_ZERO_OF_NEOX)
+    return {key: value for key, value in made.items() if value != _DEFAULTS[key]} | extra
+
+
+def why_none(data: Mapping[str, Json]) -> str:
+    """Why no run has a config of this file alone, as the end of a clause; empty where one has."""
+    written = _plain(data)
+    if all(written.get(key) is None for key in _BATCH[:2]):
+        return "without a batch, as one of several that are put together"
+    zero = written.get("zero_optimization")
+    stage = zero.get("stage") if isinstance(zero, Mapping) else None
+    return "for DeepSpeed's autotuner" if written.get("autotuning") and isinstance(stage, list) else ""
+
+
+def world_size(data: Mapping[str, Json]) -> int | None:
+    """All ranks; None where the file does not say how many."""
+    ranks = _plain(data).get("global_num_gpus")
+    return ranks if type(ranks) is int and ranks > 0 else None
+
+
+def _data_parallel_size(written: Mapping[str, Json]) -> int | None:
+    """The ranks that share the batch: all, by the parallel sizes; None where they are not known."""
+    ranks = world_size(written)
+    for key in ("pipe_parallel_size", "model_parallel_size"):
+        size = written.get(key, 1)
+        if ranks is None or type(size) is not int or ranks % max(1, size):
+            return None
+        ranks //= max(1, size)
+    return ranks
+
+
+_OWN_OPTIMIZERS = frozenset(("cpu_adam", "cpu_torch_adam", "sm3", "madgrad_wd"))
+"""Those that NeoX builds itself, and whose names say nothing to DeepSpeed: training.py, get_optimizer."""
+
+
+def _kind(optimizer: Json) -> str:
+    kind = optimizer.get("type") if isinstance(optimizer, Mapping) else None
+    return kind.lower() if isinstance(kind, str) else ""
+
+
+def _plain(data: Mapping[str, Json]) -> JsonObject:
+    """Its keys are written with `-` or `_`."""
+    return {str(key).replace("-", "_"): value for key, value in data.items()}
+
+
+def _batch(made: Mapping[str, Json], ranks: int | None) -> tuple[Json, Json, Json]:
+    """The batch as it is handed on. The accumulation steps are 1 where they are not written."""
+    train, micro, steps = (made[key] for key in _BATCH)
+    whole = all(each is None or (type(each) is int and each > 0) for each in (train, micro, steps))
+    if ranks is None or not whole or steps is None:
+        return train, micro, steps
+    if train is None and micro is not None:
+        train = micro * steps * ranks
+    elif micro is None and train is not None:
+        micro = train // ranks // steps
+    return train, micro, steps

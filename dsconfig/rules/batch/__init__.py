@@ -1,1 +1,0 @@
-"""Batch sizes: the three keys, and the ranks that they are shared out to."""

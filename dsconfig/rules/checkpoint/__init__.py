@@ -1,1 +1,0 @@
-"""Checkpoints: the words of the section, and engines that are on without being asked for."""

@@ -1,1 +1,0 @@
-"""Collectives: how gradients are reduced and scaled, and in which format they travel."""

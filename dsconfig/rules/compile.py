@@ -1,0 +1,385 @@
+"""DeepCompile: configs that `engine.compile()` rejects, and fallbacks to plain torch.compile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.core.diagnostic import Fix, Remove
+from dsconfig.core.json_types import Json, JsonObject
+from dsconfig.core.wording import one_of, quoted
+from dsconfig.evaluation.context import Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules._effective_values import OPTIMIZER, PARAM, stage, stage_set_here, stage_words
+from dsconfig.rules._fixes import removal
+
+# The `compile` section, where DeepCompile is on.
+
+_DEEP = "compile.deepcompile"
+_PASSES = "compile.passes"
+
+
+def section_of(ctx: Context) -> JsonObject:
+    """The section as written.
+
+    Raises:
+        SkipRule: it is absent, or not an object.
+    """
+    section = ctx.data.get("compile")
+    if not isinstance(section, dict):
+        raise SkipRule
+    return section
+
+
+def requires_deepcompile(ctx: Context) -> None:
+    """Go on only where DeepCompile is on.
+
+    Raises:
+        SkipRule: it is not.
+    """
+    if not section_of(ctx).get("deepcompile") or not ctx.on(_DEEP):
+        raise SkipRule
+
+
+def on_here() -> tuple[str, str]:
+    """The switch, as a related place."""
+    return "DeepCompile is switched on here", _DEEP
+
+
+def passes_of(ctx: Context) -> list[str]:
+    """The passes that are listed; empty where there is no list."""
+    passes = ctx.value(_PASSES) if "passes" in section_of(ctx) else None
+    return passes if isinstance(passes, list) else []
+
+
+def device_of(ctx: Context, path: str) -> Json:
+    """The device of one of ZeRO's offload sections; "none" where it is not an object."""
+    return ctx.value(f"{path}.device") if isinstance(ctx.written(path), dict) else "none"
+
+
+# Passes of DeepCompile, and what they work on.
+
+_ENGINE = "runtime/engine.py:DeepSpeedEngine"
+_TP = "tensor_parallel.autotp_size"
+
+
+@rule("DSC750", effect="crashes", since="0.19.6", source=f"{_ENGINE}.get_deepspeed_compile_backend")
+def autotp_pass_with_others(ctx: Context) -> Iterator[Finding]:
+    """`compile.passes` lists "autotp" together with another pass.
+
+    The pass for tensor parallelism cannot be combined with the others yet: `engine.compile()` raises.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 1},
+         "compile": {"deepcompile": true, "passes": ["autotp", "z1"]}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2},
+         "compile": {"deepcompile": true, "passes": ["autotp"]}}
+    """
+    requires_deepcompile(ctx)
+    passes = passes_of(ctx)
+    others = sorted(set(passes) - {"autotp"})
+    if "autotp" in passes and others:
+        yield ctx.at(
+            _PASSES,
+            f'`passes` lists `"autotp"` with {one_of(others, "and")}, and `engine.compile()` raises',
+            help=f'write `["autotp"]`, or {quoted(others)} without it',
+        )
+
+
+@rule("DSC751", effect="altered", since="0.16.6", source=f"{_ENGINE}.get_deepcompile_backend")
+def deepcompile_falls_back(ctx: Context) -> Iterator[Finding]:
+    """DeepCompile is on, and what it works on is not there.
+
+    Its passes for ZeRO need stage 1, 2 or 3, the pass "autosp" needs stage 0 or 1, and "autotp" an
+    `autotp_size` above 1. Otherwise `engine.compile()` says a word in the log and calls plain torch.compile.
+    Up to 0.17.0 it raises at every stage but 1 and 3.
+
+    Bad:
+
+        {"train_batch_size": 8, "compile": {"deepcompile": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "compile": {"deepcompile": true}}
+    """
+    requires_deepcompile(ctx)
+    passes = passes_of(ctx)
+    size = ctx.value(_TP)
+    if "autotp" in passes and ctx.since("0.19.6"):
+        if isinstance(size, int) and size <= 1 and passes == ["autotp"]:
+            yield _fallback(
+                ctx,
+                f'the pass `"autotp"` needs an `autotp_size` above 1, and it is {size}',
+                _PASSES,
+                f"set `{_TP}` to 2 or more",
+            )
+    elif "autosp" in passes:
+        if stage(ctx) > 1:
+            yield _fallback(
+                ctx,
+                f'the pass `"autosp"` needs stage 0 or 1, and {stage_words(ctx)}',
+                _PASSES,
+                "use stage 0 or 1",
+            )
+    elif ctx.before("0.17.1") and stage(ctx) not in (1, 3):
+        yield ctx.at(
+            _DEEP,
+            f"`deepcompile` works at stage 1 and 3 only in {ctx.release_name}, and {stage_words(ctx)}",
+            help="use stage 1 or 3, or set `deepcompile` to `false`",
+            effect="crashes",
+            related=stage_set_here(ctx),
+        )
+    elif stage(ctx) not in (1, 2, 3):
+        yield _fallback(
+            ctx, f"its passes need ZeRO stage 1, 2 or 3, and {stage_words(ctx)}", _DEEP, "use stage 1, 2 or 3"
+        )
+
+
+@rule(
+    "DSC715",
+    effect="altered",
+    since="0.18.4",
+    until="0.18.9",
+    source="runtime/engine.py:DeepSpeedEngine.compile",
+)
+def deepcompile_of_stage_3_on_new_torch(ctx: Context) -> Iterator[Finding]:
+    """DeepCompile is on at stage 3, which these releases refuse on PyTorch 2.9 or newer.
+
+    `engine.compile()` raises "DeepCompile with ZeRO stage 3 is not currently supported on PyTorch >= 2.9". A
+    warning, because the config does not tell the version of PyTorch.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "compile": {"deepcompile": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "compile": {"deepcompile": true}}
+    """
+    requires_deepcompile(ctx)
+    if "autosp" not in passes_of(ctx) and stage(ctx) == 3:
+        yield ctx.at(
+            _DEEP,
+            f"`deepcompile` at stage 3 stops on PyTorch 2.9 or newer in DeepSpeed {ctx.release_name}",
+            help="use stage 1 or 2, or use PyTorch 2.8 or older, or upgrade DeepSpeed to 0.19.0 or later",
+            related=stage_set_here(ctx),
+        )
+
+
+def _fallback(ctx: Context, why: str, path: str, way: str) -> Finding:
+    return ctx.at(
+        path,
+        f"`deepcompile` falls back to plain torch.compile: {why}",
+        help=f"{way}, or set `deepcompile` to `false`",
+        related=[on_here(), *stage_set_here(ctx)] if path != _DEEP else stage_set_here(ctx),
+    )
+
+
+# Offloading by DeepCompile beside that of ZeRO.
+
+_OFFLOADS = ("offload_activation", "offload_parameters", "offload_opt_states")
+
+
+@rule("DSC752", effect="crashes", since="0.19.4", source="compile/init_z3.py:init_z3")
+def two_offloads_in_deepcompile(ctx: Context) -> Iterator[Finding]:
+    """DeepCompile at stage 3 is to offload two kinds of state, or one that ZeRO offloads already.
+
+    `offload_activation`, `offload_parameters` and `offload_opt_states` exclude each other, and the last one
+    also excludes `zero_optimization.offload_optimizer`. Parameters count as offloaded too where ZeRO offloads
+    both optimizer and parameters to the CPU.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3},
+         "compile": {"deepcompile": true, "offload_opt_states": true, "offload_parameters": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3},
+         "compile": {"deepcompile": true, "offload_opt_states": true}}
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
+         "compile": {"deepcompile": true, "offload_opt_states": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
+         "compile": {"deepcompile": true}}
+    """
+    requires_deepcompile(ctx)
+    if stage(ctx) != 3 or "autosp" in passes_of(ctx) or "autotp" in passes_of(ctx):
+        return
+    on = {key: f"compile.{key}" for key in _OFFLOADS if ctx.on(f"compile.{key}")}
+    if "offload_opt_states" in on and device_of(ctx, OPTIMIZER) in ("cpu", "nvme"):
+        yield _optimizer_twice(ctx)
+        return
+    if device_of(ctx, OPTIMIZER) == "cpu" == device_of(ctx, PARAM):
+        on.setdefault("offload_parameters", PARAM)
+    if ctx.before("0.19.6"):
+        on.pop("offload_activation", None)
+    if len(on) > 1:
+        yield _kinds_of_offload(ctx, on)
+
+
+def _optimizer_twice(ctx: Context) -> Finding:
+    return ctx.at(
+        "compile.offload_opt_states",
+        "`offload_opt_states` is on, and ZeRO's `offload_optimizer` keeps the same state off the device",
+        help="keep one of the two",
+        related=[("ZeRO offloads the optimizer here", OPTIMIZER)],
+        fix=removal(("compile", "offload_opt_states")),
+    )
+
+
+def _kinds_of_offload(ctx: Context, on: dict[str, str]) -> Finding:
+    """More than one kind of offload is on; `on` says where."""
+    first, *others = on
+    by_zero = on.get("offload_parameters") == PARAM
+    return ctx.at(
+        on[first],
+        f"`{first}` and {one_of([f'`{other}`' for other in others], 'and')} exclude each other"
+        + (", and ZeRO offloads the parameters to the CPU" if by_zero else ""),
+        help=f"remove it, or remove {one_of((f'`{on[other]}`' for other in others), 'and')}",
+        related=[(f"`{other}` is on here", on[other]) for other in others],
+    )
+
+
+@rule("DSC753", effect="crashes", since="0.16.6", source=f"{_ENGINE}.get_deepcompile_backend")
+def null_offload_with_deepcompile(ctx: Context) -> Iterator[Finding]:
+    """DeepCompile is on, both offload sections are written, and one of them is null.
+
+    Null means "no offload" to ZeRO. But `engine.compile()` asks only whether both keys are there, and then
+    for the device of each.
+
+    Bad:
+
+        {"train_batch_size": 8, "compile": {"deepcompile": true},
+         "zero_optimization": {"stage": 3, "offload_param": null, "offload_optimizer": null}}
+
+    Good:
+
+        {"train_batch_size": 8, "compile": {"deepcompile": true}, "zero_optimization": {"stage": 3}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "compile": {"deepcompile": true}, "zero_optimization": {"stage": 3}}
+    """
+    requires_deepcompile(ctx)
+    paths = (PARAM, OPTIMIZER)
+    nulls = [path for path in paths if ctx.has(path) and ctx.value(path) is None]
+    # The device of `offload_optimizer` is asked for only where that of `offload_param` is "cpu".
+    if all(ctx.has(path) for path in paths) and stage(ctx) in (1, 2, 3) and _stumbles(ctx, nulls):
+        names = one_of([f"`{path.rsplit('.', 1)[-1]}`" for path in nulls], "and")
+        yield ctx.at(
+            nulls[0],
+            f"`engine.compile()` asks for the device of both offload sections, and {names} is `null`",
+            help="remove the key: without it nothing is offloaded either",
+            related=[on_here()],
+            fix=Fix("remove the null sections", tuple(Remove(ctx.place(path)) for path in nulls), safe=True),
+        )
+
+
+def _stumbles(ctx: Context, nulls: list[str]) -> bool:
+    return PARAM in nulls or (OPTIMIZER in nulls and device_of(ctx, PARAM) == "cpu")
+
+
+# `compile.autoep_non_moe`, and what it does not go with.
+
+
+@rule("DSC754", effect="crashes", since="0.19.8", source=f"{_ENGINE}.compile")
+def autoep_compile_conflict(ctx: Context) -> Iterator[Finding]:
+    """`compile.autoep_non_moe` is on, with something that `engine.compile()` refuses beside it.
+
+    It compiles what surrounds AutoEP layers with plain torch.compile. That needs `expert_parallel`, and works
+    neither with DeepCompile, ZeRO stage 3, offload, tensor or sequence parallelism, nor with DeepEP.
+
+    Bad:
+
+        {"train_batch_size": 8, "compile": {"autoep_non_moe": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "compile": {"autoep_non_moe": true},
+         "expert_parallel": {"enabled": true, "autoep_size": 2}}
+
+    Bad:
+
+        {"train_batch_size": 8, "compile": {"autoep_non_moe": true, "deepcompile": true},
+         "expert_parallel": {"enabled": true, "autoep_size": 2}}
+
+    Good:
+
+        {"train_batch_size": 8, "compile": {"autoep_non_moe": true},
+         "expert_parallel": {"enabled": true, "autoep_size": 2}}
+    """
+    path = "compile.autoep_non_moe"
+    if "autoep_non_moe" not in section_of(ctx) or not ctx.on(path):
+        return
+    against = dict(_against_autoep(ctx))
+    if against:
+        yield ctx.at(
+            path,
+            f"`autoep_non_moe` is on, and `engine.compile()` refuses it {', '.join(against)}",
+            help="set `autoep_non_moe` to `false`, or change the rest",
+            related=[(f"{what} here", where) for what, where in against.items() if ctx.has(where)],
+        )
+
+
+def _against_autoep(ctx: Context) -> Iterator[tuple[str, str]]:
+    """What `autoep_non_moe` does not go with, and where it stands."""
+    if not ctx.on("expert_parallel.enabled"):
+        yield "without `expert_parallel`", "expert_parallel"
+    if ctx.on(_DEEP):
+        yield "with `deepcompile`", _DEEP
+    if stage(ctx) == 3:
+        yield "at ZeRO stage 3", "zero_optimization.stage"
+    for size, name in ((_TP, "tensor parallelism"), ("sequence_parallel_size", "sequence parallelism")):
+        value = ctx.value(size) if ctx.has(size) else 1
+        if isinstance(value, int) and value > 1:
+            yield f"with {name} of size {value}", size
+    for offload in (OPTIMIZER, PARAM):
+        if device_of(ctx, offload) != "none":
+            yield f"with offload to {quoted(device_of(ctx, offload))}", offload
+    backend = ctx.value("expert_parallel.comm_backend")
+    if backend != "comm":
+        yield f"with `comm_backend` {quoted(backend)}", "expert_parallel.comm_backend"
+
+
+# Options of DeepCompile while it is off.
+
+
+@rule("DSC755", effect="ignored", since="0.16.6", source=f"{_ENGINE}.compile")
+def compile_option_without_deepcompile(ctx: Context) -> Iterator[Finding]:
+    """An option of `compile` is set, and `deepcompile` is off.
+
+    Every key of the section but `autoep_non_moe` is for DeepCompile's passes; without them `engine.compile()`
+    is plain torch.compile.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "compile": {"offload_parameters": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3},
+         "compile": {"deepcompile": true, "offload_parameters": true}}
+    """
+    section = section_of(ctx)
+    if ctx.on(_DEEP):
+        return
+    for key in section:
+        path = f"compile.{key}"
+        known = ctx.key(path)
+        if known is None or key in ("deepcompile", "autoep_non_moe") or ctx.value(path) == known.default:
+            continue
+        yield ctx.at(
+            path,
+            f"`{key}` is {quoted(section[key])}, and has no effect while `deepcompile` is off",
+            help="set `deepcompile` to `true`, or remove it",
+            part="key",
+        )

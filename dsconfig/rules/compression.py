@@ -1,0 +1,297 @@
+"""`compression_training`: groups, shared parameters, and assertions of its pruning techniques."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import described, kind, one_of, quoted
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules._effective_values import format_place, model_format
+
+# Groups and shared parameters of the techniques.
+
+_FILE = "compression/config.py"
+_LAST = "0.19.6"
+_ROOT = "compression_training"
+_TECHNIQUES = (
+    "weight_quantization",
+    "activation_quantization",
+    "sparse_pruning",
+    "row_pruning",
+    "head_pruning",
+    "channel_pruning",
+)
+_OUTSIDE = f"{_ROOT}.shared_parameters"
+
+
+@rule(
+    "DSC931",
+    effect="rejected",
+    since="0.7.0",
+    until=_LAST,
+    source=f"{_FILE}:get_weight_quantization_different_groups",
+)
+def compression_group_not_an_object(ctx: Context) -> Iterator[Finding]:
+    """A group of a compression technique is not an object.
+
+    `different_groups` maps a name of one's own to an object with `params` and `modules`; DeepSpeed opens each
+    of them, whether the technique is on or off.
+
+    Bad:
+
+        {"train_batch_size": 8, "compression_training": {
+            "sparse_pruning": {"different_groups": {"sp1": 0.5}}}}
+
+    Good:
+
+        {"train_batch_size": 8, "compression_training": {
+            "sparse_pruning": {"different_groups": {"sp1": {"params": {"dense_ratio": 0.5}}}}}}
+    """
+    for technique in _TECHNIQUES:
+        groups = ctx.written(f"{_ROOT}.{technique}.different_groups")
+        for name, group in groups.items() if isinstance(groups, dict) else ():
+            if not isinstance(group, dict):
+                yield ctx.at(
+                    (_ROOT, technique, "different_groups", name),
+                    f"group `{name}` is {described(group)} where DeepSpeed expects an object",
+                    help="write an object with `params` and `modules`, or remove the group",
+                )
+
+
+@rule("DSC935", effect="rejected", since="0.7.0", until=_LAST, source=f"{_FILE}:get_quantize_enabled")
+def shared_parameters_outside_technique(ctx: Context) -> Iterator[Finding]:
+    """`shared_parameters` stands directly in `compression_training`, and DeepSpeed trips over it.
+
+    It belongs in one of the techniques, and has no effect outside. But DeepSpeed looks there by mistake, to
+    learn whether weights are quantised: it takes the object for that of `weight_quantization`, asserts its
+    words, and up to 0.19.2 fails on a name that no longer exists where `enabled` is true.
+
+    Bad, release 0.18.9:
+
+        {"train_batch_size": 8, "compression_training": {"shared_parameters": {"enabled": true}}}
+
+    Good, release 0.18.9:
+
+        {"train_batch_size": 8, "compression_training": {
+            "weight_quantization": {"shared_parameters": {"enabled": true}, "different_groups": {}}}}
+
+    Bad:
+
+        {"train_batch_size": 8, "compression_training": {"shared_parameters": {"rounding": "up"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "compression_training": {
+            "weight_quantization": {"shared_parameters": {"rounding": "nearest"}, "different_groups": {}}}}
+    """
+    shared = ctx.written(_OUTSIDE)
+    if shared is MISSING:
+        return
+    for key, wrong in _mistaken(shared):
+        yield ctx.at(
+            f"{_OUTSIDE}{key}",
+            f"{wrong}: outside of a technique, DeepSpeed reads it as that of `weight_quantization`",
+            help="remove it, and write it in the technique meant",
+        )
+    if isinstance(shared, dict) and shared.get("enabled") and ctx.before("0.19.3"):
+        yield ctx.at(
+            f"{_OUTSIDE}.enabled",
+            f"`{_OUTSIDE}.enabled` is {quoted(shared['enabled'])} outside of a technique, which DeepSpeed"
+            " takes for the switch of MoQ, whose code is gone",
+            help="remove `compression_training.shared_parameters`, and write them in the technique meant",
+        )
+
+
+_WORDS = {"quantization_type": ("symmetric", "asymmetric"), "rounding": ("nearest", "stochastic")}
+
+
+def _mistaken(shared: Json) -> Iterator[tuple[str, str]]:
+    """Where in the misplaced object DeepSpeed stumbles, and over what."""
+    if not isinstance(shared, dict):
+        yield "", f"`{_OUTSIDE}` is {kind(shared)} instead of an object"
+        return
+    for word, members in _WORDS.items():
+        if word in shared and shared[word] not in members:
+            yield f".{word}", f"`{_OUTSIDE}.{word}` is {quoted(shared[word])} instead of {one_of(members)}"
+    mixed = shared.get("fp16_mixed_quantize", {})
+    if not isinstance(mixed, dict):
+        yield (
+            ".fp16_mixed_quantize",
+            f"`{_OUTSIDE}.fp16_mixed_quantize` is {kind(mixed)} instead of an object",
+        )
+
+
+@rule(
+    "DSC904",
+    effect="crashes",
+    since="0.7.0",
+    until=_LAST,
+    source="runtime/engine.py:DeepSpeedEngine._configure_quantization",
+)
+def optimizer_quantizes_without_fp16(ctx: Context) -> Iterator[Finding]:
+    """Weights are quantized in the optimizer's step, and the model does not train in fp16.
+
+    Without `quantize_weight_in_forward` the optimizer quantizes, and the engine stops: "MoQ (quantize in
+    optimization step) weight quantization is only supported for FP16".
+
+    Bad:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1},
+        "compression_training": {"weight_quantization": {
+            "shared_parameters": {"enabled": true}, "different_groups": {}}}}
+
+    Good:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true}, "zero_optimization": {"stage": 1},
+        "compression_training": {"weight_quantization": {
+            "shared_parameters": {"enabled": true, "quantize_weight_in_forward": true},
+            "different_groups": {}}}}
+    """
+    shared = f"{_ROOT}.weight_quantization.shared_parameters"
+    if not ctx.on(f"{shared}.enabled") or ctx.on(f"{shared}.quantize_weight_in_forward"):
+        return
+    if model_format(ctx) != "fp16":
+        yield ctx.at(
+            f"{shared}.enabled",
+            "weights are quantized in the optimizer's step, which works in fp16 alone, and the model trains"
+            f" in {model_format(ctx)}",
+            help=f"set `{shared}.quantize_weight_in_forward` to `true`, or set `{shared}.enabled` to `false`",
+            related=format_place(ctx),
+        )
+
+
+# Head pruning and snip_momentum.
+
+_SPARSE = f"{_ROOT}.sparse_pruning.shared_parameters"
+_HEADS = f"{_ROOT}.head_pruning.shared_parameters"
+
+
+@rule(
+    "DSC932",
+    effect="rejected",
+    since="0.7.0",
+    until=_LAST,
+    source=f"{_FILE}:get_head_pruning_shared_parameters",
+)
+def head_pruning_without_num_heads(ctx: Context) -> Iterator[Finding]:
+    """Head pruning is on, and `num_heads` is not given.
+
+    DeepSpeed cannot see in a weight matrix where one head ends, so the number of heads must be said.
+
+    Bad:
+
+        {"train_batch_size": 8, "compression_training": {
+            "head_pruning": {"shared_parameters": {"enabled": true}, "different_groups": {}}}}
+
+    Good:
+
+        {"train_batch_size": 8, "compression_training": {
+            "head_pruning": {
+                "shared_parameters": {"enabled": true, "num_heads": 12}, "different_groups": {}}}}
+    """
+    if ctx.on(f"{_HEADS}.enabled") and not ctx.has(f"{_HEADS}.num_heads"):
+        yield ctx.at(
+            _HEADS,
+            "head pruning is on, but `num_heads` is not given",
+            help="add `num_heads`, the number of attention heads of a layer",
+            part="key",
+            related=[("head pruning is switched on here", f"{_HEADS}.enabled")],
+        )
+
+
+@rule(
+    "DSC933",
+    effect="rejected",
+    since="0.9.3",
+    until=_LAST,
+    source=f"{_FILE}:get_sparse_pruning_shared_parameters",
+)
+def snip_momentum_dense_ratio_out_of_bounds(ctx: Context) -> Iterator[Finding]:
+    """`dense_ratio` is not between 0 and 1, and `method` is snip_momentum.
+
+    The share of weights that stay must be greater than 0 and less than 1. DeepSpeed compares what is written:
+    true, which is 1, and numbers in quotes are refused too. It does so whether pruning is on or off.
+
+    Bad:
+
+        {"train_batch_size": 8, "compression_training": {"sparse_pruning": {
+            "shared_parameters": {"method": "snip_momentum", "dense_ratio": 10}, "different_groups": {}}}}
+
+    Good:
+
+        {"train_batch_size": 8, "compression_training": {"sparse_pruning": {
+            "shared_parameters": {"method": "snip_momentum", "dense_ratio": 0.1}, "different_groups": {}}}}
+    """
+    path = f"{_SPARSE}.dense_ratio"
+    if ctx.value(f"{_SPARSE}.method") != "snip_momentum" or not ctx.has(path):
+        return
+    ratio = ctx.value(path)
+    if not _holds(lambda: 0 < ratio < 1):
+        yield ctx.at(
+            path,
+            f"`dense_ratio` is {quoted(ratio)}, but snip_momentum needs a number above 0 and below 1",
+            help="give the share of weights that stay, for example `0.1`",
+            related=[("the method is chosen here", f"{_SPARSE}.method")],
+        )
+
+
+@rule(
+    "DSC934",
+    effect="rejected",
+    since="0.9.3",
+    until=_LAST,
+    source=f"{_FILE}:get_sparse_pruning_shared_parameters",
+)
+def snip_momentum_ends_before_it_begins(ctx: Context) -> Iterator[Finding]:
+    """`schedule_offset_end` lies before `schedule_offset`, and `method` is snip_momentum.
+
+    Left out, `schedule_offset` is 1000 and the end is the same step, so an end alone must be at least 1000.
+
+    Bad:
+
+        {"train_batch_size": 8, "compression_training": {"sparse_pruning": {
+            "shared_parameters": {"method": "snip_momentum", "schedule_offset_end": 500},
+            "different_groups": {}}}}
+
+    Good:
+
+        {"train_batch_size": 8, "compression_training": {"sparse_pruning": {
+            "shared_parameters": {
+                "method": "snip_momentum", "schedule_offset": 100, "schedule_offset_end": 500},
+            "different_groups": {}}}}
+    """
+    if ctx.value(f"{_SPARSE}.method") != "snip_momentum":
+        return
+    first, last = f"{_SPARSE}.schedule_offset", f"{_SPARSE}.schedule_offset_end"
+    begin = ctx.value(first)
+    end = ctx.value(last) if ctx.has(last) else begin
+    if _holds(lambda: begin <= end):
+        return
+    relation = "comes before" if _holds(lambda: end < begin) else "cannot be compared with"
+    wrong = last if ctx.has(last) else first
+    yield ctx.at(
+        wrong,
+        f"`schedule_offset_end`, {quoted(end)}, {relation} `{first}`, {quoted(begin)}"
+        + ("" if ctx.has(first) else ", its default"),
+        help=_order(begin, end, first, last),
+        related=[("pruning begins here", first)] if wrong is last else (),
+    )
+
+
+def _order(begin: Json, end: Json, first: str, last: str) -> str:
+    """What brings the two in order: an integer beside one that is there, else two."""
+    if isinstance(begin, int):
+        return f"set `{last}` to an integer of at least {begin}"
+    if isinstance(end, int):
+        return f"set `{first}` to an integer of at most {end}"
+    return f"set `{first}` to an integer and set `{last}` to an integer that is no less"
+
+
+def _holds(condition: Json) -> bool:
+    """Whether what DeepSpeed asserts is true; a comparison that Python refuses is not."""
+    try:
+        return bool(condition())
+    except TypeError:
+        return False

@@ -1,1 +1,0 @@
-"""`compression_training`: what its techniques assert while the config is loaded."""

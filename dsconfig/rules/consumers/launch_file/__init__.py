@@ -1,1 +1,0 @@
-"""The file that `accelerate launch` reads, and its block `deepspeed_config`."""

@@ -1,0 +1,206 @@
+"""Top-level keys of the engine: gradient clipping, progress lines and the vocabulary size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dsconfig.core.diagnostic import Fix, Operation, Remove, Set
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import described, quoted
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules._numbers import division, is_integer, is_number
+
+# Gradient clipping.
+
+_STEP = "runtime/engine.py:DeepSpeedEngine._take_model_step"
+_CLIPPING = "gradient_clipping"
+_NORM = "optimizer.params.max_grad_norm"
+
+
+@rule("DSC981", effect="ignored", source=_STEP)
+def negative_gradient_clipping(ctx: Context) -> Iterator[Finding]:
+    """`gradient_clipping` is negative, which clips nothing.
+
+    The engine clips where the value is greater than 0.
+
+    Bad:
+
+        {"train_batch_size": 8, "gradient_clipping": -1}
+
+    Good:
+
+        {"train_batch_size": 8, "gradient_clipping": 0}
+
+    Fixed:
+
+        {"train_batch_size": 8, "gradient_clipping": 0}
+    """
+    value = ctx.written(_CLIPPING)
+    if isinstance(value, int | float) and value < 0:
+        yield ctx.at(
+            _CLIPPING,
+            f"`{_CLIPPING}` is {quoted(value)}, and only a norm above 0 is clipped to: nothing is clipped",
+            help="write 0 to clip nothing, or a number greater than 0, the norm to clip to",
+            fix=Fix("write 0", (Set((_CLIPPING,), 0),)),
+        )
+
+
+@rule(
+    "DSC982",
+    effect="crashes",
+    since="0.3.0",
+    source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer",
+)
+def max_grad_norm_beside_optimizer(ctx: Context) -> Iterator[Finding]:
+    """`max_grad_norm` stands in `optimizer.params`.
+
+    The engine refuses it beside every type of optimizer, whatever its value, and says "is not supported as an
+    optimizer parameter"; clipping is `gradient_clipping`, at the top level.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001, "max_grad_norm": 1.0}}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+        "gradient_clipping": 1.0}
+
+    Fixed:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+        "gradient_clipping": 1.0}
+    """
+    if not isinstance(ctx.written("optimizer.params"), dict) or not ctx.has(_NORM):
+        return
+    norm = ctx.written(_NORM)
+    if not isinstance(norm, int | float):  # the config is refused for it: DSC503
+        return
+    taken = ctx.has(_CLIPPING)
+    usable = is_number(norm) and norm >= 0
+    operations: tuple[Operation, ...] = (Remove(ctx.place(_NORM)),)
+    if not taken and usable:
+        operations = (*operations, Set((_CLIPPING,), norm))
+    yield ctx.at(
+        _NORM,
+        f"`max_grad_norm` is not a parameter of an optimizer: the engine refuses it, {quoted(norm)} or "
+        "anything else",
+        help=f"remove it: `{_CLIPPING}` is set already"
+        if taken
+        else f"move it to `{_CLIPPING}`, at the top level",
+        part="key",
+        related=[(f"`{_CLIPPING}` is set here", _CLIPPING)] if taken else [],
+        fix=Fix(
+            "remove it" if taken else f"move it to `{_CLIPPING}`",
+            operations,
+            safe=ctx.written(_CLIPPING) == norm if taken else usable,
+        )
+        if taken or usable
+        else None,
+    )
+
+
+# Progress lines.
+
+_PRINT = "steps_per_print"
+
+
+@rule("DSC980", effect="crashes", source=_STEP)
+def steps_per_print_zero(ctx: Context) -> Iterator[Finding]:
+    """`steps_per_print` is 0.
+
+    The engine divides the number of the step by it, and the first step ends in a ZeroDivisionError. To have
+    no progress lines, write null (0.15.2 and later, where it is the default) or a large number.
+
+    Bad:
+
+        {"train_batch_size": 8, "steps_per_print": 0}
+
+    Good:
+
+        {"train_batch_size": 8, "steps_per_print": 100}
+
+    Fixed:
+
+        {"train_batch_size": 8}
+    """
+    if ctx.has(_PRINT) and ctx.value(_PRINT) == 0:
+        off = ctx.since("0.15.2")
+        yield ctx.at(
+            _PRINT,
+            f"`{_PRINT}` is {quoted(ctx.value(_PRINT))}, and the engine divides each step's number by it",
+            help="write `null`, or remove the key, for no progress lines"
+            if off
+            else "give a large number for hardly any progress lines",
+            fix=Fix("remove the key: no progress lines", (Remove((_PRINT,)),)) if off else None,
+        )
+
+
+# `vocabulary_size`, which serves a warning alone.
+
+_VOCABULARY = "vocabulary_size"
+_ALIGNMENT = 8
+
+
+@rule("DSC902", effect="rejected", source="runtime/config.py:DeepSpeedConfig._do_warning_check")
+def vocabulary_size_not_a_number(ctx: Context) -> Iterator[Finding]:
+    """`vocabulary_size` is nothing that has a remainder.
+
+    DeepSpeed only wants to warn where the size is not a multiple of 8, but calculates with the value as it is
+    written.
+
+    Bad:
+
+        {"train_batch_size": 8, "vocabulary_size": "50257"}
+
+    Good:
+
+        {"train_batch_size": 8, "vocabulary_size": 50264}
+    """
+    value = ctx.written("vocabulary_size")
+    if value is not MISSING and value and not _has_remainder(value):
+        yield ctx.at(
+            "vocabulary_size",
+            f"`vocabulary_size` is {described(value)} and DeepSpeed divides it by 8",
+            help="give an integer, or remove the key: it only serves a warning",
+        )
+
+
+def _has_remainder(value: Json) -> bool:
+    """Whether `value % 8` works: for numbers, and for strings into which a single number can be formatted."""
+    if isinstance(value, int | float):
+        return True
+    if not isinstance(value, str) or "%" not in value or re.search(r"\d{6}", value):
+        return False
+    try:
+        value % 8
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+@rule("DSC988", effect="wasteful", source="runtime/config.py:DeepSpeedConfig._do_warning_check")
+def vocabulary_not_aligned(ctx: Context) -> Iterator[Finding]:
+    """`vocabulary_size` is not a multiple of 8.
+
+    Tensor cores want it to be one. DeepSpeed uses the key for this warning alone.
+
+    Bad:
+
+        {"train_batch_size": 8, "vocabulary_size": 50257}
+
+    Good:
+
+        {"train_batch_size": 8, "vocabulary_size": 50264}
+    """
+    size = ctx.written(_VOCABULARY)
+    if is_integer(size) and size % _ALIGNMENT:
+        up = -(-size // _ALIGNMENT) * _ALIGNMENT
+        yield ctx.at(
+            _VOCABULARY,
+            f"`{_VOCABULARY}` {size} is not a multiple of {_ALIGNMENT}, which tensor cores would like: "
+            f"{division(size, _ALIGNMENT)}",
+            help=f"pad the vocabulary to {up}",
+        )

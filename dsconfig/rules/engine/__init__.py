@@ -1,1 +1,0 @@
-"""Keys at the top level that the engine itself reads: clipping, progress lines, the vocabulary."""

@@ -1,0 +1,296 @@
+"""Expert parallelism (AutoEP): values of the section, and sizes of expert-parallel groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import expected, kind, one_of, quoted
+from dsconfig.evaluation.context import Context, Finding, SkipRule
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules._batch_triplet import divisors
+from dsconfig.rules._fixes import removal
+from dsconfig.rules._numbers import division
+from dsconfig.rules._suggest_section import named
+
+# The `expert_parallel` section, where it is on.
+
+EP = "expert_parallel"
+TP = "tensor_parallel.autotp_size"
+
+
+def requires_autoep(ctx: Context) -> None:
+    """Go on only where AutoEP is switched on.
+
+    Raises:
+        SkipRule: it is not.
+    """
+    if EP not in ctx.data or not isinstance(ctx.data[EP], dict) or not ctx.on(f"{EP}.enabled"):
+        raise SkipRule
+
+
+def on_here() -> tuple[str, str]:
+    """The switch, as a related place."""
+    return "expert parallelism is switched on here", f"{EP}.enabled"
+
+
+def value_of(ctx: Context, key: str) -> Json:
+    """The value of a key of the section."""
+    return ctx.value(f"{EP}.{key}")
+
+
+def bad_integer(value: Json, least: int) -> bool:
+    """Whether the engine refuses the value as a size."""
+    return not isinstance(value, int) or value < least
+
+
+def tensor_parallel_size(ctx: Context) -> int:
+    """Ranks that share each layer, 1 where AutoTP is off."""
+    size = ctx.value(TP)
+    return max(size, 1) if isinstance(size, int) else 1
+
+
+# Values that the engine refuses as it starts.
+
+_VALIDATE = "module_inject/auto_ep_config.py:validate_autoep_config"
+
+
+@rule(
+    "DSC702", effect="rejected", since="0.19.2", source="module_inject/auto_ep_config.py:parse_autoep_config"
+)
+def load_balance_coeff_given(ctx: Context) -> Iterator[Finding]:
+    """`expert_parallel.load_balance_coeff` holds a value.
+
+    The key is reserved: DeepSpeed refuses anything but null there, even while expert parallelism is off.
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "load_balance_coeff": 0.001}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true}}
+    """
+    path = "expert_parallel.load_balance_coeff"
+    value = ctx.value(path)
+    if value is not None:
+        yield ctx.at(
+            path,
+            f"`load_balance_coeff` is {quoted(value)}, but DeepSpeed reserves the key and takes only `null`",
+            help="remove it",
+            fix=removal(("expert_parallel", "load_balance_coeff")),
+        )
+
+
+_WORDS = (
+    "preset_model",
+    "score_apply",
+    "combine_impl",
+    "row_weighting_impl",
+    "gate_up_impl",
+    "comm_backend",
+    "score_func",
+    "expert_activation",
+)
+_SIZES = ("autoep_size", "comm_num_sm", "comm_qp_margin", "comm_max_tokens_per_rank")
+_GROUPS = ("num_expert_groups", "num_limited_groups")
+_SWITCHES = ("validate_folding_routing", "async_split_plan", "has_shared_experts")
+_DIRECT = (
+    "expert_w1",
+    "expert_w2",
+    "expert_w3",
+    "num_experts_attr",
+    "top_k_attr",
+    "router_pattern",
+    "expert_pattern",
+    "shared_experts_pattern",
+    "shared_experts_gate_pattern",
+)
+"""Names of attributes of one object, so that a dot in them leads nowhere."""
+
+
+def _wrong(ctx: Context, key: str) -> tuple[str, str] | None:
+    """What is wrong with a key, and what it takes; None where the engine accepts it."""
+    value = ctx.written(f"{EP}.{key}")
+    if key in _SIZES:
+        least = 0 if key in ("comm_qp_margin", "comm_max_tokens_per_rank") else 1
+        return ("", f"an integer of at least {least}") if bad_integer(value, least) else None
+    if key in _GROUPS:
+        few = isinstance(value, int | float) and value < 1
+        return ("", "an integer of at least 1, or `null`") if few or isinstance(value, str) else None
+    if key in _SWITCHES:
+        fine = isinstance(value, bool) or (value is None and key == "has_shared_experts")
+        return None if fine else ("", "`true` or `false`")
+    if key in _DIRECT and value is not None:
+        if not isinstance(value, str) or not value:
+            return "", "the name of an attribute"
+        return (" with a dot", "the name of a direct attribute, without dots") if "." in value else None
+    if key == "routed_scaling_factor" and value != "auto" and not isinstance(value, int | float):
+        return "", 'a number or `"auto"`'
+    return None
+
+
+@rule("DSC730", effect="crashes", since="0.19.2", source=_VALIDATE)
+def unsupported_expert_parallel_value(ctx: Context) -> Iterator[Finding]:
+    """A key of `expert_parallel` has a value that the engine refuses when it starts.
+
+    DeepSpeed reads the section without looking at it, and checks words, sizes, switches and names of
+    attributes when the engine is made, and then only if `enabled` is true. Nothing is converted: `1.0` and
+    `"2"` are not sizes.
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "score_func": "relu"}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "score_func": "sigmoid"}}
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "expert_w1": "experts.gate"}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "expert_w1": "gate_proj"}}
+    """
+    requires_autoep(ctx)
+    for event in ctx.walk.refused:
+        word = event.path[-1]
+        if event.path[0] == EP and word in _WORDS:
+            yield _refused(ctx, str(word), "", expected(event.verdict.expected))
+    for word in ctx.data[EP]:
+        wrong = _wrong(ctx, word) if ctx.key(f"{EP}.{word}") else None
+        if wrong:
+            yield _refused(ctx, word, *wrong)
+
+
+def _refused(ctx: Context, word: str, how: str, takes: str) -> Finding:
+    value = ctx.written(f"{EP}.{word}")
+    shown = quoted(value) if value is None or isinstance(value, str) else f"{kind(value)}, {quoted(value)}"
+    return ctx.at(
+        f"{EP}.{word}",
+        f"{named((EP, word))} is {shown}{how}, and the engine takes {takes}",
+        help=f"give {takes}",
+        related=[on_here()],
+    )
+
+
+# Sizes of expert-parallel groups.
+
+_FOLDING = "module_inject/auto_ep_folding.py"
+
+
+@rule("DSC731", effect="crashes", since="0.19.2", source=f"{_FOLDING}:build_folding_spec")
+def expert_parallel_size_misfit(ctx: Context) -> Iterator[Finding]:
+    """The ranks cannot be shared out to groups of `autoep_size`.
+
+    Every group of experts takes `autoep_size` × `expert_tensor_parallel_size` ranks, and these have to divide
+    the ranks of a pipeline stage; so they divide the world size too. The second factor is reserved: nothing
+    but 1 works.
+
+    Bad, world size 6:
+
+        {"train_batch_size": 12, "expert_parallel": {"enabled": true, "autoep_size": 4}}
+
+    Good, world size 6:
+
+        {"train_batch_size": 12, "expert_parallel": {"enabled": true, "autoep_size": 3}}
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "expert_tensor_parallel_size": 2}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "expert_tensor_parallel_size": 1}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true}}
+    """
+    requires_autoep(ctx)
+    size = value_of(ctx, "autoep_size")
+    reserved = value_of(ctx, "expert_tensor_parallel_size") if ctx.since("0.19.3") else 1
+    if type(reserved) is not int or reserved != 1:
+        yield ctx.at(
+            f"{EP}.expert_tensor_parallel_size",
+            f"`expert_tensor_parallel_size` is {quoted(reserved)}, but it is reserved: the engine takes only "
+            "`1`",
+            help="remove it",
+            related=[on_here()],
+            fix=removal((EP, "expert_tensor_parallel_size")),
+        )
+    elif ctx.world_size and not bad_integer(size, 1) and ctx.world_size % size:
+        yield ctx.at(
+            f"{EP}.autoep_size",
+            f"`autoep_size` {quoted(size)} does not divide the world size {ctx.world_size}: "
+            f"{division(ctx.world_size, size)}",
+            help=f"use one of {one_of(divisors(ctx.world_size))}, or another number of ranks",
+        )
+
+
+@rule("DSC733", effect="crashes", since="0.19.2", source=_VALIDATE)
+def more_limited_groups_than_groups(ctx: Context) -> Iterator[Finding]:
+    """A token may choose from more groups of experts than there are.
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {
+            "enabled": true, "num_expert_groups": 2, "num_limited_groups": 4}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {
+            "enabled": true, "num_expert_groups": 4, "num_limited_groups": 2}}
+    """
+    requires_autoep(ctx)
+    groups, limited = (value_of(ctx, key) for key in _GROUPS)
+    numbers = isinstance(groups, int | float) and isinstance(limited, int | float)
+    if numbers and groups >= 1 and limited > groups:
+        yield ctx.at(
+            f"{EP}.num_limited_groups",
+            f"`num_limited_groups` {quoted(limited)} is more than `num_expert_groups` {quoted(groups)}",
+            help=f"give at most {quoted(groups)}",
+            related=[("there are this many groups", f"{EP}.num_expert_groups")],
+        )
+
+
+@rule("DSC737", effect="wasteful", since="0.19.2", source=_VALIDATE)
+def expert_parallel_of_size_one(ctx: Context) -> Iterator[Finding]:
+    """Expert parallelism is on, and `autoep_size` is 1.
+
+    The MoE layers are replaced, but every rank keeps all experts: no memory is saved.
+
+    Bad:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "expert_parallel": {"enabled": true, "autoep_size": 4}}
+    """
+    requires_autoep(ctx)
+    if value_of(ctx, "autoep_size") == 1 and tensor_parallel_size(ctx) <= 1:
+        yield ctx.at(
+            f"{EP}.autoep_size",
+            "`autoep_size` is `1`"
+            + ("" if ctx.has(f"{EP}.autoep_size") else ", its default,")
+            + " and every rank keeps all experts",
+            help=_larger(ctx.world_size),
+            related=[on_here()],
+        )
+
+
+def _larger(ranks: int | None) -> str:
+    """The sizes that leave a rank fewer experts; one rank alone has none to share with."""
+    if ranks is None:
+        return "give a number greater than 1 that divides both the experts and the ranks"
+    sizes = [size for size in divisors(ranks) if size > 1]
+    if not sizes:
+        return f"set `{EP}.enabled` to `false`; one rank has nobody to share them with"
+    return f"use {one_of(sizes[:12])}; it must divide the number of experts too"

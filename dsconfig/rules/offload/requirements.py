@@ -1,0 +1,571 @@
+"""Offloading: the ZeRO stage, device and optimizer that it requires, and SuperOffload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.core.diagnostic import Fix, Set
+from dsconfig.core.json_types import NamedTuple
+from dsconfig.core.wording import one_of, quoted
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import Absent, Condition, Counts, Is, Less, Needed, rule
+from dsconfig.rules._built_class import known_names, names_a_class
+from dsconfig.rules._effective_values import (
+    OPTIMIZER,
+    PARAM,
+    ZERO,
+    asked_for,
+    device,
+    device_place,
+    stage,
+    stage_place,
+    stage_set_here,
+    stage_words,
+)
+from dsconfig.rules._fixes import differs_from_default, removal
+
+# Offloading that the stage at hand does not do, or does otherwise.
+
+_WRAP = "runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer"
+
+
+@rule(
+    "DSC422",
+    effect="rejected",
+    since="0.15.0",
+    source="runtime/zero/config.py:DeepSpeedZeroConfig.offload_ratio_check",
+    conditions=(
+        Condition(
+            "ZeroOptimization",
+            (Counts("stage", (0, 1, 2)), Less("offload_optimizer.ratio", 1)),
+            Absent("offload_optimizer.ratio", "a `ratio` below 1 needs ZeRO stage 3"),
+        ),
+    ),
+)
+def partial_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
+    """`offload_optimizer.ratio` is below 1, and the stage is not 3.
+
+    Only stage 3 can leave part of the optimizer on the GPU. DeepSpeed refuses the file even where the device
+    is "none". From 0.12.3 to 0.14.5 the ratio had no effect at the other stages.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu",
+        "ratio": 0.5}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu",
+        "ratio": 0.5}}}
+    """
+    path = "zero_optimization.offload_optimizer.ratio"
+    if ctx.has(path) and ctx.value(path) < 1 and stage(ctx) != 3:
+        yield ctx.at(
+            path,
+            f"`ratio` is {quoted(ctx.written(path))}, but partial offload needs ZeRO stage 3, and"
+            f" {stage_words(ctx)}",
+            help="use stage 3, or remove `ratio` to offload all of the optimizer",
+            related=[("the stage is set here", stage_place(ctx))],
+            fix=removal(ctx.place(path)),
+        )
+
+
+@rule("DSC423", effect="rejected", until="0.3.10", source="runtime/config.py:DeepSpeedConfig._do_error_check")
+def cpu_offload_outside_stage_2(ctx: Context) -> Iterator[Finding]:
+    """`cpu_offload` is true, and the stage is not 2.
+
+    Bad:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true},
+        "zero_optimization": {"stage": 1, "cpu_offload": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true},
+        "zero_optimization": {"stage": 2, "cpu_offload": true}}
+    """
+    path = "zero_optimization.cpu_offload"
+    if ctx.value(path) is True and stage(ctx) > 0 and stage(ctx) != 2:
+        yield ctx.at(
+            path,
+            f"`cpu_offload` works at stage 2 alone, but {stage_words(ctx)}",
+            help="use stage 2, or remove `cpu_offload`",
+            related=[("the stage is set here", stage_place(ctx))],
+        )
+
+
+@rule(
+    "DSC432",
+    effect="ignored",
+    source=_WRAP,
+    conditions=(
+        Condition(
+            "ZeroOptimization",
+            (Is("stage", (0, 1, 2)), Is("offload_param.device", ("cpu", "nvme"))),
+            Absent("offload_param", "`offload_param` has no effect: only stage 3 offloads parameters"),
+        ),
+    ),
+)
+def parameter_offload_below_stage_3(ctx: Context) -> Iterator[Finding]:
+    """`offload_param` moves parameters off the GPU, and the stage is below 3.
+
+    Below stage 3 every rank holds all parameters, and nothing looks at the section: they stay on the GPU.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}}
+    """
+    if not isinstance(ctx.value(ZERO), dict) or not ctx.has(f"{ZERO}.stage"):
+        return
+    home = device(ctx, PARAM)
+    if home != "none" and stage(ctx) < 3:
+        place = PARAM if ctx.has(PARAM) else device_place(ctx, PARAM)
+        yield ctx.at(
+            place,
+            f"`{ctx.place(place)[-1]}` has no effect: only stage 3 offloads parameters, and"
+            f" {stage_words(ctx)}",
+            # Before 0.6.6 stage 3 wants the optimizer offloaded too (DSC419).
+            help="remove it"
+            if ctx.before("0.6.6") and not asked_for(ctx, OPTIMIZER)
+            else "use stage 3, or remove it",
+            part="key",
+            related=stage_set_here(ctx),
+            fix=removal(ctx.place(place)),
+        )
+
+
+@rule(
+    "DSC460",
+    effect="ignored",
+    source="ops/adam/cpu_adam.py:DeepSpeedCPUAdam.step",
+    conditions=(
+        Condition(
+            "ZeroOptimization",
+            (Is("stage", (0,)), Is("offload_optimizer.device", ("cpu", "nvme"))),
+            Absent(
+                "offload_optimizer", "nothing is offloaded at stage 0, and the CPU optimizer fails on a GPU"
+            ),
+        ),
+    ),
+)
+def optimizer_offload_without_zero(ctx: Context) -> Iterator[Finding]:
+    """`offload_optimizer` moves optimizer state off the GPU, and ZeRO is off.
+
+    DeepSpeed picks its CPU optimizer all the same, and nothing moves parameters or gradients to it. On a GPU
+    its first step then fails: "CPUAdam param is on cuda:0 and must be 'cpu'".
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 0, "offload_optimizer": {"device": "cpu"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 0}}
+    """
+    if not isinstance(ctx.value(ZERO), dict) or not ctx.has(f"{ZERO}.stage") or stage(ctx) > 0:
+        return
+    if (home := device(ctx, OPTIMIZER)) != "none":
+        place = OPTIMIZER if ctx.has(OPTIMIZER) else device_place(ctx, OPTIMIZER)
+        word = ctx.place(place)[-1]
+        yield ctx.at(
+            place,
+            f"`{word}` asks for {home} and nothing is offloaded at stage 0; DeepSpeed still takes its CPU"
+            " optimizer, which fails on tensors of a GPU",
+            help="use stage 1, 2 or 3, or remove it",
+            part="key",
+            related=stage_set_here(ctx),
+            fix=removal(ctx.place(place)),
+        )
+
+
+@rule(
+    "DSC461",
+    effect="altered",
+    since="0.7.0",
+    source="runtime/zero/stage_1_and_2.py:DeepSpeedZeroOptimizer.__init__",
+)
+def nvme_below_stage_3(ctx: Context) -> Iterator[Finding]:
+    """`offload_optimizer` names NVMe at stage 1 or 2.
+
+    These stages tell only "none" from the rest: the state goes to host memory, and the NVMe drive stays
+    unused.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "nvme",
+        "nvme_path": "/nvme"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme",
+        "nvme_path": "/nvme"}}}
+    """
+    if ctx.has(OPTIMIZER) and device(ctx, OPTIMIZER) == "nvme" and stage(ctx) in (1, 2):
+        path = f"{OPTIMIZER}.device"
+        yield ctx.at(
+            path,
+            f'`{path}` is `"nvme"` and counts as `"cpu"`: only stage 3 offloads to NVMe, and'
+            f" {stage_words(ctx)}",
+            help='use stage 3, or write `"cpu"`',
+            related=stage_set_here(ctx),
+            fix=Fix('replace by `"cpu"`', (Set(ctx.place(path), "cpu"),)),
+        )
+
+
+@rule(
+    "DSC419",
+    effect="crashes",
+    since="0.3.12",
+    until="0.6.5",
+    source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__, _configure_offloading",
+)
+def parameter_offload_alone(ctx: Context) -> Iterator[Finding]:
+    """Parameters are offloaded, and the optimizer is not, which stage 3 refuses before 0.6.6.
+
+    The config is accepted, and the engine stops: "parameter offload is only available with optimizer state
+    offload".
+
+    Bad:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true},
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "fp16": {"enabled": true}, "zero_optimization": {"stage": 3,
+        "offload_param": {"device": "cpu"}, "offload_optimizer": {"device": "cpu"}}}
+    """
+    if stage(ctx) != 3 or device(ctx, PARAM) == "none" or asked_for(ctx, OPTIMIZER):
+        return
+    if ctx.before("0.3.15"):
+        added, fix = f"`{ZERO}.cpu_offload` to `true`", Set((ZERO, "cpu_offload"), True)
+    else:
+        added = f'`{OPTIMIZER}.device` to `"cpu"`'
+        fix = Set((ZERO, "offload_optimizer"), {"device": "cpu"})
+    yield ctx.at(
+        device_place(ctx, PARAM),
+        "parameters are offloaded and the optimizer is not, which stage 3 takes from 0.6.6 on, not in"
+        f" {ctx.release_name}",
+        help=f"set {added}, or upgrade DeepSpeed to 0.6.6 or later",
+        related=stage_set_here(ctx),
+        fix=Fix("offload the optimizer too", (fix,)),
+    )
+
+
+# Offload sections that do not say `device`.
+
+_CONFIG = "runtime/zero/offload_config.py"
+
+
+@rule(
+    "DSC421",
+    effect="rejected",
+    since="0.5.7",
+    until="0.6.7",
+    source=f"{_CONFIG}:get_offload_param_config",
+)
+def offload_without_device(ctx: Context) -> Iterator[Finding]:
+    """An offload section does not say `device`.
+
+    Earlier releases took "cpu" then, later ones take "none"; these refuse the section.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"pin_memory": true}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu",
+        "pin_memory": true}}}
+    """
+    for path in (PARAM, OPTIMIZER):
+        section = ctx.value(path)
+        if isinstance(section, dict) and "device" not in section:
+            yield _without_device(ctx, path, f"which DeepSpeed {ctx.release_name} demands")
+
+
+def _without_device(ctx: Context, section: str, so: str) -> Finding:
+    return ctx.at(
+        section,
+        f"`{section.rpartition('.')[2]}` has no `device`, {so}",
+        help='add `"device": "cpu"`, add `"device": "nvme"` and `nvme_path`, or remove the section',
+        part="key",
+        fix=Fix('add `"device": "cpu"`', (Set((*ctx.place(section), "device"), "cpu"),)),
+    ).lacking(ctx.place(f"{section}.device"))
+
+
+@rule(
+    "DSC463",
+    effect="ignored",
+    since="0.7.0",
+    source=_CONFIG,
+    conditions=tuple(
+        Condition(section, (), Needed("device")) for section in ("OffloadParam", "OffloadOptimizer")
+    ),
+)
+def device_left_out(ctx: Context) -> Iterator[Finding]:
+    """An offload section has no `device`, and the default is "none".
+
+    Nothing is offloaded, whatever else the section says. The first releases took "cpu" instead.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"pin_memory": true}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu",
+        "pin_memory": true}}}
+    """
+    for section in (PARAM, OPTIMIZER):
+        if isinstance(ctx.value(section), dict) and not ctx.has(f"{section}.device"):
+            yield _without_device(ctx, section, 'and the default is `"none"`: nothing is offloaded')
+
+
+# The optimizer that the config names, as the rules of offloading see it.
+
+
+def type_of(ctx: Context) -> str:
+    """The optimizer that the config names, in lower case; empty where it names none."""
+    kind = ctx.value("optimizer.type")
+    return kind.lower() if isinstance(kind, str) else ""
+
+
+def asks_for_torch_adam(ctx: Context) -> bool:
+    """Whether torch's own Adam is asked for."""
+    params = ctx.written("optimizer.params")
+    return isinstance(params, dict) and bool(params.get("torch_adam"))
+
+
+# Which optimizers work well with offloading and partial offloading.
+
+
+@rule(
+    "DSC466",
+    effect="crashes",
+    since="0.12.3",
+    source="runtime/zero/stage3.py:DeepSpeedZeroOptimizer_Stage3.__init__",
+)
+def partial_offload_without_cpu_adam(ctx: Context) -> Iterator[Finding]:
+    """`offload_optimizer.ratio` is below 1, and the optimizer is not DeepSpeed's Adam for the CPU.
+
+    Only that one has a twin for the part that stays on the GPU: "Hybrid Optimizer Only Supports
+    DeepSpeedCPUAdam". It is taken for `Adam` and `AdamW` without `torch_adam`, unless ZenFlow is on.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "Adagrad"}, "zero_optimization": {"stage": 3,
+        "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 3,
+        "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "optimizer": {"type": "Adagrad"}, "zero_optimization": {"stage": 3,
+        "offload_optimizer": {"device": "cpu"}}}
+    """
+    path = f"{OPTIMIZER}.ratio"
+    if not ctx.has(path) or ctx.value(path) == 1 or not type_of(ctx):
+        return
+    if stage(ctx) == 3 and device(ctx, OPTIMIZER) != "none" and (other := _other_than_cpu_adam(ctx)):
+        yield ctx.at(
+            path,
+            f"`ratio` is {quoted(ctx.written(path))}, but partial offload needs DeepSpeed's CPU Adam,"
+            f" and {other.says}",
+            help=f"{other.way}remove `ratio` to offload all of the optimizer",
+            related=[("the optimizer is chosen here", "optimizer.type")],
+            fix=removal(ctx.place(path)),
+        )
+
+
+class _Other(NamedTuple):
+    """What takes the place of DeepSpeed's CPU Adam, and the beginning of what to do about it."""
+
+    says: str
+    way: str = ""
+
+
+def _other_than_cpu_adam(ctx: Context) -> _Other | None:
+    if type_of(ctx) not in ("adam", "adamw"):
+        name = ctx.value("optimizer.type")
+        return _Other(f"the optimizer is `{name}`", 'set `optimizer.type` to `"AdamW"`, or ')
+    if asks_for_torch_adam(ctx):
+        return _Other("`torch_adam` takes torch's", "remove `optimizer.params.torch_adam`, or ")
+    return _Other("ZenFlow takes its own") if ctx.value(f"{ZERO}.zenflow") is not None else None
+
+
+def _on_the_cpu(ctx: Context) -> list[str]:
+    """The optimizers that DeepSpeed has for the CPU."""
+    return [name for name in known_names(ctx, "Optimizer") if name in ("AdamW", "Adagrad", "Lion")]
+
+
+_OF_DEEPSPEED = frozenset(
+    {
+        "adam",
+        "adamw",
+        "adagrad",
+        "lion",
+        "lamb",
+        "onebitadam",
+        "onebitlamb",
+        "zerooneadam",
+        "muadam",
+        "muadamw",
+        "musgd",
+        "muon",
+    }
+)
+
+
+@rule(
+    "DSC469",
+    effect="wasteful",
+    since="0.3.15",
+    source="runtime/engine.py:DeepSpeedEngine._configure_basic_optimizer",
+)
+def offload_to_torch_optimizer(ctx: Context) -> Iterator[Finding]:
+    """The optimizer is offloaded, and torch's own does the update on the CPU.
+
+    DeepSpeed has fast ones for the CPU: `Adam` and `AdamW` without `torch_adam`, `Adagrad` and `Lion`. Any
+    other updates the offloaded state with torch's general code, which takes many times as long.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"torch_adam": true}},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+    """
+    kind = type_of(ctx)
+    if not kind or device(ctx, OPTIMIZER) == "none" or stage(ctx) < 1:
+        return
+    if not names_a_class("Optimizer", ctx.value("optimizer.type")):  # then nothing is built
+        return
+    torch_adam = kind in ("adam", "adamw") and asks_for_torch_adam(ctx)
+    if torch_adam or kind not in _OF_DEEPSPEED:
+        name = ctx.value("optimizer.type")
+        said = (
+            f"`torch_adam` makes it torch's `{name}`"
+            if torch_adam
+            else f"DeepSpeed has no `{name}` for the CPU, so torch's own does the update"
+        )
+        yield ctx.at(
+            ("optimizer", "params", "torch_adam") if torch_adam else "optimizer.type",
+            f"the optimizer is offloaded, and {said}: far slower there than DeepSpeed's own",
+            help="remove `torch_adam`" if torch_adam else f"write {one_of(_on_the_cpu(ctx))}",
+            related=[("the optimizer is offloaded here", device_place(ctx, OPTIMIZER))],
+            fix=removal(("optimizer", "params", "torch_adam")) if torch_adam else None,
+        )
+
+
+# SuperOffload: the stage and the optimizer that it requires.
+
+_SUPER = f"{OPTIMIZER}.super_offload"
+
+
+@rule(
+    "DSC467",
+    effect="ignored",
+    since="0.18.0",
+    source="runtime/engine.py:DeepSpeedEngine._configure_zero_optimizer",
+)
+def super_offload_out_of_use(ctx: Context) -> Iterator[Finding]:
+    """`super_offload` below stage 3, or `cpuadam_cores_perc` without it.
+
+    SuperOffload is an optimizer of stage 3, and the only one that looks at `cpuadam_cores_perc`.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu",
+        "super_offload": true}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu",
+        "super_offload": true, "cpuadam_cores_perc": 0.9}}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}
+    """
+    cores = f"{OPTIMIZER}.cpuadam_cores_perc"
+    asked = ctx.has(_SUPER) and ctx.on(_SUPER)
+    if asked and stage(ctx) < 3:
+        yield ctx.at(
+            _SUPER,
+            f"`super_offload` has no effect: it works at stage 3 alone, and {stage_words(ctx)}",
+            help="use stage 3, or remove it",
+            related=stage_set_here(ctx),
+            fix=removal(ctx.place(_SUPER)),
+        )
+    elif not asked and differs_from_default(ctx, cores):
+        yield ctx.at(
+            cores,
+            "`cpuadam_cores_perc` has no effect: only `super_offload` uses it",
+            help='remove it, or add `"super_offload": true`',
+            fix=removal(ctx.place(cores)),
+        )
+
+
+_NOT_LIKE_ADAM = {
+    "adagrad": "betas",
+    "lamb": "amsgrad",
+    "lion": "eps",
+    "rmsprop": "betas",
+    "sgd": "betas",
+}
+"""Optimizers, and what of Adam's their parameter groups lack."""
+
+
+@rule(
+    "DSC468",
+    effect="crashes",
+    since="0.18.0",
+    source="runtime/superoffload/superoffload_stage3.py:SuperOffloadOptimizer_Stage3.__init__",
+)
+def super_offload_without_adam(ctx: Context) -> Iterator[Finding]:
+    """`super_offload` is on at stage 3, and the optimizer is not Adam.
+
+    SuperOffload updates with an Adam of its own and takes `betas`, `eps` and `amsgrad` from the optimizer,
+    whatever it is: a KeyError as the engine starts.
+
+    Bad:
+
+        {"train_batch_size": 8, "optimizer": {"type": "Lion"}, "zero_optimization": {"stage": 3,
+        "offload_optimizer": {"device": "cpu", "super_offload": true}}}
+
+    Good:
+
+        {"train_batch_size": 8, "optimizer": {"type": "AdamW"}, "zero_optimization": {"stage": 3,
+        "offload_optimizer": {"device": "cpu", "super_offload": true}}}
+    """
+    if not ctx.has(_SUPER) or not ctx.on(_SUPER):
+        return
+    lacks = _NOT_LIKE_ADAM.get(type_of(ctx))
+    if lacks and stage(ctx) == 3:
+        yield ctx.at(
+            _SUPER,
+            f"`super_offload` takes `{lacks}` from the optimizer, and `{ctx.value('optimizer.type')}` has"
+            " none",
+            help='set `optimizer.type` to `"AdamW"`, or remove `super_offload`',
+            related=[("the optimizer is chosen here", "optimizer.type")],
+            fix=removal(ctx.place(_SUPER)),
+        )

@@ -1,0 +1,132 @@
+"""Mixture of Quantization, and weights that are quantized while `zero.Init` builds the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.core.json_types import Json
+from dsconfig.core.wording import described, quoted
+from dsconfig.evaluation.context import MISSING, Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules._effective_values import stage, stage_set_here, stage_words
+
+# Mixture of Quantization: when `quantize_training.eigenvalue` is opened, and what is refused then.
+
+_MOQ = "quantize_training"
+_EIGENVALUE = f"{_MOQ}.eigenvalue"
+_SWITCH = "compression_training.shared_parameters.enabled"
+_SOURCE = "runtime/config.py:get_eigenvalue_config"
+
+
+def _switch(ctx: Context) -> str | None:
+    """The key that makes the release open the section, where it is true; from 0.7.0 on a misplaced one."""
+    if ctx.between("0.7.0", "0.19.2"):
+        return None  # refused before it comes to that: see `shared-parameters-outside-technique`
+    if ctx.before("0.7.0"):
+        return f"{_MOQ}.enabled" if ctx.on(f"{_MOQ}.enabled") else None
+    switch = ctx.written(_SWITCH)
+    return _SWITCH if switch is not MISSING and switch else None
+
+
+@rule("DSC955", effect="rejected", since="0.4.0", until="0.19.6", source=_SOURCE)
+def eigenvalue_not_an_object(ctx: Context) -> Iterator[Finding]:
+    """`eigenvalue` is not an object, and DeepSpeed opens it.
+
+    Up to 0.6.7 it does so where `quantize_training` is enabled. From 0.19.3 to 0.19.6 it does so where a
+    misplaced `compression_training.shared_parameters` is enabled; `quantize_training` itself must then be an
+    object or null.
+
+    Bad, release 0.6.7:
+
+        {"train_batch_size": 8, "quantize_training": {
+            "enabled": true, "quantize_bits": {"target_bits": 8}, "eigenvalue": false}}
+
+    Good, release 0.6.7:
+
+        {"train_batch_size": 8, "quantize_training": {
+            "enabled": true, "quantize_bits": {"target_bits": 8}, "eigenvalue": {"enabled": false}}}
+    """
+    switch = _switch(ctx)
+    section = ctx.written(_MOQ)
+    if switch is None or section is MISSING:
+        return
+    if ctx.since("0.7.0") and section is not None and not isinstance(section, dict):
+        yield _no_object(ctx, _MOQ, section, switch)
+    if isinstance(section, dict) and not isinstance(section.get("eigenvalue", {}), dict):
+        yield _no_object(ctx, _EIGENVALUE, section["eigenvalue"], switch)
+
+
+def _no_object(ctx: Context, path: str, value: Json, switch: str) -> Finding:
+    return ctx.at(
+        path,
+        f"`{path.rsplit('.', 1)[-1]}` is {described(value)} where DeepSpeed expects an object",
+        help="remove the section to leave it at its defaults",
+        related=[("DeepSpeed opens it because this is true", switch)],
+    )
+
+
+@rule("DSC956", effect="rejected", since="0.19.3", until="0.19.6", source=_SOURCE)
+def eigenvalue_switched_on(ctx: Context) -> Iterator[Finding]:
+    """`eigenvalue` is enabled, which DeepSpeed asserts against.
+
+    Quantisation by eigenvalues is gone since 0.7.0. It is looked at once more where a misplaced
+    `compression_training.shared_parameters` is enabled.
+
+    Bad:
+
+        {"train_batch_size": 8, "compression_training": {"shared_parameters": {"enabled": true}},
+            "quantize_training": {"eigenvalue": {"enabled": true}}}
+
+    Good:
+
+        {"train_batch_size": 8, "compression_training": {"shared_parameters": {"enabled": true}},
+            "quantize_training": {"eigenvalue": {"enabled": false}}}
+    """
+    switch = _switch(ctx)
+    enabled = ctx.written(f"{_EIGENVALUE}.enabled")
+    if switch is not None and enabled is not MISSING and enabled:
+        yield ctx.at(
+            f"{_EIGENVALUE}.enabled",
+            f"`eigenvalue.enabled` is {quoted(enabled)}, but DeepSpeed no longer quantises by eigenvalues",
+            help="remove `quantize_training`, and write `shared_parameters` in the technique meant",
+            related=[("DeepSpeed looks at it because this is true", switch)],
+        )
+
+
+# Weights that are quantised while `zero.Init` builds the model.
+
+
+@rule(
+    "DSC991",
+    effect="ignored",
+    since="0.10.3",
+    source="runtime/zero/partition_parameters.py:InsertPostInitMethodToModuleSubClasses.__init__",
+)
+def quantized_initialization_below_stage_3(ctx: Context) -> Iterator[Finding]:
+    """`weight_quantization.quantized_initialization` is given, and ZeRO is not at stage 3.
+
+    Weights are quantised while `zero.Init` builds the model, and that is part of stage 3.
+
+    Bad:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 2}, "weight_quantization": {
+            "quantized_initialization": {
+                "num_bits": 4, "group_size": 64, "group_dim": 1, "symmetric": false}}}
+
+    Good:
+
+        {"train_batch_size": 8, "zero_optimization": {"stage": 3}, "weight_quantization": {
+            "quantized_initialization": {
+                "num_bits": 4, "group_size": 64, "group_dim": 1, "symmetric": false}}}
+    """
+    path = "weight_quantization.quantized_initialization"
+    if not isinstance(ctx.data.get("weight_quantization"), dict):
+        return
+    if ctx.has(path) and ctx.written(path) and stage(ctx) != 3:
+        yield ctx.at(
+            path,
+            f"`quantized_initialization` works inside `zero.Init` of stage 3, and {stage_words(ctx)}",
+            help="use stage 3, or remove it",
+            part="key",
+            related=stage_set_here(ctx),
+        )

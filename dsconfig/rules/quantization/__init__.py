@@ -1,1 +1,0 @@
-"""Mixture of Quantization, and weights that are quantised as the model is built."""

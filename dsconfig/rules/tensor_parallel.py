@@ -1,0 +1,399 @@
+"""Tensor parallelism (AutoTP): its sizes, how layers are split, and keys meant for inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconfig.core.diagnostic import Fix, Remove, Set
+from dsconfig.core.wording import one_of, quoted
+from dsconfig.evaluation.context import Context, Finding
+from dsconfig.evaluation.rule import rule
+from dsconfig.rules._batch_triplet import divisors
+from dsconfig.rules._effective_values import (
+    AUTOTP,
+    STAGE,
+    autocasts,
+    format_of,
+    format_place,
+    model_format,
+    stage,
+    stage_set_here,
+    tensor_parallel,
+)
+from dsconfig.rules._fixes import removal
+from dsconfig.rules._numbers import division
+from dsconfig.rules._suggest_section import named
+
+# `autotp_size`: what it may be, the ranks that it divides, and the stage beside it.
+
+_APPLY = "runtime/engine.py:DeepSpeedEngine._apply_autotp_partitioning"
+
+
+@rule("DSC703", effect="crashes", since="0.18.6", source="__init__.py:initialize")
+def text_for_tensor_parallel_size(ctx: Context) -> Iterator[Finding]:
+    """`tensor_parallel.autotp_size` is "auto" or another text.
+
+    The section itself would drop an "auto" and read digits in quotes. But `deepspeed.initialize` compares the
+    value with 0 before that, as it is written, and fails.
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": "auto"}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 4}}
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": "4"}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 4}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 4}}
+    """
+    value = ctx.written(AUTOTP)
+    if isinstance(value, str) and value:
+        number = ctx.value(AUTOTP) if value != "auto" else None
+        yield ctx.at(
+            AUTOTP,
+            f"`autotp_size` is the string {quoted(value)}, and `deepspeed.initialize` compares it with 0",
+            help="write the number of ranks that share each layer, or remove the key",
+            fix=None
+            if number is None
+            else Fix(
+                f"write {quoted(number)}", (Set(("tensor_parallel", "autotp_size"), number),), safe=True
+            ),
+        )
+
+
+@rule("DSC704", effect="crashes", since="0.18.6", source=_APPLY)
+def tensor_parallel_sizes_differ(ctx: Context) -> Iterator[Finding]:
+    """`tensor_parallel.autotp_size` and `tensor_parallel.tp.tp_size` say different numbers.
+
+    The first counts; the second stems from the parser shared with inference, and must be 1 or the same.
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2, "tp": {"tp_size": 4}}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}}
+    """
+    size, path = tensor_parallel(ctx), "tensor_parallel.tp.tp_size"
+    if size > 1 and ctx.has(path) and (other := ctx.value(path)) not in (1, size):
+        yield ctx.at(
+            path,
+            f"{named(ctx.place(path))} {quoted(other)} is neither 1 nor `autotp_size` {size}",
+            help="remove it: `autotp_size` is enough",
+            related=[("the size that counts", AUTOTP)],
+            fix=removal(ctx.place(path)),
+        )
+
+
+@rule("DSC705", effect="crashes", since="0.16.4", source="utils/groups.py:_init_tp_mesh_device")
+def world_size_not_divided_by_tensor_parallel(ctx: Context) -> Iterator[Finding]:
+    """The world size is not a multiple of `tensor_parallel.autotp_size`.
+
+    The ranks are laid out as a rectangle of data-parallel groups × `autotp_size`. Those left over belong to
+    no group, and fail with an assertion or an index error that names neither number.
+
+    Bad, world size 6:
+
+        {"train_batch_size": 12, "tensor_parallel": {"autotp_size": 4}}
+
+    Good, world size 8:
+
+        {"train_batch_size": 16, "tensor_parallel": {"autotp_size": 4}}
+    """
+    size, world = tensor_parallel(ctx), ctx.world_size
+    if size > 1 and world and world % size:
+        yield ctx.at(
+            AUTOTP,
+            f"`autotp_size` {size} does not divide the world size {world}: {division(world, size)}",
+            help=f"use one of {one_of(divisors(world)[:12])}, or another number of ranks",
+        )
+
+
+@rule("DSC706", effect="ignored", since="0.16.4", source="runtime/engine.py:DeepSpeedEngine.__init__")
+def tensor_parallel_size_without_effect(ctx: Context) -> Iterator[Finding]:
+    """`tensor_parallel.autotp_size` is negative, or it is 1, and other keys of the section are given.
+
+    Only a size above 1 turns tensor parallelism on; nothing else checks the number, and the rest of the
+    section has no effect then.
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": -1}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}}
+    """
+    section = ctx.data.get("tensor_parallel")
+    if not isinstance(section, dict) or "autotp_size" not in section:
+        return
+    size = tensor_parallel(ctx)
+    if size < 0 or (size == 1 and len(section) > 1):
+        yield ctx.at(
+            AUTOTP,
+            f"`autotp_size` is {quoted(size)}, which leaves tensor parallelism off"
+            + ("" if len(section) == 1 else ", and the other keys of the section without effect"),
+            help="give the number of ranks that share each layer, or remove the section",
+            fix=removal(("tensor_parallel",)),
+        )
+
+
+@rule(
+    "DSC713",
+    effect="crashes",
+    since="0.16.4",
+    until="0.19.3",
+    source="runtime/engine.py:DeepSpeedEngine._configure_tensor_parallel_states",
+)
+def tensor_parallel_at_stage_3(ctx: Context) -> Iterator[Finding]:
+    """Tensor parallelism is on at ZeRO stage 3, which works from DeepSpeed 0.19.4 on.
+
+    Up to 0.19.3 the engine stops as it starts: "Currently, the compatibility between 'autotp' and
+    'zero_stage = 3' has not been validated".
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}, "zero_optimization": {"stage": 3}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}, "zero_optimization": {"stage": 2}}
+    """
+    size = tensor_parallel(ctx)
+    if size > 1 and stage(ctx) == 3:
+        yield ctx.at(
+            AUTOTP,
+            f"`autotp_size` is {size} at ZeRO stage 3, and DeepSpeed combines both from 0.19.4 on",
+            help=f"set `{STAGE}` to 2, or upgrade DeepSpeed to 0.19.4 or later",
+            related=stage_set_here(ctx),
+        )
+
+
+# How AutoTP splits layers: presets, partition types, the LM head.
+
+_PRESETS = ("llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi3")
+
+
+@rule(
+    "DSC707",
+    effect="ignored",
+    since="0.18.6",
+    source="module_inject/autotp_config.py:AutoTPPresets.get_preset",
+)
+def unknown_tensor_parallel_preset(ctx: Context) -> Iterator[Finding]:
+    """`tensor_parallel.preset_model` names no preset.
+
+    DeepSpeed says nothing, and splits the model by its own guesses as if no preset were asked for.
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2, "preset_model": "llama3"}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2, "preset_model": "llama"}}
+    """
+    path = "tensor_parallel.preset_model"
+    value = ctx.value(path) if ctx.has(path) else None
+    if isinstance(value, str) and value and value.lower() not in _PRESETS:
+        yield ctx.at(
+            path,
+            f"`{path}` is {quoted(value)}: DeepSpeed has no such preset",
+            help=f"use {one_of(_PRESETS)}, or remove it, and describe the layers in `partition_config`",
+        )
+
+
+@rule(
+    "DSC708",
+    effect="crashes",
+    since="0.18.6",
+    source="module_inject/autotp_config.py:AutoTPConfig.from_dict",
+)
+def unknown_partition_type(ctx: Context) -> Iterator[Finding]:
+    """A layer of `tensor_parallel.partition_config` has a `partition_type` that DeepSpeed does not know.
+
+    The words are looked up when the engine splits the model, in any case of letters, and only where
+    `autotp_size` is above 1.
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2, "partition_config": {
+            "layer_specs": [{"patterns": [".*o_proj.weight$"], "partition_type": "rows"}]}}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2, "partition_config": {
+            "layer_specs": [{"patterns": [".*o_proj.weight$"], "partition_type": "row"}]}}}
+    """
+    layers = ctx.written("tensor_parallel.partition_config.layer_specs")
+    if not isinstance(layers, list) or tensor_parallel(ctx) <= 1:
+        return
+    for index, layer in enumerate(layers):
+        word = layer.get("partition_type", "column") if isinstance(layer, dict) else None
+        if isinstance(word, str) and word.lower() not in _PARTITIONS:
+            yield ctx.at(
+                ("tensor_parallel", "partition_config", "layer_specs", index, "partition_type"),
+                f"`partition_type` is {quoted(word)}, but DeepSpeed knows only {one_of(_PARTITIONS, 'and')}",
+                help=f"use {one_of(_PARTITIONS)}",
+            )
+
+
+_PARTITIONS = ("row", "column", "skip")
+
+
+@rule("DSC709", effect="crashes", since="0.19.8", source=_APPLY)
+def liger_without_split_head(ctx: Context) -> Iterator[Finding]:
+    """`vocab_parallel_ce_backend` is "liger", and `vocab_parallel_lm_head` is false.
+
+    The backend computes the loss of an LM head that is split over the vocabulary, so that the engine refuses
+    it where the head is not split.
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {
+            "autotp_size": 2, "vocab_parallel_ce_backend": "liger", "vocab_parallel_lm_head": false}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {
+            "autotp_size": 2, "vocab_parallel_ce_backend": "liger", "vocab_parallel_lm_head": true}}
+    """
+    backend, head = "tensor_parallel.vocab_parallel_ce_backend", "tensor_parallel.vocab_parallel_lm_head"
+    if tensor_parallel(ctx) > 1 and ctx.value(backend) == "liger" and ctx.value(head) is False:
+        yield ctx.at(
+            backend,
+            '`vocab_parallel_ce_backend` is `"liger"`, which needs a split LM head, and '
+            "`vocab_parallel_lm_head` is `false`",
+            help='set `vocab_parallel_lm_head` to `true`, or set `vocab_parallel_ce_backend` to `"torch"`',
+            related=[("the head is kept whole here", head)],
+        )
+
+
+@rule(
+    "DSC714",
+    effect="crashes",
+    since="0.17.2",
+    source="module_inject/layers.py:AsyncColumnParallel.backward",
+)
+def overlap_of_tensor_parallel_under_autocast(ctx: Context) -> Iterator[Finding]:
+    """`tp_overlap_comm` is on together with `torch_autocast`, and the model is in another format.
+
+    Layers that are split by columns then have a backward pass of their own, which autocast does not reach: it
+    multiplies gradients in autocast's format by weights in the model's, and ends in "expected m1 and m2 to
+    have the same dtype".
+
+    Bad:
+
+        {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"},
+        "tensor_parallel": {"autotp_size": 2, "tp_overlap_comm": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "bf16": {"enabled": true},
+        "tensor_parallel": {"autotp_size": 2, "tp_overlap_comm": true}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "torch_autocast": {"enabled": true, "dtype": "bfloat16"},
+        "tensor_parallel": {"autotp_size": 2, "tp_overlap_comm": false}}
+    """
+    path, word = "tensor_parallel.tp_overlap_comm", "torch_autocast.dtype"
+    if tensor_parallel(ctx) <= 1 or not ctx.on(path) or not autocasts(ctx):
+        return
+    model, chosen = model_format(ctx), format_of(ctx.value(word)) if ctx.has(word) else "fp16"
+    if chosen in ("fp16", "bf16") and chosen != model and (ctx.has(word) or model == "fp32"):
+        yield ctx.at(
+            path,
+            f"`tp_overlap_comm` is on beside `torch_autocast`: split layers multiply gradients in {chosen} by"
+            f" weights in {model}, and the first backward pass stops",
+            help="set it to `false`, or set `torch_autocast.enabled` to `false`",
+            related=[("autocast is switched on here", "torch_autocast.enabled"), *format_place(ctx)],
+            fix=Fix("replace by false", (Set(ctx.place(path), False),)),
+        )
+
+
+# Keys that are there for inference, or for Python.
+
+
+@rule(
+    "DSC701", effect="rejected", since="0.16.4", source="runtime/tensor_parallel/config.py:TPTrainingConfig"
+)
+def tensor_parallel_dtype_in_json(ctx: Context) -> Iterator[Finding]:
+    """`tensor_parallel.dtype` is given in JSON.
+
+    DeepSpeed expects an object of the class `torch.dtype` there, which no text can be. Only the value "auto"
+    passes, because strict sections drop it unseen.
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2, "dtype": "bf16"}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}, "bf16": {"enabled": true}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}}
+    """
+    path = "tensor_parallel.dtype"
+    value = ctx.written(path)
+    if ctx.has(path) and value != "auto":
+        yield ctx.at(
+            path,
+            f"`dtype` is {quoted(value)}, but DeepSpeed takes only a `torch.dtype`, which JSON cannot hold",
+            help="remove it, and choose the precision with `bf16` or `fp16`",
+            fix=removal(("tensor_parallel", "dtype")),
+        )
+
+
+_INFERENCE = {
+    "kernel_inject": ("inference kernels are never put in while training", False),
+    "tp.mpu": ("it is a Python object, and nothing reads it in training", None),
+    "tp.tp_group": ("it is a Python object, which JSON cannot hold", None),
+}
+
+
+@rule("DSC710", effect="ignored", since="0.16.4", source="runtime/tensor_parallel/config.py:TPTrainingConfig")
+def inference_key_in_tensor_parallel(ctx: Context) -> Iterator[Finding]:
+    """A key of `tensor_parallel` is there only for inference, or for Python.
+
+    The section shares its parser with the inference engine. `kernel_inject`, `tp.mpu` and `tp.tp_group` are
+    taken, and mean nothing in a training config.
+
+    Bad:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2, "kernel_inject": true}}
+
+    Good:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}}
+
+    Fixed:
+
+        {"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}}
+    """
+    if not isinstance(ctx.data.get("tensor_parallel"), dict):
+        return
+    for key, (why, off) in _INFERENCE.items():
+        path = f"tensor_parallel.{key}"
+        if ctx.has(path) and ctx.value(path) != off:
+            name = key.rsplit(".", 1)[-1]
+            yield ctx.at(
+                path,
+                f"`{name}` has no effect: {why}",
+                help="remove it",
+                part="key",
+                fix=Fix(f"remove `{name}`", (Remove(ctx.place(path)),)),
+            )

@@ -1,1 +1,0 @@
-"""Tensor parallelism (AutoTP): its sizes, how layers are split, keys meant for inference."""

@@ -1,1 +1,0 @@
-"""Values: what a key does not take, and what DeepSpeed makes of it."""
